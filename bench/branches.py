@@ -24,8 +24,8 @@ import pyarrow as pa
 import omnigraph as og
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
-from omnigraph.storage.lance_table import io_counts
-from omnigraph.telemetry import bytes_text
+from omnigraph.storage.lance_table import read_io_counts
+from omnigraph.telemetry import format_bytes
 
 SIZES = ((3, 1_000), (3, 1_000_000), (217, 1_000))
 """Tables and rows of the graphs; the rows are in one table."""
@@ -51,8 +51,8 @@ class Measured:
     def line(self) -> str:
         """One line of a table."""
         asked = "" if self.requests is None else f"{self.requests:6} requests"
-        moved = "" if self.read is None else f"{bytes_text(self.read):>10} read"
-        moved += "" if self.written is None else f"{bytes_text(self.written):>10} written"
+        moved = "" if self.read is None else f"{format_bytes(self.read):>10} read"
+        moved += "" if self.written is None else f"{format_bytes(self.written):>10} written"
         return f"{self.ms:11.2f} ms{asked:>17}{moved}"
 
 
@@ -108,13 +108,13 @@ class Contest:
 
     def _timed(self, what: str, action: Callable[[], object]) -> None:
         measured = self.found.setdefault(what, Measured())
-        before, size = io_counts(), size_of(self._graph.uri)
-        with self._graph._session.runtime.telemetry.counting() as requests:  # noqa: SLF001 - only tests and benches count
+        before, size = read_io_counts(), size_of(self._graph.uri)
+        with self._graph._session.runtime.telemetry.count_requests() as requests:  # noqa: SLF001 - only tests and benches count
             start = time.perf_counter()
             action()
             measured.times.append(time.perf_counter() - start)
-        measured.requests = requests.total()
-        measured.read = io_counts().nbytes - before.nbytes
+        measured.requests = requests.count()
+        measured.read = read_io_counts().nbytes - before.nbytes
         measured.written = size_of(self._graph.uri) - size
 
 

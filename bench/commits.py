@@ -132,10 +132,10 @@ def requests_table() -> None:
         insert(session, 1, "A", "B")
         for name, operation in operations_on(session).items():
             operation()  # what is warm is so from the second time on
-            with runtime.telemetry.counting() as requests:
+            with runtime.telemetry.count_requests() as requests:
                 operation()
-            print(f"\nrequests of: {name} ({requests.total()})")
-            print(requests.table())
+            print(f"\nrequests of: {name} ({requests.count()})")
+            print(requests.format_table())
 
 
 def operations_on(session: Session) -> dict[str, Callable[[], object]]:
@@ -145,7 +145,7 @@ def operations_on(session: Session) -> dict[str, Callable[[], object]]:
         "insert into one table": lambda: insert(session, next(numbers), "A"),
         "write of two tables": lambda: insert(session, next(numbers), "A", "B"),
         "cold open": lambda: open_session(session.uri, is_read_only=False, runtime=session.runtime),
-        "warm read of one table": lambda: session.tables(session.snapshot()).table("node:A").scan(),
+        "warm read of one table": lambda: session.open_tables(session.resolve_snapshot()).open_table("node:A").scan(),
     }
 
 

@@ -163,7 +163,7 @@ def decode(root: Path, kind: str) -> None:
     """Read every record into typed rows, and drop them."""
     ids = Runtime().ids
     for one in expand_inputs(inputs(root, kind), load_schema(Source(SCHEMA, "bench.pg"))):
-        for _ in one.rows(ids):
+        for _ in one.read_rows(ids):
             pass
 
 

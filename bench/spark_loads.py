@@ -42,7 +42,7 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
-from omnigraph.spark.load.load_engine import SparkLoading, reader
+from omnigraph.spark.load.load_engine import SparkLoadOptions, build_reader
 from omnigraph.spark.session.spark_session import session as spark_session
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -221,7 +221,7 @@ def loading(spark: SparkSession, given: LoadInput) -> Callable[[Path], Callable[
     def ready(place: Path) -> Callable[[], object]:
         graph = graph_at(place)
         call = LoadCall(input=given, mode=LoadMode.APPEND, actor="bench")
-        return lambda: load(graph, call, reader(spark=spark))
+        return lambda: load(graph, call, build_reader(spark=spark))
 
     return ready
 
@@ -284,8 +284,8 @@ def people_in(path: Path) -> LoadInput:
 
 def scanned(graph: Session) -> int:
     """All ids of the nodes, a batch at a time."""
-    table = graph.tables(graph.snapshot()).table("node:Person")
-    return sum(batch.num_rows for batch in table.batches(["id"]))
+    table = graph.open_tables(graph.resolve_snapshot()).open_table("node:Person")
+    return sum(batch.num_rows for batch in table.iter_batches(["id"]))
 
 
 def merging(spark: SparkSession, data: Data, place: Path) -> list[Contestant]:
@@ -301,7 +301,7 @@ def merging(spark: SparkSession, data: Data, place: Path) -> list[Contestant]:
     given = [people_in(path) for path in paths]
     full = graph_at(place)
     whole = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=data.of("Person", "parquet")),))
-    load(full, LoadCall(input=whole, mode=LoadMode.APPEND, actor="bench"), reader(spark=spark))
+    load(full, LoadCall(input=whole, mode=LoadMode.APPEND, actor="bench"), build_reader(spark=spark))
     fresh = place / "fresh"
     shutil.copytree(place / "graph", fresh)
 
@@ -314,7 +314,7 @@ def merging(spark: SparkSession, data: Data, place: Path) -> list[Contestant]:
 
     def merged(graph: Session, one: LoadInput) -> Callable[[], object]:
         call = LoadCall(input=one, mode=LoadMode.MERGE, actor="bench")
-        return lambda: load(graph, call, reader(spark=spark))
+        return lambda: load(graph, call, build_reader(spark=spark))
 
     def into_a_copy(target: Path) -> Callable[[], object]:
         return merged(opened(Path(shutil.copytree(fresh, target / "graph"))), given[0])
@@ -340,7 +340,7 @@ def merging_many(spark: SparkSession, data: Data, place: Path, *, is_bad: bool =
     full = open_session(str(place / "graph"), is_read_only=False, runtime=runtime)
     aside = place / "aside" if is_bad else None
     call = LoadCall(input=people_in(path), mode=LoadMode.MERGE, actor="bench", on_error=aside)
-    how = reader(spark=spark, loading=SparkLoading(merged_here=0))
+    how = build_reader(spark=spark, loading=SparkLoadOptions(max_local_merge_rows=0))
     name = "the same, and a bad record" if is_bad else "merge that changes 50 %"
     found = Contestant(name, lambda _: lambda: load(full, call, how))
     measured([found], 1, place)

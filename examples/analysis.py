@@ -13,10 +13,10 @@ from pathlib import Path
 import polars as pl
 
 import omnigraph as og
-from omnigraph.demo.synthetic_data import SMALL, MadeUp
+from omnigraph.demo.synthetic_data import SMALL, SyntheticData
 
 place = tempfile.TemporaryDirectory(prefix="omnigraph-analysis-")  # it goes with the process
-made = MadeUp(SMALL).tables()
+made = SyntheticData(SMALL).build_tables()
 schema = resources.files("omnigraph.demo").joinpath("schema.pg").read_text("utf-8")
 graph = og.create_graph(f"{place.name}/library.omni", schema, actor="analyst")
 loaded = graph.load(

@@ -22,7 +22,7 @@ def put(session: Session, values: dict[str, int], *keys: str, idempotency_key: s
 
 def branch(session: Session, name: str, source: str = "main", commit_id: str | None = None) -> Session:
     create_branch(session, name, source=source, commit_id=commit_id, actor="ada")
-    return session.on(name)
+    return session.checkout(name)
 
 
 def value(session: Session, row: str = "a") -> int | None:

@@ -61,11 +61,11 @@ def again(session: Session, **runtime: object) -> Session:
 
 def readable(session: Session, name: str = "main") -> list[int]:
     """The numbers of the commits of a branch that can be read, and say something, to a newcomer."""
-    there = looked_at(session.uri).on(name)
+    there = looked_at(session.uri).checkout(name)
     found = []
     for commit in list_commits(there):
         try:
-            snapshot = there.snapshot(commit_id=commit.id)
+            snapshot = there.resolve_snapshot(commit_id=commit.id)
         except og.CommitCollectedError:
             continue
         content(there, snapshot)
@@ -75,10 +75,10 @@ def readable(session: Session, name: str = "main") -> list[int]:
 
 def content(session: Session, snapshot: Snapshot) -> Content:
     """What the tables of a state say."""
-    tables = session.tables(snapshot)
+    tables = session.open_tables(snapshot)
     found: Content = {}
     for key in TABLES:
-        rows = tables.table(key).scan(["id", "v"])
+        rows = tables.open_table(key).scan(["id", "v"])
         found[key] = dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
         assert rows.num_rows == snapshot.pin(key).rows == len(found[key])
     return found

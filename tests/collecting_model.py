@@ -26,10 +26,10 @@ from collecting import (
     pass_time,
     small_world,
 )
-from omnigraph.commit.lineage import merge_bases
+from omnigraph.commit.lineage import find_merge_bases
 from omnigraph.commit.manifest_types import Commit
 from omnigraph.commit.merge_base import Ancestry, Tip
-from omnigraph.commit.time_travel import at_commit
+from omnigraph.commit.time_travel import read_at_commit
 from omnigraph.ops.branch import create_branch, delete_branch
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.merge import MergeCall, merge
@@ -37,7 +37,7 @@ from omnigraph.ops.merge_result import Strategy
 from omnigraph.ops.open import open_session
 from omnigraph.ops.optimize import OptimizeCall, optimize
 from omnigraph.ops.optimize_table import UpkeepCall
-from omnigraph.ops.revision import state_of
+from omnigraph.ops.revision import resolve_state
 from omnigraph.ops.session import Session
 from omnigraph.ops.tag import create_tag, delete_tag
 from omnigraph.ops.write_tables import TableWrite, write_tables
@@ -128,7 +128,7 @@ class Collected(RuleBasedStateMachine):
 
     @property
     def live(self) -> list[str]:
-        return ["main", *(record.name for record in self.session.branches.records())]
+        return ["main", *(record.name for record in self.session.branches.list_records())]
 
     def _at(self, place: int) -> str:
         return self.live[place % len(self.live)]
@@ -136,8 +136,8 @@ class Collected(RuleBasedStateMachine):
     def _record(self) -> None:
         """Remember what the newest state of every branch says."""
         for name in self.live:
-            there = self.session.on(name)
-            snapshot = there.snapshot()
+            there = self.session.checkout(name)
+            snapshot = there.resolve_snapshot()
             if snapshot.commit.id not in self.said:
                 for commit in list_commits(there):
                     if commit.id in self.made:
@@ -145,7 +145,7 @@ class Collected(RuleBasedStateMachine):
                     self.made[commit.id] = self.hours
                     self.parents[commit.id] = tuple(filter(None, (commit.parent, commit.merged_parent)))
                     try:
-                        past = there.snapshot(commit_id=commit.id)
+                        past = there.resolve_snapshot(commit_id=commit.id)
                     except og.CommitCollectedError:  # recovery made it, and the cleanup behind that took it
                         assert commit.operation == "recovery"
                         self.gone.add(commit.id)
@@ -157,14 +157,14 @@ class Collected(RuleBasedStateMachine):
     @rule(place=places, many=st.lists(rows, min_size=1, max_size=4), keys=st.sampled_from(KEYS))
     def write(self, place: int, many: list[dict[str, int]], keys: tuple[str, ...]) -> None:
         for values in many:
-            put(self.session.on(self._at(place)), values, *keys)
+            put(self.session.checkout(self._at(place)), values, *keys)
             self.writes += 1
         self._record()
 
     @rule(place=places, row=st.sampled_from("abcdef"), key=st.sampled_from(["node:A", "node:B"]))
     def delete(self, place: int, row: str, key: str) -> None:
         write = TableWrite(table_key=key, delete=[row])
-        write_tables(self.session.on(self._at(place)), [write], operation="delete", actor="test")
+        write_tables(self.session.checkout(self._at(place)), [write], operation="delete", actor="test")
         self._record()
 
     @rule(place=places, back=st.integers(0, 4), values=rows, at=st.sampled_from(["back", "back", "merge", "taken"]))
@@ -177,9 +177,9 @@ class Collected(RuleBasedStateMachine):
         if not free:
             return
         source = self._at(place)
-        commits = list_commits(self.session.on(source), limit=back + 1)
+        commits = list_commits(self.session.checkout(source), limit=back + 1)
         if at == "merge":
-            merges = [one for one in list_commits(self.session.on(source)) if one.merged_parent is not None]
+            merges = [one for one in list_commits(self.session.checkout(source)) if one.merged_parent is not None]
             commits = merges[:1] or commits
         session = self.session
         if at == "taken":
@@ -187,7 +187,7 @@ class Collected(RuleBasedStateMachine):
         with suppress(og.CommitCollectedError, og.TagExistsError):
             create_branch(session, free[0], source=source, commit_id=commits[-1].id, actor="test")
             assert at != "taken", f"{free[0]} is a branch and a tag"
-            put(self.session.on(free[0]), values, "node:A")
+            put(self.session.checkout(free[0]), values, "node:A")
         with suppress(og.TagMissingError):
             delete_tag(self.session, free[0])
         self._record()
@@ -206,7 +206,7 @@ class Collected(RuleBasedStateMachine):
             del self.tags[name]
             return
         source = self._at(place)
-        commits = list_commits(self.session.on(source), limit=back + 1)
+        commits = list_commits(self.session.checkout(source), limit=back + 1)
         with suppress(og.CommitCollectedError):
             self.tags[name] = create_tag(self.session, name, ref=f"{source}@{commits[-1].id}", actor="test").commit_id
 
@@ -224,9 +224,9 @@ class Collected(RuleBasedStateMachine):
         source, into = self._at(one), self._at(other)
         if source == into:
             return
-        tips = [Tip(there.log, there.log.latest()) for there in map(self.session.on, (into, source))]
-        bases = merge_bases(tips[0].commit.id, tips[1].commit.id, self.parents.__getitem__)
-        found = Ancestry(*tips).divergence()
+        tips = [Tip(there.log, there.log.head()) for there in map(self.session.checkout, (into, source))]
+        bases = find_merge_bases(tips[0].commit.id, tips[1].commit.id, self.parents.__getitem__)
+        found = Ancestry(*tips).find_divergence()
         assert {found.base_id, *found.other_bases} == {*bases}, f"{source} into {into}"
         merge(self.session, MergeCall(source=source, into=into, strategy=Strategy.THEIRS, actor="test"))
         self._record()
@@ -234,7 +234,7 @@ class Collected(RuleBasedStateMachine):
     @rule(place=places)
     def optimize(self, place: int) -> None:
         call = OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True))
-        optimize(self.session.on(self._at(place)), call)
+        optimize(self.session.checkout(self._at(place)), call)
         self._record()
 
     @rule(hours=st.sampled_from([2, 10, 30]))
@@ -247,7 +247,7 @@ class Collected(RuleBasedStateMachine):
         """A machine with a clock of its own writes in between; or the clock of this one is set."""
         ours, self.skew = self.skew, skew
         there = self._open()
-        put(there.on(self._at(place)), values, *KEYS[0])
+        put(there.checkout(self._at(place)), values, *KEYS[0])
         if stays:
             self.session = there
         else:
@@ -257,7 +257,7 @@ class Collected(RuleBasedStateMachine):
     @rule(place=places, values=rows, point=st.sampled_from(PUBLISH))
     def die_writing(self, place: int, values: dict[str, int], point: str) -> None:
         with suppress(CrashError):
-            put(self._open(point).on(self._at(place)), values, *KEYS[2])
+            put(self._open(point).checkout(self._at(place)), values, *KEYS[2])
         self.session = self._open()
         self._record()
 
@@ -277,14 +277,14 @@ class Collected(RuleBasedStateMachine):
 
         def meanwhile() -> None:
             if moves:
-                put(self.session.on(name), {"z": hours}, "node:A")
+                put(self.session.checkout(name), {"z": hours}, "node:A")
             self._record()
             self.time_passes(hours)
             collect(self.session, grace=timedelta())
 
         with suppress(og.TooSlowError, og.ConflictError, og.FencedError):
-            put(self._open(point, meanwhile).on(name), values, *keys)
-            head = self.session.on(name).snapshot()
+            put(self._open(point, meanwhile).checkout(name), values, *keys)
+            head = self.session.checkout(name).resolve_snapshot()
             assert all(content(self.session, head)[key].items() >= values.items() for key in keys)
         self._record()
         self._check(keep=1, window=timedelta(), is_complete=False)
@@ -321,27 +321,27 @@ class Collected(RuleBasedStateMachine):
         """What is kept says what it said; what is not fails as it should; and nothing else is left."""
         there = looked_at(self.uri)
         for name, commit_id in self.tags.items():
-            found = state_of(there, name)
+            found = resolve_state(there, name)
             assert found.commit.id == commit_id
             assert content(there, found) == self.said[commit_id], f"the tag {name}"
         used: set[str] = set()
         collected: set[str] = set()
         for name in self.live:
-            line = list_commits(there.on(name))
+            line = list_commits(there.checkout(name))
             for place, commit in enumerate(line):
                 is_kept = place < keep or self.made[line[place - 1].id] > self.hours - window
                 used |= self._read(there, name, commit, collected, is_kept=is_kept and commit.id not in self.gone)
-            fork = there.branches.log(name).last().snapshot.manifest.fork
-            assert fork is None or content(there, there.on(name).snapshot(commit_id=fork.commit_id))
+            fork = there.branches.get_log(name).final_head().snapshot.manifest.fork
+            assert fork is None or content(there, there.checkout(name).resolve_snapshot(commit_id=fork.commit_id))
         self.gone |= collected
         if is_complete and not list(Path(self.uri, "__recovery").glob("*.json")):
             for name in self.tags:
-                used |= needed(self.uri, state_of(there, name))
+                used |= needed(self.uri, resolve_state(there, name))
             assert content_files(self.uri) - used - self._for_merges(there) == set()
 
     def _read(self, there: Session, name: str, commit: Commit, collected: set[str], *, is_kept: bool) -> set[str]:
         try:
-            snapshot = there.on(name).snapshot(commit_id=commit.id)
+            snapshot = there.checkout(name).resolve_snapshot(commit_id=commit.id)
         except og.CommitCollectedError:
             assert not is_kept, f"commit {commit.seq} of {name} should have been kept"
             collected.add(commit.id)
@@ -353,15 +353,15 @@ class Collected(RuleBasedStateMachine):
     def _for_merges(self, there: Session) -> set[str]:
         """What states of deleted branches need that may be what live ones have in common."""
         found: set[str] = set()
-        live = {record.path for record in there.branches.records()}
+        live = {record.path for record in there.branches.list_records()}
         for place in Path(self.uri, "__branches").glob("*"):
             path = f"__branches/{place.name}"
             if path in live:
                 continue
             with suppress(og.NotAGraphError):
-                log = there.branches.journal("deleted", path)
-                head = log.last()
-                for commit in log.history(head):
+                log = there.branches.get_journal("deleted", path)
+                head = log.final_head()
+                for commit in log.iter_history(head):
                     with suppress(og.OmnigraphError, ValueError):
-                        found |= needed(self.uri, at_commit(log, head, commit.id))
+                        found |= needed(self.uri, read_at_commit(log, head, commit.id))
         return found

@@ -24,9 +24,9 @@ from omnigraph.query.bind import bind_file
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.params import check_params
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
-from omnigraph.schema.misfit import Misfit
+from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf
-from omnigraph.schema.values import BASE64_PREFIX, derive_id, from_json, key_text, to_json
+from omnigraph.schema.values import BASE64_PREFIX, derive_id, format_key, from_json, to_json
 from read_seeding import Named, append, new_graph
 from reference_reader import PlainGraph, Record, SumOverflowError, answer
 from reference_search import UnknownWordError
@@ -118,7 +118,7 @@ def plain_records(catalog: Catalog, data: str) -> list[Named]:
     for line in data.splitlines():
         if line.strip() and not line.startswith("//"):
             given = json.loads(line)
-            type_ = catalog.nodes[given["type"]] if "type" in given else catalog.edge(given["edge"])
+            type_ = catalog.nodes[given["type"]] if "type" in given else catalog.find_edge(given["edge"])
             assert type_ is not None, line
             found.append((type_.name, _record(type_, given)))
     return found
@@ -130,13 +130,15 @@ def _record(type_: AnyType, given: Mapping[str, Any]) -> Record:
     values: dict[str, Any] = {}
     for p in type_.properties:
         value = from_json(p.type, data[p.name], nullable=p.nullable) if p.name in data else p.default
-        assert not isinstance(value, Misfit), f"{type_.name}.{p.name}: {value}"
+        assert not isinstance(value, InvalidValue), f"{type_.name}.{p.name}: {value}"
         assert value is not None or p.nullable, f"{type_.name}.{p.name} is missing"
         is_bytes = p.type is Scalar.BLOB and isinstance(value, str)
         values[p.name] = base64.b64decode(str(value).removeprefix(BASE64_PREFIX)) if is_bytes else value
     ends = {"src": given["from"], "dst": given["to"]} if isinstance(type_, EdgeType) else {}
     if type_.key:
-        texts = [ends[name] if name in ends else key_text(type_.by_name[name].type, values[name]) for name in type_.key]
+        texts = [
+            ends[name] if name in ends else format_key(type_.by_name[name].type, values[name]) for name in type_.key
+        ]
         values["@id"] = derive_id(texts)
     else:
         values["@id"] = given["id"]

@@ -11,8 +11,8 @@ from corpus_format import Case, Finding
 from corpus_reading import failure_of_answers, schema_of_graph
 from corpus_writing import LoadEngine, failure_of_writes, local_engine
 from omnigraph.errors import OmnigraphError
-from omnigraph.lang.diagnostic_rendering import diagnostic_json, render_text
-from omnigraph.lang.diagnostics import Diagnostic, in_order
+from omnigraph.lang.diagnostic_rendering import diagnostic_to_json, render_text
+from omnigraph.lang.diagnostics import Diagnostic, sort_diagnostics
 from omnigraph.lang.formatter import format_source
 from omnigraph.lang.lexer import Language
 from omnigraph.lang.printer import print_queries, print_schema
@@ -33,7 +33,7 @@ from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.lint import lint_schema
 from omnigraph.schema.migration_planner import plan_migration
 from omnigraph.schema.migration_steps import Step, StepKind
-from omnigraph.schema.step_details import rule_text
+from omnigraph.schema.step_details import format_rule
 
 SCHEMAS = Path(__file__).parent / "corpus" / "schemas"
 
@@ -67,10 +67,10 @@ def check_schema(text: str, *, lint: bool = False) -> Outcome:
     source = Source(text, "schema.pg")
     parsed = parse_schema(source)
     if not parsed.ok:
-        return Outcome(source, Language.SCHEMA, in_order(parsed.diagnostics), parsed.tree)
+        return Outcome(source, Language.SCHEMA, sort_diagnostics(parsed.diagnostics), parsed.tree)
     bound = bind_schema(parsed.tree)
     warnings = lint_schema(parsed.tree, bound.value) if bound.ok and lint else ()
-    found = in_order((*parsed.diagnostics, *bound.diagnostics, *warnings))
+    found = sort_diagnostics((*parsed.diagnostics, *bound.diagnostics, *warnings))
     return Outcome(source, Language.SCHEMA, found, parsed.tree, catalog=bound.value)
 
 
@@ -79,10 +79,10 @@ def check_queries(text: str, catalog: Catalog, *, lint: bool = False) -> Outcome
     source = Source(text, "queries.gq")
     parsed = parse_queries(source)
     if not parsed.ok:
-        return Outcome(source, Language.QUERY, in_order(parsed.diagnostics), parsed.tree)
+        return Outcome(source, Language.QUERY, sort_diagnostics(parsed.diagnostics), parsed.tree)
     bound = bind_file(parsed.tree, catalog)
     warnings = lint_file(parsed.tree, bound.value, catalog) if bound.ok and lint else ()
-    found = in_order((*parsed.diagnostics, *bound.diagnostics, *warnings))
+    found = sort_diagnostics((*parsed.diagnostics, *bound.diagnostics, *warnings))
     return Outcome(source, Language.QUERY, found, parsed.tree, queries=bound.value)
 
 
@@ -192,7 +192,7 @@ def _check_shows(source: Source, diagnostic: Diagnostic) -> None:
         _fail(f"{diagnostic} marks a place outside of its source")
     if diagnostic.message not in render_text(source, [diagnostic]):
         _fail(f"{diagnostic} is rendered without its message")
-    diagnostic_json(source, diagnostic)
+    diagnostic_to_json(source, diagnostic)
 
 
 def _as_written(wanted: Finding) -> list[str]:
@@ -335,7 +335,7 @@ def step_line(step: Step) -> str:
     elif step.kind is StepKind.RENAME_PROPERTY:
         subject = f"{step.type}.{step.previous} to {step.property_name}"
     elif step.rule is not None:
-        subject = f"{step.type} {rule_text(step.rule)}"
+        subject = f"{step.type} {format_rule(step.rule)}"
     elif step.changes:
         subject = f"{subject} ({', '.join(change.aspect for change in step.changes)})"
     words = (step.kind.value, subject, _verdict(step), step.code)

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import omnigraph as og
 from corpus_format import Case, Write
 from load_calls import files_below
-from omnigraph.clock import SystemClock, instant_text
+from omnigraph.clock import SystemClock, format_instant
 from omnigraph.errors import OmnigraphError
 from worlds import runtime
 
@@ -230,7 +230,7 @@ class _Run:
     def _with_named_instants(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Instants that the clock gave are `@now1`, `@now2`…, in the order of time."""
         text = json.dumps(records)
-        met = [instant_text(one) for one in self.clock.given if f'"{instant_text(one)}"' in text]
+        met = [format_instant(one) for one in self.clock.given if f'"{format_instant(one)}"' in text]
         for number, instant in enumerate(met, 1):
             text = text.replace(f'"{instant}"', f'"@now{number}"')
         found: list[dict[str, Any]] = json.loads(text)

@@ -14,8 +14,8 @@ from omnigraph.storage.layout import (
     RECOVERY,
     SCHEMA_COPY,
     VERSION_NOTE,
-    version_key,
-    version_number,
+    build_version_key,
+    parse_version_number,
 )
 from rich_graph import runtime
 
@@ -120,7 +120,7 @@ def _manifest_files(root: Path) -> dict[str, tuple[str, str]]:
 
 def newest_version(root: Path, path: str) -> str:
     """Return the place of the newest version file of a manifest."""
-    newest = max((root / path / "_versions").glob("*.manifest"), key=lambda file: version_number(file.name))
+    newest = max((root / path / "_versions").glob("*.manifest"), key=lambda file: parse_version_number(file.name))
     return newest.relative_to(root).as_posix()
 
 
@@ -131,7 +131,7 @@ def _table_files(root: Path) -> dict[str, tuple[str, str]]:
             state = graph.snapshot(branch=branch, snapshot=snapshot)
             for name in TYPES:
                 pin = next(pin for key, pin in state.pins.items() if key.endswith(f":{name}"))
-                known.setdefault(version_key(pin.path, pin.version), ("table version", owner))
+                known.setdefault(build_version_key(pin.path, pin.version), ("table version", owner))
                 table = graph.table(name, branch=branch, snapshot=snapshot)
                 for kind, place in _files_of(root / pin.path, table):
                     known.setdefault(f"{pin.path}/{place}", (kind, owner))

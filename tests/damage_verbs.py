@@ -13,7 +13,7 @@ from typing import Any
 import omnigraph as og
 from damage_files import NOBODY, GraphFile
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.check_findings import Finding, Severity
+from omnigraph.ops.check_findings import Finding, FindingSeverity
 from omnigraph.options import Options
 from omnigraph.storage.layout import AUDIT, RECOVERY, VERSION_NOTE
 from read_thresholds import as_if_large
@@ -293,7 +293,7 @@ def clone(world: World, _: GraphFile) -> Verdict:
     if not copied:
         return cloning
     reads = [_judge_reads(world, target, state, ("scan", "edge", "numbers", "blobs")) for state in STATES]
-    findings = [key_of(one) for one in world.check(target, deep=True) if one.severity is Severity.ERROR]
+    findings = [key_of(one) for one in world.check(target, deep=True) if one.severity is FindingSeverity.ERROR]
     return worst([*reads, Verdict(WORSE, f"{findings}"[:400]) if findings else Verdict(RIGHT)])
 
 
@@ -334,7 +334,7 @@ def _judge_written(world: World, root: Path, done: tuple[str, ...]) -> Verdict:
     verdict = judge(partial(_rows, world, root), world.written[done])
     if verdict.name != RIGHT:
         return Verdict(WORSE, f"after {done}: {verdict.detail}")
-    findings = [one for one in world.check(root, deep=True) if one.severity is Severity.ERROR]
+    findings = [one for one in world.check(root, deep=True) if one.severity is FindingSeverity.ERROR]
     return Verdict(WORSE, f"after {done}: {[key_of(one) for one in findings]}"[:400]) if findings else Verdict(RIGHT)
 
 

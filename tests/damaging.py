@@ -9,8 +9,14 @@ import pyarrow as pa
 
 import omnigraph as og
 from omnigraph.commit.manifest_codec import SCHEMA as MANIFEST_SCHEMA
-from omnigraph.ops.check_findings import Severity
-from omnigraph.storage.layout import MANIFEST, SCHEMA_COPY, detached_file, version_file, version_number
+from omnigraph.ops.check_findings import FindingSeverity
+from omnigraph.storage.layout import (
+    MANIFEST,
+    SCHEMA_COPY,
+    format_detached_name,
+    format_version_name,
+    parse_version_number,
+)
 from upkeep_calls import opened, optimized
 from worlds import runtime
 
@@ -68,7 +74,7 @@ def copied(graph: og.Graph, root: Path) -> og.Graph:
     return opened(str(root))
 
 
-def codes(graph: og.Graph | str, severity: Severity | None = None, **how: bool) -> list[str]:
+def codes(graph: og.Graph | str, severity: FindingSeverity | None = None, **how: bool) -> list[str]:
     """The codes of what a check finds, in its order."""
     uri = graph if isinstance(graph, str) else graph.uri
     found = og.check_graph(uri, runtime=runtime(), quick=how.get("quick", False), deep=how.get("deep", False))
@@ -103,7 +109,7 @@ def deletion_file(root: Path) -> Path:
 
 def version_of(root: Path, key: str = "node:P") -> Path:
     """The file of the version that main shows."""
-    return table_path(root, key) / detached_file(pinned(root, key).version)
+    return table_path(root, key) / format_detached_name(pinned(root, key).version)
 
 
 def index_files(root: Path, name: str = "id_btree") -> list[Path]:
@@ -192,12 +198,12 @@ def foreign_append(root: Path) -> None:
 
 def newest_manifest(root: Path, path: str = MANIFEST) -> Path:
     """The file of a manifest's newest version."""
-    return root / path / version_file(newest_number(root, path))
+    return root / path / format_version_name(newest_number(root, path))
 
 
 def newest_number(root: Path, path: str = MANIFEST) -> int:
     """The number of a manifest's newest version, readable or not."""
-    return max(version_number(one.name) for one in (root / path / "_versions").glob("*.manifest"))
+    return max(parse_version_number(one.name) for one in (root / path / "_versions").glob("*.manifest"))
 
 
 def manifest_head(root: Path, path: str = MANIFEST) -> Path:

@@ -15,9 +15,9 @@ from typing import Any
 
 import omnigraph as og
 from door_calls import FILES, PEOPLE, SCHEMA, Call
-from omnigraph.cli.exit_codes import EXIT_CODES, _document
+from omnigraph.cli.exit_codes import EXIT_CODES, _encode_error
 from omnigraph.cli.main import main
-from omnigraph.config.server import HostedGraph, Limits, ServerConfig
+from omnigraph.config.server import HostedGraph, ServerConfig, ServerLimits
 from omnigraph.errors import OmnigraphError
 from omnigraph.server.serve import DrainingServer
 from omnigraph.server.service import Service
@@ -122,7 +122,7 @@ class Door:
         try:
             return Outcome(call.exit, call.python(self.way, self))
         except OmnigraphError as error:
-            return Outcome(EXIT_CODES[error.kind], error=_document(error, error.kind))
+            return Outcome(EXIT_CODES[error.kind], error=_encode_error(error, error.kind))
 
     def _run(self, call: Call, *, as_json: bool) -> Outcome:
         words = [self._named(word) for word in call.words]
@@ -194,14 +194,14 @@ def opened(home: Path) -> Iterator[list[Door]]:
 
 
 @contextmanager
-def served(home: Path, graphs: dict[str, og.Graph], limits: Limits | None = None) -> Iterator[str]:
+def served(home: Path, graphs: dict[str, og.Graph], limits: ServerLimits | None = None) -> Iterator[str]:
     """A server on loopback, in a thread of this process: its address."""
     write_settings(home)
     config = ServerConfig(
         graphs=tuple(HostedGraph(id=name, uri=graph.uri) for name, graph in graphs.items()),
         tokens_file=home / "tokens.toml",
         policies=home / "policies",
-        limits=limits or Limits(threads=4),
+        limits=limits or ServerLimits(threads=4),
     )
     server = DrainingServer(Service.start(config, runtime()))
     listener = socket.create_server(("127.0.0.1", 0))

@@ -15,7 +15,7 @@ from omnigraph.storage.verification import Verifier
 @contextmanager
 def without_checksums() -> Iterator[None]:
     """Let what is written inside of the block record no checksum at all."""
-    head_rows = manifest_codec.head_rows
+    head_rows = manifest_codec.encode_head
 
     def plain_rows(state: Manifest, version: int) -> pa.Table:
         rows = head_rows(state, version)
@@ -26,7 +26,7 @@ def without_checksums() -> Iterator[None]:
         patch.object(checksum_stamping, "mark_read_version", lambda found: found & 0xFFFF_FFFF),
         patch.object(checksum_stamping, "mark_uuid", lambda text, _found: text),
         patch.object(Verifier, "checksum_version", lambda *_: None),
-        patch.object(manifest_log, "head_rows", plain_rows),
+        patch.object(manifest_log, "encode_head", plain_rows),
         patch.object(cas_table, "write_note", lambda *_: None),
     ):
         yield

@@ -117,7 +117,7 @@ def held(graph: og.Graph, branch: str = "main", commit_id: str | None = None) ->
     snapshot = graph.snapshot(branch=branch, snapshot=commit_id)
     for key, pin in snapshot.pins.items():
         name = key.partition(":")[2]
-        rows = graph._session.tables(snapshot).table(key).scan().to_pylist()
+        rows = graph._session.open_tables(snapshot).open_table(key).scan().to_pylist()
         found[name] = {row.pop("id"): _named(row) for row in rows}
         assert len(found[name]) == pin.rows
     return found

@@ -12,9 +12,9 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 import omnigraph as og
-from omnigraph.config.server import HostedGraph, Limits, ServerConfig
+from omnigraph.config.server import HostedGraph, ServerConfig, ServerLimits
 from omnigraph.errors import OmnigraphError
-from omnigraph.server.http.app import make_app
+from omnigraph.server.http.app import build_app
 from omnigraph.server.service import Service
 from worlds import runtime
 
@@ -135,10 +135,10 @@ ROUTES: list[tuple[str, str, dict[str, object] | None]] = [
 
 def serve(root: Path) -> list[tuple[str, int]]:
     """Serve a graph to all, and ask every route; return the routes, each with the status of its answer."""
-    config = ServerConfig(graphs=(HostedGraph(id="g", uri=str(root)),), limits=Limits(threads=2))
+    config = ServerConfig(graphs=(HostedGraph(id="g", uri=str(root)),), limits=ServerLimits(threads=2))
     service = Service.start(config, runtime(), is_open_to_all=True)
     try:
-        with TestClient(make_app(service), base_url="http://localhost:8080", raise_server_exceptions=False) as client:
+        with TestClient(build_app(service), base_url="http://localhost:8080", raise_server_exceptions=False) as client:
             statuses = [("GET readyz", client.get("/readyz").status_code)]
             for method, route, body in ROUTES:
                 answer = client.request(method, f"/graphs/g/{route}", json=body)

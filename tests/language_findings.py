@@ -2,7 +2,7 @@
 
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.lexer import Language
-from omnigraph.lang.parsed import Parsed
+from omnigraph.lang.parsed import ParseResult
 from omnigraph.lang.query_ast import QueryFile
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_ast import SchemaFile
@@ -10,7 +10,7 @@ from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source, Span
 
 
-def parse(language: Language, text: str) -> Parsed[SchemaFile] | Parsed[QueryFile]:
+def parse(language: Language, text: str) -> ParseResult[SchemaFile] | ParseResult[QueryFile]:
     """The text in whichever language."""
     return parse_schema(Source(text)) if language is Language.SCHEMA else parse_queries(Source(text))
 

@@ -8,7 +8,7 @@ from language_trees import query_files, schemas
 from omnigraph.lang.lexer import Language, tokenize
 from omnigraph.lang.printer import print_queries, print_schema
 from omnigraph.lang.source import Source
-from omnigraph.lang.words import RESERVED
+from omnigraph.lang.words import RESERVED_WORDS
 
 schema_texts = schemas().map(print_schema)
 query_texts = query_files().map(print_queries)
@@ -20,7 +20,7 @@ _VOCABULARY = [
     *"{}()[]<>:;,.?*=@$-\"'/\\#",
     *("->", "..", "!=", "<=", ">=", "//", "/*", "*/", "--", ".@id", "@src", " ", "\n", "\r", "\t"),
     *("node", "edge", "interface", "implements", "enum", "Vector", "String", "@key", "@card", "@range", "query"),
-    *(*sorted(RESERVED), "count", "date", "A", "x", "$x", "$_", "0", "-1", "1.5", "1.0e400", '"s"', '"\\ud800"'),
+    *(*sorted(RESERVED_WORDS), "count", "date", "A", "x", "$x", "$_", "0", "-1", "1.5", "1.0e400", '"s"', '"\\ud800"'),
     *("\x00", "\x7f", "\ufeff", "\u202e", "\u2066", "\u200d", "\ud800", "é", "中", "🙂", "\u2028", "\x0b", "\x85"),
 ]
 _noise = st.one_of(

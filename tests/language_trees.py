@@ -30,7 +30,7 @@ from omnigraph.lang.literals import (
     VectorType,
 )
 from omnigraph.lang.source import Span
-from omnigraph.lang.words import RESERVED
+from omnigraph.lang.words import RESERVED_WORDS
 
 T = TypeVar("T")
 NOWHERE = Span(0, 0)
@@ -42,7 +42,7 @@ _FREE = (
     *("id", "src", "dst", "from", "to", "node", "edge", "interface", "implements", "enum", "query", "date", "datetime"),
     *("description", "card", "filter", "group", "by"),
 )
-_ALL = (*_FREE, *sorted(RESERVED))
+_ALL = (*_FREE, *sorted(RESERVED_WORDS))
 _TYPES = ("A", "Person", "Knows", "B_2", "Vector", "String", "NODE", "Is")
 _CONSTRAINTS = ("key", "unique", "index", "range", "check")
 _ANNOTATIONS = ("default", "embed", "description", "instruction", "rename_from", "since", *_FREE[:6])
@@ -101,7 +101,7 @@ class _Grower:
         if self.number(0, 4):
             return self.pick(words)
         text = self.draw(st.sampled_from(_SMALL)) + self.draw(st.text(_LETTERS, max_size=5))
-        return text if text not in RESERVED else f"{text}_"
+        return text if text not in RESERVED_WORDS else f"{text}_"
 
     def name(self) -> Name:
         return Name(self.word(), NOWHERE)
@@ -299,12 +299,12 @@ class QueryGrower(_Grower):
         filters = self.some(self.assignment)
         return q.Binding(variable=self.variable(), type=self.type_name(), filters=filters, span=NOWHERE)
 
-    def traversal(self) -> q.Traversal:
+    def traversal(self) -> q.TraversalClause:
         is_text = self.chance()
         edge = Name(self.string(), NOWHERE) if is_text else self.name()
         if not is_text and not self.number(0, 3):
             edge = Name(self.pick(("Knows", "Person", "A")), NOWHERE)
-        return q.Traversal(
+        return q.TraversalClause(
             source=self.variable(),
             edge=edge,
             target=self.variable(),

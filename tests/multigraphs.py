@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from omnigraph.engine.operators.neighbour_lists import Neighbours, joined
-from omnigraph.engine.tables.csr import adjacency, collapsed
+from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, merge_directions
+from omnigraph.engine.tables.csr import build_csr, collapse_parallel_edges
 
 Pair = tuple[int, int]
 
@@ -27,26 +27,26 @@ class Multigraph:
                 found[target].add(source)
         return found
 
-    def out(self) -> Neighbours:
+    def out(self) -> AdjacencyLists:
         """Every edge, from its source."""
         ends = np.array(self.edges, np.int32).reshape(-1, 2)
-        lists = adjacency(ends[:, 0], ends[:, 1], self.size, self.size)
-        return Neighbours(lists.starts, lists.targets, lists.edges)
+        lists = build_csr(ends[:, 0], ends[:, 1], self.size, self.size)
+        return AdjacencyLists(lists.starts, lists.targets, lists.edges)
 
-    def into(self) -> Neighbours:
+    def into(self) -> AdjacencyLists:
         """Every edge, from its target."""
         return Multigraph(self.size, tuple((b, a) for a, b in self.edges)).out()
 
-    def out_set(self) -> Neighbours:
+    def out_set(self) -> AdjacencyLists:
         """Each target once."""
         ends = np.array(self.edges, np.int32).reshape(-1, 2)
-        lists = collapsed(adjacency(ends[:, 0], ends[:, 1], self.size, self.size))
-        return Neighbours(lists.starts, lists.targets)
+        lists = collapse_parallel_edges(build_csr(ends[:, 0], ends[:, 1], self.size, self.size))
+        return AdjacencyLists(lists.starts, lists.targets)
 
-    def both_set(self) -> Neighbours:
+    def both_set(self) -> AdjacencyLists:
         """Each neighbour once, whichever way the edge runs."""
         backwards = Multigraph(self.size, tuple((b, a) for a, b in self.edges))
-        return joined(self.out_set(), backwards.out_set())
+        return merge_directions(self.out_set(), backwards.out_set())
 
 
 def multigraphs(max_size: int = 6, max_edges: int = 14) -> st.SearchStrategy[Multigraph]:

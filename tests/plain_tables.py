@@ -10,16 +10,16 @@ import pyarrow.compute as pc
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.execution_context import Reading
-from omnigraph.engine.output.result_pipeline import Answer, finish
-from omnigraph.engine.predicate_eval import Inputs
+from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.output.result_pipeline import ResultFrame, build_result
+from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import bind_query
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.params import check_params
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog
 from reference_reader import NOW, Match, PlainGraph, Record, _Reader
 
@@ -38,7 +38,7 @@ class PlainRows:
     def __init__(self, type_: AnyType, records: Sequence[Record]) -> None:
         self.type, self.table, self.version = type_, PlainTable(type_.name), (type_.name, 1)
         self.size = self.count = len(records)
-        schema = arrow_schema(type_)
+        schema = build_arrow_schema(type_)
         names = {name: f"@{name}" if name in ("id", "src", "dst") else name for name in schema.names}
         self.columns = {
             name: pa.array([_stored(record.get(names[name])) for record in records], schema.field(name).type)
@@ -89,10 +89,10 @@ class PlainCache:
 
 @dataclass
 class PlainReading:
-    """Stands in for `Reading`."""
+    """Stands in for `ExecutionContext`."""
 
     tables: Mapping[str, PlainRows]
-    inputs: Inputs
+    inputs: QueryInputs
     budget: Budget
     cache: PlainCache = field(default_factory=PlainCache)
 
@@ -107,12 +107,12 @@ class World:
     catalog: Catalog
     records: Mapping[str, Sequence[Record]]
 
-    def reading(self, params: Mapping[str, Any] | None = None, budget: Budget | None = None) -> Reading:
+    def reading(self, params: Mapping[str, Any] | None = None, budget: Budget | None = None) -> ExecutionContext:
         """All that a read works with."""
         types: list[AnyType] = [*self.catalog.nodes.values(), *self.catalog.edges.values()]
         tables = {type_.name: PlainRows(type_, self.records.get(type_.name, ())) for type_ in types}
-        made = PlainReading(tables, Inputs(params or {}, NOW), budget or Budget(SystemClock()))
-        return cast("Reading", made)
+        made = PlainReading(tables, QueryInputs(params or {}, NOW), budget or Budget(SystemClock()))
+        return cast("ExecutionContext", made)
 
     def query(self, text: str) -> ReadQuery:
         """A correct read."""
@@ -128,12 +128,12 @@ class World:
         columns: Mapping[str, Sequence[int]],
         weight: Sequence[int] | None = None,
         params: Mapping[str, Any] | None = None,
-    ) -> Answer:
+    ) -> ResultFrame:
         """What the engine makes of these matches."""
         size = len(next(iter(columns.values()))) if columns else 1
         arrays = {name: np.array(positions, np.int64) for name, positions in columns.items()}
         bindings = Bindings(arrays, size, None if weight is None else np.array(weight, np.int64))
-        return finish(query, bindings, self.reading(check_params(query.params, params or {})))
+        return build_result(query, bindings, self.reading(check_params(query.params, params or {})))
 
     def rows(
         self,

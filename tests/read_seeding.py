@@ -20,7 +20,7 @@ from omnigraph.ops.optimize_table import UpkeepCall
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Options
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.types import EnumOf, Scalar, ValueType
 from omnigraph.storage.index_staging import stage_index
@@ -248,13 +248,13 @@ def named_rows(session: Session, records: Sequence[Named]) -> dict[str, pa.Table
         by_type.setdefault(name, []).append({column.removeprefix("@"): value for column, value in record.items()})
     types = {name: _type_of(session, name) for name in by_type}
     return {
-        type_.table_key: pa.Table.from_pylist(by_type[name], schema=arrow_schema(type_))
+        type_.table_key: pa.Table.from_pylist(by_type[name], schema=build_arrow_schema(type_))
         for name, type_ in types.items()
     }
 
 
 def _type_of(session: Session, name: str) -> AnyType:
-    found = session.catalog(session.snapshot()).type(name)
+    found = session.load_catalog(session.resolve_snapshot()).find_type(name)
     assert found is not None, name
     return found
 
@@ -264,7 +264,7 @@ def _type_of(session: Session, name: str) -> AnyType:
 
 def index_all(session: Session) -> None:
     """Index every column that can be: its id and ends, scalars, and full text beside."""
-    catalog = session.catalog(session.snapshot())
+    catalog = session.load_catalog(session.resolve_snapshot())
     types: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
     for type_ in types:
         columns = ["id", *(["src", "dst"] if isinstance(type_, EdgeType) else [])]
@@ -278,7 +278,7 @@ def index_all(session: Session) -> None:
 
 def build_index(session: Session, type_: AnyType, column: str, kind: str) -> None:
     """Build one index over all fragments that are there now, and publish it."""
-    table = session.tables(session.snapshot()).table(type_.table_key)
+    table = session.open_tables(session.resolve_snapshot()).open_table(type_.table_key)
     if table.count() == 0:
         return
     staged = stage_index(table, column, kind, f"{column}_{kind.lower()}")

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from omnigraph.query.expr import (
     Aggregate,
+    AggregateFunction,
     And,
     Bm25,
     Compare,
@@ -24,7 +25,6 @@ from omnigraph.query.expr import (
     Entity,
     EntityType,
     Expr,
-    Fold,
     Identity,
     In,
     IsNull,
@@ -38,9 +38,9 @@ from omnigraph.query.expr import (
     Rrf,
     StartsWith,
     TextMatch,
-    variables,
+    find_variables,
 )
-from omnigraph.query.logical_plan import Direction, Hop, Pattern, ReadQuery
+from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
 from omnigraph.schema.types import Scalar
 from reference_search import cosine_distance, fuses, relevances, text_matches
 
@@ -160,7 +160,7 @@ class _Reader:
         filters += [predicate for node in pattern.nodes for predicate in node.filters]
         filters += [predicate for hop in pattern.hops for predicate in hop.filters]
         for predicate in filters:
-            yield set(variables(predicate)), self._is_true(predicate)
+            yield set(find_variables(predicate)), self._is_true(predicate)
         for hop in pattern.hops:
             names = {hop.source, hop.target} | ({hop.edge_variable} if hop.edge_variable else set())
             yield names, self._follows(hop)
@@ -188,14 +188,14 @@ class _Reader:
         """The breadth-first distance from every node to every node; to itself, the length of its shortest cycle."""
         steps: dict[str, set[str]] = {}
         for edge in self.graph.edges.get(hop.edge.name, ()):
-            if hop.direction is not Direction.IN:
+            if hop.direction is not HopDirection.IN:
                 steps.setdefault(edge["@src"], set()).add(edge["@dst"])
-            if hop.direction is not Direction.OUT:
+            if hop.direction is not HopDirection.OUT:
                 steps.setdefault(edge["@dst"], set()).add(edge["@src"])
         found: dict[tuple[str, str], int] = {}
         for start in steps:
             found.update({(start, node): distance for node, distance in _reached(steps, start).items()})
-            if hop.direction is Direction.BOTH:
+            if hop.direction is HopDirection.BOTH:
                 found[start, start] = _undirected_cycle(steps, start)
         return found
 
@@ -298,15 +298,15 @@ class _Reader:
         if aggregate.argument is None:
             return len(group)
         values = [value for match in group if (value := self.value(aggregate.argument, match)) is not None]
-        if aggregate.fold is Fold.COUNT:
+        if aggregate.fold is AggregateFunction.COUNT:
             return len(set(values)) if aggregate.distinct else len(values)
         if not values:
             return None
-        if aggregate.fold is Fold.MIN:
+        if aggregate.fold is AggregateFunction.MIN:
             return min(values)
-        if aggregate.fold is Fold.MAX:
+        if aggregate.fold is AggregateFunction.MAX:
             return max(values)
-        if aggregate.fold is Fold.AVG:
+        if aggregate.fold is AggregateFunction.AVG:
             return float(sum(map(Fraction, values)) / len(values))
         is_whole = all(isinstance(value, int) for value in values)
         try:
@@ -383,10 +383,10 @@ def _as_compared(value: Any, left: Expr, right: Expr) -> Any:
     return struct.unpack("<f", struct.pack("<f", value))[0] if is_fraction else value
 
 
-def _lies_between(edge: Record, direction: Direction, source: str, target: str) -> bool:
+def _lies_between(edge: Record, direction: HopDirection, source: str, target: str) -> bool:
     forwards = (edge["@src"], edge["@dst"]) == (source, target)
     backwards = (edge["@dst"], edge["@src"]) == (source, target)
-    return {Direction.OUT: forwards, Direction.IN: backwards, Direction.BOTH: forwards or backwards}[direction]
+    return {HopDirection.OUT: forwards, HopDirection.IN: backwards, HopDirection.BOTH: forwards or backwards}[direction]
 
 
 def _best(rank: Nearest | Bm25, scores: Mapping[str, float]) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import omnigraph as og
 from omnigraph.clock import SystemClock
-from omnigraph.commit.checksummed_json import encode_checked
+from omnigraph.commit.checksummed_json import encode_with_checksum
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.faults import InjectedFaultError
 from omnigraph.options import Options
@@ -159,7 +159,7 @@ def _leave_audit(root: Path) -> None:
         state="abandoned",
     )
     (root / "__recovery").mkdir(exist_ok=True)
-    (root / "__recovery" / "01DEAD.json").write_bytes(encode_checked(dead))
+    (root / "__recovery" / "01DEAD.json").write_bytes(encode_with_checksum(dead))
     og.open_graph(str(root), runtime=runtime()).close()
 
 

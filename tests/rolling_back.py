@@ -5,7 +5,7 @@ from collections.abc import Callable
 import omnigraph as og
 from omnigraph.commit.publisher import arm
 from omnigraph.runtime import Runtime
-from omnigraph.storage.layout import MANIFEST, version_file, version_hint, version_note
+from omnigraph.storage.layout import MANIFEST, build_hint_key, build_note_key, format_version_name
 
 SCHEMA = "node P { k: String @key }"
 Witness = Callable[[og.Graph], None]
@@ -66,18 +66,18 @@ def manifest_path(graph: og.Graph, branch: str) -> str:
     """Return where the manifest of a branch is."""
     if branch == "main":
         return MANIFEST
-    return graph._session.branches.main.latest().snapshot.manifest.branches[branch].path
+    return graph._session.branches.main.head().snapshot.manifest.branches[branch].path
 
 
 def lose_versions(graph: og.Graph, branch: str, back_to: int) -> None:
     """Remove all versions of a manifest after one, and the hint that a local disk has."""
     path = manifest_path(graph, branch)
-    log = graph._session.branches.journal(branch, path)
+    log = graph._session.branches.get_journal(branch, path)
     objects = graph._session.store.objects
-    for number in range(back_to + 1, log.last().snapshot.manifest_version + 1):
-        objects.delete(f"{path}/{version_file(number)}")
-    objects.delete(version_hint(path))
-    objects.delete(version_note(path))
+    for number in range(back_to + 1, log.final_head().snapshot.manifest_version + 1):
+        objects.delete(f"{path}/{format_version_name(number)}")
+    objects.delete(build_hint_key(path))
+    objects.delete(build_note_key(path))
 
 
 def roll_back(uri: str, witness: str, runtime: Runtime, *, is_written_over: bool = False) -> og.Graph:

@@ -11,15 +11,15 @@ from omnigraph.clock import SystemClock
 from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.tables.graph_cache import ReadCache
-from omnigraph.engine.tables.table_reader import TableRows
+from omnigraph.engine.tables.graph_cache import GraphCache
+from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.view import View
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Options
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.storage.index_staging import stage_index
 from query.predicates import random_rows
 from worlds import FAST, runtime
@@ -53,14 +53,14 @@ def new_session(root: Path | str, options: Options = FAST) -> Session:
 
 def view_of(session: Session) -> View:
     """The newest snapshot."""
-    snapshot = session.snapshot()
-    return View(session.catalog(snapshot), session.tables(snapshot))
+    snapshot = session.resolve_snapshot()
+    return View(session.load_catalog(snapshot), session.open_tables(snapshot))
 
 
-def rows_of(session: Session, name: str = "P", cache: ReadCache | None = None) -> TableRows:
+def rows_of(session: Session, name: str = "P", cache: GraphCache | None = None) -> TableReader:
     """The rows of a type in the newest snapshot."""
     view = view_of(session)
-    return (cache or session.reads).rows(view, view.type(name))
+    return (cache or session.reads).get_reader(view, view.get_type(name))
 
 
 def budget() -> Budget:
@@ -85,7 +85,9 @@ def live_rows(random: Random, ids: Sequence[str]) -> Model:
 def table_of(session: Session, rows: Model, name: str = "P") -> pa.Table:
     """Rows in the columns of a type's table."""
     view = view_of(session)
-    return pa.Table.from_pylist([{"id": row_id, **row} for row_id, row in rows.items()], arrow_schema(view.type(name)))
+    return pa.Table.from_pylist(
+        [{"id": row_id, **row} for row_id, row in rows.items()], build_arrow_schema(view.get_type(name))
+    )
 
 
 def write(session: Session, key: str, **what: Any) -> None:
@@ -118,7 +120,7 @@ def random_history(session: Session, seed: int, steps: int) -> Model:
 
 def add_index(session: Session, column: str, kind: str = "BTREE", fragments: list[int] | None = None) -> None:
     """Publish an index `<column>_index` of the nodes, over these fragments or all."""
-    table = view_of(session).tables.table(NODES)
+    table = view_of(session).tables.open_table(NODES)
     staged = stage_index(table, column, kind, f"{column}_index", fragments=fragments)
     move = Move(table_key=NODES, staged=staged)
     publish(session.log, session.handles, CommitPlan(base=session.head(), operation="x", actor="test", moves=(move,)))

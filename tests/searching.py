@@ -16,10 +16,10 @@ import pyarrow as pa
 import Stemmer
 
 from omnigraph.clock import SystemClock
-from omnigraph.engine.execution_context import Reading
-from omnigraph.engine.predicate_eval import Inputs
+from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.tables.graph_cache import ReadCache
+from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.view import View
 from omnigraph.lang.source import Source, Span
 from omnigraph.ops.create import create
@@ -41,7 +41,7 @@ class Shelf:
 
     def __init__(self, root: Path, schema: str = SCHEMA) -> None:
         self.session = create(str(root), Source(schema, "docs.pg"), actor="test", runtime=runtime())
-        self.cache = ReadCache(Options())
+        self.cache = GraphCache(Options())
         self.docs: dict[str, tuple[str | None, Sequence[float] | None]] = {}
 
     def write(self, rows: Rows) -> None:
@@ -62,23 +62,23 @@ class Shelf:
             del self.docs[row_id]
         write_tables(self.session, [TableWrite(table_key="node:Doc", delete=sorted(ids))], operation="w", actor="x")
 
-    def reading(self, params: Mapping[str, Any] | None = None, *, cache: ReadCache | None = None) -> Reading:
+    def reading(self, params: Mapping[str, Any] | None = None, *, cache: GraphCache | None = None) -> ExecutionContext:
         """A read of the newest state."""
-        snapshot = self.session.snapshot()
-        return Reading(
-            view=View(self.session.catalog(snapshot), self.session.tables(snapshot)),
-            inputs=Inputs(params or {}, datetime(2026, 1, 2, tzinfo=UTC)),
+        snapshot = self.session.resolve_snapshot()
+        return ExecutionContext(
+            view=View(self.session.load_catalog(snapshot), self.session.open_tables(snapshot)),
+            inputs=QueryInputs(params or {}, datetime(2026, 1, 2, tzinfo=UTC)),
             budget=Budget(SystemClock()),
             cache=cache or self.cache,
         )
 
     def at(self, ids: Sequence[str]) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The positions of these rows."""
-        return self.reading().rows("Doc").find(pa.array(ids, pa.string()))
+        return self.reading().get_reader("Doc").find(pa.array(ids, pa.string()))
 
     def ids(self, positions: np.ndarray[Any, Any]) -> list[str]:
         """The ids at these positions."""
-        found: list[str] = self.reading().rows("Doc").values("id", positions).to_pylist()
+        found: list[str] = self.reading().get_reader("Doc").take_values("id", positions).to_pylist()
         return found
 
 

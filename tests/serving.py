@@ -7,11 +7,11 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 import omnigraph as og
-from omnigraph.config.server import HostedGraph, Limits, ServerConfig
-from omnigraph.config.tokens import token_entry
+from omnigraph.config.server import HostedGraph, ServerConfig, ServerLimits
+from omnigraph.config.tokens import format_token_entry
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
-from omnigraph.server.http.app import make_app
+from omnigraph.server.http.app import build_app
 from omnigraph.server.service import Service
 from worlds import FAST
 
@@ -70,7 +70,7 @@ class Served:
 
     def logs(self) -> str:
         """All metrics, which must be as silent about people's data as logs are."""
-        return self.service.metrics.text()
+        return self.service.metrics.render()
 
 
 def write_settings(home: Path, *, has_policies: bool = True) -> None:
@@ -86,7 +86,7 @@ def write_settings(home: Path, *, has_policies: bool = True) -> None:
 
 def write_tokens(home: Path, roles: tuple[str, ...]) -> None:
     """The tokens file, with those roles."""
-    text = "".join(token_entry(TOKENS[role], role, (f"{role}s",)) for role in roles)
+    text = "".join(format_token_entry(TOKENS[role], role, (f"{role}s",)) for role in roles)
     path = home / "tokens.toml"
     path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
@@ -97,7 +97,7 @@ def serving(
     *,
     has_policies: bool = True,
     is_open_to_all: bool = False,
-    limits: Limits | None = None,
+    limits: ServerLimits | None = None,
     options: Options = FAST,
     config: Mapping[str, object] | None = None,
 ) -> Served:
@@ -112,8 +112,8 @@ def serving(
         graphs=(HostedGraph(id="people", uri=graph.uri, queries=home / "queries"),),
         tokens_file=None if is_open_to_all else home / "tokens.toml",
         policies=home / "policies" if has_policies and not is_open_to_all else None,
-        limits=limits or Limits(threads=4),
+        limits=limits or ServerLimits(threads=4),
     )
     service = Service.start(replace(settings, **(config or {})), runtime, is_open_to_all=is_open_to_all)  # type: ignore[arg-type]  # a test's own settings
-    client = TestClient(make_app(service), base_url="http://localhost:8080", raise_server_exceptions=False)
+    client = TestClient(build_app(service), base_url="http://localhost:8080", raise_server_exceptions=False)
     return Served(service=service, client=client, graph=graph, home=home)

@@ -21,12 +21,12 @@ from door_calls import SCHEMA
 from error_samples import sample
 from omnigraph.cli.exit_codes import EXIT_CODES
 from omnigraph.commit import digests, manifest_codec, recovery_log
-from omnigraph.commit.checksummed_json import encode_checked
+from omnigraph.commit.checksummed_json import encode_with_checksum
 from omnigraph.commit.manifest_types import (
     BranchRecord,
     Commit,
-    Floor,
     Fork,
+    GcHorizon,
     KeyIndex,
     KeyRun,
     Manifest,
@@ -38,7 +38,7 @@ from omnigraph.commit.manifest_types import (
     TagRecord,
 )
 from omnigraph.commit.purges import Purge
-from omnigraph.commit.sidecar import Origin, Sidecar
+from omnigraph.commit.sidecar import CloneOrigin, Sidecar
 from omnigraph.commit.task_journal import Note
 from omnigraph.config.server import ServerConfig
 from omnigraph.errors import OmnigraphError
@@ -47,9 +47,9 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.check_findings import CODES
 from omnigraph.options import Options
 from omnigraph.schema.accept import load_schema
-from omnigraph.schema.arrow import arrow_schema
-from omnigraph.schema.catalog_codec import encode_catalog, fingerprint
-from omnigraph.server.http.error_responses import status_of
+from omnigraph.schema.arrow import build_arrow_schema
+from omnigraph.schema.catalog_codec import compute_fingerprint, encode_catalog
+from omnigraph.server.http.error_responses import find_status
 from omnigraph.storage import layout
 
 ROOT = Path(__file__).parents[1]
@@ -109,7 +109,7 @@ def list_errors() -> Iterator[tuple[str, str]]:
         example = sample(error)
         takes = list(inspect.signature(error).parameters) if inspect.isfunction(error.__init__) else []
         lines = [
-            f"kind {error.kind.value}, exit {EXIT_CODES[error.kind]}, HTTP {status_of(example)}",
+            f"kind {error.kind.value}, exit {EXIT_CODES[error.kind]}, HTTP {find_status(example)}",
             f"{'public ' if error.__name__ in omnigraph.__all__ else ''}class {error.__name__}({', '.join(takes)})",
             str(example),
             json.dumps(example.facts(), sort_keys=True),
@@ -153,34 +153,34 @@ def list_stored_shapes() -> Iterator[tuple[str, str]]:
     yield "columns of a manifest", _columns(manifest_codec.SCHEMA)
     catalog = load_schema(Source(SCHEMA, "schema.pg"))
     yield "catalog of a schema", _indented(encode_catalog(catalog))
-    yield "fingerprint of a schema", fingerprint(catalog)
-    yield from ((f"columns of {node.name}", _columns(arrow_schema(node))) for node in catalog.nodes.values())
-    yield from ((f"columns of {edge.name}", _columns(arrow_schema(edge))) for edge in catalog.edges.values())
+    yield "fingerprint of a schema", compute_fingerprint(catalog)
+    yield from ((f"columns of {node.name}", _columns(build_arrow_schema(node))) for node in catalog.nodes.values())
+    yield from ((f"columns of {edge.name}", _columns(build_arrow_schema(edge))) for edge in catalog.edges.values())
     yield "columns of the audit of recoveries", _columns(recovery_log.SCHEMA)
-    yield "rows of main's manifest", _rows(manifest_codec.head_rows(_main(), 7))
-    yield "rows of a branch's manifest", _rows(manifest_codec.head_rows(_branch(), 3))
+    yield "rows of main's manifest", _rows(manifest_codec.encode_head(_main(), 7))
+    yield "rows of a branch's manifest", _rows(manifest_codec.encode_head(_branch(), 3))
     yield "a digest of a commit", f"{digests.compute_digest(_commit(), 'parent', _schema(4))}"
-    yield "an operation's sidecar", _indented(encode_checked(_sidecar()))
+    yield "an operation's sidecar", _indented(encode_with_checksum(_sidecar()))
     yield (
         "a sidecar of a clone",
         _indented(
-            encode_checked(
-                msgspec.structs.replace(_sidecar(), origin=Origin(uri="s3://bucket/other", root=IDS[0]), phase=1)
+            encode_with_checksum(
+                msgspec.structs.replace(_sidecar(), origin=CloneOrigin(uri="s3://bucket/other", root=IDS[0]), phase=1)
             )
         ),
     )
-    yield "a note of a task", _indented(encode_checked(Note(files=("nodes/40d76f1f51639ec0/data/a.lance",))))
+    yield "a note of a task", _indented(encode_with_checksum(Note(files=("nodes/40d76f1f51639ec0/data/a.lance",))))
     names = {name: value for name, value in vars(layout).items() if name.isupper() and isinstance(value, str)}
     yield "names below the root", "\n".join(sorted(value for name, value in names.items() if not name.startswith("_")))
     yield (
         "paths",
         "\n".join(
             [
-                layout.table_path("node", "Person"),
-                layout.table_path("edge", "Knows", 2),
-                layout.branch_path(IDS[0]),
-                layout.sidecar_key(IDS[0]),
-                layout.job_key(IDS[0], "scratch"),
+                layout.build_table_path("node", "Person"),
+                layout.build_table_path("edge", "Knows", 2),
+                layout.build_branch_path(IDS[0]),
+                layout.build_sidecar_key(IDS[0]),
+                layout.build_job_key(IDS[0], "scratch"),
             ]
         ),
     )
@@ -286,7 +286,7 @@ def _main() -> Manifest:
         old_schemas=(_schema(4),),
         branches={"dev": branch},
         tags={"v1": tag},
-        floor=Floor(epoch=1, lowest_version=2, staged_before=AT, kept_from=3, kept=((0, 1),)),
+        gc_horizon=GcHorizon(epoch=1, lowest_version=2, staged_before=AT, kept_from=3, kept=((0, 1),)),
         keys=KeyIndex(legacy_before=1, runs=(run,)),
         sealed=("s",),
     )

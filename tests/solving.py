@@ -9,13 +9,13 @@ from typing import Any
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.executor import solve
 from omnigraph.engine.physical_plan import PhysicalPlan
 from omnigraph.engine.planning.planner import plan_read
-from omnigraph.engine.predicate_eval import Inputs
+from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.query_profile import Trace
+from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.view import View
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
@@ -64,8 +64,8 @@ class Solver:
     @property
     def view(self) -> View:
         """The newest state."""
-        snapshot = self.session.snapshot()
-        return View(self.session.catalog(snapshot), self.session.tables(snapshot))
+        snapshot = self.session.resolve_snapshot()
+        return View(self.session.load_catalog(snapshot), self.session.open_tables(snapshot))
 
     def query(self, text: str, *, is_rewritten: bool = True) -> ReadQuery:
         """A query over this graph."""
@@ -76,16 +76,16 @@ class Solver:
         params: Mapping[str, Any] | None = None,
         traversal: Traversal = Traversal.AUTO,
         budget: Budget | None = None,
-        trace: Trace | None = None,
-    ) -> Reading:
+        trace: QueryProfile | None = None,
+    ) -> ExecutionContext:
         """What a query is run with."""
-        return Reading(
+        return ExecutionContext(
             view=self.view,
-            inputs=Inputs(dict(params or {}), NOW),
+            inputs=QueryInputs(dict(params or {}), NOW),
             budget=budget or Budget(SystemClock()),
             cache=self.session.reads,
             traversal=traversal,
-            trace=trace,
+            profile=trace,
         )
 
     def plan(self, text: str, params: Mapping[str, Any] | None = None, **how: Any) -> PhysicalPlan:
@@ -102,13 +102,14 @@ class Solver:
         found = solve(plan, reading, chunk_rows=chunk_rows)
         return self.counted(found, plan, query, reading)
 
-    def counted(self, found: Bindings, plan: PhysicalPlan, query: ReadQuery, reading: Reading) -> Combinations:
+    def counted(self, found: Bindings, plan: PhysicalPlan, query: ReadQuery, reading: ExecutionContext) -> Combinations:
         """Bindings by ids."""
         types = query.pattern.types
         columns = [
-            reading.rows(types[name].name).values("id", found.columns[name]).to_pylist() for name in plan.variables
+            reading.get_reader(types[name].name).take_values("id", found.columns[name]).to_pylist()
+            for name in plan.variables
         ]
-        weights = [1] * found.size if found.weight is None else found.weight.tolist()
+        weights = [1] * found.size if found.multiplicity is None else found.multiplicity.tolist()
         counted: Combinations = Counter()
         for row, weight in enumerate(weights):
             assert weight > 0

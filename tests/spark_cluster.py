@@ -16,28 +16,30 @@ from unittest.mock import patch
 from pyspark.sql import SparkSession
 
 import omnigraph as og
-from omnigraph.engine.bulk.load_batch import Batch
+from omnigraph.engine.bulk.load_batch import LoadBatch
 from omnigraph.engine.view import View
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, Progress, load
 from omnigraph.ops.optimize import OptimizeCall, optimize
 from omnigraph.ops.optimize_table import UpkeepCall
-from omnigraph.spark.load.load_engine import SparkLoading, reader
+from omnigraph.spark.load.load_engine import SparkLoadOptions, build_reader
 from omnigraph.spark.load.load_merge import SparkMerge
-from omnigraph.spark.maintenance import SparkHands
-from omnigraph.spark.session.graph_location import Place
+from omnigraph.spark.maintenance import SparkMaintenanceWorker
+from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.spark_session import session
 from upkeep_calls import EAGER, opened
 from worlds import runtime
 
 MASTER = "local-cluster[2,1,1024]"
-ON_EXECUTORS = SparkLoading(split_bytes=20_000, local_keys=0, local_bytes=0, merged_here=0, read_here=0)
+ON_EXECUTORS = SparkLoadOptions(
+    split_bytes=20_000, max_local_keys=0, max_local_reread_bytes=0, max_local_merge_rows=0, max_local_read_bytes=0
+)
 
 
-def loaded(spark: SparkSession, graph: og.Graph, mode: str, data: Path, how: SparkLoading, **more: Any) -> Any:
+def loaded(spark: SparkSession, graph: og.Graph, mode: str, data: Path, how: SparkLoadOptions, **more: Any) -> Any:
     """What a load on Spark tells."""
     given = LoadInput(graph=(GraphSource(data=data),))
     call = LoadCall(input=given, mode=LoadMode(mode), actor="test", **more)
-    return load(graph._session, call, reader(spark=spark, loading=how)).to_json()
+    return load(graph._session, call, build_reader(spark=spark, loading=how)).to_json()
 
 
 def executors() -> Iterator[int]:
@@ -62,21 +64,21 @@ def load_and_kill(spark: SparkSession, graph: og.Graph, data: Path) -> dict[str,
             os.kill(there[0], signal.SIGKILL)
             killed.append(there[0])
 
-    how = SparkLoading(split_bytes=20_000, local_keys=0)
+    how = SparkLoadOptions(split_bytes=20_000, max_local_keys=0)
     return {**loaded(spark, graph, "append", data, how, progress=kill_one), "killed": len(killed)}
 
 
 def merge_with_a_bad_one(spark: SparkSession, graph: og.Graph, data: Path) -> dict[str, Any]:
     """A merge that no rows of which come to the driver, but those that may be wrong."""
     stayed: list[bool] = []
-    asked = SparkMerge._checked_on_executors
+    asked = SparkMerge._check_on_executors
 
-    def watched(self: SparkMerge, view: View, *, leaves_out: bool) -> Batch | None:
+    def watched(self: SparkMerge, view: View, *, leaves_out: bool) -> LoadBatch | None:
         batch = asked(self, view, leaves_out=leaves_out)
         stayed.append(batch is not None)
         return batch
 
-    with patch.object(SparkMerge, "_checked_on_executors", watched):
+    with patch.object(SparkMerge, "_check_on_executors", watched):
         told = loaded(spark, graph, "merge", data, ON_EXECUTORS, on_error=data.with_suffix(".bad"))
     return {**told, "stayed": stayed}
 
@@ -97,7 +99,11 @@ def optimized(spark: SparkSession, address: str) -> dict[str, Any]:
     graph = opened(address)
     due = graph.optimize(all_indexes=True, dry_run=True)
     call = OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True))
-    done = optimize(graph._session, call, SparkHands(spark, Place.of(graph._session), EAGER, least_rows=0))
+    done = optimize(
+        graph._session,
+        call,
+        SparkMaintenanceWorker(spark, GraphLocation.from_session(graph._session), EAGER, min_rows=0),
+    )
     return {"due": [asdict(one) for one in due.tables], "done": [asdict(one) for one in done.tables]}
 
 

@@ -17,8 +17,8 @@ from crash.jobs import leftovers
 from mutating import run
 from omnigraph.commit.recovery import recover
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
-from omnigraph.spark.load.load_engine import SparkLoading, reader
-from omnigraph.spark.load.load_jobs import LOCAL_BYTES, MERGED_HERE
+from omnigraph.spark.load.load_engine import SparkLoadOptions, build_reader
+from omnigraph.spark.load.load_jobs import MAX_LOCAL_MERGE_ROWS, MAX_LOCAL_REREAD_BYTES
 from worlds import CALM, FAST, runtime
 
 
@@ -39,8 +39,8 @@ def load_file(
     data: str,
     mode: str,
     dies_after: float | None = None,
-    local_bytes: int = LOCAL_BYTES,
-    merged_here: int = MERGED_HERE,
+    local_bytes: int = MAX_LOCAL_REREAD_BYTES,
+    merged_here: int = MAX_LOCAL_MERGE_ROWS,
 ) -> None:
     """Load a file on Spark; die where the environment says, or so many seconds after tasks have started."""
     spark = borrowed(port, secret)
@@ -53,8 +53,10 @@ def load_file(
     )
     if dies_after is not None:
         threading.Timer(dies_after, os.kill, (os.getpid(), 9)).start()
-    how = SparkLoading(split_bytes=2000, local_bytes=local_bytes, merged_here=merged_here, read_here=0)
-    load(graph._session, call, reader(spark=spark, loading=how))
+    how = SparkLoadOptions(
+        split_bytes=2000, max_local_reread_bytes=local_bytes, max_local_merge_rows=merged_here, max_local_read_bytes=0
+    )
+    load(graph._session, call, build_reader(spark=spark, loading=how))
 
 
 def settle(uri: str) -> dict[str, Any]:

@@ -13,12 +13,12 @@ import omnigraph as og
 from load_calls import Record, text_of
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, LoadResult, load
-from omnigraph.spark.load.load_engine import SparkLoading, reader
+from omnigraph.spark.load.load_engine import SparkLoadOptions, build_reader
 
 _MADE = re.compile(r'"id":"[0-9A-HJKMNP-TV-Z]{26}",')
-SMALL = SparkLoading(split_bytes=1500, read_here=0)
+SMALL = SparkLoadOptions(split_bytes=1500, max_local_read_bytes=0)
 """Splits of few lines, so that even a small input has several."""
-APART = SparkLoading(split_bytes=1500, local_keys=0, local_bytes=0, read_here=0)
+APART = SparkLoadOptions(split_bytes=1500, max_local_keys=0, max_local_reread_bytes=0, max_local_read_bytes=0)
 """As above, and nothing is done on the driver that tasks can do."""
 
 
@@ -34,13 +34,13 @@ def spark_loaded(
     graph: og.Graph,
     mode: str,
     data: Path | LoadInput,
-    loading: SparkLoading = SMALL,
+    loading: SparkLoadOptions = SMALL,
     **options: Any,
 ) -> LoadResult:
     """Load a file, or whatever else, on Spark."""
     given = data if isinstance(data, LoadInput) else LoadInput(graph=(GraphSource(data=data),))
     call = LoadCall(input=given, mode=LoadMode(mode), **{"actor": "test", **options})
-    return load(graph._session, call, reader(spark=spark, loading=loading))
+    return load(graph._session, call, build_reader(spark=spark, loading=loading))
 
 
 def left_over(graph: og.Graph) -> list[str]:

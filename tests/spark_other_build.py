@@ -12,9 +12,9 @@ import omnigraph as og
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
 from omnigraph.ops.optimize import OptimizeCall, optimize
 from omnigraph.ops.optimize_table import UpkeepCall
-from omnigraph.spark.load.load_engine import SparkLoading, reader
-from omnigraph.spark.maintenance import SparkHands
-from omnigraph.spark.session.graph_location import Place
+from omnigraph.spark.load.load_engine import SparkLoadOptions, build_reader
+from omnigraph.spark.maintenance import SparkMaintenanceWorker
+from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.spark_session import session
 from upkeep_calls import EAGER, opened
 
@@ -24,15 +24,15 @@ def run(uri: str, data: str, other: str, out: str) -> dict[str, Any]:
     spark = session("local[1]", **{"spark.executorEnv.PYTHONPATH": other})
     graph = opened(uri)
     call = LoadCall(input=LoadInput(graph=(GraphSource(data=data),)), mode=LoadMode.APPEND, actor="test")
-    how = SparkLoading(local_keys=0, local_bytes=0, merged_here=0, read_here=0)
-    hands = SparkHands(spark, Place.of(graph._session), EAGER, least_rows=0)
+    how = SparkLoadOptions(max_local_keys=0, max_local_reread_bytes=0, max_local_merge_rows=0, max_local_read_bytes=0)
+    hands = SparkMaintenanceWorker(spark, GraphLocation.from_session(graph._session), EAGER, min_rows=0)
     upkeep = OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True))
     rows = spark.createDataFrame([("new", 1)], "name string, age int")
     frame = {"Person": rows}
     source = spark.read.format("omnigraph").options(graph=uri, type="Person")
     sink = rows.write.format("omnigraph").mode("append").options(graph=uri, type="Person")
     doors: dict[str, Callable[[], object]] = {
-        "load": lambda: load(graph._session, call, reader(spark=spark, loading=how)),
+        "load": lambda: load(graph._session, call, build_reader(spark=spark, loading=how)),
         "load of a frame": lambda: graph.spark.load(nodes=frame, mode="append"),
         "read": lambda: graph.spark.table("Person").collect(),
         "export": lambda: graph.spark.export(out),

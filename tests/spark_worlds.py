@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import omnigraph as og
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf
 from worlds import runtime
@@ -47,7 +47,7 @@ _FLOATS = (0.0, -0.0, 0.5, -1.5, 3.0)
 
 def type_of(graph: og.Graph, name: str) -> AnyType:
     """A type of the newest state."""
-    found = graph._session.catalog(graph.snapshot()).type(name)
+    found = graph._session.load_catalog(graph.snapshot()).find_type(name)
     assert found is not None
     return found
 
@@ -78,13 +78,13 @@ def all_types_graph(root: Path | str, *, seed: int = 7, rows: int = 40) -> og.Gr
 def put(graph: og.Graph, name: str, rows: Sequence[dict[str, object]]) -> None:
     """Append rows, in one commit."""
     type_ = type_of(graph, name)
-    table = pa.Table.from_pylist(list(rows), schema=arrow_schema(type_))
+    table = pa.Table.from_pylist(list(rows), schema=build_arrow_schema(type_))
     write_tables(graph._session, [TableWrite(table_key=type_.table_key, append=table)], operation="put", actor="test")
 
 
 def stored(graph: og.Graph, name: str, *, snapshot: str | None = None) -> pa.Table:
     """What the table itself holds, by id."""
-    schema = arrow_schema(type_of(graph, name))
+    schema = build_arrow_schema(type_of(graph, name))
     rows = graph.table(name, snapshot=snapshot).to_table(blob_handling="all_binary").select(schema.names)
     return rows.sort_by("id").cast(schema)
 

@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.tables.graph_cache import ReadCache
+from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.topology import Topology
 from omnigraph.engine.view import View
 from omnigraph.ops.session import Session
@@ -73,9 +73,9 @@ class Past:
         return first, second
 
 
-def topology_of(session: Session, cache: ReadCache | None = None, view: View | None = None) -> Topology:
+def topology_of(session: Session, cache: GraphCache | None = None, view: View | None = None) -> Topology:
     seen = view or view_of(session)
-    return (cache or session.reads).topology(seen, seen.catalog.edges["E"], budget())
+    return (cache or session.reads).get_topology(seen, seen.catalog.edges["E"], budget())
 
 
 def assert_equal(found: Topology, expected: Topology) -> None:

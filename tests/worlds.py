@@ -66,10 +66,10 @@ def rows(values: dict[str, int]) -> pa.Table:
 
 def state(session: Session) -> State:
     """What every table of the newest snapshot says; a row that is there twice fails."""
-    tables = session.tables(session.snapshot())
+    tables = session.open_tables(session.resolve_snapshot())
     found: State = {}
     for key in TABLES:
-        table = tables.table(key).scan(["id", "v"])
+        table = tables.open_table(key).scan(["id", "v"])
         found[key] = dict(zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True))
         assert len(found[key]) == table.num_rows, f"{key} holds an id twice"
         assert tables.snapshot.pin(key).rows == table.num_rows, f"{key} counts wrong"

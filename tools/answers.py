@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from omnigraph.cli.result_formats import result_table
+from omnigraph.cli.result_formats import format_result_table
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
@@ -86,7 +86,7 @@ def answered(graph: Graph, asked: Answer) -> str:
         return f"error: {error}\n"
     if not result.row_count:
         return "0 rows\n"
-    heading, *rows = result_table(result).rpartition("\n\n")[0].splitlines(keepends=True)
+    heading, *rows = format_result_table(result).rpartition("\n\n")[0].splitlines(keepends=True)
     rows[-1] = rows[-1].removesuffix("\n") + "\n"
     return "".join([heading, *(rows if _HAS_ORDER.search(asked.query) else sorted(rows))])
 

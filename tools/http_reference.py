@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from omnigraph.server.http.app import ROUTERS
-from omnigraph.server.http.openapi import EVERYWHERE, document
+from omnigraph.server.http.openapi import COMMON_STATUSES, build_document
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "http.md"
 
@@ -46,7 +46,7 @@ def page() -> str:
     """The whole page."""
     made = api()
     errors = next(iter(made["paths"].values()))["get"]["responses"]
-    statuses = [f"| {status} | {errors[status]['description']} |" for status in EVERYWHERE]
+    statuses = [f"| {status} | {errors[status]['description']} |" for status in COMMON_STATUSES]
     shapes = made["components"]["schemas"]
     told = [_shape(name, shape) for name, shape in sorted(shapes.items())]
     parts = [INTRODUCTION + "\n".join(statuses), *_routes(made), "## Shapes", *told]
@@ -58,7 +58,7 @@ def api() -> dict[str, Any]:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     for router in ROUTERS:
         app.include_router(router)
-    return document(app)
+    return build_document(app)
 
 
 def routes() -> Iterator[tuple[str, str, str]]:
@@ -94,7 +94,9 @@ def _route(method: str, path: str, operation: Mapping[str, Any]) -> str:
     if "requestBody" in operation:
         parts.append(f"Takes {_content(operation['requestBody']['content'])}.")
     own = {
-        status: one for status, one in operation["responses"].items() if status not in EVERYWHERE or "anyOf" in str(one)
+        status: one
+        for status, one in operation["responses"].items()
+        if status not in COMMON_STATUSES or "anyOf" in str(one)
     }
     parts.append("\n".join(_answer(status, one) for status, one in sorted(own.items())))
     return "\n\n".join(parts)

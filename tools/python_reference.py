@@ -13,8 +13,8 @@ import omnigraph
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph.branches import GraphBranches
 from omnigraph.graph.graph import Graph
-from omnigraph.graph.history import HistoryVerbs
-from omnigraph.graph.maintenance import UpkeepVerbs
+from omnigraph.graph.history import HistoryMethods
+from omnigraph.graph.maintenance import MaintenanceMethods
 from omnigraph.graph.tags import GraphTags
 from omnigraph.ops.algorithm_call import AlgorithmResult
 from omnigraph.ops.graph_algorithms import Algorithms
@@ -77,8 +77,8 @@ def sections() -> list[Section]:
     return [
         Section("Making and opening graphs", "", things(FUNCTIONS)),
         Section("Graph: reads and writes", _first(Graph), _methods(Graph)),
-        Section("Graph: branches and the past", "", _methods(HistoryVerbs)),
-        Section("Graph: upkeep", "", _methods(UpkeepVerbs)),
+        Section("Graph: branches and the past", "", _methods(HistoryMethods)),
+        Section("Graph: upkeep", "", _methods(MaintenanceMethods)),
         Section(
             "What a graph leads to",
             "What `branches`, `tags`, `algorithms` and `spark` of a graph are, and what its algorithms answer.",

@@ -224,7 +224,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_EXPORTS_BY_MODULE = {
     "commit.purges": ("DataDroppedError", "MergeBaseDroppedError"),
     "commit.gc_horizon": ("CommitCollectedError", "TooSlowError"),
     "commit.tag_errors": ("BadTagNameError", "TagExistsError", "TagMissingError", "TagOutcomeUnknownError"),
@@ -294,7 +294,7 @@ _HOMES = {
     "query.params": ("ParameterError",),
     "options": ("Durability", "Options"),
     "runtime": ("Runtime",),
-    "places": ("BadPlaceError",),
+    "locations": ("BadPlaceError",),
     "policy": ("Action", "Actor", "DeniedError"),
     "server.client.remote_graph": ("RemoteGraph", "connect"),
     "server.mcp.stdio": ("serve_mcp",),
@@ -308,23 +308,23 @@ _HOMES = {
 }
 """Where each name is at home; a test holds this to `__all__` and to the imports for type checkers above."""
 
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_BY_EXPORT = {name: home for home, names in _EXPORTS_BY_MODULE.items() for name in names}
 
-_SERVERS_OWN = frozenset({"anyio", "cedarpy", "fastapi", "h11", "mcp", "mcp_types", "starlette", "uvicorn"})
+_SERVER_PACKAGES = frozenset({"anyio", "cedarpy", "fastapi", "h11", "mcp", "mcp_types", "starlette", "uvicorn"})
 """What `omnigraph[server]` and `omnigraph[mcp]` bring along."""
 
 
 def __getattr__(name: str) -> object:
     """A public name, imported now and kept."""
-    home = _HOME_OF.get(name)
+    home = _MODULE_BY_EXPORT.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=None)
-    value: object = getattr(_imported(f"{__name__}.{home}"), name)
+    value: object = getattr(_import_without_gc(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
 
 
-def _imported(module: str) -> ModuleType:
+def _import_without_gc(module: str) -> ModuleType:
     """A module, imported without looking for garbage meanwhile: what an import makes stays, and it makes a lot."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -332,7 +332,7 @@ def _imported(module: str) -> ModuleType:
         return import_module(module)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in _SERVERS_OWN:
+        if missing not in _SERVER_PACKAGES:
             raise
         raise ServerMissingError("mcp" if module.endswith(".mcp.stdio") else missing) from error
     finally:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from omnigraph.config.environment import runtime_from
+from omnigraph.config.environment import build_runtime
 from omnigraph.graph import Graph
-from omnigraph.graph.arguments import place, schema_source
+from omnigraph.graph.arguments import build_schema_source, check_uri
 from omnigraph.lang.source import Source
-from omnigraph.ops.open import unopened_session
+from omnigraph.ops.open import build_session
 from omnigraph.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def create_graph(
         PlaceTakenError: A graph or something else is there already.
         BadUriError: No graph can be stored at such an address.
     """
-    settings = runtime or runtime_from(os.environ)
-    return Graph.create(place(uri), schema_source(schema), actor=actor, runtime=settings)
+    settings = runtime or build_runtime(os.environ)
+    return Graph.create(check_uri(uri), build_schema_source(schema), actor=actor, runtime=settings)
 
 
 def open_graph(
@@ -71,8 +71,8 @@ def open_graph(
         FormatRefusedError: It was written in another format; the message says the way over.
         BadUriError: No graph can be stored at such an address.
     """
-    settings = runtime or runtime_from(os.environ)
-    return Graph.open(place(uri), is_read_only=read_only, runtime=settings, keep_derived=keep_derived)
+    settings = runtime or build_runtime(os.environ)
+    return Graph.open(check_uri(uri), is_read_only=read_only, runtime=settings, keep_derived=keep_derived)
 
 
 def clone_graph(
@@ -102,7 +102,7 @@ def clone_graph(
         CloneBusyError: Somebody else is making a clone there.
         NestedPlacesError: One of the places is inside of the other.
     """
-    graph = Graph.open(place(source, "source"), is_read_only=True, runtime=runtime or runtime_from(os.environ))
+    graph = Graph.open(check_uri(source, "source"), is_read_only=True, runtime=runtime or build_runtime(os.environ))
     return graph.clone(target, branches=branches, progress=progress)
 
 
@@ -124,7 +124,7 @@ def check_graph(  # noqa: PLR0913 - as the method
         NotAGraphError: There is nothing that ever was a graph.
         BadUriError: No graph can be stored at such an address.
     """
-    graph = Graph(unopened_session(place(uri), runtime or runtime_from(os.environ)))
+    graph = Graph(build_session(check_uri(uri), runtime or build_runtime(os.environ)))
     return graph.check(
         branch=branch, quick=quick, deep=deep, record=record, actor=actor, message=message, progress=progress
     )
@@ -144,7 +144,7 @@ def verify_graph(
         NotAGraphError: There is nothing that ever was a graph.
         BadUriError: No graph can be stored at such an address.
     """
-    graph = Graph(unopened_session(place(uri), runtime or runtime_from(os.environ)))
+    graph = Graph(build_session(check_uri(uri), runtime or build_runtime(os.environ)))
     return graph.verify(branch=branch, digest=digest, progress=progress)
 
 
@@ -166,13 +166,13 @@ def repair_graph(  # noqa: PLR0913 - the choices of a repair, all by name but th
         NotAGraphError: There is nothing that ever was a graph.
         BadUriError: No graph can be stored at such an address.
     """
-    graph = Graph(unopened_session(place(uri), runtime or runtime_from(os.environ)))
+    graph = Graph(build_session(check_uri(uri), runtime or build_runtime(os.environ)))
     return graph.repair(
         confirm=confirm, force=force, deep=deep, branch=branch, source=source, actor=actor, message=message
     )
 
 
-def runtime_here(storage: Mapping[str, str] | None = None) -> Runtime:
+def load_runtime(storage: Mapping[str, str] | None = None) -> Runtime:
     """What this process's environment says, with other settings of the object store where they are given."""
-    runtime = runtime_from(os.environ)
+    runtime = build_runtime(os.environ)
     return runtime if storage is None else replace(runtime, options=replace(runtime.options, storage=dict(storage)))

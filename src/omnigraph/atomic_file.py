@@ -12,7 +12,7 @@ from omnigraph.errors import DirectoryMissingError
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def open_atomic_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write bytes to. What it replaces is there until then, and is left alone if something fails.
 
     A link still leads to the file, and the file has the rights that it had. A device or pipe is written to as it is.
@@ -32,7 +32,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask()
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_read_umask()
         Path(temporary).chmod(mode)
         Path(temporary).replace(target)
     except BaseException:
@@ -40,7 +40,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     current = os.umask(0)
     os.umask(current)
     return current

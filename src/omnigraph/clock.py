@@ -37,14 +37,14 @@ class SystemClock:
         time.sleep(seconds)
 
 
-def instant_text(instant: datetime) -> str:
+def format_instant(instant: datetime) -> str:
     """RFC 3339 in UTC with `Z`; a zero fraction is left out."""
     text = instant.astimezone(UTC).isoformat(timespec="auto")
     return text.replace("+00:00", "Z")
 
 
 def parse_instant(text: str) -> datetime:
-    """The inverse of `instant_text`; ValueError for a text without zone, or beyond the years 1 to 9999 in UTC."""
+    """The inverse of `format_instant`; ValueError for a text without zone, or beyond the years 1 to 9999 in UTC."""
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         msg = f"a time needs a zone, such as `Z`: {text!r}"

@@ -6,9 +6,9 @@ An error keeps its facts in `args`, so it pickles out of a worker process; the s
 from enum import Enum
 from typing import ClassVar
 
-_EXACT_IN_JSON = 2**53 - 1
+_MAX_JSON_INTEGER = 2**53 - 1
 """Beyond it, whoever reads JSON's numbers as floating point gets another one."""
-MOST_NAMES = 10
+MAX_LISTED_NAMES = 10
 """How many names a message lists."""
 
 
@@ -48,7 +48,7 @@ class OmnigraphError(Exception):
         """
         own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         return {
-            name: str(value) if isinstance(value, int) and abs(value) > _EXACT_IN_JSON else value
+            name: str(value) if isinstance(value, int) and abs(value) > _MAX_JSON_INTEGER else value
             for name, value in own.items()
         }
 
@@ -171,14 +171,16 @@ class QueryMissingError(OmnigraphError):
     def __str__(self) -> str:
         if not self.name:
             return f"`{self.source}` holds no query"
-        return f"`{self.source}` holds no query `{self.name}`{self._way_out()}"
+        return f"`{self.source}` holds no query `{self.name}`{self._format_hint()}"
 
-    def _way_out(self) -> str:
+    def _format_hint(self) -> str:
         if self.near:
             return f"; did you mean `{self.near}`?"
-        more = len(self.names) - MOST_NAMES
+        more = len(self.names) - MAX_LISTED_NAMES
         rest = f" and {more} more" if more > 0 else ""
-        return f"; it has {', '.join(f'`{name}`' for name in self.names[:MOST_NAMES])}{rest}" if self.names else ""
+        return (
+            f"; it has {', '.join(f'`{name}`' for name in self.names[:MAX_LISTED_NAMES])}{rest}" if self.names else ""
+        )
 
 
 class QueryAmbiguousError(OmnigraphError):

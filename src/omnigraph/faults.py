@@ -11,7 +11,7 @@ from typing import Protocol
 
 from omnigraph.errors import Kind, OmnigraphError
 
-VARIABLE = "OMNIGRAPH_FAULT"
+FAULT_VARIABLE = "OMNIGRAPH_FAULT"
 
 POINTS: dict[str, str] = {
     "init.begin": "before an init writes anything",
@@ -119,9 +119,9 @@ class ArmedFaults:
         os.kill(os.getpid(), signal.SIGKILL if self._action == "kill" else signal.SIGSTOP)
 
 
-def faults_from(environment: Mapping[str, str]) -> Faults:
+def read_faults(environment: Mapping[str, str]) -> Faults:
     """The faults that an environment arms, usually none; a malformed value is an error, never ignored."""
-    text = environment.get(VARIABLE)
+    text = environment.get(FAULT_VARIABLE)
     if not text:
         return NoFaults()
     place, _, action = text.partition("=")

@@ -12,11 +12,11 @@ from omnigraph.clock import Clock
 ULID_LENGTH = 26
 """How many ASCII characters a ULID has."""
 
-_SIGNS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_PAIRS = np.array([ord(a) | ord(b) << 8 for a in _SIGNS for b in _SIGNS], dtype="<u2")
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_CHARACTER_PAIRS = np.array([ord(a) | ord(b) << 8 for a in _ALPHABET for b in _ALPHABET], dtype="<u2")
 """By ten bits, their two characters, in the order in which they lie in memory."""
-_BEGIN = np.dtype(f"V{ULID_LENGTH - 2}")
-_TEXT = np.dtype([("begin", _BEGIN), ("end", _PAIRS.dtype)])
+_PREFIX_DTYPE = np.dtype(f"V{ULID_LENGTH - 2}")
+_ULID_DTYPE = np.dtype([("begin", _PREFIX_DTYPE), ("end", _CHARACTER_PAIRS.dtype)])
 
 
 class Ids(Protocol):
@@ -46,18 +46,18 @@ class SystemIds:
 
     def ulid(self) -> str:
         """A new ULID, larger than every one this object gave before."""
-        return ulid_text(self._taken(1))
+        return format_ulid(self._reserve_numbers(1))
 
     def ulids(self, count: int) -> bytes:
         """Many new ULIDs, in one call: a random one, and those that follow it."""
-        return ulid_texts(self._taken(count), count) if count else b""
+        return format_ulids(self._reserve_numbers(count), count) if count else b""
 
     def jitter(self, limit: float) -> float:
         """A random wait in `[0, limit)` seconds."""
         with self._lock:
             return self._random.random() * limit
 
-    def _taken(self, count: int) -> int:
+    def _reserve_numbers(self, count: int) -> int:
         """The first of `count` successive numbers that nobody else gets."""
         milliseconds = int(self._clock.now().timestamp() * 1000)
         with self._lock:
@@ -67,22 +67,26 @@ class SystemIds:
             return first
 
 
-def ulid_text(number: int) -> str:
+def format_ulid(number: int) -> str:
     """A ULID as it is written: 128 bits in Crockford's base 32."""
-    return "".join(_SIGNS[number >> shift & 31] for shift in range(5 * (ULID_LENGTH - 1), -1, -5))
+    return "".join(_ALPHABET[number >> shift & 31] for shift in range(5 * (ULID_LENGTH - 1), -1, -5))
 
 
-def ulid_texts(first: int, count: int) -> bytes:
+def format_ulids(first: int, count: int) -> bytes:
     """The texts of `count` successive ULIDs, joined."""
     # The last two characters count through all pairs; what stands before them is the same for each such run.
-    skipped = first % len(_PAIRS)
-    runs = -(-(skipped + count) // len(_PAIRS))
-    texts = np.empty((runs, len(_PAIRS)), _TEXT)
-    texts["begin"] = np.array([_begin(first // len(_PAIRS) + run) for run in range(runs)], _BEGIN)[:, np.newaxis]
-    texts["end"] = _PAIRS
+    skipped = first % len(_CHARACTER_PAIRS)
+    runs = -(-(skipped + count) // len(_CHARACTER_PAIRS))
+    texts = np.empty((runs, len(_CHARACTER_PAIRS)), _ULID_DTYPE)
+    texts["begin"] = np.array(
+        [_encode_prefix(first // len(_CHARACTER_PAIRS) + run) for run in range(runs)], _PREFIX_DTYPE
+    )[:, np.newaxis]
+    texts["end"] = _CHARACTER_PAIRS
     return texts.reshape(-1)[skipped : skipped + count].tobytes()
 
 
-def _begin(number: int) -> bytes:
+def _encode_prefix(number: int) -> bytes:
     """All characters but the last two, of the bits but the last ten."""
-    return b"".join(int(_PAIRS[number >> 10 * pair & 1023]).to_bytes(2, "little") for pair in reversed(range(12)))
+    return b"".join(
+        int(_CHARACTER_PAIRS[number >> 10 * pair & 1023]).to_bytes(2, "little") for pair in reversed(range(12))
+    )

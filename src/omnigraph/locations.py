@@ -45,7 +45,7 @@ class Location:
         """The address as Lance and people write it."""
         return self.path if self.bucket is None else f"s3://{self.bucket}/{self.path}"
 
-    def child(self, relative: str) -> "Location":
+    def join(self, relative: str) -> "Location":
         """The place of an object below this one; `relative` is one of our own keys, never user input."""
         return Location(f"{self.path}/{relative}" if self.path else relative, self.bucket)
 
@@ -53,7 +53,7 @@ class Location:
         return self.uri
 
 
-def scheme_of(text: str) -> str | None:
+def parse_scheme(text: str) -> str | None:
     """Return the scheme of an address in lower case, or None for a path.
 
     Raises:
@@ -75,7 +75,7 @@ def locate(text: str) -> Location:
     if not text:
         raise BadPlaceError(text, "it is empty")
     _check_nul(text, text)
-    scheme = scheme_of(text)
+    scheme = parse_scheme(text)
     if scheme is None:
         return Location(os.path.abspath(os.path.expanduser(text)))  # noqa: PTH100, PTH111 - resolve() follows links
     try:
@@ -100,14 +100,14 @@ def locate(text: str) -> Location:
     raise BadPlaceError(text, f"`{scheme}://` is not supported; use a path, file:// or s3://")
 
 
-def local_path(given: str | os.PathLike[str]) -> Path:
+def resolve_local_path(given: str | os.PathLike[str]) -> Path:
     """Return the path of a place that has to be on this machine; a path is returned as it was given.
 
     Raises:
         BadPlaceError: It is somewhere else.
     """
     text = os.fspath(given)
-    if scheme_of(text) is None:
+    if parse_scheme(text) is None:
         _check_nul(text, text)
         return Path(text)
     found = locate(text)

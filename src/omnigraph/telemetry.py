@@ -22,12 +22,12 @@ class RequestKey:
 
 
 @dataclass
-class Requests:
+class RequestCounts:
     """Object-store requests counted so far."""
 
     counts: Counter[RequestKey] = field(default_factory=Counter)
 
-    def total(self, *, target: str | None = None, operation: str | None = None) -> int:
+    def count(self, *, target: str | None = None, operation: str | None = None) -> int:
         """How many requests match."""
         return sum(
             n
@@ -35,7 +35,7 @@ class Requests:
             if (target is None or key.target == target) and (operation is None or key.operation == operation)
         )
 
-    def table(self) -> str:
+    def format_table(self) -> str:
         """The counts as lines of text, sorted."""
         rows = sorted((key.target, key.operation, n) for key, n in self.counts.items() if n)
         return "\n".join(f"{target:9} {operation:7} {n:5}" for target, operation, n in rows)
@@ -47,15 +47,15 @@ class Telemetry:
     One `above` another is told of everything that is recorded below it.
     """
 
-    def __init__(self, *, above: "Telemetry | None" = None) -> None:
+    def __init__(self, *, parent: "Telemetry | None" = None) -> None:
         self._lock = threading.Lock()
-        self._listeners: list[Requests] = []
-        self._above = above
+        self._listeners: list[RequestCounts] = []
+        self._parent = parent
 
     def record(self, target: str, operation: str, count: int = 1) -> None:
         """Add `count` requests."""
-        if self._above is not None:
-            self._above.record(target, operation, count)
+        if self._parent is not None:
+            self._parent.record(target, operation, count)
         if not self._listeners or not count:
             return
         with self._lock:
@@ -65,12 +65,12 @@ class Telemetry:
     @property
     def is_listening(self) -> bool:
         """Whether somebody counts right now."""
-        return bool(self._listeners) or (self._above is not None and self._above.is_listening)
+        return bool(self._listeners) or (self._parent is not None and self._parent.is_listening)
 
     @contextmanager
-    def counting(self) -> Iterator[Requests]:
+    def count_requests(self) -> Iterator[RequestCounts]:
         """Count the requests made inside the block."""
-        requests = Requests()
+        requests = RequestCounts()
         with self._lock:
             self._listeners.append(requests)
         try:
@@ -81,7 +81,7 @@ class Telemetry:
                 self._listeners = [one for one in self._listeners if one is not requests]
 
 
-PROCESS = Telemetry()
+PROCESS_TELEMETRY = Telemetry()
 """Above that of every handle that is opened with the settings of this process: all of its requests."""
 
 
@@ -92,13 +92,13 @@ class Recoveries:
         self._lock = threading.Lock()
         self._counts: Counter[tuple[str, str]] = Counter()
 
-    def settled(self, uri: str, outcome: str, count: int) -> None:
+    def record(self, uri: str, outcome: str, count: int) -> None:
         """So many more of a graph ended like that."""
         if count:
             with self._lock:
                 self._counts[uri, outcome] += count
 
-    def of(self, uri: str) -> dict[str, int]:
+    def get_counts(self, uri: str) -> dict[str, int]:
         """Those of a graph, by outcome."""
         with self._lock:
             return {outcome: count for (graph, outcome), count in self._counts.items() if graph == uri}
@@ -108,7 +108,7 @@ RECOVERIES = Recoveries()
 """Those of this process, whoever of its handles settled them."""
 
 
-def bytes_text(count: int) -> str:
+def format_bytes(count: int) -> str:
     """`999 B`, `1.2 kB`, `3.4 GB`."""
     number, unit = float(count), 0
     while number >= 1000 and unit < len(_UNITS) - 1:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from ulid import ULID
 
-from omnigraph.clock import instant_text, parse_instant
-from omnigraph.ids import ULID_LENGTH, SystemIds, ulid_texts
+from omnigraph.clock import format_instant, parse_instant
+from omnigraph.ids import ULID_LENGTH, SystemIds, format_ulids
 
 
 class StandingClock:
@@ -50,7 +50,7 @@ def test_ulids_stay_in_order_when_the_clock_steps_back() -> None:
 
 @pytest.mark.parametrize("first", [0, 2**60 - 3, 2**61 - 2, 2**80 - 2, 2**128 - 5])
 def test_many_ulids_at_once_are_those_that_follow_each_other(first: int) -> None:
-    texts = ulid_texts(first, 5).decode()
+    texts = format_ulids(first, 5).decode()
 
     made = [texts[start : start + ULID_LENGTH] for start in range(0, len(texts), ULID_LENGTH)]
 
@@ -99,7 +99,7 @@ def test_a_ulid_has_26_characters_and_starts_with_its_time() -> None:
     ],
 )
 def test_an_instant_is_written_in_utc_and_read_back(instant: datetime, text: str) -> None:
-    assert instant_text(instant) == text
+    assert format_instant(instant) == text
     assert parse_instant(text) == instant
 
 

@@ -8,7 +8,7 @@ import pytest
 import omnigraph as og
 from cloning import branched, present, tree
 from omnigraph.cli.main import main
-from omnigraph.cli.progress import progress_text
+from omnigraph.cli.progress import format_progress
 
 
 @pytest.fixture(scope="module")
@@ -101,4 +101,4 @@ def test_after_an_interrupt_the_same_command_goes_on(
 
 
 def test_how_far_it_is_is_told_in_files_and_bytes() -> None:
-    assert progress_text("3 of 10 files", nbytes=1_500_000, share=0.5).endswith("50%  1.5 MB")
+    assert format_progress("3 of 10 files", nbytes=1_500_000, share=0.5).endswith("50%  1.5 MB")

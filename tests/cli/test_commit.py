@@ -35,7 +35,7 @@ def session(tmp_path: Path) -> Session:
 
 
 def commits(session: Session) -> list[Commit]:
-    return list(session.log.history(session.head()))
+    return list(session.log.iter_history(session.head()))
 
 
 def listed(session: Session, *arguments: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -87,8 +87,8 @@ def test_filters_look_at_types_messages_keys_and_branches(session: Session, caps
     graph = Graph(session)
     graph.branches.create("dev")
     only = [TableWrite(table_key="node:C", append=rows({"new": 1}))]
-    write_tables(session.on("dev"), only, operation="mutate", actor="eve", idempotency_key="k-1")
-    own = session.on("dev").head().snapshot.commit
+    write_tables(session.checkout("dev"), only, operation="mutate", actor="eve", idempotency_key="k-1")
+    own = session.checkout("dev").head().snapshot.commit
 
     def on_dev(*filters: str) -> list[str]:
         words = [word for one in filters for word in ("--filter", one)]
@@ -200,7 +200,7 @@ def test_one_commit_is_shown_from_the_graph_named_in_any_way(
 
 
 def test_a_commit_tells_which_pins_and_counts_it_changed(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    newest, before = session.snapshot(), session.snapshot(commit_id=commits(session)[1].id)
+    newest, before = session.resolve_snapshot(), session.resolve_snapshot(commit_id=commits(session)[1].id)
 
     main(["commit", "show", newest.commit.id, session.uri, "--json"])
 
@@ -274,8 +274,8 @@ def test_a_commit_is_found_on_whichever_branch_it_is(
     graph.branches.create("dev")
     graph.branches.create("review")
     write = [TableWrite(table_key="node:C", append=rows({"new": 1}))]
-    write_tables(session.on("dev"), write, operation="mutate", actor="eve")
-    own = session.on("dev").head().snapshot.commit
+    write_tables(session.checkout("dev"), write, operation="mutate", actor="eve")
+    own = session.checkout("dev").head().snapshot.commit
     graph.merge("dev", into="review")
     graph.merge("review")
     if is_deleted:

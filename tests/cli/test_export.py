@@ -46,7 +46,7 @@ def test_all_types_are_written_in_declared_order(session: Session, capfdbinary: 
 
 
 def test_an_older_state_is_written(session: Session, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    seed = list(session.log.history(session.head()))[1]
+    seed = list(session.log.iter_history(session.head()))[1]
 
     _, by_id, _ = run(session.uri, "--type", "A", "--snapshot", seed.id, capfdbinary=capfdbinary)
     _, by_time, _ = run(session.uri, "--type", "A", "--at", seed.at, capfdbinary=capfdbinary)
@@ -64,7 +64,7 @@ def test_a_file_is_written_and_counted(
     assert code == 0
     assert json.loads(out) == {
         "output": str(target),
-        "commit_id": session.snapshot().commit.id,
+        "commit_id": session.resolve_snapshot().commit.id,
         "format": "jsonl",
         "rows": {"A": 5},
     }

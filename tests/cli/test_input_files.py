@@ -101,7 +101,7 @@ def test_a_file_that_is_not_utf8_is_told_with_the_byte(tmp_path: Path, capsys: p
 def test_a_file_beyond_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(input_files, "MAX_BYTES", 10)
+    monkeypatch.setattr(input_files, "MAX_SOURCE_BYTES", 10)
     path = tmp_path / "q.gq"
     path.write_bytes(b"/" * 11)
 

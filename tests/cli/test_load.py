@@ -15,8 +15,8 @@ import pytest
 import omnigraph as og
 from mutating import column, new_graph
 from omnigraph.cli.main import main
-from omnigraph.cli.progress import progress_text
-from omnigraph.telemetry import bytes_text
+from omnigraph.cli.progress import format_progress
+from omnigraph.telemetry import format_bytes
 
 PEOPLE = [{"type": "Person", "data": {"name": name}} for name in ("ada", "bob")]
 KNOWS = {"edge": "Knows", "from": "ada", "to": "bob"}
@@ -332,9 +332,9 @@ def test_an_interrupted_load_leaves_nothing(graph: og.Graph, tmp_path: Path, sig
     ],
 )
 def test_the_line_says_how_far_it_is(share: float | None, shown: str) -> None:
-    assert progress_text("read", rows=1200, nbytes=3_400_000, share=share) == shown
+    assert format_progress("read", rows=1200, nbytes=3_400_000, share=share) == shown
 
 
 @pytest.mark.parametrize("count, shown", [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (2_500_000_000, "2.5 GB")])
 def test_sizes_are_short(count: int, shown: str) -> None:
-    assert bytes_text(count) == shown
+    assert format_bytes(count) == shown

@@ -297,7 +297,7 @@ def test_version_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_every_word_of_other_tools_leads_to_a_command_that_exists() -> None:
-    for command in cli.elsewhere.values():
+    for command in cli.synonyms.values():
         group, _, name = command.partition(" ")
         found = cli.get_command(click.Context(cli), group)
 
@@ -305,7 +305,7 @@ def test_every_word_of_other_tools_leads_to_a_command_that_exists() -> None:
         if name:
             assert isinstance(found, click.Group), command
             assert name in found.list_commands(click.Context(found)), command
-    assert not set(cli.elsewhere) & set(cli.lazy)
+    assert not set(cli.synonyms) & set(cli.lazy)
 
 
 def test_a_word_of_another_tool_is_answered_with_our_command(capsys: pytest.CaptureFixture[str]) -> None:

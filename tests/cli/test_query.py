@@ -17,7 +17,7 @@ import omnigraph as og
 from mutating import new_graph, run
 from omnigraph.cli import result_formats
 from omnigraph.cli.main import main
-from omnigraph.cli.options import Size
+from omnigraph.cli.options import ByteSize
 from omnigraph.engine.tables import graph_cache
 
 ALL = "query all() { match { $p: Person } return { $p.name, $p.age, $p.score, $p.born } order { $p.name } }"
@@ -99,7 +99,7 @@ def test_a_table_without_rows_has_its_columns(graph: og.Graph, capsysbinary: pyt
 def test_a_table_shows_the_first_rows_and_says_so(
     graph: og.Graph, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(result_formats, "TABLE_ROWS", 2)
+    monkeypatch.setattr(result_formats, "MAX_TABLE_ROWS", 2)
 
     text = asked(capsysbinary, graph.uri, "-e", ALL).decode()
 
@@ -327,7 +327,7 @@ def test_what_a_query_may_use_is_a_size_and_a_time(
     [("512", 512), ("1kB", 1000), ("1KiB", 1024), ("2G", 2 * 2**30), ("1.5 MiB", 3 * 2**19), ("500MB", 5 * 10**8)],
 )
 def test_a_size_has_a_unit(text: str, expected: int) -> None:
-    assert Size().convert(text, None, None) == expected
+    assert ByteSize().convert(text, None, None) == expected
 
 
 @pytest.mark.parametrize(
@@ -439,7 +439,7 @@ def test_a_json_document_is_made_in_parts(
     at_once: int,
     condition: str,
 ) -> None:
-    monkeypatch.setattr(result_formats, "_ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(result_formats, "_BATCH_ROWS", at_once)
     text = f"query q() {{ match {{ $p: Person {condition} }} return {{ $p, $p.age }} order {{ $p.name }} }}"
 
     printed = asked(capsysbinary, graph.uri, "-e", text, "--json").decode()
@@ -454,7 +454,7 @@ def test_a_json_document_is_made_in_parts(
 
 @pytest.fixture
 def every_topology_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_cache, "DERIVED_EDGES", 1)
+    monkeypatch.setattr(graph_cache, "MIN_DERIVED_EDGES", 1)
 
 
 HOPS = "query hops() { match { $p: Person; $p knows{1,2} $q } return { count(*) as n } }"

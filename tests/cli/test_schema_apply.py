@@ -122,7 +122,7 @@ def test_a_schema_without_any_type_needs_a_yes(uri: str, tmp_path: Path, capsys:
 def test_drops_on_a_remote_store_need_a_yes(
     uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.cli.schema_apply.kind_of", lambda _: "s3")
+    monkeypatch.setattr("omnigraph.cli.schema_apply.find_location_kind", lambda _: "s3")
     narrower, wider = OLD.replace("\n  age: I32?", ""), OLD.replace("age", "nick: String?\n  age")
 
     assert main(["schema", "apply", uri, "--schema", written(tmp_path, wider)]) == 0

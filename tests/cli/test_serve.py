@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.main import main
-from omnigraph.config.tokens import digest_of
+from omnigraph.config.tokens import hash_token
 from server_process import laid_out
 from serving import POLICIES
 
@@ -117,7 +117,7 @@ def test_a_token_is_shown_once_with_the_entry_of_its_hash(capsys: pytest.Capture
     found = json.loads(run(capsys, "token", "new", "ada", "--group", "writers", "--json")[1])
 
     assert found["token"].startswith("og_")
-    assert found["sha256"] == digest_of(found["token"]).hex()
+    assert found["sha256"] == hash_token(found["token"]).hex()
     assert found["token"] not in found["entry"]
     assert 'groups = ["writers"]' in found["entry"]
 

@@ -15,7 +15,7 @@ from omnigraph.commit.sidecar import Sidecar
 from omnigraph.ops.operations import list_operations
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.storage.layout import MANIFEST, sidecar_key
+from omnigraph.storage.layout import MANIFEST, build_sidecar_key
 from omnigraph.storage.object_store import StoreUnavailableError
 from worlds import TABLES, rows, seeded_world
 
@@ -41,7 +41,7 @@ def put_sidecar(session: Session) -> Sidecar:
         actor="ada",
         started_at="2026-01-31T12:00:00Z",
     )
-    session.store.objects.put(sidecar_key(sidecar.id), msgspec.json.encode(sidecar))
+    session.store.objects.put(build_sidecar_key(sidecar.id), msgspec.json.encode(sidecar))
     return sidecar
 
 
@@ -57,7 +57,7 @@ def run_json(*arguments: str, capsys: pytest.CaptureFixture[str]) -> dict[str, o
 def test_every_table_is_shown_with_its_pin(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     document = run_json(session.uri, capsys=capsys)
 
-    pins = session.snapshot().pins
+    pins = session.resolve_snapshot().pins
     assert document["tables"] == [
         {
             "table_key": key,
@@ -78,7 +78,7 @@ def test_the_state_is_named(session: Session, capsys: pytest.CaptureFixture[str]
 
     main(["version", "--json"])
     release = json.loads(capsys.readouterr().out)
-    snapshot = session.snapshot()
+    snapshot = session.resolve_snapshot()
     assert document["uri"] == session.uri
     assert document["branch"] == "main"
     assert document["commit_id"] == snapshot.commit.id
@@ -102,7 +102,7 @@ def test_the_text_is_aligned_and_can_not_drive_the_terminal(
 
     out = capsys.readouterr().out
     facts, _, table = out.partition("\n\n")
-    pin = session.snapshot().pins["node:A"]
+    pin = session.resolve_snapshot().pins["node:A"]
     assert code == 0
     assert facts.splitlines()[0] == f"graph     {session.uri}"
     assert facts.splitlines()[-1] == "manifest  version 3, internal-schema 4"
@@ -113,7 +113,7 @@ def test_the_text_is_aligned_and_can_not_drive_the_terminal(
 
 
 def test_an_older_state_is_found_by_its_commit(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    first = list(session.log.history(session.head()))[-1]
+    first = list(session.log.iter_history(session.head()))[-1]
 
     document = run_json(session.uri, "--snapshot", first.id, capsys=capsys)
 
@@ -122,7 +122,7 @@ def test_an_older_state_is_found_by_its_commit(session: Session, capsys: pytest.
 
 
 def test_an_older_state_is_found_by_its_time(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    seed = list(session.log.history(session.head()))[1]
+    seed = list(session.log.iter_history(session.head()))[1]
 
     document = run_json(session.uri, "--at", seed.at, capsys=capsys)
 
@@ -130,7 +130,7 @@ def test_an_older_state_is_found_by_its_time(session: Session, capsys: pytest.Ca
 
 
 def test_a_look_changes_nothing(session: Session, tmp_path: Path) -> None:
-    session.store.objects.put(sidecar_key("broken"), b"not a sidecar")
+    session.store.objects.put(build_sidecar_key("broken"), b"not a sidecar")
     put_sidecar(session)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
@@ -153,7 +153,7 @@ def test_an_operation_under_way_is_mentioned(session: Session, capsys: pytest.Ca
 
 
 def test_a_broken_sidecar_is_mentioned_and_blocks_nothing(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    session.store.objects.put(sidecar_key("broken"), b"{\x1b")
+    session.store.objects.put(build_sidecar_key("broken"), b"{\x1b")
 
     code = main(["snapshot", session.uri])
 
@@ -272,7 +272,7 @@ def test_what_is_no_graph_is_not_found(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_another_format_exits_6(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    head = session.head().table.head()
+    head = session.head().table.read_head()
     shutil.rmtree(f"{session.uri}/{MANIFEST}")
     stamped = head.replace_schema_metadata({STAMP_KEY: b"5", LAYOUT_KEY: b"detached-pins"})
     lance.write_dataset(stamped, f"{session.uri}/{MANIFEST}")

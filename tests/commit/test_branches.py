@@ -15,10 +15,10 @@ from omnigraph.commit.branch_errors import (
     BranchMissingError,
 )
 from omnigraph.commit.commit_plan import CommitPlan
-from omnigraph.commit.manifest_codec import decode_head, head_rows
+from omnigraph.commit.manifest_codec import decode_head, encode_head
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.time_travel import CommitMissingError
-from omnigraph.ops.branch import Branch, create_branch, delete_branch, drafted, list_branches
+from omnigraph.ops.branch import Branch, create_branch, delete_branch, draft_branch, list_branches
 from omnigraph.ops.history import list_commits, show_commit
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import ReadOnlyError, Session
@@ -47,7 +47,7 @@ def test_a_branch_starts_as_its_parent_is(world: Session) -> None:
     review = branch(world, "review")
 
     assert state(review) == state(world)
-    assert review.snapshot().commit == world.snapshot().commit
+    assert review.resolve_snapshot().commit == world.resolve_snapshot().commit
 
 
 def test_branches_do_not_see_each_others_commits(world: Session) -> None:
@@ -65,7 +65,7 @@ def test_another_process_finds_a_branch_by_its_name(world: Session) -> None:
 
     other = open_session(world.uri, is_read_only=True, runtime=runtime())
 
-    assert value(other.on("review/x")) == 50
+    assert value(other.checkout("review/x")) == 50
     assert value(other) == 1
 
 
@@ -78,17 +78,17 @@ def test_a_branch_costs_no_file_of_a_table(world: Session) -> None:
 
 
 def test_making_a_branch_is_no_commit(world: Session) -> None:
-    head = world.snapshot().commit
+    head = world.resolve_snapshot().commit
 
     branch(world, "review")
     delete_branch(world, "review")
 
-    assert world.snapshot().commit == head
+    assert world.resolve_snapshot().commit == head
     assert world.head().snapshot.manifest_version == head.manifest_version + 3
 
 
 def test_the_list_says_where_a_branch_comes_from(world: Session) -> None:
-    commit = world.snapshot().commit.id
+    commit = world.resolve_snapshot().commit.id
     create_branch(world, "b/x", actor="ada")
     create_branch(world, "a", source="b/x", actor="bob")
 
@@ -103,7 +103,7 @@ def test_the_list_says_where_a_branch_comes_from(world: Session) -> None:
         "ada",
     )
     assert second.id is not None
-    assert parse_instant(second.created_at or "") >= parse_instant(world.snapshot().commit.at)
+    assert parse_instant(second.created_at or "") >= parse_instant(world.resolve_snapshot().commit.at)
 
 
 def test_a_pin_names_the_branch_that_wrote_it(world: Session) -> None:
@@ -112,9 +112,9 @@ def test_a_pin_names_the_branch_that_wrote_it(world: Session) -> None:
     put(review, {"a": 3})
     put(branch(world, "deep", "review"), {"b": 9}, "node:B")
 
-    pins = world.on("deep").snapshot().pins
-    past = world.on("deep").snapshot(commit_id=first).pins
-    before = world.on("deep").snapshot(commit_id=list_commits(world)[0].id).pins
+    pins = world.checkout("deep").resolve_snapshot().pins
+    past = world.checkout("deep").resolve_snapshot(commit_id=first).pins
+    before = world.checkout("deep").resolve_snapshot(commit_id=list_commits(world)[0].id).pins
 
     assert {key: pins[key].branch for key in ("node:A", "node:B", "node:C")} == {
         "node:A": "review",
@@ -128,9 +128,9 @@ def test_a_pin_names_the_branch_that_wrote_it(world: Session) -> None:
 def test_a_manifest_of_a_branch_reads_back_as_it_was_written(world: Session) -> None:
     manifest = branch(world, "review").head().snapshot.manifest
 
-    assert decode_head(head_rows(manifest, 3), 3, 0) == manifest
+    assert decode_head(encode_head(manifest, 3), 3, 0) == manifest
     assert manifest.fork is not None
-    assert "graph_head:review" in head_rows(manifest, 3)["object_id"].to_pylist()
+    assert "graph_head:review" in encode_head(manifest, 3)["object_id"].to_pylist()
 
 
 # --- from which state ------------------------------------------------------------------------------
@@ -164,12 +164,12 @@ def test_a_branch_starts_from_any_time(world: Session) -> None:
 
     create_branch(world, "past", at=parse_instant(second.at), actor="ada")
 
-    assert value(world.on("past")) == 2
+    assert value(world.checkout("past")) == 2
 
 
 def test_a_commit_from_before_a_fork_is_its_own_branchs(world: Session) -> None:
     """What is made from main's commit hangs on main, though it was asked for through a branch."""
-    old = world.snapshot().commit.id
+    old = world.resolve_snapshot().commit.id
     put(world, {"a": 2})
     branch(world, "review")
 
@@ -177,8 +177,8 @@ def test_a_commit_from_before_a_fork_is_its_own_branchs(world: Session) -> None:
     delete_branch(world, "review")
 
     assert made.parent_branch == "main"
-    assert value(world.on("past")) == 1
-    assert seqs(world.on("past")) == [("main", 1), ("main", 0)]
+    assert value(world.checkout("past")) == 1
+    assert seqs(world.checkout("past")) == [("main", 1), ("main", 0)]
 
 
 def test_a_commit_of_another_branch_is_none_to_start_from(world: Session) -> None:
@@ -212,7 +212,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 def numbered(session: Session, commits: int) -> None:
     for _ in range(commits):
-        put(session, {"n": session.snapshot().commit.seq + 1})
+        put(session, {"n": session.resolve_snapshot().commit.seq + 1})
 
 
 LINES = {
@@ -226,52 +226,52 @@ LINES = {
 def test_the_history_of_a_branch_goes_on_in_its_parents(name: str, long: Session) -> None:
     expected = [(part, seq) for part, numbers in LINES[name] for seq in numbers]
 
-    assert seqs(long.on(name)) == expected[::-1]
-    assert long.on(name).head().table.sealed_count > 0
+    assert seqs(long.checkout(name)) == expected[::-1]
+    assert long.checkout(name).head().table.sealed_count > 0
 
 
 @pytest.mark.parametrize("name", LINES)
 def test_every_commit_before_and_after_a_fork_reads_as_it_was(name: str, long: Session) -> None:
-    session = reopened(long, SEALING).on(name)
+    session = reopened(long, SEALING).checkout(name)
 
     for commit in list_commits(session)[:-1]:
-        past = session.snapshot(commit_id=commit.id)
-        assert session.tables(past).table("node:A").scan(["v"])["v"].to_pylist() == [commit.seq]
+        past = session.resolve_snapshot(commit_id=commit.id)
+        assert session.open_tables(past).open_table("node:A").scan(["v"])["v"].to_pylist() == [commit.seq]
         assert (past.commit, past.branch) == (commit, commit.branch)
         assert past.pin("node:A").branch == commit.branch
 
 
 def test_a_time_before_a_fork_is_the_parents(long: Session) -> None:
-    session = long.on("deep")
+    session = long.checkout("deep")
     wanted = {commit.seq: commit for commit in list_commits(session)}
 
     for seq in (5, 20, 21, 30, 31, 39):
-        assert session.snapshot(at=parse_instant(wanted[seq].at)).commit == wanted[seq]
+        assert session.resolve_snapshot(at=parse_instant(wanted[seq].at)).commit == wanted[seq]
 
 
 def test_what_comes_before_a_number_is_found_wherever_it_is_sealed(long: Session) -> None:
     head = long.head()
 
     for limit in range(62):
-        found = [commit.seq for commit in long.log.history(head, before=limit)]
+        found = [commit.seq for commit in long.log.iter_history(head, before=limit)]
         assert found == list(range(limit))[::-1]
 
 
 def test_the_newest_commits_of_a_branch_need_nothing_of_its_parent(long: Session) -> None:
-    session = reopened(long, SEALING).on("early")
+    session = reopened(long, SEALING).checkout("early")
     session.head()
 
-    with session.runtime.telemetry.counting() as requests:
+    with session.runtime.telemetry.count_requests() as requests:
         list_commits(session, limit=3)
 
-    assert requests.total(operation="get") == 0
+    assert requests.count(operation="get") == 0
 
 
 def test_a_commit_after_the_fork_is_none_of_the_branchs(long: Session) -> None:
     later = list_commits(long)[0].id
 
     with pytest.raises(CommitMissingError, match="the branch `early` has no commit"):
-        long.on("early").snapshot(commit_id=later)
+        long.checkout("early").resolve_snapshot(commit_id=later)
 
 
 def test_a_replaced_schema_is_found_in_the_parent(world: Session) -> None:
@@ -280,11 +280,11 @@ def test_a_replaced_schema_is_found_in_the_parent(world: Session) -> None:
     new = replace_schema(world, "later")
     review = branch(world, "review")
 
-    schemas = {one.id: one for one in review.log.schemas(review.head())}
+    schemas = {one.id: one for one in review.log.iter_schemas(review.head())}
 
     assert new in schemas
     assert schemas[old.id] == old
-    assert review.snapshot(commit_id=base.snapshot.commit.id).manifest.schema == old
+    assert review.resolve_snapshot(commit_id=base.snapshot.commit.id).manifest.schema == old
 
 
 def replace_schema(session: Session, schema_id: str) -> str:
@@ -319,7 +319,7 @@ def test_a_deleted_branch_is_not_found(world: Session) -> None:
 
     assert gone.name == "review"
     with pytest.raises(BranchMissingError, match="no branch `review`; it has `main`"):
-        world.on("review")
+        world.checkout("review")
     assert [one.name for one in list_branches(world)] == ["main"]
 
 
@@ -342,14 +342,14 @@ def test_main_is_not_deleted(world: Session) -> None:
 
 def test_a_name_can_be_used_again_and_shows_nothing_of_the_old_branch(world: Session) -> None:
     old = create_branch(world, "review", actor="ada")
-    put(world.on("review"), {"a": 99})
+    put(world.checkout("review"), {"a": 99})
     delete_branch(world, "review")
 
     new = create_branch(world, "review", actor="ada")
 
     assert new.id != old.id
-    assert value(world.on("review")) == 1
-    assert seqs(world.on("review")) == [("main", 1), ("main", 0)]
+    assert value(world.checkout("review")) == 1
+    assert seqs(world.checkout("review")) == [("main", 1), ("main", 0)]
 
 
 def test_a_taken_name_is_refused_with_a_way_out(world: Session) -> None:
@@ -367,7 +367,7 @@ def test_a_branch_that_was_not_made_leaves_no_manifest(world: Session) -> None:
 
     with pytest.raises(BranchExistsError):
         create_branch(world, "review", actor="ada")
-    with pytest.raises(RuntimeError), drafted(world, "other", actor="ada"):
+    with pytest.raises(RuntimeError), draft_branch(world, "other", actor="ada"):
         raise RuntimeError
 
     assert world.store.objects.list_under(BRANCHES) == before
@@ -377,7 +377,7 @@ def test_a_near_miss_is_named(world: Session) -> None:
     branch(world, "review")
 
     with pytest.raises(BranchMissingError, match="did you mean `review`"):
-        world.on("reveiw")
+        world.checkout("reveiw")
 
 
 def test_a_read_only_graph_makes_and_deletes_no_branch(world: Session) -> None:

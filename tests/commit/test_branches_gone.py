@@ -20,7 +20,7 @@ from omnigraph.commit.recovery import recover
 from omnigraph.commit.requirements import RowsUnchanged
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.faults import ArmedFaults, InjectedFaultError
-from omnigraph.ops.branch import create_branch, delete_branch, drafted, list_branches
+from omnigraph.ops.branch import create_branch, delete_branch, draft_branch, list_branches
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
@@ -52,7 +52,7 @@ def test_a_handle_notices_that_its_branch_was_deleted(world: Session) -> None:
     with pytest.raises(BranchGoneError, match="`review` was deleted meanwhile"):
         review.head()
     with pytest.raises(BranchMissingError):
-        world.on("review").head()
+        world.checkout("review").head()
 
 
 def test_a_handle_on_a_deleted_branch_does_not_move_to_another_of_its_name(world: Session) -> None:
@@ -65,12 +65,12 @@ def test_a_handle_on_a_deleted_branch_does_not_move_to_another_of_its_name(world
 
     with pytest.raises(BranchGoneError):
         review.head()
-    assert value(world.on("review")) == 7
+    assert value(world.checkout("review")) == 7
 
 
 def test_a_name_that_was_known_is_looked_for_again_when_its_branch_is_gone(world: Session) -> None:
     value(branch(world, "review"))
-    named = world.on("review")
+    named = world.checkout("review")
     other = reopened(world)
 
     delete_branch(other, "review")
@@ -86,17 +86,17 @@ def test_a_past_read_notices_it_too(world: Session) -> None:
     delete_branch(reopened(world), "review")
 
     with pytest.raises(BranchGoneError):
-        review.snapshot(commit_id=commit)
+        review.resolve_snapshot(commit_id=commit)
 
 
 def test_a_snapshot_of_a_deleted_branch_can_still_be_read(world: Session) -> None:
     review = branch(world, "review")
     put(review, {"a": 2})
-    taken = review.snapshot()
+    taken = review.resolve_snapshot()
 
     delete_branch(reopened(world), "review")
 
-    assert review.tables(taken).table("node:A").scan(["v"]).num_rows == 4
+    assert review.open_tables(taken).open_table("node:A").scan(["v"]).num_rows == 4
 
 
 def test_a_write_that_was_planned_before_a_deletion_is_a_conflict(world: Session) -> None:
@@ -177,7 +177,7 @@ def test_a_write_whose_branch_is_deleted_after_its_swap_has_happened(
 
 def show_commit_of(session: Session, commit_id: str) -> bool:
     """Whether a commit is part of how a branch ended."""
-    return any(commit.id == commit_id for commit in session.log.history(session.log.last()))
+    return any(commit.id == commit_id for commit in session.log.iter_history(session.log.final_head()))
 
 
 @pytest.mark.parametrize("is_strict", [False, True])
@@ -206,13 +206,13 @@ def test_a_branch_that_is_made_or_deleted_meanwhile_disturbs_no_write(
     assert done is not None
     assert value(world) == 2
     assert [one.name for one in list_branches(world)] == ["main", "new"]
-    assert value(world.on("new")) == 1
+    assert value(world.checkout("new")) == 1
 
 
 def test_a_branch_made_from_one_that_is_deleted_meanwhile_is_not_made(world: Session) -> None:
     branch(world, "review")
 
-    with pytest.raises(BranchGoneError), drafted(world, "deep", source="review", actor="ada"):
+    with pytest.raises(BranchGoneError), draft_branch(world, "deep", source="review", actor="ada"):
         delete_branch(reopened(world), "review")
 
     assert [one.name for one in list_branches(world)] == ["main"]
@@ -224,22 +224,22 @@ def test_a_branch_made_from_one_that_is_deleted_meanwhile_is_not_made(world: Ses
 def test_what_is_written_to_a_draft_is_there_together_with_the_branch(world: Session) -> None:
     other = reopened(world)
 
-    with drafted(world, "review", actor="ada") as draft:
-        put(world.on_log(draft.log), {"a": 2}, "node:A", "node:B")
+    with draft_branch(world, "review", actor="ada") as draft:
+        put(world.checkout_log(draft.log), {"a": 2}, "node:A", "node:B")
         seen = [one.name for one in list_branches(other)]
 
     assert seen == ["main"]
-    assert value(other.on("review")) == 2
+    assert value(other.checkout("review")) == 2
     assert value(other) == 1
 
 
 def test_of_two_drafts_of_a_name_one_becomes_the_branch(world: Session) -> None:
     other = reopened(world)
 
-    with pytest.raises(BranchExistsError), drafted(world, "review", actor="ada"):
+    with pytest.raises(BranchExistsError), draft_branch(world, "review", actor="ada"):
         put(branch(other, "review"), {"a": 5})
 
-    assert value(world.on("review")) == 5
+    assert value(world.checkout("review")) == 5
 
 
 # --- what goes wrong -------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ HALF_DELETED = [("branch.marked", 1), ("publish.head_written", 2), ("branch.clos
 
 def half_deleted(session: Session, name: str, point: str, nth: int) -> Session:
     """Another handle dies while it deletes a branch, which is gone by then; a handle on that branch, as it was."""
-    held = session.on(name)
+    held = session.checkout(name)
     held.head()
     victim = reopened(session)
     victim.store.runtime = replace(victim.runtime, faults=ArmedFaults(point, "error", nth))
@@ -268,7 +268,7 @@ def test_a_branch_is_gone_as_soon_as_its_deletion_is_decided(point: str, nth: in
 
     assert [one.name for one in list_branches(reader)] == ["main"]
     with pytest.raises(BranchMissingError):
-        reader.on("review")
+        reader.checkout("review")
 
 
 @pytest.mark.parametrize("point, nth", HALF_DELETED)
@@ -290,7 +290,7 @@ def test_the_name_of_a_half_deleted_branch_is_free(point: str, nth: int, world: 
 
     put(branch(world, "review"), {"a": 3})
 
-    assert value(world.on("review")) == 3
+    assert value(world.checkout("review")) == 3
     with pytest.raises(BranchGoneError):
         put(held, {"a": 2})
 
@@ -320,7 +320,7 @@ def test_a_lost_answer_to_a_creation_leaves_what_may_be_seen(world: Session) -> 
     with pytest.raises(BranchOutcomeUnknownError):
         create_branch(world, "review", actor="ada")
 
-    assert value(world.on("review")) == 1
+    assert value(world.checkout("review")) == 1
 
 
 def test_an_operation_that_died_on_a_branch_is_rolled_back_there(world: Session) -> None:
@@ -333,7 +333,7 @@ def test_an_operation_that_died_on_a_branch_is_rolled_back_there(world: Session)
 
     assert list_sidecars(world.store) == ([], [])
     assert data_files(world) == files
-    assert [commit.operation for commit in list_commits(world.on("review"), limit=1)] == ["recovery"]
+    assert [commit.operation for commit in list_commits(world.checkout("review"), limit=1)] == ["recovery"]
     assert list_commits(world, filters={"operation": "recovery"}) == []
 
 
@@ -363,8 +363,8 @@ def test_an_operation_that_had_landed_on_a_deleted_branch_is_rolled_forward(worl
 
 def test_an_operation_that_died_on_a_draft_leaves_nothing(world: Session) -> None:
     files = data_files(world)
-    draft = world.branches.draft("review", world.log, world.snapshot(), "ada")
-    died_at(world.on_log(draft.log), "publish.flushed")
+    draft = world.branches.draft("review", world.log, world.resolve_snapshot(), "ada")
+    died_at(world.checkout_log(draft.log), "publish.flushed")
     world.branches.discard(draft)
 
     waited(world)

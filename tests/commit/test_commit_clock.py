@@ -16,7 +16,7 @@ from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
-from omnigraph.storage.layout import MANIFEST, version_file
+from omnigraph.storage.layout import MANIFEST, format_version_name
 from worlds import FAST
 
 DAYS = timedelta(days=40)
@@ -46,7 +46,7 @@ def off(session: Session, by: timedelta) -> Session:
 def times(session: Session) -> list[datetime]:
     """The times of the commits, oldest first."""
     head = session.head()
-    return [parse_instant(commit.at) for commit in session.log.history(head)][::-1]
+    return [parse_instant(commit.at) for commit in session.log.iter_history(head)][::-1]
 
 
 def test_a_clock_that_is_behind_by_a_little_takes_the_time_of_the_commit_before(session: Session) -> None:
@@ -77,15 +77,15 @@ def test_no_commit_is_older_than_the_one_before_however_fast_the_clock_of_that_o
 
 def test_the_store_is_asked_once_about_a_fast_clock_and_not_by_every_commit_that_follows(session: Session) -> None:
     put(session, {"a": 0})
-    with session.runtime.telemetry.counting() as usual:
+    with session.runtime.telemetry.count_requests() as usual:
         put(session, {"a": 1})
     put(off(session, DAYS), {"a": 2})
     put(session, {"a": 3})
 
-    with session.runtime.telemetry.counting() as counted:
+    with session.runtime.telemetry.count_requests() as counted:
         put(session, {"a": 4})
 
-    assert counted.total() == usual.total()
+    assert counted.count() == usual.count()
 
 
 def test_what_recovery_writes_into_the_history_is_not_older_than_what_was_there(session: Session) -> None:
@@ -103,7 +103,7 @@ def test_a_repair_that_goes_back_is_not_older_than_what_it_goes_back_to(session:
     put(off(session, DAYS), {"a": 1})
     put(session, {"a": 2})
     newest = session.head().snapshot.manifest_version
-    (Path(session.uri) / MANIFEST / version_file(newest)).write_bytes(b"torn")
+    (Path(session.uri) / MANIFEST / format_version_name(newest)).write_bytes(b"torn")
 
     og.repair_graph(session.uri, confirm=True, force=True, runtime=Runtime(options=FAST))
 
@@ -117,17 +117,17 @@ def test_a_time_before_there_was_a_graph_has_no_state_whatever_clocks_say(sessio
     put(off(session, -DAYS), {"a": 2})
 
     with pytest.raises(CommitMissingError):
-        session.snapshot(at=datetime.now(UTC) - timedelta(days=20))
+        session.resolve_snapshot(at=datetime.now(UTC) - timedelta(days=20))
 
 
 def test_clocks_that_agree_cost_nothing(session: Session) -> None:
     put(session, {"a": 1})
-    with session.runtime.telemetry.counting() as usual:
+    with session.runtime.telemetry.count_requests() as usual:
         put(session, {"a": 2})
     slow = off(session, -timedelta(seconds=5))
     put(slow, {"a": 3})
 
-    with slow.runtime.telemetry.counting() as counted:
+    with slow.runtime.telemetry.count_requests() as counted:
         put(slow, {"a": 4})
 
-    assert counted.total() == usual.total()
+    assert counted.count() == usual.count()

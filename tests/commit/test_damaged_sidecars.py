@@ -6,13 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from omnigraph.commit.checksummed_json import ChecksumError, decode_checked, encode_checked
+from omnigraph.commit.checksummed_json import ChecksumError, decode_with_checksum, encode_with_checksum
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.commit.task_journal import Note
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.storage.layout import RECOVERY, sidecar_key
+from omnigraph.storage.layout import RECOVERY, build_sidecar_key
 from worlds import reopened, rows, seeded_world, state
 
 SIDECAR = Sidecar(
@@ -23,23 +23,23 @@ SIDECAR = Sidecar(
 
 @pytest.mark.parametrize("record", [SIDECAR, Note(), Note(files=("nodes/a/data/x.lance",), is_open=False)])
 def test_a_record_comes_back_and_no_flipped_bit_of_it_does(record: Sidecar | Note) -> None:
-    data = encode_checked(record)
+    data = encode_with_checksum(record)
 
-    assert decode_checked(data, type(record)) == record
+    assert decode_with_checksum(data, type(record)) == record
     for position in range(len(data) * 8):
         flipped = bytearray(data)
         flipped[position // 8] ^= 1 << position % 8
         with pytest.raises(ValueError, match=r"."):
-            decode_checked(bytes(flipped), type(record))
+            decode_with_checksum(bytes(flipped), type(record))
 
 
 def test_a_record_of_an_earlier_release_has_no_checksum() -> None:
-    assert decode_checked(msgspec.json.encode(SIDECAR), Sidecar) == SIDECAR
+    assert decode_with_checksum(msgspec.json.encode(SIDECAR), Sidecar) == SIDECAR
 
 
 def test_a_record_that_does_not_match_says_so() -> None:
     with pytest.raises(ChecksumError, match="does not match its checksum"):
-        decode_checked(encode_checked(SIDECAR).replace(b'"02"', b'"03"'), Sidecar)
+        decode_with_checksum(encode_with_checksum(SIDECAR).replace(b'"02"', b'"03"'), Sidecar)
 
 
 def landed(root: Path) -> tuple[Session, bytes]:
@@ -69,10 +69,10 @@ def test_a_sidecar_of_what_landed_costs_nothing(
     tmp_path: Path, field: str, value: object, *, has_checksum: bool
 ) -> None:
     session, data = landed(tmp_path / "graph")
-    changed = msgspec.structs.replace(decode_checked(data, Sidecar), state="abandoned", commit_id="01GONE")
+    changed = msgspec.structs.replace(decode_with_checksum(data, Sidecar), state="abandoned", commit_id="01GONE")
     changed = msgspec.structs.replace(changed, **{field: value})
-    content = encode_checked(changed) if has_checksum else msgspec.json.encode(changed)
-    session.store.objects.put(sidecar_key(changed.id), content)
+    content = encode_with_checksum(changed) if has_checksum else msgspec.json.encode(changed)
+    session.store.objects.put(build_sidecar_key(changed.id), content)
     expected = state(session)
 
     report = recover(session.store, session.log)

@@ -92,7 +92,7 @@ def test_the_directories_that_a_commit_makes_are_flushed_where_they_are_named(
     disk.events.clear()
     write_tables(session, [TableWrite(table_key="node:A", upsert=rows({"a": 2}))], operation="w", actor="x")
 
-    table = tmp_path / "deep" / "down" / "g" / session.snapshot().pin("node:A").path
+    table = tmp_path / "deep" / "down" / "g" / session.resolve_snapshot().pin("node:A").path
     above = {tmp_path, tmp_path / "deep", tmp_path / "deep" / "down", table.parent.parent, table.parent, table}
     assert {str(path) for path in above} <= first
     assert str(table.parent.parent / "__manifest") in first

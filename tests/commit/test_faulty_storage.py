@@ -78,11 +78,11 @@ def test_a_sidecar_that_cannot_be_deleted_is_only_a_warning(world: Session, capl
     assert "was not removed" in caplog.text
     healed = reopened(world)
     assert list_sidecars(healed.store) == ([], [])
-    assert [row.kind for row in recovery_log.rows(healed.store)] == ["RolledForward"]
-    outcomes = json.loads(recovery_log.rows(healed.store)[0].outcomes)
+    assert [row.kind for row in recovery_log.read_rows(healed.store)] == ["RolledForward"]
+    outcomes = json.loads(recovery_log.read_rows(healed.store)[0].outcomes)
     assert outcomes["operation"] == "w"
     assert [(one["table"], one["outcome"]) for one in outcomes["tables"]] == sorted(
-        (world.snapshot().pin(key).path, "RolledForward") for key in TWO
+        (world.resolve_snapshot().pin(key).path, "RolledForward") for key in TWO
     )
     assert state(healed)["node:A"]["n"] == 7
 
@@ -154,7 +154,7 @@ def test_a_lost_response_of_the_swap_ends_as_committed_with_the_right_id(
 
     commit_id = write_two(world)
 
-    history = list(world.log.history(reopened(world).head()))
+    history = list(world.log.iter_history(reopened(world).head()))
     assert [commit.id for commit in history].count(commit_id) == 1
     assert len(history) == 3
     assert state(world)["node:A"]["n"] == 7
@@ -178,7 +178,7 @@ def test_a_swap_that_never_happens_and_can_never_be_asked_is_unknown(
         write_two(world)
 
     monkeypatch.undo()
-    assert unknown.value.commit_id not in [commit.id for commit in world.log.history(world.head())]
+    assert unknown.value.commit_id not in [commit.id for commit in world.log.iter_history(world.head())]
     assert state(world) == before
     assert len(list_sidecars(world.store)[0]) == 1, "the sidecar stays: recovery decides"
     assert write_two(world)
@@ -253,5 +253,5 @@ def test_an_audit_that_fails_keeps_the_sidecar_and_the_retry_writes_one_row(
 
     assert len(first.failed) == 1
     assert len(second.rolled_forward) == 1
-    assert len(recovery_log.rows(opened.store)) == 1
+    assert len(recovery_log.read_rows(opened.store)) == 1
     assert list_sidecars(opened.store) == ([], [])

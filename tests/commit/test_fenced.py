@@ -12,7 +12,7 @@ from collecting import DAY, TABLES, again, collect, content, pass_time, small_wo
 from omnigraph.commit import gc_plan, publisher, recovery_log
 from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.publisher import Armed, abandon, arm, publish
+from omnigraph.commit.publisher import ArmedWrite, abandon, arm, publish
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.sidecar import FencedError, list_sidecars
@@ -41,8 +41,8 @@ def session(tmp_path: Path) -> Session:
 @pytest.fixture(autouse=True)
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The writers of a test stand for different processes: the mutex between threads is not theirs."""
-    monkeypatch.setattr(publisher, "gate", lambda *_: threading.Lock())
-    monkeypatch.setattr(gc_plan, "gate", lambda *_: threading.Lock())
+    monkeypatch.setattr(publisher, "get_branch_lock", lambda *_: threading.Lock())
+    monkeypatch.setattr(gc_plan, "get_branch_lock", lambda *_: threading.Lock())
 
 
 def declare_dead(session: Session) -> None:
@@ -77,7 +77,7 @@ def test_one_whose_rows_were_changed_since_is_fenced_and_in_no_conflict(session:
         write(meanwhile(session, others))
 
     assert isinstance(fenced.value.__cause__, ConflictError)
-    assert content(session, session.snapshot())["node:A"] == {"a": 9}
+    assert content(session, session.resolve_snapshot())["node:A"] == {"a": 9}
     assert list_sidecars(session.store) == ([], [])
 
 
@@ -91,7 +91,7 @@ def test_one_whose_files_a_cleanup_took_as_well_is_fenced_and_not_too_slow(sessi
     with pytest.raises(FencedError):
         write(meanwhile(session, others))
 
-    assert content(session, session.snapshot())["node:A"] == {"a": 1, "b": 1}
+    assert content(session, session.resolve_snapshot())["node:A"] == {"a": 1, "b": 1}
 
 
 def test_one_that_may_try_again_after_a_conflict_may_not_after_a_fence(session: Session) -> None:
@@ -103,7 +103,7 @@ def test_one_that_may_try_again_after_a_conflict_may_not_after_a_fence(session: 
     head = writer.head()
     armed = arm(writer.log, head, operation="w", actor="x", keeps_staged=True)
     writes = [TableWrite(table_key=key, upsert=rows({"a": 2})) for key in TABLES]
-    moves = stage_writes(writer, writer.tables(head.snapshot), writes, armed)
+    moves = stage_writes(writer, writer.open_tables(head.snapshot), writes, armed)
 
     plan = CommitPlan(base=head, operation="w", actor="x", moves=moves, requirements=UNCHANGED)
     with pytest.raises(FencedError):
@@ -112,7 +112,7 @@ def test_one_that_may_try_again_after_a_conflict_may_not_after_a_fence(session: 
     assert not armed.lease.is_running
 
 
-def armed_writer(session: Session) -> Armed:
+def armed_writer(session: Session) -> ArmedWrite:
     return arm(session.log, session.head(), operation="w", actor="x")
 
 
@@ -172,4 +172,4 @@ def test_the_sidecar_stays_for_a_recovery_that_has_not_finished(session: Session
     again(session)  # which settles it
 
     assert left == 1
-    assert [row.kind for row in recovery_log.rows(session.store)] == ["RolledBack"]
+    assert [row.kind for row in recovery_log.read_rows(session.store)] == ["RolledBack"]

@@ -16,7 +16,7 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.storage.cas_table_errors import NewestVersionDamagedError
-from omnigraph.storage.layout import MANIFEST, version_file
+from omnigraph.storage.layout import MANIFEST, format_version_name
 from omnigraph.storage.table_cache import PinUnreadableError
 from worlds import TABLES, new_world, reopened, rows, runtime, seeded_world, state
 from zygote import Zygote
@@ -35,7 +35,7 @@ def tree(root: Path) -> dict[str, bytes]:
 
 def restamp(session: Session, metadata: dict[bytes, bytes]) -> None:
     """Rewrite the manifest with another stamp."""
-    head = session.head().table.head()
+    head = session.head().table.read_head()
     shutil.rmtree(f"{session.uri}/{MANIFEST}")
     lance.write_dataset(head.replace_schema_metadata(metadata), f"{session.uri}/{MANIFEST}")
 
@@ -152,14 +152,14 @@ def test_of_two_inits_at_once_one_wins(tmp_path: Path, zygote: Zygote) -> None:
 
 def test_a_deleted_table_directory_is_named_and_the_others_still_read(tmp_path: Path) -> None:
     session = seeded_world(tmp_path / "g")
-    gone = session.snapshot().pin("node:B").path
+    gone = session.resolve_snapshot().pin("node:B").path
     shutil.rmtree(tmp_path / "g" / gone)
     opened = reopened(session)
 
     with pytest.raises(PinUnreadableError, match=gone):
-        opened.tables(opened.snapshot()).table("node:B").scan()
+        opened.open_tables(opened.resolve_snapshot()).open_table("node:B").scan()
 
-    assert opened.tables(opened.snapshot()).table("node:A").count() == 4
+    assert opened.open_tables(opened.resolve_snapshot()).open_table("node:A").count() == 4
     write_tables(opened, [TableWrite(table_key="node:C", append=rows({"n": 1}))], operation="w", actor="x")
 
 
@@ -183,7 +183,7 @@ def test_a_head_that_other_tools_moved_changes_nothing(tool: Callable[[str], Non
     session = seeded_world(tmp_path / "g")
     before = state(session)
 
-    tool(f"{session.uri}/{session.snapshot().pin('node:A').path}")
+    tool(f"{session.uri}/{session.resolve_snapshot().pin('node:A').path}")
     opened = reopened(session)
 
     assert state(opened) == before
@@ -197,20 +197,20 @@ def test_a_damaged_newest_manifest_is_recognised_and_older_commits_read(damage: 
     seeded = session.head().snapshot.commit.id
     write_tables(session, [TableWrite(table_key="node:A", upsert=rows({"a": 9}))], operation="w", actor="x")
     newest = session.head().snapshot.manifest_version
-    Path(f"{session.uri}/{MANIFEST}/{version_file(newest)}").write_bytes(damage)
+    Path(f"{session.uri}/{MANIFEST}/{format_version_name(newest)}").write_bytes(damage)
 
     with pytest.raises(NewestVersionDamagedError, match="omnigraph repair"):
         open_session(session.uri, is_read_only=False, runtime=runtime())
     reader = open_session(session.uri, is_read_only=True, runtime=runtime())
     with pytest.raises(NewestVersionDamagedError):
-        reader.snapshot()
-    past = reader.snapshot(commit_id=seeded)
+        reader.resolve_snapshot()
+    past = reader.resolve_snapshot(commit_id=seeded)
 
-    assert reader.tables(past).table("node:A").matching("id", ["a"], ["v"])["v"].to_pylist() == [1]
+    assert reader.open_tables(past).open_table("node:A").find_rows("id", ["a"], ["v"])["v"].to_pylist() == [1]
 
 
 def rows_of(session: Session) -> list[dict[str, object]]:
-    return list(session.head().table.head().to_pylist())
+    return list(session.head().table.read_head().to_pylist())
 
 
 def without_head(found: list[dict[str, object]]) -> list[dict[str, object]]:

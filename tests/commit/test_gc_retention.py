@@ -2,8 +2,8 @@
 
 import pytest
 
-from omnigraph.commit.gc_retention import MergePoint, floor_of, merge_bases, passages, ranges
-from omnigraph.commit.manifest_types import Floor
+from omnigraph.commit.gc_retention import MergePoint, build_horizon, find_merge_base_seqs, find_passages, group_ranges
+from omnigraph.commit.manifest_types import GcHorizon
 
 MAIN, SIDE, OTHER = "__manifest", "__branches/side", "__branches/other"
 
@@ -17,37 +17,37 @@ def merged(into: str, at: int, path: str, seq: int) -> MergePoint:
     [([], []), ([3], [(3, 3)]), ([5, 3, 4, 9, 4], [(3, 5), (9, 9)]), (range(4), [(0, 3)])],
 )
 def test_numbers_are_told_as_ranges(seqs: list[int], expected: list[tuple[int, int]]) -> None:
-    assert ranges(seqs) == expected
+    assert group_ranges(seqs) == expected
 
 
 @pytest.mark.parametrize("newest", [7, 9, 12])
 def test_a_floor_covers_what_is_kept_and_all_that_follows(newest: int) -> None:
-    floor = floor_of({0, 1, 5, 7}, newest, epoch=3, version=20, boundary="2026-01-31T00:00:00Z")
+    floor = build_horizon({0, 1, 5, 7}, newest, epoch=3, version=20, boundary="2026-01-31T00:00:00Z")
 
-    assert [seq for seq in range(14) if floor.covers(seq)] == sorted({0, 1, 5, 7} | set(range(newest, 14)))
+    assert [seq for seq in range(14) if floor.retains(seq)] == sorted({0, 1, 5, 7} | set(range(newest, 14)))
     assert (floor.epoch, floor.lowest_version, floor.staged_before) == (3, 20, "2026-01-31T00:00:00Z")
 
 
 def test_the_first_floor_covers_everything() -> None:
-    assert all(Floor().covers(seq) for seq in (0, 1, 10**9))
+    assert all(GcHorizon().retains(seq) for seq in (0, 1, 10**9))
 
 
 def test_the_newest_merge_of_a_branch_is_what_the_next_one_compares_with() -> None:
     points = [merged(MAIN, 5, SIDE, 2), merged(MAIN, 9, SIDE, 7)]
 
-    assert merge_bases(points, set()) == {SIDE: {7}}
+    assert find_merge_base_seqs(points, set()) == {SIDE: {7}}
 
 
 def test_a_branch_that_was_taken_in_between_remembers_the_merge_before() -> None:
     points = [merged(MAIN, 5, SIDE, 2), merged(MAIN, 9, SIDE, 7)]
 
-    assert merge_bases(points, {(MAIN, 6), (MAIN, 4)}) == {SIDE: {2, 7}}
+    assert find_merge_base_seqs(points, {(MAIN, 6), (MAIN, 4)}) == {SIDE: {2, 7}}
 
 
 def test_merges_into_different_branches_each_count() -> None:
     points = [merged(MAIN, 5, SIDE, 2), merged(OTHER, 3, SIDE, 1), merged(SIDE, 9, OTHER, 4)]
 
-    assert merge_bases(points, set()) == {SIDE: {1, 2}, OTHER: {4}}
+    assert find_merge_base_seqs(points, set()) == {SIDE: {1, 2}, OTHER: {4}}
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_a_journal_that_only_one_leads_into_has_nothing_that_two_have_in_common(
 ) -> None:
     points = [merged(MAIN, 5, SIDE, 2), merged(MAIN, 6, SIDE, 3), *more]
 
-    assert passages(points, forks, {MAIN, *ends}) == expected
+    assert find_passages(points, forks, {MAIN, *ends}) == expected

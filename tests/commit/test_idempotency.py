@@ -10,7 +10,7 @@ from lance.commit import CommitConflictError
 
 from branching import branch, put
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.publisher import Committed
+from omnigraph.commit.publisher import PublishResult
 from omnigraph.commit.requirements import IdsAbsent
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
@@ -32,7 +32,7 @@ def send(
     base: Head | None = None,
     is_new: bool = False,
     if_commit: str | None = None,
-) -> Committed:
+) -> PublishResult:
     done = write_tables(
         session,
         [write],
@@ -53,9 +53,9 @@ def test_the_same_idempotency_key_has_one_effect(world: Session) -> None:
     second = send(reopened(world))
 
     assert second.commit == first.commit
-    assert second.was_there
+    assert second.is_repeated
     assert state(world)["node:A"]["once"] == 1
-    assert len(world.log.latest().snapshot.manifest.commits) == 3
+    assert len(world.log.head().snapshot.manifest.commits) == 3
 
 
 def test_a_key_is_found_after_its_commit_was_sealed(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_key_of_the_commit_that_a_branch_was_taken_at_is_another_key_on_the_br
     write = TableWrite(table_key="node:A", append=rows({"twice": 2}))
     second, third = send(side, write), send(side, write)
 
-    assert (second.was_there, third.was_there) == (False, True)
+    assert (second.is_repeated, third.is_repeated) == (False, True)
     assert second.commit.id != first.commit.id
     assert third.commit.id == second.commit.id
     assert state(side)["node:A"]["twice"] == 2
@@ -94,13 +94,13 @@ def test_a_key_that_is_not_there_costs_nothing_the_second_time(tmp_path: Path) -
     for number in range(9):
         write_tables(session, [TableWrite(table_key="node:B", upsert=rows({"n": number}))], operation="w", actor="x")
     head = session.head()
-    assert session.log.done_before(head, "x", "k") is None
+    assert session.log.find_by_idempotency_key(head, "x", "k") is None
 
-    with session.runtime.telemetry.counting() as requests:
-        found = session.log.done_before(head, "x", "other")
+    with session.runtime.telemetry.count_requests() as requests:
+        found = session.log.find_by_idempotency_key(head, "x", "other")
 
     assert found is None
-    assert requests.total() == 0
+    assert requests.count() == 0
 
 
 def test_a_request_that_was_bound_to_a_head_is_recognised_after_it_moved_that_head(world: Session) -> None:
@@ -163,9 +163,9 @@ def test_a_swap_that_is_called_lost_although_it_was_ours_is_committed_and_keeps_
         done = write_tables(world, [ONCE], operation="w", actor="x")
 
     assert done is not None
-    assert not done.was_there
+    assert not done.is_repeated
     assert state(reopened(world))["node:A"]["once"] == 1
-    assert [commit.id for commit in world.log.history(world.head())].count(done.commit.id) == 1
+    assert [commit.id for commit in world.log.iter_history(world.head())].count(done.commit.id) == 1
 
 
 def test_a_second_try_that_meets_the_first_leaves_no_files(world: Session) -> None:

@@ -41,7 +41,7 @@ def add_commits(session: Session, count: int, key: str | None = None) -> list[Co
     """Publish commits that change nothing, each with a key of its own if `key` is given."""
     made = []
     for number in range(count):
-        head = session.log.latest()
+        head = session.log.head()
         old = head.snapshot.manifest
         commit = msgspec.structs.replace(
             head.snapshot.commit,
@@ -61,7 +61,7 @@ def add_commits(session: Session, count: int, key: str | None = None) -> list[Co
 
 
 def find(session: Session, key: str, actor: str = "test") -> str | None:
-    found = session.log.done_before(session.head(), actor, key)
+    found = session.log.find_by_idempotency_key(session.head(), actor, key)
     return None if found is None else found.id
 
 
@@ -91,7 +91,7 @@ def test_every_key_of_a_long_past_is_found_and_no_other(tmp_path: Path) -> None:
 
 
 def test_a_hash_that_two_actors_share_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_index, "_hash", lambda _actor, _key: 7)
+    monkeypatch.setattr(key_index, "_hash_key", lambda _actor, _key: 7)
     session = seeded_world(tmp_path / "g", SMALL)
     made = add_commits(session, 9, "k")
 
@@ -100,7 +100,7 @@ def test_a_hash_that_two_actors_share_is_told_apart(tmp_path: Path, monkeypatch:
 
 
 def test_keys_are_known_on_both_sides_of_a_full_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_index, "RUN_KEYS", 8)
+    monkeypatch.setattr(key_index, "MAX_RUN_KEYS", 8)
     session = seeded_world(tmp_path / "g", SMALL)
 
     made = add_commits(session, 41, "k")
@@ -125,7 +125,7 @@ def test_a_key_is_forgotten_after_its_days(tmp_path: Path) -> None:
 def test_a_key_is_forgotten_behind_so_many_others_with_a_key_and_no_sooner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_index, "RUN_KEYS", 4)
+    monkeypatch.setattr(key_index, "MAX_RUN_KEYS", 4)
     few = replace(SMALL, idempotency_keys=8)
     session = new_world(tmp_path / "g", few)
     made = add_commits(session, 8, "k")
@@ -159,7 +159,9 @@ def test_a_branch_knows_the_keys_of_its_own_commits_only(tmp_path: Path) -> None
     own = add_commits(child, 9, "own")
 
     fresh = anew(session)
-    found = {key: find(fresh.on("child"), key) for key in ("before0", "before10", "after0", "after8", "own0", "own8")}
+    found = {
+        key: find(fresh.checkout("child"), key) for key in ("before0", "before10", "after0", "after8", "own0", "own8")
+    }
 
     inherited = dict.fromkeys(("before0", "before10", "after0", "after8"))
     assert found == {**inherited, "own0": own[0].id, "own8": own[8].id}
@@ -197,7 +199,7 @@ def test_the_publisher_removes_runs_that_no_state_names(tmp_path: Path, monkeypa
     monkeypatch.setattr(manifest_log, "TRIM_EVERY", 1)
     add_commits(session, 1)
     spared = run_files(session)
-    monkeypatch.setattr(key_index, "ORPHAN_AGE", timedelta(0))
+    monkeypatch.setattr(key_index, "MIN_ORPHAN_AGE", timedelta(0))
 
     add_commits(session, 1)
 
@@ -262,9 +264,9 @@ def s3() -> Iterator[Options]:
 
 def cost_of_a_look(session: Session, key: str) -> int:
     head = session.head()
-    with session.runtime.telemetry.counting() as requests:
-        session.log.done_before(head, "test", key)
-    return requests.total()
+    with session.runtime.telemetry.count_requests() as requests:
+        session.log.find_by_idempotency_key(head, "test", key)
+    return requests.count()
 
 
 @pytest.mark.parametrize("commits", [20, 90])

@@ -9,8 +9,8 @@ import pytest
 
 from branching import branch, put
 from collecting import SkewedClock
-from omnigraph.commit.lineage import ancestors, merge_bases
-from omnigraph.commit.merge_base import CLOCKS_DIFFER, Ancestry, Divergence, MergeBaseGoneError, Tip
+from omnigraph.commit.lineage import find_ancestors, find_merge_bases
+from omnigraph.commit.merge_base import MAX_CLOCK_SKEW, Ancestry, BranchDivergence, MergeBaseGoneError, Tip
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.merge import MergeCall, merge
 from omnigraph.ops.merge_result import Strategy
@@ -28,7 +28,7 @@ def tip(session: Session) -> Tip:
 
 def note_commits(session: Session, known: dict[str, tuple[str, ...]]) -> None:
     """Remember who the parents of every commit of a branch are; of those behind a known one it is known."""
-    for commit in session.log.history(session.head()):
+    for commit in session.log.iter_history(session.head()):
         if commit.id in known:
             return
         known[commit.id] = tuple(one for one in (commit.parent, commit.merged_parent) if one is not None)
@@ -60,7 +60,7 @@ def test_the_base_is_that_of_the_whole_graph_of_commits(seed: int, tmp_path: Pat
             case "delete" if (
                 name != "main"
                 and len(sessions) > 3
-                and not any(record.parent_branch == name for record in main.branches.records())
+                and not any(record.parent_branch == name for record in main.branches.list_records())
             ):
                 note_commits(sessions.pop(name), known)
                 delete_branch(main, name)
@@ -73,20 +73,20 @@ def test_the_base_is_that_of_the_whole_graph_of_commits(seed: int, tmp_path: Pat
         ids = [each.commit.id for each in tips]
 
         ancestry = Ancestry(tips[0], tips[1])
-        found = ancestry.divergence()
+        found = ancestry.find_divergence()
 
         bases = (found.base_id, *found.other_bases)
-        assert bases == merge_bases(ids[0], ids[1], lambda commit: known[commit])
-        before = set.intersection(*(ancestors(one, lambda commit: known[commit]) for one in bases))
+        assert bases == find_merge_bases(ids[0], ids[1], lambda commit: known[commit])
+        before = set.intersection(*(find_ancestors(one, lambda commit: known[commit]) for one in bases))
         for commit_id, part in zip(ids, (found.ours, found.theirs), strict=True):
-            since = ancestors(commit_id, lambda commit: known[commit]) - before
+            since = find_ancestors(commit_id, lambda commit: known[commit]) - before
             assert part is None or {commit.id for commit in part} >= since
         complete += found.ours is not None
-        below = [ancestry.tip(one) for one in bases]
+        below = [ancestry.open_tip(one) for one in bases]
         assert tuple(one.commit.id for one in below) == bases
         if len(bases) > 1:
-            deeper = Ancestry(below[0], below[1]).divergence()
-            under = merge_bases(bases[0], bases[1], lambda commit: known[commit])
+            deeper = Ancestry(below[0], below[1]).find_divergence()
+            under = find_merge_bases(bases[0], bases[1], lambda commit: known[commit])
             assert (deeper.base_id, *deeper.other_bases) == under
             crossed += 1
         checked += len(set(ids)) == 2
@@ -102,21 +102,21 @@ def test_the_journal_of_a_merged_branch_may_be_gone(is_merged_by_both: bool, tmp
     fork = dev.head().snapshot.commit.id
     put(review, {"a": 7})
     for name, row in (("main", "b"), ("dev", "c")):
-        put(main.on(name), {row: 8})
+        put(main.checkout(name), {row: 8})
         if is_merged_by_both or name == "main":
             merge(main, MergeCall(source="review", into=name))
-        main.store.runtime = replace(main.store.runtime, clock=SkewedClock(CLOCKS_DIFFER + timedelta(minutes=1)))
+        main.store.runtime = replace(main.store.runtime, clock=SkewedClock(MAX_CLOCK_SKEW + timedelta(minutes=1)))
     delete_branch(main, "review")
     for info in list(main.store.objects.list_under(review.log.path)):
         main.store.objects.delete(info.key)
     other = reopened(main, SEALING)
-    ancestry = Ancestry(tip(other), tip(other.on("dev")))
+    ancestry = Ancestry(tip(other), tip(other.checkout("dev")))
 
     if is_merged_by_both:
         with pytest.raises(MergeBaseGoneError, match="both branches have merged `review`"):
-            ancestry.divergence()
+            ancestry.find_divergence()
     else:
-        assert ancestry.divergence() == Divergence(fork, None, None)
+        assert ancestry.find_divergence() == BranchDivergence(fork, None, None)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -130,26 +130,26 @@ def test_a_base_is_right_or_refused_whichever_side_has_merged_a_journal_that_is_
             branch(main, name, "main" if name == names[0] else chance.choice(["main", names[0]]))
         for number in range(6):
             name = chance.choice(names)
-            put(main.on(name), {f"r{number}": number})
+            put(main.checkout(name), {f"r{number}": number})
             other = chance.choice([one for one in names if one != name])
             if chance.random() < 0.6:
                 merge(main, MergeCall(source=other, into=name, strategy=Strategy.OURS))
         known = dict[str, tuple[str, ...]]()
         for name in names:
-            note_commits(main.on(name), known)
-        path = main.on(names[2]).log.path
-        if any(one.parent_branch == names[2] for one in main.branches.records()):
+            note_commits(main.checkout(name), known)
+        path = main.checkout(names[2]).log.path
+        if any(one.parent_branch == names[2] for one in main.branches.list_records()):
             continue
         delete_branch(main, names[2])
         for info in list(main.store.objects.list_under(path)):
             main.store.objects.delete(info.key)
         other_handle = reopened(main, SEALING)
-        tips = [tip(other_handle.on(name)) for name in names[:2]]
-        right = merge_bases(tips[0].commit.id, tips[1].commit.id, lambda commit: known[commit])  # noqa: B023 - used here
+        tips = [tip(other_handle.checkout(name)) for name in names[:2]]
+        right = find_merge_bases(tips[0].commit.id, tips[1].commit.id, lambda commit: known[commit])  # noqa: B023 - used here
 
         for one, other_tip in (tips, reversed(tips)):
             try:
-                found = Ancestry(one, other_tip).divergence()
+                found = Ancestry(one, other_tip).find_divergence()
             except MergeBaseGoneError:
                 refused += 1
             else:
@@ -165,6 +165,6 @@ def test_what_came_before_the_lines_met_is_not_read(tmp_path: Path) -> None:
     put(dev, {"b": 1})
     put(main, {"c": 1})
 
-    divergence = Ancestry(tip(main), tip(dev)).divergence()
+    divergence = Ancestry(tip(main), tip(dev)).find_divergence()
 
     assert [len(part or ()) for part in (divergence.ours, divergence.theirs)] == [1, 1]

@@ -11,8 +11,8 @@ import pytest
 from omnigraph.clock import parse_instant
 from omnigraph.commit.commit_plan import CommitPlan, NewTable
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.lineage import ancestors, merge_base, merge_bases
-from omnigraph.commit.manifest_log import SEALED_ROWS, _first_merged
+from omnigraph.commit.lineage import find_ancestors, find_merge_base, find_merge_bases
+from omnigraph.commit.manifest_log import MAX_SEALED_ROWS, _find_first_merged
 from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.requirements import TableUnchanged
@@ -33,13 +33,13 @@ DAG = {"1": [], "2": ["1"], "3": ["2"], "4": ["2"], "5": ["3", "4"], "6": ["4", 
     [("3", "4", "2"), ("3", "3", "3"), ("5", "3", "3"), ("2", "5", "2"), ("1", "7", "1"), ("7", "x", None)],
 )
 def test_the_merge_base_is_the_nearest_common_ancestor(left: str, right: str, base: str | None) -> None:
-    assert merge_base(left, right, DAG.__getitem__) == base
+    assert find_merge_base(left, right, DAG.__getitem__) == base
 
 
 def test_of_two_best_common_ancestors_the_later_is_first() -> None:
     """A criss-cross: both 3 and 4 are merged into both sides."""
-    assert merge_bases("5", "6", DAG.__getitem__) == ("4", "3")
-    assert merge_base("5", "6", DAG.__getitem__) == "4"
+    assert find_merge_bases("5", "6", DAG.__getitem__) == ("4", "3")
+    assert find_merge_base("5", "6", DAG.__getitem__) == "4"
 
 
 def test_a_merge_base_agrees_with_its_definition_on_random_histories() -> None:
@@ -50,14 +50,14 @@ def test_a_merge_base_agrees_with_its_definition_on_random_histories() -> None:
         for n, name in enumerate(names):
             parents[name] = choice.sample(names[:n], k=min(n, choice.randint(0, 2)))
         left, right = choice.choice(names), choice.choice(names)
-        common = ancestors(left, parents.__getitem__) & ancestors(right, parents.__getitem__)
-        best = {c for c in common if not any(c != o and c in ancestors(o, parents.__getitem__) for o in common)}
+        common = find_ancestors(left, parents.__getitem__) & find_ancestors(right, parents.__getitem__)
+        best = {c for c in common if not any(c != o and c in find_ancestors(o, parents.__getitem__) for o in common)}
 
-        assert merge_bases(left, right, parents.__getitem__) == tuple(sorted(best, reverse=True))
+        assert find_merge_bases(left, right, parents.__getitem__) == tuple(sorted(best, reverse=True))
 
 
 def test_a_long_history_needs_no_recursion() -> None:
-    assert merge_base("50000", "49999", lambda name: [str(int(name) - 1)] if name != "0" else []) == "49999"
+    assert find_merge_base("50000", "49999", lambda name: [str(int(name) - 1)] if name != "0" else []) == "49999"
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -105,11 +105,11 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 def test_every_commit_of_the_past_reads_as_it_was(long: Session) -> None:
-    history = list(long.log.history(long.head()))[::-1]
+    history = list(long.log.iter_history(long.head()))[::-1]
 
     for commit in history[1:]:
-        past = long.snapshot(commit_id=commit.id)
-        value = long.tables(past).table("node:A").scan(["v"])["v"].to_pylist()
+        past = long.resolve_snapshot(commit_id=commit.id)
+        value = long.open_tables(past).open_table("node:A").scan(["v"])["v"].to_pylist()
         assert value == [commit.seq - 1]
         assert past.commit == commit
     assert len(history) == 41
@@ -118,12 +118,12 @@ def test_every_commit_of_the_past_reads_as_it_was(long: Session) -> None:
 def test_an_instant_reads_the_newest_commit_made_by_then(long: Session) -> None:
     commit = list_commits(long)[17]
 
-    assert long.snapshot(at=parse_instant(commit.at)).commit.id == commit.id
+    assert long.resolve_snapshot(at=parse_instant(commit.at)).commit.id == commit.id
 
 
 def test_a_time_before_the_graph_is_not_found(long: Session) -> None:
     with pytest.raises(CommitMissingError, match="no commit as early as 2000-01-01T00:00:00Z;"):
-        long.snapshot(at=datetime(2000, 1, 1, tzinfo=UTC))
+        long.resolve_snapshot(at=datetime(2000, 1, 1, tzinfo=UTC))
 
 
 def test_an_unknown_commit_is_not_found(long: Session) -> None:
@@ -153,19 +153,19 @@ def test_sealed_fragments_stay_few_however_long_the_history_is() -> None:
     limit, sizes = 32, list[int]()
     rewritten = 0
     for _ in range(20_000):
-        first = _first_merged(sizes, 128) if len(sizes) >= limit else len(sizes)
+        first = _find_first_merged(sizes, 128) if len(sizes) >= limit else len(sizes)
         rewritten += sum(sizes[first:])
         sizes = [*sizes[:first], sum(sizes[first:]) + 128]
 
     assert sum(sizes) == 20_000 * 128
-    assert len(sizes) <= limit + sum(sizes) // SEALED_ROWS
+    assert len(sizes) <= limit + sum(sizes) // MAX_SEALED_ROWS
     assert rewritten <= 4 * sum(sizes)
 
 
 def test_the_past_of_a_name_that_was_dropped_and_used_again_is_that_of_the_old_table(tmp_path: Path) -> None:
     session = seeded_world(tmp_path / "g")
-    columns = session.tables(session.snapshot()).table("node:A").schema
-    seeded = session.snapshot()
+    columns = session.open_tables(session.resolve_snapshot()).open_table("node:A").schema
+    seeded = session.resolve_snapshot()
     again = TableRecord(table_key="node:A", path="nodes/0-2", identity=77, incarnation=2)
 
     dropped = change_schema(session, "second", dropped_tables=("node:A",))
@@ -173,12 +173,12 @@ def test_the_past_of_a_name_that_was_dropped_and_used_again_is_that_of_the_old_t
     write_tables(session, [TableWrite(table_key="node:A", append=rows({"z": 26}))], operation="w", actor="x")
 
     opened = reopened(session)
-    assert opened.tables(opened.snapshot()).table("node:A").scan(["v"])["v"].to_pylist() == [26]
-    assert opened.snapshot().manifest.dropped == {}
-    assert opened.snapshot(commit_id=created).pin("node:A").rows == 0
-    assert opened.snapshot(commit_id=created).manifest.tables["node:A"] == again
-    assert "node:A" not in opened.snapshot(commit_id=dropped).pins
-    past = opened.snapshot(commit_id=seeded.commit.id)
+    assert opened.open_tables(opened.resolve_snapshot()).open_table("node:A").scan(["v"])["v"].to_pylist() == [26]
+    assert opened.resolve_snapshot().manifest.dropped == {}
+    assert opened.resolve_snapshot(commit_id=created).pin("node:A").rows == 0
+    assert opened.resolve_snapshot(commit_id=created).manifest.tables["node:A"] == again
+    assert "node:A" not in opened.resolve_snapshot(commit_id=dropped).pins
+    past = opened.resolve_snapshot(commit_id=seeded.commit.id)
     assert past.pins == seeded.pins
     assert past.manifest.tables == seeded.manifest.tables
     assert past.manifest.schema == seeded.manifest.schema
@@ -186,15 +186,15 @@ def test_the_past_of_a_name_that_was_dropped_and_used_again_is_that_of_the_old_t
 
 def test_a_schema_of_the_past_is_found_after_it_was_sealed(tmp_path: Path) -> None:
     session = seeded_world(tmp_path / "g", SEALING)
-    seeded = session.snapshot()
+    seeded = session.resolve_snapshot()
     for number in range(12):
         change_schema(session, f"schema-{number}")
 
     opened = reopened(session, SEALING)
-    past = [opened.snapshot(commit_id=commit.id).manifest.schema.id for commit in list_commits(opened)]
+    past = [opened.resolve_snapshot(commit_id=commit.id).manifest.schema.id for commit in list_commits(opened)]
 
     assert past == [*(f"schema-{number}" for number in reversed(range(12))), *[seeded.manifest.schema.id] * 2]
-    assert opened.snapshot(commit_id=seeded.commit.id).manifest.schema == seeded.manifest.schema
+    assert opened.resolve_snapshot(commit_id=seeded.commit.id).manifest.schema == seeded.manifest.schema
 
 
 def test_a_write_that_was_planned_on_another_schema_is_a_conflict(tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ def test_a_schema_conflicts_with_writes_to_the_tables_that_it_touches(
     with pytest.raises(ConflictError, match="node:A") if is_conflict else nullcontext():
         publish(session.log, session.handles, plan)
 
-    assert (session.snapshot().manifest.schema.id == "second") == (not is_conflict)
-    assert session.snapshot().pin("node:A").rows == 5
+    assert (session.resolve_snapshot().manifest.schema.id == "second") == (not is_conflict)
+    assert session.resolve_snapshot().pin("node:A").rows == 5
 
 
 def change_schema(session: Session, schema_id: str, **changes: Any) -> str:

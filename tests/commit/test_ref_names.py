@@ -3,7 +3,7 @@
 import pytest
 
 from omnigraph.commit.branch_errors import BadBranchNameError, BranchExistsError
-from omnigraph.commit.ref_names import check_branch_name, check_free
+from omnigraph.commit.ref_names import check_branch_name, check_name_free
 
 
 @pytest.mark.parametrize("name", ["a", "review/x", "a.b-c_d/E9/0", "-x", "main2", "Main", "x" * 128, "a__b", "a/__b"])
@@ -39,15 +39,15 @@ def test_any_other_name_is_refused_with_the_reason(name: str, reason: str) -> No
 @pytest.mark.parametrize("taken", ["a/b", "a/b/c", "a", "a/b/c/d"])
 def test_no_name_is_the_path_of_another(taken: str) -> None:
     with pytest.raises(BranchExistsError) as clash:
-        check_free("a/b", ["x", taken])
+        check_name_free("a/b", ["x", taken])
 
     assert clash.value.existing == taken
 
 
 def test_names_that_only_begin_alike_are_free() -> None:
-    check_free("a/b", ["a/bc", "ab", "a/c", "A/b"])
+    check_name_free("a/b", ["a/bc", "ab", "a/c", "A/b"])
 
 
 def test_nothing_lies_below_main() -> None:
     with pytest.raises(BranchExistsError, match="there is a branch `main`"):
-        check_free("main/x", [])
+        check_name_free("main/x", [])

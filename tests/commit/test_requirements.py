@@ -49,7 +49,7 @@ def upsert(session: Session, values: pa.Table) -> None:
 
 
 def now(session: Session) -> SnapshotTables:
-    return session.tables(session.snapshot())
+    return session.open_tables(session.resolve_snapshot())
 
 
 def test_a_row_of_not_a_number_that_nobody_touched_is_unchanged(rich: Session) -> None:

@@ -49,15 +49,15 @@ def test_a_merge_that_changes_the_schema_writes_the_copy(tmp_path: Path) -> None
 def test_an_init_that_comes_second_leaves_the_copy_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = create_module._check_place
+    look = create_module._check_target
 
     def look_then_lose(store: object) -> set[str]:
         taken = look(store)  # type: ignore[arg-type]
-        monkeypatch.setattr(create_module, "_check_place", look)
+        monkeypatch.setattr(create_module, "_check_target", look)
         new_graph(tmp_path, FIRST)
         return taken
 
-    monkeypatch.setattr(create_module, "_check_place", look_then_lose)
+    monkeypatch.setattr(create_module, "_check_target", look_then_lose)
     with pytest.raises(og.PlaceTakenError):
         new_graph(tmp_path, SECOND)
 

@@ -20,7 +20,7 @@ from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import GraphReplacedError
 from omnigraph.commit.publisher import publish
-from omnigraph.commit.recovery import Report, recover
+from omnigraph.commit.recovery import RecoveryReport, recover
 from omnigraph.commit.requirements import CountsWithin, IdsAbsent, IdsPresent, Requirement, RowsUnchanged, ValuesAbsent
 from omnigraph.commit.sidecar import FencedError, Lease, Sidecar, list_sidecars
 from omnigraph.faults import ArmedFaults
@@ -28,7 +28,7 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.session import ReadOnlyError, Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.storage.cas_table_errors import SwapLostError
-from omnigraph.storage.layout import sidecar_key
+from omnigraph.storage.layout import build_sidecar_key
 from omnigraph.storage.staging import stage_upsert
 from worlds import FAST, reopened, rows, runtime, seeded_world, state
 from zygote import Zygote
@@ -64,11 +64,11 @@ def test_a_long_lived_handle_sees_another_handles_commit_on_its_next_read(world:
 def test_an_unchanged_handle_is_refreshed_by_one_probe(world: Session) -> None:
     held = world.head()
 
-    with world.runtime.telemetry.counting() as requests:
+    with world.runtime.telemetry.count_requests() as requests:
         again = world.head()
 
     assert again is held
-    assert requests.total(operation="get") == 0
+    assert requests.count(operation="get") == 0
 
 
 def test_an_update_whose_row_changed_names_table_expected_and_actual(world: Session) -> None:
@@ -131,7 +131,7 @@ def test_an_overwrite_of_a_changed_table_is_a_conflict(world: Session) -> None:
 def test_a_write_after_a_maintenance_only_advance_succeeds(world: Session) -> None:
     base = world.head()
     other = reopened(world)
-    table = other.tables(other.snapshot()).table("node:A")
+    table = other.open_tables(other.resolve_snapshot()).open_table("node:A")
     same = stage_upsert(table, rows({"a": 1}))  # rewrites a row as it is: all that maintenance may do
     publish(
         other.log,
@@ -157,7 +157,7 @@ def test_maintenance_never_makes_a_write_fail_even_when_its_commits_are_sealed(t
     base = session.head()
     other = reopened(session, sealing)
     for _ in range(5):
-        table = other.tables(other.snapshot()).table("node:A")
+        table = other.open_tables(other.resolve_snapshot()).open_table("node:A")
         move = Move(table_key="node:A", staged=stage_upsert(table, rows({"a": 1})))
         plan = CommitPlan(base=other.head(), operation="optimize", actor="m", moves=(move,))
         publish(other.log, other.handles, plan)
@@ -306,7 +306,7 @@ def quiet(session: Session, who: str) -> None:
     if who == "recovery":
         publish(session.log, session.handles, CommitPlan(base=session.head(), operation=who, actor="m"))
         return
-    table = session.tables(session.snapshot()).table("node:A")
+    table = session.open_tables(session.resolve_snapshot()).open_table("node:A")
     move = Move(table_key="node:A", staged=stage_upsert(table, rows({"a": 1})))
     publish(session.log, session.handles, CommitPlan(base=session.head(), operation=who, actor="m", moves=(move,)))
 
@@ -413,7 +413,7 @@ def test_an_owner_that_was_fenced_leaves_its_sidecar_to_the_recovery_that_has_no
     recover(other.store, other.log)
 
     assert left == 1
-    assert [row.kind for row in recovery_log.rows(other.store)] == ["RolledBack"]
+    assert [row.kind for row in recovery_log.read_rows(other.store)] == ["RolledBack"]
     assert list_sidecars(other.store) == ([], [])
     assert state(other) == before
 
@@ -432,8 +432,8 @@ def test_an_owner_that_stirs_while_recovery_looks_at_it_is_left_alone(tmp_path: 
     lease.stop()
 
     assert report.in_flight == ["01"]
-    assert len(list(other.log.history(other.head()))) == 2
-    assert recovery_log.rows(other.store) == []
+    assert len(list(other.log.iter_history(other.head()))) == 2
+    assert recovery_log.read_rows(other.store) == []
 
 
 def test_an_operation_that_lasts_longer_than_its_lease_is_kept_alive_by_its_heartbeat(world: Session) -> None:
@@ -473,7 +473,7 @@ def test_an_operation_that_is_about_to_say_that_it_has_landed_is_not_recovered(t
     neighbour.store.runtime = replace(runtime(patient), faults=faults, clock=Waiting())
     session.store.runtime = replace(runtime(patient), faults=Meanwhile("publish.verified", meanwhile))
     writes = [TableWrite(table_key=key, append=rows({"n": 1})) for key in TWO]
-    threads: list[Future[Report]] = []
+    threads: list[Future[RecoveryReport]] = []
     with ThreadPoolExecutor(1) as executor:
         done = write_tables(session, writes, operation="w", actor="x")
         ended.set()
@@ -481,7 +481,7 @@ def test_an_operation_that_is_about_to_say_that_it_has_landed_is_not_recovered(t
 
     assert done is not None
     assert (report.rolled_forward, report.in_flight, report.failed) == ([], [], [])
-    assert recovery_log.rows(neighbour.store) == []
+    assert recovery_log.read_rows(neighbour.store) == []
     assert list_sidecars(neighbour.store) == ([], [])
 
 
@@ -500,12 +500,12 @@ def test_an_operation_that_landed_and_died_is_recovered_though_its_lease_is_not_
     neighbour = reopened(session, patient)
 
     assert list_sidecars(neighbour.store) == ([], [])
-    assert [row.kind for row in recovery_log.rows(neighbour.store)] == ["RolledForward"]
+    assert [row.kind for row in recovery_log.read_rows(neighbour.store)] == ["RolledForward"]
 
 
 @pytest.mark.parametrize("hours", [-24, 24])
 def test_a_machine_whose_clock_is_off_declares_nobody_dead(hours: int, world: Session) -> None:
-    world.store.objects.put_if_absent(sidecar_key("01"), msgspec.json.encode(dead_sidecar()))
+    world.store.objects.put_if_absent(build_sidecar_key("01"), msgspec.json.encode(dead_sidecar()))
     clock = LateClock()
     clock.off = timedelta(hours=hours)
     world.store.runtime = replace(runtime(replace(FAST, lease_seconds=600)), clock=clock)
@@ -544,8 +544,8 @@ def test_an_owner_whose_swap_lands_after_the_fence_and_before_the_bump_is_rolled
 
     assert len(report.rolled_forward) == 1
     assert report.rolled_back == []
-    assert [row.kind for row in recovery_log.rows(other.store)] == ["RolledForward"]
-    assert [commit.operation for commit in other.log.history(other.head())] == ["w", "seed", "init"]
+    assert [row.kind for row in recovery_log.read_rows(other.store)] == ["RolledForward"]
+    assert [commit.operation for commit in other.log.iter_history(other.head())] == ["w", "seed", "init"]
     assert all(state(reopened(other))[key]["n"] == 1 for key in TWO)
 
 
@@ -559,7 +559,7 @@ def dead_sidecar() -> Sidecar:
 def test_two_recoveries_of_one_operation_leave_one_commit_and_one_row(tmp_path: Path) -> None:
     silent = replace(FAST, heartbeat_seconds=1_000, lease_seconds=0.01)
     session = seeded_world(tmp_path / "g", silent)
-    session.store.objects.put_if_absent(sidecar_key("01"), msgspec.json.encode(dead_sidecar()))
+    session.store.objects.put_if_absent(build_sidecar_key("01"), msgspec.json.encode(dead_sidecar()))
     time.sleep(silent.lease_seconds * 3)
     other = reopened(session, replace(silent, lease_seconds=1_000))
     other.store.runtime = runtime(silent)
@@ -568,8 +568,8 @@ def test_two_recoveries_of_one_operation_leave_one_commit_and_one_row(tmp_path: 
 
     recover(session.store, session.log)
 
-    assert len(recovery_log.rows(session.store)) == 1
-    assert [c.operation for c in session.log.history(session.head())] == ["recovery", "seed", "init"]
+    assert len(recovery_log.read_rows(session.store)) == 1
+    assert [c.operation for c in session.log.iter_history(session.head())] == ["recovery", "seed", "init"]
     assert list_sidecars(session.store) == ([], [])
 
 
@@ -616,7 +616,7 @@ def test_a_graph_that_was_made_anew_is_not_written_by_a_handle_on_the_old_one(tm
     with pytest.raises(GraphReplacedError):
         upsert(old, {"evil": 1})
     with pytest.raises(GraphReplacedError):
-        old.snapshot()
+        old.resolve_snapshot()
 
     assert "evil" not in state(reopened(new))["node:A"]
 

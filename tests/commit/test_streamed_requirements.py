@@ -9,7 +9,13 @@ import pytest
 import omnigraph as og
 from mutating import new_graph, run
 from omnigraph.commit.requirements import Requirement, Violation
-from omnigraph.commit.streamed_requirements import CountsStay, EndsStay, NobodyReturns, RowsNew, ValuesNew
+from omnigraph.commit.streamed_requirements import (
+    StreamedCountsWithin,
+    StreamedIdsAbsent,
+    StreamedIdsPresent,
+    StreamedReferencesAbsent,
+    StreamedValuesAbsent,
+)
 
 SEED = (
     'insert Person { name: "a", email: "a@" } insert Person { name: "b" } insert Person { name: "c" }'
@@ -26,10 +32,10 @@ def rows(**columns: list[str]) -> Callable[[], Iterator[pa.RecordBatch]]:
 def checked(graph: og.Graph, requirement: Requirement, *statements: str) -> Violation | None:
     """What is broken when others have run these statements."""
     session = graph._session
-    base = session.tables(session.snapshot())
+    base = session.open_tables(session.resolve_snapshot())
     for one in statements:
         run(graph, one)
-    return requirement.check(base, session.tables(session.snapshot()))
+    return requirement.check(base, session.open_tables(session.resolve_snapshot()))
 
 
 @pytest.fixture
@@ -41,47 +47,47 @@ def graph(tmp_path: Path) -> og.Graph:
 
 CASES: dict[str, tuple[Requirement, str, str | None]] = {
     "an id that was created": (
-        RowsNew(table_key="node:Person", rows=rows(id=["x", "y"])),
+        StreamedIdsAbsent(table_key="node:Person", rows=rows(id=["x", "y"])),
         'insert Person { name: "y" }',
         "`y` exist now",
     ),
     "another id that was created": (
-        RowsNew(table_key="node:Person", rows=rows(id=["x"])),
+        StreamedIdsAbsent(table_key="node:Person", rows=rows(id=["x"])),
         'insert Person { name: "y" }',
         None,
     ),
     "an end that went": (
-        EndsStay(table_key="node:Person", rows=rows(src=["a", "b"])),
+        StreamedIdsPresent(table_key="node:Person", rows=rows(src=["a", "b"])),
         'delete Person where name = "b"',
         "`b` are gone",
     ),
     "an end that was only changed": (
-        EndsStay(table_key="node:Person", rows=rows(src=["a", "b"])),
+        StreamedIdsPresent(table_key="node:Person", rows=rows(src=["a", "b"])),
         'update Person set { age: 3 } where name = "b"',
         None,
     ),
     "a unique value that was taken": (
-        ValuesNew(table_key="node:Person", columns=("email",), rows=rows(email=["x@"])),
+        StreamedValuesAbsent(table_key="node:Person", columns=("email",), rows=rows(email=["x@"])),
         'update Person set { email: "x@" } where name = "b"',
         "the values of `b` clash",
     ),
     "a unique value that nobody took": (
-        ValuesNew(table_key="node:Person", columns=("email",), rows=rows(email=["x@"])),
+        StreamedValuesAbsent(table_key="node:Person", columns=("email",), rows=rows(email=["x@"])),
         'update Person set { email: "y@" } where name = "b"',
         None,
     ),
     "a source whose last place was taken": (
-        CountsStay(table_key="edge:Leads", column="src", rows=rows(src=["t"]), low=1, high=2),
+        StreamedCountsWithin(table_key="edge:Leads", column="src", rows=rows(src=["t"]), low=1, high=2),
         'insert Leads { from: "t", to: "b" }',
         "`t` would have 3 rows",
     ),
     "another source's last place": (
-        CountsStay(table_key="edge:Leads", column="src", rows=rows(src=["u"]), low=1, high=2),
+        StreamedCountsWithin(table_key="edge:Leads", column="src", rows=rows(src=["u"]), low=1, high=2),
         'insert Leads { from: "t", to: "b" }',
         None,
     ),
     "an edge to a node that stays": (
-        NobodyReturns(table_key="edge:Leads", column="dst", rows=rows(id=["a", "b"])),
+        StreamedReferencesAbsent(table_key="edge:Leads", column="dst", rows=rows(id=["a", "b"])),
         'insert Leads { from: "t", to: "b" }',
         None,
     ),
@@ -98,7 +104,7 @@ def test_a_streamed_requirement_breaks_by_what_changed(graph: og.Graph, name: st
 
 
 def test_an_edge_to_a_node_that_goes_breaks(graph: og.Graph) -> None:
-    requirement = NobodyReturns(table_key="edge:Leads", column="dst", rows=rows(id=["a"]))
+    requirement = StreamedReferencesAbsent(table_key="edge:Leads", column="dst", rows=rows(id=["a"]))
 
     found = checked(graph, requirement, 'insert Leads { from: "t", to: "b" }')
 

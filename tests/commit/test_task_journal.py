@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.publisher import Armed, arm
+from omnigraph.commit.publisher import ArmedWrite, arm
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.commit.task_journal import PhaseClosedError, TaskNote, clear
+from omnigraph.commit.task_journal import PhaseClosedError, TaskJournal, clear
 from omnigraph.ops.session import Session
 from worlds import seeded_world
 
@@ -17,11 +17,11 @@ def session(tmp_path: Path) -> Session:
     return seeded_world(tmp_path / "g")
 
 
-def begun(session: Session) -> tuple[Armed, TaskNote]:
+def begun(session: Session) -> tuple[ArmedWrite, TaskJournal]:
     """An operation whose first phase is open, and a task of it."""
     armed = arm(session.log, session.head(), operation="load", actor="test")
-    armed.lease.enter(1)
-    note = TaskNote(session.store, armed.lease.operation_id, 1, 0)
+    armed.lease.enter_phase(1)
+    note = TaskJournal(session.store, armed.lease.operation_id, 1, 0)
     note.begin()
     return armed, note
 
@@ -39,15 +39,15 @@ def written(session: Session, name: str) -> str:
 def test_closing_a_phase_removes_what_notes_name_but_for_what_is_kept(session: Session) -> None:
     armed, note = begun(session)
     kept, lost = written(session, "kept"), written(session, "lost")
-    note.made([kept, lost])
+    note.on_complete([kept, lost])
     note.keep("piece", b"scratch")
 
-    freed = clear(session.store, armed.lease.operation_id, phase=1, kept={kept})
+    freed = clear(session.store, armed.lease.operation_id, phase=1, keep={kept})
     armed.lease.disarm()
 
     assert freed == len(b"rows")
-    assert session.store.objects.info(kept) is not None
-    assert session.store.objects.info(lost) is None
+    assert session.store.objects.stat(kept) is not None
+    assert session.store.objects.stat(lost) is None
     assert keys(session) == []
 
 
@@ -57,20 +57,20 @@ def test_a_task_whose_note_was_cleared_takes_its_files_away(session: Session) ->
     late = written(session, "late")
 
     with pytest.raises(PhaseClosedError):
-        note.made([late])
+        note.on_complete([late])
     armed.lease.disarm()
 
-    assert session.store.objects.info(late) is None
+    assert session.store.objects.stat(late) is None
     assert keys(session) == []
 
 
 @pytest.mark.parametrize("phase", [0, 2])
 def test_a_task_can_t_begin_in_a_phase_that_is_not_open(session: Session, phase: int) -> None:
     armed, _ = begun(session)
-    armed.lease.enter(phase)
+    armed.lease.enter_phase(phase)
 
     with pytest.raises(PhaseClosedError):
-        TaskNote(session.store, armed.lease.operation_id, 1, 1).begin()
+        TaskJournal(session.store, armed.lease.operation_id, 1, 1).begin()
     armed.lease.disarm()
 
     assert len(keys(session)) == 1
@@ -81,13 +81,13 @@ def test_a_task_of_an_operation_that_is_over_can_t_begin(session: Session) -> No
     armed.lease.disarm()
 
     with pytest.raises(PhaseClosedError):
-        TaskNote(session.store, armed.lease.operation_id, 1, 1).begin()
+        TaskJournal(session.store, armed.lease.operation_id, 1, 1).begin()
 
 
 def test_recovery_removes_what_the_tasks_of_a_dead_operation_wrote(session: Session) -> None:
     armed, note = begun(session)
     lost = written(session, "lost")
-    note.begun([lost])
+    note.on_begin([lost])
     note.keep("piece", b"scratch")
     armed.lease.stop()
     session.runtime.clock.sleep(session.runtime.options.lease_seconds * 1.5)
@@ -95,7 +95,7 @@ def test_recovery_removes_what_the_tasks_of_a_dead_operation_wrote(session: Sess
     report = recover(session.store, session.log)
 
     assert report.rolled_back == [armed.lease.operation_id]
-    assert session.store.objects.info(lost) is None
+    assert session.store.objects.stat(lost) is None
     assert keys(session) == []
 
 
@@ -111,10 +111,10 @@ def test_notes_are_no_sidecars(session: Session) -> None:
 
 def test_a_note_can_t_make_recovery_remove_anything_but_rows(session: Session) -> None:
     armed, note = begun(session)
-    note.made(["__manifest/x", "nodes/../__manifest/y"])
+    note.on_complete(["__manifest/x", "nodes/../__manifest/y"])
     session.store.objects.put("__manifest/x", b"mine")
 
     clear(session.store, armed.lease.operation_id)
     armed.lease.disarm()
 
-    assert session.store.objects.info("__manifest/x") is not None
+    assert session.store.objects.stat("__manifest/x") is not None

@@ -2,14 +2,14 @@
 
 import pytest
 
-from omnigraph.config.environment import BadVariableError, runtime_from, storage_from
+from omnigraph.config.environment import BadVariableError, build_runtime, read_storage_options
 from omnigraph.errors import Kind
 from omnigraph.faults import ArmedFaults, NoFaults
 from omnigraph.options import Options
 
 
 def test_an_empty_environment_means_the_defaults() -> None:
-    runtime = runtime_from({})
+    runtime = build_runtime({})
 
     assert runtime.options == Options()
     assert isinstance(runtime.faults, NoFaults)
@@ -18,7 +18,7 @@ def test_an_empty_environment_means_the_defaults() -> None:
 def test_credentials_are_left_to_the_libraries() -> None:
     environment = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-central-1"}
 
-    assert storage_from(environment) == {}
+    assert read_storage_options(environment) == {}
 
 
 @pytest.mark.parametrize(
@@ -30,33 +30,33 @@ def test_credentials_are_left_to_the_libraries() -> None:
     ],
 )
 def test_the_endpoint_of_s3_wins_over_the_general_one(environment: dict[str, str], endpoint: str) -> None:
-    assert storage_from(environment) == {"aws_endpoint": endpoint}
+    assert read_storage_options(environment) == {"aws_endpoint": endpoint}
 
 
 @pytest.mark.parametrize("value, allowed", [("true", "true"), ("1", "true"), ("No", "false"), ("0", "false")])
 def test_plain_http_is_a_switch(value: str, allowed: str) -> None:
-    assert storage_from({"AWS_ALLOW_HTTP": value}) == {"allow_http": allowed}
+    assert read_storage_options({"AWS_ALLOW_HTTP": value}) == {"allow_http": allowed}
 
 
 @pytest.mark.parametrize("value, virtual", [("true", "false"), ("false", "true")])
 def test_path_style_is_the_opposite_of_virtual_hosts(value: str, virtual: str) -> None:
-    assert storage_from({"AWS_S3_FORCE_PATH_STYLE": value}) == {"aws_virtual_hosted_style_request": virtual}
+    assert read_storage_options({"AWS_S3_FORCE_PATH_STYLE": value}) == {"aws_virtual_hosted_style_request": virtual}
 
 
 @pytest.mark.parametrize("variable", ["AWS_ALLOW_HTTP", "AWS_S3_FORCE_PATH_STYLE"])
 def test_a_switch_that_is_neither_on_nor_off_is_refused(variable: str) -> None:
     with pytest.raises(BadVariableError, match=f"{variable} is `maybe`; write true or false") as refused:
-        storage_from({variable: "maybe"})
+        read_storage_options({variable: "maybe"})
 
     assert refused.value.kind is Kind.USAGE
 
 
 def test_a_fault_is_armed_by_the_environment() -> None:
-    assert isinstance(runtime_from({"OMNIGRAPH_FAULT": "publish.armed=error"}).faults, ArmedFaults)
+    assert isinstance(build_runtime({"OMNIGRAPH_FAULT": "publish.armed=error"}).faults, ArmedFaults)
 
 
 def test_places_of_blobs_are_separated_by_spaces() -> None:
-    runtime = runtime_from({"OMNIGRAPH_BLOB_SOURCES": "file:///srv/pictures  s3://bucket/pictures"})
+    runtime = build_runtime({"OMNIGRAPH_BLOB_SOURCES": "file:///srv/pictures  s3://bucket/pictures"})
 
     assert runtime.options.blob_sources == ("file:///srv/pictures", "s3://bucket/pictures")
 
@@ -64,19 +64,19 @@ def test_places_of_blobs_are_separated_by_spaces() -> None:
 @pytest.mark.parametrize("place", ["/srv/pictures", "http://host/", "file:relative", "s3://", "file:///a/../b"])
 def test_a_place_of_blobs_that_is_none_is_refused(place: str) -> None:
     with pytest.raises(BadVariableError, match="write file:///directory or s3://bucket/prefix") as refused:
-        runtime_from({"OMNIGRAPH_BLOB_SOURCES": f"s3://bucket {place}"})
+        build_runtime({"OMNIGRAPH_BLOB_SOURCES": f"s3://bucket {place}"})
 
     assert refused.value.value == place
 
 
 def test_the_time_and_memory_of_a_query_are_settings() -> None:
-    options = runtime_from({"OMNIGRAPH_QUERY_SECONDS": "2.5", "OMNIGRAPH_QUERY_MEMORY_BYTES": "1000000"}).options
+    options = build_runtime({"OMNIGRAPH_QUERY_SECONDS": "2.5", "OMNIGRAPH_QUERY_MEMORY_BYTES": "1000000"}).options
 
     assert (options.query_seconds, options.query_memory_bytes) == (2.5, 1_000_000)
 
 
 def test_a_query_may_be_given_no_limits() -> None:
-    options = runtime_from({"OMNIGRAPH_QUERY_SECONDS": "none", "OMNIGRAPH_QUERY_MEMORY_BYTES": "none"}).options
+    options = build_runtime({"OMNIGRAPH_QUERY_SECONDS": "none", "OMNIGRAPH_QUERY_MEMORY_BYTES": "none"}).options
 
     assert (options.query_seconds, options.query_memory_bytes) == (None, None)
 
@@ -85,12 +85,12 @@ def test_a_query_may_be_given_no_limits() -> None:
 @pytest.mark.parametrize("value", ["0", "-1", "soon", "nan", "inf"])
 def test_a_limit_of_queries_is_a_number_above_zero(variable: str, value: str) -> None:
     with pytest.raises(BadVariableError, match="write a number above 0, or `none`"):
-        runtime_from({variable: value})
+        build_runtime({variable: value})
 
 
 @pytest.mark.parametrize("days, expected", [("0.5", 0.5), ("none", 36_500), ("1e9", 36_500), ("", 7)])
 def test_how_long_keys_are_known_is_set_by_the_environment(days: str, expected: float) -> None:
-    options = runtime_from({"OMNIGRAPH_IDEMPOTENCY_DAYS": days, "OMNIGRAPH_IDEMPOTENCY_KEYS": "12"}).options
+    options = build_runtime({"OMNIGRAPH_IDEMPOTENCY_DAYS": days, "OMNIGRAPH_IDEMPOTENCY_KEYS": "12"}).options
 
     assert (options.idempotency_days, options.idempotency_keys) == (expected, 12)
 
@@ -102,7 +102,7 @@ def test_what_reads_keep_is_set_by_the_environment() -> None:
         "OMNIGRAPH_DERIVED_CACHE": "off",
     }
 
-    options = runtime_from(environment).options
+    options = build_runtime(environment).options
 
     assert (options.cache_bytes, options.traversal_mode.value, options.derived_cache) == (1_000_000, "csr", False)
 
@@ -118,4 +118,4 @@ def test_what_reads_keep_is_set_by_the_environment() -> None:
 )
 def test_a_setting_of_reads_that_means_nothing_is_refused(variable: str, value: str, way_out: str) -> None:
     with pytest.raises(BadVariableError, match=f"{variable} is `{value}`; {way_out}"):
-        runtime_from({variable: value})
+        build_runtime({variable: value})

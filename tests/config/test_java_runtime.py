@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.config.spark import SparkSettings, spark_settings_from
-from omnigraph.spark.session.java_runtime import JavaMissingError, bundle, find_java, variables_set
+from omnigraph.config.spark import SparkSettings, read_spark_settings
+from omnigraph.spark.session.java_runtime import JavaMissingError, find_bundled_java, find_java, set_variables
 
 
 def fake_java(home: Path, release: str, *, has_vectors: bool = True) -> Path:
@@ -82,7 +82,7 @@ def test_a_stub_that_only_complains_is_no_java(tmp_path: Path) -> None:
 
 
 def test_the_bundled_one_is_installed_here_and_starts() -> None:
-    program = bundle()
+    program = find_bundled_java()
 
     assert program is not None
     assert find_java({"PATH": ""}, program).is_bundled
@@ -92,7 +92,7 @@ def test_variables_are_as_they_were_afterwards(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("OMNIGRAPH_A", "before")
     monkeypatch.delenv("OMNIGRAPH_B", raising=False)
 
-    with variables_set({"OMNIGRAPH_A": "inside", "OMNIGRAPH_B": "inside"}):
+    with set_variables({"OMNIGRAPH_A": "inside", "OMNIGRAPH_B": "inside"}):
         inside = os.environ["OMNIGRAPH_A"], os.environ["OMNIGRAPH_B"]
 
     assert inside == ("inside", "inside")
@@ -102,5 +102,5 @@ def test_variables_are_as_they_were_afterwards(monkeypatch: pytest.MonkeyPatch) 
 def test_the_environment_says_where_spark_runs() -> None:
     given = {"OMNIGRAPH_SPARK_MASTER": "yarn", "PYSPARK_PYTHON": "/bin/python3", "PYSPARK_GATEWAY_PORT": "5"}
 
-    assert spark_settings_from(given) == SparkSettings(master="yarn", python="/bin/python3", is_submitted=True)
-    assert spark_settings_from({}) == SparkSettings()
+    assert read_spark_settings(given) == SparkSettings(master="yarn", python="/bin/python3", is_submitted=True)
+    assert read_spark_settings({}) == SparkSettings()

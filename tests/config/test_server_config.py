@@ -8,14 +8,14 @@ from omnigraph.config.environment import BadVariableError
 from omnigraph.config.server import (
     BadBindError,
     BadGraphIdError,
-    Limits,
     NothingToServeError,
+    ServerLimits,
+    build_server_config,
     parse_bind,
-    server_config,
-    tokens_from,
+    parse_token_variable,
 )
 from omnigraph.config.settings_file import SettingsError
-from omnigraph.config.tokens import digest_of, read_tokens
+from omnigraph.config.tokens import hash_token, read_tokens
 from omnigraph.errors import FileMissingError, NotAFileError
 from omnigraph.ops.auto_optimize import ReconcilePolicy
 from omnigraph.options import EmbedProvider
@@ -67,12 +67,12 @@ def settings(home: Path, text: str) -> Path:
 
 
 def test_a_file_says_everything(tmp_path: Path) -> None:
-    config = server_config(settings(tmp_path, WHOLE), {"KEY": "k"})
+    config = build_server_config(settings(tmp_path, WHOLE), {"KEY": "k"})
 
     people, far = config.graphs
     assert (config.host, config.port, config.drain_seconds) == ("::1", 9000, 5.0)
     assert (config.tokens_file, config.policies) == (tmp_path / "secret/tokens.toml", tmp_path / "policies")
-    assert config.limits == Limits(body_bytes=2 * 2**20, load_bytes=1000, seconds=2.5, rows=7, threads=3)
+    assert config.limits == ServerLimits(body_bytes=2 * 2**20, load_bytes=1000, seconds=2.5, rows=7, threads=3)
     assert (people.uri, people.queries, people.is_read_only) == (
         str(tmp_path / "people.omni"),
         tmp_path / "queries",
@@ -90,13 +90,13 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text, days", [("", 30.0), ("[scrub]\ndays = 0\n", 0.0), ("[scrub]\ndays = 'off'\n", 0.0)])
 def test_the_scrub_takes_a_month_unless_it_is_switched_off(text: str, days: float, tmp_path: Path) -> None:
-    assert server_config(settings(tmp_path, text), {}, ["a=x"]).scrub_days == days
+    assert build_server_config(settings(tmp_path, text), {}, ["a=x"]).scrub_days == days
 
 
 def test_the_command_adds_graphs_and_says_where(tmp_path: Path) -> None:
     path = settings(tmp_path, '[graphs.a]\nuri = "a"\n')
 
-    config = server_config(path, {}, ["b=s3://x/y", "dir/c.omni/"], "0.0.0.0:1")
+    config = build_server_config(path, {}, ["b=s3://x/y", "dir/c.omni/"], "0.0.0.0:1")
 
     assert [graph.id for graph in config.graphs] == ["a", "b", "c"]
     assert (config.host, config.port, config.is_loopback) == ("0.0.0.0", 1, False)  # noqa: S104 - as above
@@ -132,7 +132,7 @@ def test_the_command_adds_graphs_and_says_where(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_told_with_its_place_and_a_way_out(text: str, place: str, way_out: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as refused:
-        server_config(settings(tmp_path, text), {})
+        build_server_config(settings(tmp_path, text), {})
 
     assert refused.value.key == place
     assert way_out in str(refused.value)
@@ -148,19 +148,19 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
 @pytest.mark.parametrize("given", [["a b=x"], ["=x"], ["../x="], ["a=x", "a=y"], ["é=x"], [f"{'a' * 64}=x"]])
 def test_a_name_that_no_graph_can_have_is_refused(given: list[str]) -> None:
     with pytest.raises(BadGraphIdError):
-        server_config(None, {}, given)
+        build_server_config(None, {}, given)
 
 
 def test_there_is_something_to_serve() -> None:
     with pytest.raises(NothingToServeError):
-        server_config(None, {})
+        build_server_config(None, {})
 
 
 def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
     with pytest.raises(FileMissingError):
-        server_config(tmp_path / "nope.toml", {})
+        build_server_config(tmp_path / "nope.toml", {})
     with pytest.raises(NotAFileError):
-        server_config(tmp_path, {})
+        build_server_config(tmp_path, {})
 
 
 # --- tokens ------------------------------------------------------------------------------------------------
@@ -169,15 +169,15 @@ def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
 def test_tokens_of_the_environment_are_hashed_at_once() -> None:
     token = "t" * 32
 
-    (found,) = tokens_from({"OMNIGRAPH_TOKENS": f" ada={token} "})
+    (found,) = parse_token_variable({"OMNIGRAPH_TOKENS": f" ada={token} "})
 
-    assert (found.actor.name, found.digest) == ("ada", digest_of(token))
+    assert (found.actor.name, found.digest) == ("ada", hash_token(token))
 
 
 @pytest.mark.parametrize("text", ["ada", f"ada={'t' * 31}", f"={'t' * 32}", f"omnigraph:x={'t' * 32}"])
 def test_a_variable_that_is_wrong_is_refused_without_being_shown(text: str) -> None:
     with pytest.raises(BadVariableError) as refused:
-        tokens_from({"OMNIGRAPH_TOKENS": text})
+        parse_token_variable({"OMNIGRAPH_TOKENS": text})
 
     assert "ttt" not in str(refused.value) + str(refused.value.facts())
 

@@ -17,7 +17,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
-from omnigraph.telemetry import Requests
+from omnigraph.telemetry import RequestCounts
 from s3_server import fresh_uri, s3_server
 from worlds import CALM, rows
 
@@ -44,8 +44,8 @@ def graph_of(uri: str, tables: int, options: Options) -> Session:
     return create(uri, schema, actor="t", runtime=Runtime(options=options))
 
 
-def measured(session: Session, operation: Callable[[], object]) -> Requests:
-    with session.runtime.telemetry.counting() as requests:
+def measured(session: Session, operation: Callable[[], object]) -> RequestCounts:
+    with session.runtime.telemetry.count_requests() as requests:
         operation()
     return requests
 
@@ -66,8 +66,8 @@ def on_s3(s3: Options) -> Session:
 def test_making_a_branch(on_s3: Session) -> None:
     requests = measured(on_s3, lambda: create_branch(on_s3, "made", actor="t"))
 
-    assert requests.total() == 11, requests.table()
-    assert requests.total(target="table") == 0
+    assert requests.count() == 11, requests.format_table()
+    assert requests.count(target="table") == 0
 
 
 def test_making_a_branch_of_a_branch(on_s3: Session) -> None:
@@ -75,7 +75,7 @@ def test_making_a_branch_of_a_branch(on_s3: Session) -> None:
 
     requests = measured(on_s3, lambda: create_branch(on_s3, "child", source="parent", actor="t"))
 
-    assert requests.total() <= MOST_FOR_A_BRANCH, requests.table()
+    assert requests.count() <= MOST_FOR_A_BRANCH, requests.format_table()
 
 
 def test_deleting_a_branch(on_s3: Session) -> None:
@@ -83,7 +83,7 @@ def test_deleting_a_branch(on_s3: Session) -> None:
 
     requests = measured(on_s3, lambda: delete_branch(on_s3, "doomed"))
 
-    assert requests.total() <= 15, requests.table()
+    assert requests.count() <= 15, requests.format_table()
 
 
 def test_listing_branches_is_one_probe(on_s3: Session) -> None:
@@ -91,16 +91,16 @@ def test_listing_branches_is_one_probe(on_s3: Session) -> None:
 
     requests = measured(on_s3, lambda: list_branches(on_s3))
 
-    assert requests.total() == 1, requests.table()
+    assert requests.count() == 1, requests.format_table()
 
 
 def test_work_on_a_branch_costs_what_it_costs_on_main(on_s3: Session) -> None:
     create_branch(on_s3, "work", actor="t")
-    sides = (on_s3, on_s3.on("work"))
+    sides = (on_s3, on_s3.checkout("work"))
     for session in sides:
         append(session)
 
-    reads = [measured(on_s3, lambda s=session: on_s3.on(s.log.branch).head()).counts for session in sides]  # type: ignore[misc]
+    reads = [measured(on_s3, lambda s=session: on_s3.checkout(s.log.branch).head()).counts for session in sides]  # type: ignore[misc]
     writes = [measured(on_s3, lambda s=session: append(s)).counts for session in sides]  # type: ignore[misc]
 
     assert reads[0] == reads[1]
@@ -121,7 +121,7 @@ def test_a_branch_costs_the_same_for_any_tables_rows_and_commits(tmp_path: Path)
     assert made[0] == made[1]
     assert deleted[0] == deleted[1]
     assert large.head().table.sealed_count > 0
-    assert len(large.snapshot().pins) == 217
+    assert len(large.resolve_snapshot().pins) == 217
 
 
 def test_the_history_of_an_old_branch_skips_what_its_parent_did_since(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_history_of_an_old_branch_skips_what_its_parent_did_since(tmp_path: 
             append(session)
         cold = open_session(session.uri, is_read_only=True, runtime=Runtime(options=SEALING))
         history = measured(cold, lambda one=cold: list_commits(one.on("old")))  # type: ignore[misc]
-        costs.append(history.total(operation="get"))
-        assert len(list_commits(cold.on("old"))) == 10
+        costs.append(history.count(operation="get"))
+        assert len(list_commits(cold.checkout("old"))) == 10
 
     assert costs[1] <= costs[0] + 20

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import omnigraph as og
 from omnigraph.runtime import Runtime
-from omnigraph.telemetry import Requests
+from omnigraph.telemetry import RequestCounts
 from worlds import CALM
 
 SCHEMA = "node A { k: String @key }\nnode B { k: String @key }\nedge E: A -> B\n"
@@ -19,10 +19,10 @@ def grown(root: Path, commits: int) -> og.Graph:
     return graph
 
 
-def counted(graph: og.Graph, *, quick: bool) -> Requests:
+def counted(graph: og.Graph, *, quick: bool) -> RequestCounts:
     one_by_one = replace(CALM, upkeep=replace(CALM.upkeep, concurrency=1))  # counts are those of the whole process
     runtime = Runtime(options=one_by_one)
-    with runtime.telemetry.counting() as requests:
+    with runtime.telemetry.count_requests() as requests:
         assert og.check_graph(graph.uri, quick=quick, runtime=runtime).findings == ()
     return requests
 
@@ -30,7 +30,7 @@ def counted(graph: og.Graph, *, quick: bool) -> Requests:
 def test_a_quick_check_asks_the_same_however_many_files_there_are(tmp_path: Path) -> None:
     few, many = (counted(grown(tmp_path / str(number), number), quick=True) for number in (8, 20))
 
-    assert many.total(operation="list") == few.total(operation="list") <= 10
-    assert many.total(operation="head") == few.total(operation="head")
-    assert many.total() == few.total()
-    assert many.total(target="table", operation="get") <= 12
+    assert many.count(operation="list") == few.count(operation="list") <= 10
+    assert many.count(operation="head") == few.count(operation="head")
+    assert many.count() == few.count()
+    assert many.count(target="table", operation="get") <= 12

@@ -46,10 +46,10 @@ def test_looking_for_news_is_one_request(graph: og.Graph, s3: Options) -> None:
     runtime = Runtime(options=s3, clock=Ending(5))
     feed = og.open_graph(graph.uri, runtime=runtime).changes(since=graph.snapshot().commit.id, follow=True)
 
-    with runtime.telemetry.counting() as requests, pytest.raises(KeyboardInterrupt):
+    with runtime.telemetry.count_requests() as requests, pytest.raises(KeyboardInterrupt):
         next(feed)
 
-    assert requests.total() == 6, requests.table()
+    assert requests.count() == 6, requests.format_table()
 
 
 def test_a_commit_of_one_row_costs_few_requests(graph: og.Graph, s3: Options) -> None:
@@ -60,8 +60,8 @@ def test_a_commit_of_one_row_costs_few_requests(graph: og.Graph, s3: Options) ->
     runtime = Runtime(options=s3)
     feed = og.open_graph(graph.uri, runtime=runtime).changes(since=since)
 
-    with runtime.telemetry.counting() as requests:
+    with runtime.telemetry.count_requests() as requests:
         rows = [row["id"] for one in feed for row in one.records()]
 
     assert len(rows) == 8
-    assert requests.total() <= 8 * MOST_FOR_A_COMMIT, requests.table()
+    assert requests.count() <= 8 * MOST_FOR_A_COMMIT, requests.format_table()

@@ -9,9 +9,9 @@ import pytest
 
 import omnigraph as og
 from mutating import run
-from omnigraph.schema.arrow import arrow_schema, arrow_type
+from omnigraph.schema.arrow import build_arrow_schema, to_arrow_type
 from omnigraph.schema.types import Scalar
-from omnigraph.storage.lance_table import io_counts
+from omnigraph.storage.lance_table import read_io_counts
 from row_worlds import write
 from upkeep_calls import eager
 from worlds import runtime
@@ -39,7 +39,7 @@ def values(name: str, numbers: np.ndarray) -> pa.Array:
         case "DateTime":
             return pa.array(numbers * SECOND).cast(pa.timestamp("us", "UTC"))
         case _:
-            return pa.array(numbers).cast(arrow_type(Scalar(name)))
+            return pa.array(numbers).cast(to_arrow_type(Scalar(name)))
 
 
 def literal(name: str, number: int) -> str:
@@ -61,7 +61,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> str:
     uri = str(tmp_path_factory.mktemp("g") / "g")
     graph = og.create_graph(uri, SCHEMA, runtime=runtime(eager()))
     session = graph._session
-    catalog = session.catalog(session.snapshot())
+    catalog = session.load_catalog(session.resolve_snapshot())
     numbers = np.random.default_rng(5).permutation(ROWS)
     ids = pa.array([f"id{number}" for number in range(ROWS)])
     columns = {
@@ -70,9 +70,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> str:
         "strings": pa.array([[f"t{number // 4}", "all"] for number in numbers]),
         "u64s": pa.array([[2**63 + int(number) // 4] for number in numbers], pa.list_(pa.uint64())),
     }
-    write(session, "node:P", append=pa.table({"id": ids, **columns}).cast(arrow_schema(catalog.nodes["P"])))
+    write(session, "node:P", append=pa.table({"id": ids, **columns}).cast(build_arrow_schema(catalog.nodes["P"])))
     for name in TYPES:
-        schema = arrow_schema(catalog.nodes[f"U{name}"])
+        schema = build_arrow_schema(catalog.nodes[f"U{name}"])
         pad = pa.array([f"some longer text that is not repeated {number}" for number in numbers])
         rows = pa.table({"id": ids, "x": columns[name.lower()], "pad": pad}).cast(schema)
         write(session, f"node:U{name}", append=rows)
@@ -104,12 +104,12 @@ SELECTIVE = {
 @pytest.mark.parametrize("predicate", SELECTIVE.values(), ids=SELECTIVE)
 def test_a_selective_question_reads_pages_of_an_index_and_not_the_column(stored: str, predicate: str) -> None:
     graph = cold(stored)
-    before = io_counts()
+    before = read_io_counts()
 
     found = graph.query(question(predicate)).rows()
 
     assert 1 <= next(iter(found))["n"] <= 20
-    assert io_counts().nbytes - before.nbytes < (FEW_BYTES if "contains" not in predicate else 5 * FEW_BYTES)
+    assert read_io_counts().nbytes - before.nbytes < (FEW_BYTES if "contains" not in predicate else 5 * FEW_BYTES)
 
 
 @pytest.mark.parametrize("predicate", SELECTIVE.values(), ids=SELECTIVE)
@@ -155,9 +155,9 @@ def test_a_small_table_that_is_asked_again_and_again_has_its_column_read_once(st
 
     costs = []
     for number in range(12):
-        before = io_counts()
+        before = read_io_counts()
         graph.query(question(f"$p.i64 = {number * 4_099}"))
-        costs.append(io_counts().nbytes - before.nbytes)
+        costs.append(read_io_counts().nbytes - before.nbytes)
 
     assert max(costs[:3]) < FEW_BYTES
     assert costs[-4:] == [0, 0, 0, 0]
@@ -167,10 +167,10 @@ def test_a_small_table_that_is_asked_again_and_again_has_its_column_read_once(st
 def test_a_unique_value_is_looked_up_in_the_index(stored: str, tmp_path: Path, name: str) -> None:
     shutil.copytree(stored, tmp_path / "g")
     graph = cold(str(tmp_path / "g"))
-    before = io_counts()
+    before = read_io_counts()
 
     with pytest.raises(og.OmnigraphError, match="@unique violation"):
         run(graph, f'insert U{name} {{ x: {literal(name, 17)}, pad: "x" }}')
 
-    assert io_counts().nbytes - before.nbytes < FEW_BYTES
+    assert read_io_counts().nbytes - before.nbytes < FEW_BYTES
     run(graph, f'insert U{name} {{ x: {literal(name, ROWS + 1)}, pad: "x" }}')

@@ -18,7 +18,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
-from omnigraph.telemetry import Requests
+from omnigraph.telemetry import RequestCounts
 from s3_server import fresh_uri, s3_server, uploaded
 from worlds import CALM, new_world, rows, runtime
 
@@ -51,8 +51,8 @@ def grow(session: Session, commits: int) -> None:
         write_tables(session, [TableWrite(table_key="node:E", overwrite=rows({"x": 1}))], operation="w", actor="x")
 
 
-def measured(session: Session, operation: Callable[[], object]) -> Requests:
-    with session.runtime.telemetry.counting() as requests:
+def measured(session: Session, operation: Callable[[], object]) -> RequestCounts:
+    with session.runtime.telemetry.count_requests() as requests:
         operation()
     return requests
 
@@ -78,8 +78,8 @@ def on_s3(s3: Options) -> Session:
 def test_a_warm_insert_into_one_table(on_s3: Session) -> None:
     requests = measured(on_s3, lambda: commit(on_s3))
 
-    assert requests.total() == 8, requests.table()
-    assert requests.total(operation="list") == 1
+    assert requests.count() == 8, requests.format_table()
+    assert requests.count(operation="list") == 1
 
 
 def test_a_warm_write_of_two_tables(on_s3: Session) -> None:
@@ -87,8 +87,8 @@ def test_a_warm_write_of_two_tables(on_s3: Session) -> None:
 
     requests = measured(on_s3, lambda: commit(on_s3, 2))
 
-    assert requests.total() <= 16, requests.table()
-    assert requests.total(operation="list") == 1
+    assert requests.count() <= 16, requests.format_table()
+    assert requests.count(operation="list") == 1
 
 
 def test_a_repeated_read_is_one_probe_and_no_manifest(on_s3: Session) -> None:
@@ -96,8 +96,8 @@ def test_a_repeated_read_is_one_probe_and_no_manifest(on_s3: Session) -> None:
 
     requests = measured(on_s3, on_s3.head)
 
-    assert requests.total() == 1, requests.table()
-    assert requests.total(operation="list") == 1
+    assert requests.count() == 1, requests.format_table()
+    assert requests.count(operation="list") == 1
 
 
 @pytest.mark.parametrize("commits", [2, Options().head_commits - 1])
@@ -105,10 +105,10 @@ def test_a_cold_open(commits: int, s3: Options, tmp_path: Path) -> None:
     grow(three_tables(str(tmp_path / "g"), CALM), commits)
     uri, cold = uploaded(tmp_path / "g"), Runtime(options=s3)
 
-    with cold.telemetry.counting() as requests:
+    with cold.telemetry.count_requests() as requests:
         opened = open_session(uri, is_read_only=False, runtime=cold)
 
-    assert requests.total() == 4, requests.table()
+    assert requests.count() == 4, requests.format_table()
     assert opened.head().snapshot.commit.seq == commits
 
 
@@ -126,9 +126,9 @@ def deep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 OPERATIONS: dict[str, Callable[[Session], object]] = {
     "a warm commit": commit,
     "a warm commit of three tables": lambda session: commit(session, 3),
-    "a warm read": lambda session: session.tables(session.snapshot()).table("node:E").scan(),
+    "a warm read": lambda session: session.open_tables(session.resolve_snapshot()).open_table("node:E").scan(),
     "the latest ten commits": lambda session: [
-        c for c, _ in zip(session.log.history(session.head()), range(10), strict=False)
+        c for c, _ in zip(session.log.iter_history(session.head()), range(10), strict=False)
     ],
     "a recovery with nothing to do": lambda session: recover(session.store, session.log),
 }
@@ -150,7 +150,7 @@ def test_a_cold_open_does_not_grow_with_history(deep: tuple[Session, Session]) -
     counts = []
     for session in deep:
         cold = runtime(session.runtime.options)
-        with cold.telemetry.counting() as requests:
+        with cold.telemetry.count_requests() as requests:
             open_session(session.uri, is_read_only=False, runtime=cold)
         counts.append(requests.counts)
 
@@ -194,7 +194,7 @@ class FarClock(SystemClock):
 def test_history_is_whole_after_sealing(deep: tuple[Session, Session]) -> None:
     _, long = deep
 
-    seqs = [entry.seq for entry in long.log.history(long.head())]
+    seqs = [entry.seq for entry in long.log.iter_history(long.head())]
 
     assert seqs == list(range(len(seqs)))[::-1]
     assert len(seqs) > depth(long.runtime.options)
@@ -212,4 +212,4 @@ def test_many_tables_cost_what_the_touched_ones_cost(tmp_path: Path) -> None:
     costs = [measured(session, lambda s=session: commit(s, 3)).counts for session in (few, many)]  # type: ignore[misc]
 
     assert costs[0] == costs[1]
-    assert len(many.snapshot().pins) == 217
+    assert len(many.resolve_snapshot().pins) == 217

@@ -12,7 +12,7 @@ from load_calls import edge, loaded, node
 from mutating import run
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
-from omnigraph.telemetry import Requests
+from omnigraph.telemetry import RequestCounts
 from s3_server import fresh_uri, s3_server
 from worlds import CALM
 
@@ -72,9 +72,9 @@ def new_graph(uri: str, options: Options) -> og.Graph:
     return graph
 
 
-def measured(graph: og.Graph, write: Callable[[og.Graph], object]) -> Requests:
+def measured(graph: og.Graph, write: Callable[[og.Graph], object]) -> RequestCounts:
     graph.snapshot()  # warm, also after whatever took long before
-    with graph._session.runtime.telemetry.counting() as requests:
+    with graph._session.runtime.telemetry.count_requests() as requests:
         write(graph)
     return requests
 
@@ -93,7 +93,7 @@ def test_a_warm_write_costs_so_many_requests(s3: Options, write: str) -> None:
 
     requests = measured(graph, do)
 
-    assert requests.total() == exact, requests.table()
+    assert requests.count() == exact, requests.format_table()
 
 
 @pytest.mark.parametrize("write", [name for name in WRITES if name.startswith("insert")])
@@ -103,7 +103,7 @@ def test_an_insert_lists_once(s3: Options, write: str) -> None:
 
     requests = measured(graph, WRITES[write][0])
 
-    assert requests.total(operation="list") == 1, requests.table()
+    assert requests.count(operation="list") == 1, requests.format_table()
 
 
 CARD = """
@@ -119,7 +119,7 @@ def test_an_edge_and_its_ends_are_looked_up_once_whatever_is_checked(s3: Options
     requests = measured(graph, lambda graph: run(graph, 'insert Owns { from: "a", to: "a" }'))
 
     the_ends, the_edge, those_at_its_source = 1, 1, 1
-    assert requests.total(target="table", operation="get") == the_ends + the_edge + those_at_its_source
+    assert requests.count(target="table", operation="get") == the_ends + the_edge + those_at_its_source
 
 
 # --- history -----------------------------------------------------------------------------------------
@@ -157,4 +157,4 @@ def test_a_refused_write_costs_no_put(tmp_path: Path) -> None:
         with pytest.raises(og.ConstraintError):
             run(graph, 'insert Knows { from: "a", to: "zed" }')
 
-    assert measured(graph, refused).total(operation="put") == 0
+    assert measured(graph, refused).count(operation="put") == 0

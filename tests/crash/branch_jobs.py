@@ -43,7 +43,7 @@ def look(uri: str) -> dict[str, object]:
     """Read-only: the branches, and what each holds."""
     session = opened(uri, is_read_only=True)
     names = [branch.name for branch in list_branches(session)]
-    return {name: state(session.on(name)) for name in names}
+    return {name: state(session.checkout(name)) for name in names}
 
 
 def go_on(uri: str) -> dict[str, object]:
@@ -53,7 +53,7 @@ def go_on(uri: str) -> dict[str, object]:
     names = [branch.name for branch in list_branches(session)]
     if DOOMED not in names:
         create_branch(session, DOOMED, actor="successor")
-    branch = session.on(DOOMED)
+    branch = session.checkout(DOOMED)
     write_tables(branch, [TableWrite(table_key="node:A", upsert=rows({"next": 1}))], operation="next", actor="x")
     value = state(branch)["node:A"]
     delete_branch(session, DOOMED)

@@ -5,7 +5,7 @@ import os
 from branching import put
 from collecting import DAY, collect
 from omnigraph.commit import freshness
-from omnigraph.faults import faults_from
+from omnigraph.faults import read_faults
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
@@ -15,7 +15,7 @@ from worlds import FAST
 def armed(uri: str) -> Session:
     """A handle with the fault that the environment arms, which opening it does not reach."""
     session = open_session(uri, is_read_only=False, runtime=Runtime(options=FAST))
-    session.store.runtime = Runtime(options=FAST, faults=faults_from(os.environ))
+    session.store.runtime = Runtime(options=FAST, faults=read_faults(os.environ))
     return session
 
 
@@ -27,4 +27,4 @@ def clean_up(uri: str) -> int:
 def write(uri: str, branch: str, tables: list[str]) -> str:
     """Write a row; the commit's id. A moment counts as long: whoever sleeps looks again."""
     freshness.RECENT_SECONDS = 0.02
-    return put(armed(uri).on(branch), {"victim": 1}, *tables)
+    return put(armed(uri).checkout(branch), {"victim": 1}, *tables)

@@ -8,7 +8,7 @@ import omnigraph as og
 from crash.jobs import OVER, leftovers
 from mutating import run
 from omnigraph.commit.recovery import recover
-from omnigraph.faults import faults_from
+from omnigraph.faults import read_faults
 from omnigraph.runtime import Runtime
 from worlds import FAST
 
@@ -43,7 +43,7 @@ def opened(uri: str, *, is_victim: bool = False) -> og.Graph:
     """The graph; a victim dies where the environment says, once it is open."""
     graph = og.open_graph(uri, runtime=Runtime(options=FAST))
     if is_victim:
-        graph._session.store.runtime = Runtime(options=FAST, faults=faults_from(os.environ))
+        graph._session.store.runtime = Runtime(options=FAST, faults=read_faults(os.environ))
     return graph
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from omnigraph.commit import recovery_log
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.faults import faults_from
+from omnigraph.faults import read_faults
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.open import open_session
@@ -22,7 +22,7 @@ OVER = replace(FAST, lease_seconds=-1)
 
 def armed() -> Runtime:
     """Test settings with the fault that the environment arms."""
-    return Runtime(options=FAST, faults=faults_from(os.environ))
+    return Runtime(options=FAST, faults=read_faults(os.environ))
 
 
 def writes(kind: str, tables: Sequence[str]) -> list[TableWrite]:
@@ -57,14 +57,14 @@ def init(uri: str) -> None:
 
 def heal(uri: str) -> None:
     """A recovery pass when all leases have run out, with faults."""
-    session = open_session(uri, is_read_only=True, runtime=Runtime(options=OVER, faults=faults_from(os.environ)))
+    session = open_session(uri, is_read_only=True, runtime=Runtime(options=OVER, faults=read_faults(os.environ)))
     recover(session.store, session.log)
 
 
 def look(uri: str) -> dict[str, object]:
     """Open read-only: the state, whatever lies around."""
     session = open_session(uri, is_read_only=True, runtime=Runtime(options=FAST))
-    return {"state": state(session), "commits": [c.id for c in session.log.history(session.head())]}
+    return {"state": state(session), "commits": [c.id for c in session.log.iter_history(session.head())]}
 
 
 def write_at_once(uri: str) -> dict[str, object]:
@@ -97,7 +97,7 @@ def leftovers(session: Session, rooms: Sequence[str] = ("nodes",)) -> dict[str, 
     found, broken = list_sidecars(session.store)
     return {
         "sidecars": len(found) + len(broken),
-        "audits": [[row.operation_id, row.kind] for row in recovery_log.rows(session.store)],
+        "audits": [[row.operation_id, row.kind] for row in recovery_log.read_rows(session.store)],
         "orphans": orphans(session, rooms),
     }
 
@@ -105,7 +105,7 @@ def leftovers(session: Session, rooms: Sequence[str] = ("nodes",)) -> dict[str, 
 def orphans(session: Session, rooms: Sequence[str]) -> list[str]:
     """Data and deletion files that no commit of the history uses."""
     used: set[str] = set()
-    for commit in session.log.history(session.head()):
+    for commit in session.log.iter_history(session.head()):
         for change in commit.changes:
             if change.after is None:
                 continue

@@ -3,7 +3,7 @@
 import os
 
 import omnigraph as og
-from omnigraph.faults import faults_from
+from omnigraph.faults import read_faults
 from omnigraph.runtime import Runtime
 from upkeep_calls import exported
 from worlds import FAST
@@ -11,7 +11,7 @@ from worlds import FAST
 
 def repair(uri: str) -> list[str]:
     """Repair by force; die where the environment says."""
-    runtime = Runtime(options=FAST, faults=faults_from(os.environ))
+    runtime = Runtime(options=FAST, faults=read_faults(os.environ))
     done = og.repair_graph(uri, confirm=True, force=True, runtime=runtime)
     return [*(one.outcome.value for one in done.manifests), *(one.outcome.value for one in done.tables)]
 

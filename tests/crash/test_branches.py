@@ -88,7 +88,7 @@ def test_a_killed_deleter_leaves_the_branch_or_none(point: str, uri: str, zygote
     session = open_session(uri, is_read_only=False, runtime=runtime())
     create_branch(session, DOOMED, actor="test")
     write_tables(
-        session.on(DOOMED), [TableWrite(table_key="node:A", upsert=rows({"a": 9}))], operation="w", actor="test"
+        session.checkout(DOOMED), [TableWrite(table_key="node:A", upsert=rows({"a": 9}))], operation="w", actor="test"
     )
 
     killed = zygote.run("crash.branch_jobs:delete", {"uri": uri, "name": DOOMED}, f"{point}=kill")

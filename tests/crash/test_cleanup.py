@@ -14,7 +14,7 @@ from collecting import DAY, Content, collect, content, looked_at, names, pass_ti
 from crash.test_live_neighbour import is_stopped
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.open import open_session
-from omnigraph.ops.revision import state_of
+from omnigraph.ops.revision import resolve_state
 from omnigraph.ops.session import Session
 from omnigraph.ops.tag import create_tag
 from omnigraph.options import Options
@@ -42,7 +42,7 @@ def again(session: Session, options: Options = FAST) -> Session:
 def states(uri: str) -> list[Content]:
     """What the kept states say, to somebody who has just opened the graph."""
     session = looked_at(uri)
-    return [content(session, state_of(session, name)) for name in KEPT]
+    return [content(session, resolve_state(session, name)) for name in KEPT]
 
 
 def wait_until_stopped(pid: int) -> None:
@@ -115,7 +115,7 @@ def test_a_writer_that_sleeps_across_a_cleanup_fails_and_is_never_seen(
     neighbour = again(session, replace(FAST, manifest_versions=fence))
     for number in range(3):
         put(neighbour, {"c": 100 + number})
-    expected = content(neighbour, neighbour.snapshot())
+    expected = content(neighbour, neighbour.resolve_snapshot())
     pass_time(session.uri, 2 * DAY)
     collect(neighbour)
     os.kill(victim, signal.SIGCONT)
@@ -146,7 +146,7 @@ def test_a_writer_that_sleeps_until_its_branch_is_collected_finds_it_gone(
 
 def test_a_writer_that_sleeps_with_a_sidecar_is_cancelled_before_its_files_go(session: Session, zygote: Zygote) -> None:
     job = {"uri": session.uri, "branch": "main", "tables": ["node:A", "node:B"]}
-    expected = content(session, session.snapshot())
+    expected = content(session, session.resolve_snapshot())
 
     victim = zygote.start("crash.cleanup_jobs:write", job, "publish.flushed=stop")
     wait_until_stopped(victim)

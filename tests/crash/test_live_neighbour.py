@@ -58,9 +58,9 @@ def wait_until_stopped(pid: int) -> None:
 def cost_of_a_write(session: Session, row: str) -> int:
     """Write a row to a table of the victim's and to one that is not; the puts to the manifest, so many per round."""
     writes = [TableWrite(table_key=key, upsert=rows({row: 1})) for key in ("node:A", "node:C")]
-    with session.runtime.telemetry.counting() as requests:
+    with session.runtime.telemetry.count_requests() as requests:
         assert write_tables(session, writes, operation="live", actor="neighbour") is not None
-    return requests.total(target="manifest", operation="put")
+    return requests.count(target="manifest", operation="put")
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -17,7 +17,7 @@ from omnigraph.ops.session import Session
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
 from omnigraph.server.background_maintenance import Healer
-from omnigraph.server.graph_registry import Hosted
+from omnigraph.server.graph_registry import ServedGraph
 from serving import serving
 from worlds import FAST, reopened, seeded_world
 from zygote import Zygote
@@ -105,9 +105,9 @@ def test_a_writer_looks_once_in_a_while_and_costs_a_listing_then(tmp_path: Path)
     costs = []
     for by in (0.0, 59.0 - 3600, 61.0, 62.0):  # the second is behind: a clock that is set back is no reason to look
         clock.by = by
-        with session.runtime.telemetry.counting() as requests:
+        with session.runtime.telemetry.count_requests() as requests:
             put(session, {"a": 1}, "node:A")
-        costs.append(requests.total(target="control", operation="list"))
+        costs.append(requests.count(target="control", operation="list"))
 
     assert costs == [0, 0, 1, 0]
 
@@ -152,7 +152,7 @@ def test_a_server_tells_of_the_dead_and_settles_them_in_the_background(tmp_path:
 
     before = served.client.get("/graphs/people/operations").json()
     seen = og.open_graph(served.graph.uri, read_only=True, runtime=Runtime(options=FAST)).operations()
-    healer = Healer(served.service.hosting.graphs.values(), 0.01)
+    healer = Healer(served.service.registry.graphs.values(), 0.01)
     healer.start()
     end = time.monotonic() + 60
     while served.client.get("/graphs/people/operations").json()["pending"]:
@@ -179,29 +179,29 @@ def test_a_server_heals_by_default(tmp_path: Path) -> None:
 
 def test_a_round_of_a_server_costs_one_listing_a_graph(tmp_path: Path) -> None:
     served = serving(tmp_path, is_open_to_all=True)
-    (hosted,) = served.service.hosting.graphs.values()
+    (hosted,) = served.service.registry.graphs.values()
     assert hosted.session is not None
     healer = Healer([hosted], 3600)
 
-    with hosted.session.runtime.telemetry.counting() as requests:
+    with hosted.session.runtime.telemetry.count_requests() as requests:
         healer.heal_all()
     served.service.close()
 
-    assert requests.total() == requests.total(operation="list") == 1
+    assert requests.count() == requests.count(operation="list") == 1
 
 
 def test_a_graph_that_is_only_read_is_left_alone(tmp_path: Path) -> None:
     served = serving(tmp_path, is_open_to_all=True)
-    (hosted,) = served.service.hosting.graphs.values()
-    read_only = Hosted(config=replace(hosted.config, is_read_only=True), runtime=hosted.runtime)
+    (hosted,) = served.service.registry.graphs.values()
+    read_only = ServedGraph(config=replace(hosted.config, is_read_only=True), runtime=hosted.runtime)
     read_only.open()
     assert read_only.session is not None
 
-    with read_only.session.runtime.telemetry.counting() as requests:
+    with read_only.session.runtime.telemetry.count_requests() as requests:
         Healer([read_only], 3600).heal_all()
     served.service.close()
 
-    assert requests.total() == 0
+    assert requests.count() == 0
 
 
 def _die_here(uri: str) -> None:

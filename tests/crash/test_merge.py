@@ -74,5 +74,5 @@ def test_a_killed_merge_is_made_or_not(
     assert again.result == ("already_up_to_date" if POINTS[point] else "merged")
     assert contents(Graph(settled)) == after
     assert leftovers(settled)["sidecars"] == 0
-    of_main, of_dev = (set(orphans(one, ("nodes", "edges"))) for one in (settled, settled.on("dev")))
+    of_main, of_dev = (set(orphans(one, ("nodes", "edges"))) for one in (settled, settled.checkout("dev")))
     assert of_main & of_dev == set()

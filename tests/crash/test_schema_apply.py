@@ -88,6 +88,6 @@ def killed_and_tried_again(
     assert again.error is None
     assert (again.result is None) == POINTS[point]
     assert found(Graph(settled)) == expected[change]
-    assert (Path(uri) / "_schema.pg").read_text() == settled.snapshot().manifest.schema.source
+    assert (Path(uri) / "_schema.pg").read_text() == settled.resolve_snapshot().manifest.schema.source
     left = leftovers(settled, ("nodes", "edges"))
     assert (left["sidecars"], left["orphans"]) == (0, [])

@@ -8,7 +8,7 @@ import omnigraph as og
 from crash.jobs import leftovers
 from mutating import run
 from omnigraph.commit.recovery import recover
-from omnigraph.faults import faults_from
+from omnigraph.faults import read_faults
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
 from upkeep_calls import EAGER, exported
@@ -20,7 +20,7 @@ ONE_BY_ONE = replace(FAST, upkeep=replace(EAGER, concurrency=1))
 def optimize(uri: str) -> None:
     """Optimise one table after the other; die where the environment says."""
     graph = og.open_graph(uri, runtime=Runtime(options=ONE_BY_ONE))
-    graph._session.store.runtime = Runtime(options=ONE_BY_ONE, faults=faults_from(os.environ))
+    graph._session.store.runtime = Runtime(options=ONE_BY_ONE, faults=read_faults(os.environ))
     graph.optimize(all_indexes=True)
 
 
@@ -57,7 +57,7 @@ def settle(uri: str) -> dict[str, object]:
 def unused_segments(session: Session) -> list[str]:
     """Files of index segments that no commit of the history uses."""
     used: set[str] = set()
-    for commit in session.log.history(session.head()):
+    for commit in session.log.iter_history(session.head()):
         for change in commit.changes:
             if change.after is not None:
                 dataset = session.handles.open(change.path, int(change.after))

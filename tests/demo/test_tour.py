@@ -14,13 +14,13 @@ from omnigraph.cli import demo
 from omnigraph.cli.main import main
 from omnigraph.clock import SystemClock
 from omnigraph.demo import script
-from omnigraph.demo.cost_table import cost_rows
+from omnigraph.demo.cost_table import build_cost_rows
 from omnigraph.demo.directory import prepare
-from omnigraph.demo.runner import Cost, DemoFailedError, Stage
+from omnigraph.demo.runner import DemoFailedError, StepCost, TourRunner
 from omnigraph.errors import FileDeniedError
 from omnigraph.options import Engine
 from omnigraph.spark.load.engine_choice import Machine
-from omnigraph.telemetry import PROCESS, Telemetry
+from omnigraph.telemetry import PROCESS_TELEMETRY, Telemetry
 
 STEPS = [
     "make up data",
@@ -157,7 +157,7 @@ def test_a_file_is_no_place_for_a_tour(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_step_that_does_not_do_what_it_should_stops_the_tour() -> None:
-    stage = Stage(run_command=lambda _: 1, write=lambda _: None)
+    stage = TourRunner(run_command=lambda _: 1, write=lambda _: None)
 
     with pytest.raises(DemoFailedError, match="`omnigraph query x` ended with exit code 1 instead of 0"):
         stage.run("query", "x")
@@ -165,7 +165,7 @@ def test_a_step_that_does_not_do_what_it_should_stops_the_tour() -> None:
 
 def test_a_long_command_can_be_pasted_as_it_is_shown() -> None:
     shown: list[str] = []
-    stage = Stage(run_command=lambda _: 0, write=shown.append)
+    stage = TourRunner(run_command=lambda _: 0, write=shown.append)
     words = ["load", *(word for number in range(9) for word in ("--node", f"Person=a file/{number}.parquet"))]
 
     stage.run(*words)
@@ -177,16 +177,16 @@ def test_a_long_command_can_be_pasted_as_it_is_shown() -> None:
 
 def test_commands_of_one_step_are_added_up() -> None:
     below = Telemetry()
-    with below.counting() as read:
+    with below.count_requests() as read:
         below.record("table", "get_range", 3)
         below.record("control", "put", 2)
     costs = [
-        Cost(step="ask", seconds=1.0, requests=read, rows=2),
-        Cost(step="ask", seconds=0.5, requests=None, rows=None),
-        Cost(step="wait", seconds=2.0, requests=None, rows=None),
+        StepCost(step="ask", seconds=1.0, requests=read, rows=2),
+        StepCost(step="ask", seconds=0.5, requests=None, rows=None),
+        StepCost(step="wait", seconds=2.0, requests=None, rows=None),
     ]
 
-    assert cost_rows(costs) == [
+    assert build_cost_rows(costs) == [
         ("ask", "1.5", "3", "2", "0", "2"),
         ("wait", "2.0", "", "", "", ""),
         ("all of it", "3.5", "3", "2", "0", "2"),
@@ -194,22 +194,24 @@ def test_commands_of_one_step_are_added_up() -> None:
 
 
 def test_what_a_handle_counts_is_counted_for_the_process(tmp_path: Path) -> None:
-    with PROCESS.counting() as requests:
+    with PROCESS_TELEMETRY.count_requests() as requests:
         og.create_graph(str(tmp_path / "x.omni"), "node A { name: String @key }")
 
-    assert requests.total() > 0
+    assert requests.count() > 0
 
 
 def test_spark_loads_the_data_where_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "this_machine", lambda _: Machine(cores=2, memory=1))
+    monkeypatch.setattr(demo, "describe_machine", lambda _: Machine(cores=2, memory=1))
 
-    assert demo._engine(Engine.AUTO, is_small=False) == (Engine.SPARK, "")
+    assert demo._choose_engine(Engine.AUTO, is_small=False) == (Engine.SPARK, "")
 
 
 def test_without_spark_the_tour_says_who_loads_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "this_machine", lambda _: Machine(cores=2, memory=1, lacks=lambda: "there is no Java"))
+    monkeypatch.setattr(
+        demo, "describe_machine", lambda _: Machine(cores=2, memory=1, find_missing=lambda: "there is no Java")
+    )
 
-    chosen, told = demo._engine(Engine.AUTO, is_small=False)
+    chosen, told = demo._choose_engine(Engine.AUTO, is_small=False)
 
     assert chosen is Engine.LOCAL
     assert told == "\nThis process loads the data: there is no Java."
@@ -219,7 +221,7 @@ def test_a_large_tour_waits_until_the_killed_count_as_dead(monkeypatch: pytest.M
     slept: list[float] = []
     clock = SystemClock()
     monkeypatch.setattr(clock, "sleep", slept.append)
-    stage = Stage(run_command=lambda _: 0, write=lambda _: None, clock=clock)
+    stage = TourRunner(run_command=lambda _: 0, write=lambda _: None, clock=clock)
     tour = script.Tour(directory=tmp_path, is_small=False, engine=Engine.LOCAL)
 
     script._recover(tour, stage, killed_at=clock.monotonic())

@@ -9,7 +9,7 @@ import pytest
 
 import answers
 from omnigraph.graph import Graph
-from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import Scalar
 
 PAGES = answers.pages()
@@ -56,7 +56,7 @@ def test_the_table_of_columns_names_the_types_that_arrow_has() -> None:
         for name, type_ in zip(re.findall(r"`(.+?)`", names), re.findall(r"`(.+?)`", types), strict=True)
     }
 
-    assert shown == {scalar.value: str(arrow_type(scalar)) for scalar in Scalar}
+    assert shown == {scalar.value: str(to_arrow_type(scalar)) for scalar in Scalar}
 
 
 def test_a_wrong_answer_is_found(graphs: dict[Path, Graph]) -> None:

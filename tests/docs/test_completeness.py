@@ -13,7 +13,7 @@ import python_reference
 from omnigraph.cli.main import cli
 from omnigraph.config import server as server_settings
 from omnigraph.config import settings_file
-from omnigraph.config.settings_file import Section
+from omnigraph.config.settings_file import SettingsSection
 from omnigraph.config.tokens import read_tokens
 from omnigraph.lang.diagnostic_codes import CODES
 from omnigraph.server.http.app import ROUTERS
@@ -77,13 +77,13 @@ def test_every_environment_variable_is_documented_and_there() -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Every setting that is asked for, by its full name, from now on."""
     found: set[str] = set()
-    original = Section._get
+    original = SettingsSection._get
 
-    def get(section: Section, key: str) -> object:
-        found.add(section._full(key))
+    def get(section: SettingsSection, key: str) -> object:
+        found.add(section._qualify(key))
         return original(section, key)
 
-    monkeypatch.setattr(Section, "_get", get)
+    monkeypatch.setattr(SettingsSection, "_get", get)
     return found
 
 
@@ -101,7 +101,7 @@ def test_every_setting_of_a_server_is_documented_and_there(tmp_path: Path, asked
     file = tmp_path / "omnigraph.toml"
     file.write_text('[graphs.ID]\nuri = "x.omni"\n', encoding="utf-8")
 
-    server_settings.server_config(file, {})
+    server_settings.build_server_config(file, {})
 
     assert set(documented_settings("The settings file of a server")) == leaves(asked)
 
@@ -116,13 +116,13 @@ def test_every_setting_of_a_tokens_file_is_documented_and_there(tmp_path: Path, 
     assert set(documented_settings("The file of tokens")) == {name.replace("[0]", "") for name in leaves(asked)}
 
 
-@pytest.mark.parametrize("name", server_settings.Limits.__dataclass_fields__)
+@pytest.mark.parametrize("name", server_settings.ServerLimits.__dataclass_fields__)
 def test_the_limits_of_a_server_are_those_that_are_documented(name: str) -> None:
     shown = documented_settings("The settings file of a server")[f"limits.{name}"].partition(" |")[0]
 
-    size = settings_file._size(shown)
+    size = settings_file._parse_size(shown)
 
-    assert (float(shown) if size is None else size) == getattr(server_settings.Limits(), name)
+    assert (float(shown) if size is None else size) == getattr(server_settings.ServerLimits(), name)
 
 
 def test_every_error_is_documented() -> None:

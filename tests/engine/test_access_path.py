@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mutating import new_graph, run
-from omnigraph.engine.predicate_eval import Inputs, SearchNotHereError
-from omnigraph.engine.tables.graph_cache import ReadCache
-from omnigraph.engine.tables.table_reader import TableRows
+from omnigraph.engine.predicate_eval import QueryInputs, SearchNotHereError
+from omnigraph.engine.tables.graph_cache import GraphCache
+from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
-from omnigraph.query.expr import Expr, Identity, Meta, ParamRef, Prop, TextMatch, TextMode, walk
+from omnigraph.query.expr import Expr, Identity, MetaColumn, ParamRef, Prop, TextMatch, TextMode, walk
 from omnigraph.schema.types import Scalar
-from omnigraph.storage.lance_table import io_counts
+from omnigraph.storage.lance_table import read_io_counts
 from property_profiles import SOME_AND_MANY, profile
 from query import evaluate as meaning
 from query.predicates import NOWHERE, both, compare, const, either, member, no, predicates, prop, random_params
@@ -39,7 +39,7 @@ from worlds import runtime
 
 HISTORIES = 8
 PREDICATES = predicates(("p",)).filter(lambda expr: not any(isinstance(part, TextMatch) for part in walk(expr)))
-INPUTS = Inputs({}, meaning.NOW)
+INPUTS = QueryInputs({}, meaning.NOW)
 COLUMNS = ("age", "rank", "score", "name", "code", "color", "ok", "tags")
 
 
@@ -64,7 +64,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> list[World]:
     for seed in range(HISTORIES):
         session = new_session(tmp_path_factory.mktemp("world") / "g")
         model = random_history(session, seed, 2 * seed)
-        numbers = [fragment.number for fragment in rows_of(session).table.fragments()]
+        numbers = [fragment.number for fragment in rows_of(session).table.list_fragments()]
         if seed % 2 and numbers:
             add_index(session, "code", fragments=numbers)
             add_index(session, "rank", fragments=numbers[: len(numbers) // 2 + 1])
@@ -73,24 +73,24 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> list[World]:
     return made
 
 
-def every_way(session: Session) -> list[TableRows]:
+def every_way(session: Session) -> list[TableReader]:
     """Rows of which nothing, every column, or every column and its codes are in memory; and with no memory at all."""
-    resident = rows_of(session, cache=ReadCache(Options()))
-    coded = rows_of(session, cache=ReadCache(Options()))
+    resident = rows_of(session, cache=GraphCache(Options()))
+    coded = rows_of(session, cache=GraphCache(Options()))
     for name in COLUMNS:
-        resident.whole(name)
+        resident.load_column(name)
         if name != "tags":
-            coded.codes(name)
+            coded.load_codes(name)
     return [
-        rows_of(session, cache=ReadCache(Options())),
+        rows_of(session, cache=GraphCache(Options())),
         resident,
         coded,
-        rows_of(session, cache=ReadCache(Options(cache_bytes=0))),
+        rows_of(session, cache=GraphCache(Options(cache_bytes=0))),
     ]
 
 
-def ids_at(rows: TableRows, at: np.ndarray) -> list[str]:
-    found: list[str] = rows.values("id", at).to_pylist()
+def ids_at(rows: TableReader, at: np.ndarray) -> list[str]:
+    found: list[str] = rows.take_values("id", at).to_pylist()
     return found
 
 
@@ -104,7 +104,7 @@ def test_every_way_finds_the_same_rows(examples: int, worlds: list[World]) -> No
         world, params = worlds[place], random_params(seed)
         expected = world.expected(predicate, params)
         for rows in ways[place]:
-            found = rows.where(predicate, Inputs(params, meaning.NOW))
+            found = rows.find_where(predicate, QueryInputs(params, meaning.NOW))
             assert found.tolist() == sorted(set(found.tolist()))
             assert set(ids_at(rows, found)) == expected
 
@@ -120,9 +120,9 @@ def test_within_some_rows_only_those_are_found(examples: int, worlds: list[World
     def check(predicate: Expr, place: int, seed: int) -> None:
         world, params = worlds[place], random_params(seed)
         for rows in ways[place]:
-            at = rows.positions()
+            at = rows.get_positions()
             within = at[[Random(seed + row).random() < 0.5 for row in range(len(at))]] if len(at) else at
-            found = rows.where(predicate, Inputs(params, meaning.NOW), within)
+            found = rows.find_where(predicate, QueryInputs(params, meaning.NOW), within)
             assert set(found.tolist()) <= set(within.tolist())
             assert set(ids_at(rows, found)) == world.expected(predicate, params) & set(ids_at(rows, within))
 
@@ -135,10 +135,10 @@ def test_an_estimate_lies_between_no_row_and_all(worlds: list[World]) -> None:
     @settings(profile(200))
     @given(PREDICATES, st.integers(0, HISTORIES - 1), st.integers(0, 2**32))
     def check(predicate: Expr, place: int, seed: int) -> None:
-        inputs = Inputs(random_params(seed), meaning.NOW)
+        inputs = QueryInputs(random_params(seed), meaning.NOW)
         for rows in ways[place]:
             assert 0 <= rows.estimate(predicate, inputs) <= rows.count
-            assert rows.access(predicate, inputs).split(" ")[0] in ("key", "index", "column")
+            assert rows.describe_access(predicate, inputs).split(" ")[0] in ("key", "index", "column")
 
     check()
 
@@ -148,35 +148,38 @@ def test_an_estimate_lies_between_no_row_and_all(worlds: list[World]) -> None:
 
 def test_an_index_is_used_for_a_column_that_is_not_in_memory(worlds: list[World]) -> None:
     predicate = compare(prop("code"), "=", const("red"))
-    large, small = (rows_of(worlds[7].session, cache=ReadCache(Options(cache_bytes=n))) for n in (0, 10**6))
+    large, small = (rows_of(worlds[7].session, cache=GraphCache(Options(cache_bytes=n))) for n in (0, 10**6))
 
-    assert large.way(predicate, INPUTS) == "index code_index"
-    assert small.way(predicate, INPUTS) == "column in memory"
+    assert large.describe_current_access(predicate, INPUTS) == "index code_index"
+    assert small.describe_current_access(predicate, INPUTS) == "column in memory"
 
 
 def test_alternatives_ask_indexes_only_if_each_has_one(worlds: list[World]) -> None:
-    rows = rows_of(worlds[7].session, cache=ReadCache(Options(cache_bytes=0)))
+    rows = rows_of(worlds[7].session, cache=GraphCache(Options(cache_bytes=0)))
     indexed, other = compare(prop("code"), "=", const("nobody")), compare(prop("age"), "=", const(77))
 
     with as_if_large():
-        assert rows.way(either(indexed, compare(prop("rank"), "=", const(77))), INPUTS) == "index code_index"
-        assert rows.way(either(indexed, other), INPUTS) == "scan"
-        assert rows.way(both(either(indexed, other), indexed), INPUTS) == "index code_index"
+        assert (
+            rows.describe_current_access(either(indexed, compare(prop("rank"), "=", const(77))), INPUTS)
+            == "index code_index"
+        )
+        assert rows.describe_current_access(either(indexed, other), INPUTS) == "scan"
+        assert rows.describe_current_access(both(either(indexed, other), indexed), INPUTS) == "index code_index"
 
 
 def test_an_index_that_most_rows_pass_is_not_used(worlds: list[World]) -> None:
     predicate = compare(prop("code"), "!=", const("red"))
-    rows = rows_of(worlds[7].session, cache=ReadCache(Options(cache_bytes=0)))
+    rows = rows_of(worlds[7].session, cache=GraphCache(Options(cache_bytes=0)))
 
-    assert rows.way(predicate, INPUTS) == "scan"
+    assert rows.describe_current_access(predicate, INPUTS) == "scan"
 
 
 def test_a_column_that_has_no_room_is_scanned(worlds: list[World]) -> None:
-    rows = rows_of(worlds[6].session, cache=ReadCache(Options(cache_bytes=0)))
+    rows = rows_of(worlds[6].session, cache=GraphCache(Options(cache_bytes=0)))
 
-    rows.where(compare(prop("age"), ">", const(1)), INPUTS)
+    rows.find_where(compare(prop("age"), ">", const(1)), INPUTS)
 
-    assert rows.way(compare(prop("age"), ">", const(1)), INPUTS) == "scan"
+    assert rows.describe_current_access(compare(prop("age"), ">", const(1)), INPUTS) == "scan"
     assert not rows.is_resident("age")
 
 
@@ -184,14 +187,14 @@ def test_a_search_is_not_answered_here(worlds: list[World]) -> None:
     search = TextMatch(mode=TextMode.ANY, prop=prop("name"), query=const("a"), origin=NOWHERE)
 
     with pytest.raises(SearchNotHereError):
-        rows_of(worlds[7].session).where(search, INPUTS)
+        rows_of(worlds[7].session).find_where(search, INPUTS)
 
 
 @pytest.mark.parametrize("name", ["age", "tags"])
 def test_a_predicate_reads_no_other_column(worlds: list[World], name: str) -> None:
-    rows = rows_of(worlds[6].session, cache=ReadCache(Options()))
+    rows = rows_of(worlds[6].session, cache=GraphCache(Options()))
 
-    rows.where(no(compare(prop("age"), ">", const(1))), INPUTS)
+    rows.find_where(no(compare(prop("age"), ">", const(1))), INPUTS)
 
     assert rows.is_resident(name) == (name == "age")
 
@@ -204,12 +207,12 @@ def test_a_filter_reads_the_bytes_of_its_own_columns(tmp_path: Path) -> None:
     write(session, NODES, append=table_of(session, long_texts))
     session = open_session(session.uri, is_read_only=True, runtime=runtime())
     rows = rows_of(session)
-    before = io_counts()
+    before = read_io_counts()
 
-    found = rows.where(compare(prop("rank"), ">", const(1)), INPUTS)
+    found = rows.find_where(compare(prop("rank"), ">", const(1)), INPUTS)
 
     assert len(found) > 0
-    assert io_counts().nbytes - before.nbytes < 100_000
+    assert read_io_counts().nbytes - before.nbytes < 100_000
 
 
 # --- keys ------------------------------------------------------------------------------------------
@@ -232,12 +235,12 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 def column(session: Session, type_name: str, name: str) -> Prop:
-    found = view_of(session).type(type_name).property(name)
+    found = view_of(session).get_type(type_name).find_property(name)
     assert found is not None
     return Prop(variable="p", name=name, type=found.type, nullable=found.nullable, origin=NOWHERE)
 
 
-ID = Identity(variable="p", part=Meta.ID, origin=NOWHERE)
+ID = Identity(variable="p", part=MetaColumn.ID, origin=NOWHERE)
 PARAM = ParamRef(name="n", type=Scalar.I32, origin=NOWHERE)
 
 
@@ -273,11 +276,11 @@ PARAM = ParamRef(name="n", type=Scalar.I32, origin=NOWHERE)
 )
 def test_a_key_names_its_row(keyed: Session, type_name: str, make: object, access: str, expected: list[str]) -> None:
     predicate = make(lambda name: column(keyed, type_name, name))  # type: ignore[operator]  # a lambda of the table above
-    inputs = Inputs({"n": -7}, meaning.NOW)
-    rows = rows_of(keyed, type_name, ReadCache(Options()))
+    inputs = QueryInputs({"n": -7}, meaning.NOW)
+    rows = rows_of(keyed, type_name, GraphCache(Options()))
 
-    assert rows.access(predicate, inputs) == access
-    assert sorted(ids_at(rows, rows.where(predicate, inputs))) == expected
+    assert rows.describe_access(predicate, inputs) == access
+    assert sorted(ids_at(rows, rows.find_where(predicate, inputs))) == expected
 
 
 def test_a_day_names_its_row(keyed: Session) -> None:
@@ -285,5 +288,5 @@ def test_a_day_names_its_row(keyed: Session) -> None:
     predicate = compare(column(keyed, "Day", "on"), "=", const(day, Scalar.DATE))
     rows = rows_of(keyed, "Day")
 
-    assert rows.access(predicate, INPUTS) == "key"
-    assert ids_at(rows, rows.where(predicate, INPUTS)) == ["2026-01-02"]
+    assert rows.describe_access(predicate, INPUTS) == "key"
+    assert ids_at(rows, rows.find_where(predicate, INPUTS)) == ["2026-01-02"]

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.engine.executor import answer
+from omnigraph.engine.executor import execute
 from omnigraph.engine.output import aggregate_sink
-from omnigraph.engine.output.distinct import merged_rows
+from omnigraph.engine.output.distinct import merge_equal_rows
 from worlds import runtime
 
 ROWS = 40_000
@@ -36,16 +36,16 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
 
 def test_only_what_repeats_is_merged(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[tuple[int, int]] = []
-    merged = merged_rows
+    merged = merge_equal_rows
 
     def noted(*given: object, **named: object) -> object:
         found = merged(*given, **named)  # type: ignore[arg-type]
         sizes.append((given[0].size, found.size))  # type: ignore[attr-defined]
         return found
 
-    monkeypatch.setattr(aggregate_sink, "merged_rows", noted)
-    monkeypatch.setattr(aggregate_sink, "SAMPLE", 256)
-    monkeypatch.setattr("omnigraph.ops.query.answer_of", partial(answer, chunk_rows=4_096))
+    monkeypatch.setattr(aggregate_sink, "merge_equal_rows", noted)
+    monkeypatch.setattr(aggregate_sink, "SAMPLE_ROWS", 256)
+    monkeypatch.setattr("omnigraph.ops.query.execute", partial(execute, chunk_rows=4_096))
 
     found = {}
     for column in ("each", "few", "some", "runs"):

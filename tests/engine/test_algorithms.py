@@ -11,12 +11,12 @@ from multigraphs import Multigraph, multigraphs
 from naive_algorithms import naive_components, naive_distances, naive_labels, naive_pagerank, naive_triangles
 from omnigraph.clock import SystemClock
 from omnigraph.engine.algorithms import triangles as triangles_module
-from omnigraph.engine.algorithms.components import components
-from omnigraph.engine.algorithms.label_propagation import propagated_labels
+from omnigraph.engine.algorithms.components import find_components
+from omnigraph.engine.algorithms.label_propagation import propagate_labels
 from omnigraph.engine.algorithms.network import Network
-from omnigraph.engine.algorithms.pagerank import pagerank
-from omnigraph.engine.algorithms.shortest_paths import Direction, hops, weighted
-from omnigraph.engine.algorithms.triangles import triangles
+from omnigraph.engine.algorithms.pagerank import compute_pagerank
+from omnigraph.engine.algorithms.shortest_paths import Direction, compute_hops, compute_weighted_distances
+from omnigraph.engine.algorithms.triangles import count_triangles
 from omnigraph.engine.query_budget import Budget, QueryTimeoutError
 
 GRAPHS = multigraphs(max_size=9, max_edges=24)
@@ -33,14 +33,14 @@ def budget() -> Budget:
 
 @given(GRAPHS, st.integers(1, 6))
 def test_pagerank_gives_what_edge_by_edge_gives(graph: Multigraph, rounds: int) -> None:
-    found = pagerank(network_of(graph), damping=0.85, tolerance=1e-300, rounds=rounds, budget=budget())
+    found = compute_pagerank(network_of(graph), damping=0.85, tolerance=1e-300, rounds=rounds, budget=budget())
 
     assert found.values.tolist() == pytest.approx(naive_pagerank(graph.size, graph.edges, 0.85, found.rounds))
 
 
 @given(GRAPHS)
 def test_ranks_add_up_to_one_and_settle(graph: Multigraph) -> None:
-    found = pagerank(network_of(graph), damping=0.85, tolerance=1e-9, rounds=500, budget=budget())
+    found = compute_pagerank(network_of(graph), damping=0.85, tolerance=1e-9, rounds=500, budget=budget())
 
     assert found.is_converged
     assert math.isclose(found.values.sum(), 1.0, abs_tol=1e-9)
@@ -48,7 +48,7 @@ def test_ranks_add_up_to_one_and_settle(graph: Multigraph) -> None:
 
 @given(GRAPHS)
 def test_a_component_is_named_by_its_smallest_node(graph: Multigraph) -> None:
-    found = components(network_of(graph), budget())
+    found = find_components(network_of(graph), budget())
 
     assert found.tolist() == naive_components(graph.size, graph.edges)
 
@@ -57,14 +57,14 @@ def test_a_long_chain_in_the_worst_order_is_one_component() -> None:
     size = 2_000
     nodes = np.arange(size)[::-1].copy()
 
-    found = components(Network(size, nodes[:-1], nodes[1:]), budget())
+    found = find_components(Network(size, nodes[:-1], nodes[1:]), budget())
 
     assert not found.any()
 
 
 @given(GRAPHS, st.integers(1, 5))
 def test_labels_spread_as_node_by_node(graph: Multigraph, rounds: int) -> None:
-    found = propagated_labels(network_of(graph), rounds=rounds, budget=budget())
+    found = propagate_labels(network_of(graph), rounds=rounds, budget=budget())
 
     assert found.values.tolist() == naive_labels(graph.size, graph.edges, rounds)
 
@@ -80,7 +80,7 @@ def test_hops_are_distances_with_weights_of_one(graph: Multigraph, data: st.Data
         (Direction.IN, backwards),
         (Direction.BOTH, [*graph.edges, *backwards]),
     ):
-        found = hops(network_of(graph), start, direction, budget()).tolist()
+        found = compute_hops(network_of(graph), start, direction, budget()).tolist()
         wanted = naive_distances(graph.size, edges, ones * 2 if direction is Direction.BOTH else ones, start)
         assert found == [-1 if math.isinf(one) else int(one) for one in wanted]
 
@@ -91,7 +91,7 @@ def test_weighted_distances_are_dijkstras(graph: Multigraph, data: st.DataObject
     count = len(graph.edges)
     weights = data.draw(st.lists(st.integers(0, 9).map(float), min_size=count, max_size=count))
 
-    found = weighted(network_of(graph), np.array(weights, np.float64), start, Direction.OUT, budget())
+    found = compute_weighted_distances(network_of(graph), np.array(weights, np.float64), start, Direction.OUT, budget())
 
     assert found.tolist() == naive_distances(graph.size, graph.edges, weights, start)
 
@@ -100,7 +100,7 @@ def test_weighted_distances_are_dijkstras(graph: Multigraph, data: st.DataObject
 def test_triangles_are_those_of_every_three_nodes(graph: Multigraph, at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(triangles_module, "_PAIRS_AT_ONCE", at_once)
-        found = triangles(network_of(graph), budget())
+        found = count_triangles(network_of(graph), budget())
 
     assert found.tolist() == naive_triangles(graph.size, graph.edges)
 
@@ -109,4 +109,4 @@ def test_an_algorithm_stops_at_its_deadline() -> None:
     chain = Network(3, np.array([0, 1]), np.array([1, 2]))
 
     with pytest.raises(QueryTimeoutError):
-        pagerank(chain, damping=0.85, tolerance=1e-10, rounds=100, budget=Budget(SystemClock(), seconds=0.0))
+        compute_pagerank(chain, damping=0.85, tolerance=1e-10, rounds=100, budget=Budget(SystemClock(), seconds=0.0))

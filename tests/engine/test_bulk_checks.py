@@ -21,9 +21,9 @@ from load_calls import Record, loaded, source
 from mutating import new_graph
 from naive_load import Given, Kind, Model, Row
 from omnigraph.ops.load import LoadError, LoadInput
-from omnigraph.storage.column_hashing import Hashes, Texts
-from omnigraph.storage.columnar_sets import are_equal, is_among, places_among, ranks, repeats, tally
-from omnigraph.storage.string_hash_index import KeySet, hits_in_each, one_behind_another
+from omnigraph.storage.column_hashing import Hashes, PackedTexts
+from omnigraph.storage.columnar_sets import are_equal, find_duplicates, find_positions, is_among, rank_in_groups, tally
+from omnigraph.storage.string_hash_index import StringHashIndex, iter_hits, iter_with_offsets
 
 SCHEMA = """
 node N { k: String @key  u: I64?  v: String?  r: I64  @unique(u) @unique(v, r) }
@@ -229,7 +229,7 @@ columns = st.lists(texts, max_size=40)
 def test_a_set_of_keys_gives_the_first_place_of_each(keys: list[str], values: list[str]) -> None:
     first = {key: place for place, key in reversed(list(enumerate(keys)))}
 
-    found = KeySet(pa.array(keys, pa.string())).places(pa.array([*values, None], pa.string()))
+    found = StringHashIndex(pa.array(keys, pa.string())).find_positions(pa.array([*values, None], pa.string()))
 
     assert found.tolist() == [*(first.get(value, -1) for value in values), -1]
 
@@ -243,7 +243,9 @@ def test_keys_that_are_rarely_asked_for_are_found_all_the_same(keys: list[str], 
     first = {key: place for place, key in reversed(list(enumerate(keys)))}
     asked = [*values, *keys, "y12345678", "12345679"]
 
-    found = KeySet(pa.array(keys, pa.string()), is_rarely_hit=True).places(pa.array(asked, pa.string()))
+    found = StringHashIndex(pa.array(keys, pa.string()), is_rarely_hit=True).find_positions(
+        pa.array(asked, pa.string())
+    )
 
     assert found.tolist() == [first.get(value, -1) for value in asked]
 
@@ -254,23 +256,23 @@ def test_keys_are_found_in_every_block_of_a_long_column(is_rarely_hit: bool) -> 
     keys = pa.array([f"n{number}" for number in range(0, 120_000, 997)])
     wanted = [-1 if name is None or int(name[1:]) % 997 else int(name[1:]) // 997 for name in names[5:]]
 
-    found = KeySet(keys, is_rarely_hit=is_rarely_hit).places(pa.array(names).slice(5))
+    found = StringHashIndex(keys, is_rarely_hit=is_rarely_hit).find_positions(pa.array(names).slice(5))
 
     assert found.tolist() == wanted
 
 
 @pytest.mark.parametrize("is_rarely_hit", [False, True])
 def test_the_hits_of_every_column_come_in_turn(is_rarely_hit: bool) -> None:
-    keys = KeySet(pa.array([f"n{number}" for number in range(0, 500, 3)]), is_rarely_hit=is_rarely_hit)
+    keys = StringHashIndex(pa.array([f"n{number}" for number in range(0, 500, 3)]), is_rarely_hit=is_rarely_hit)
     given = [pa.array([f"n{first + number}" for number in range(7)]) for first in range(0, 300, 7)]
 
-    found = list(hits_in_each(one_behind_another(iter(given)), keys))
+    found = list(iter_hits(iter_with_offsets(iter(given)), keys))
 
     assert [one.mark for one in found] == list(range(0, 300, 7))
     assert [one.column for one in found] == given
     numbers = [(one.mark + one.rows).tolist() for one in found]
     assert numbers == [[number for number in range(first, first + 7) if number % 3 == 0] for first in range(0, 300, 7)]
-    assert [one.places.tolist() for one in found] == [[number // 3 for number in part] for part in numbers]
+    assert [one.key_positions.tolist() for one in found] == [[number // 3 for number in part] for part in numbers]
 
 
 @pytest.mark.parametrize("size", range(21))
@@ -284,7 +286,10 @@ def test_keys_that_are_all_as_long_are_found(size: int, type_: pa.DataType) -> N
 
     for is_rarely_hit in (False, True):
         column = pa.array(texts, type_).slice(3)
-        assert KeySet(pa.array(keys, type_), is_rarely_hit=is_rarely_hit).places(column).tolist() == wanted
+        assert (
+            StringHashIndex(pa.array(keys, type_), is_rarely_hit=is_rarely_hit).find_positions(column).tolist()
+            == wanted
+        )
 
 
 @given(few_keys, columns)
@@ -293,10 +298,12 @@ def test_keys_are_told_apart_even_when_all_texts_end_alike(keys: list[str], valu
     first = {key: place for place, key in reversed(list(enumerate(keys)))}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "omnigraph.storage.column_hashing.Texts.end_hashes", lambda own: np.zeros(len(own.column), np.uint64)
+            "omnigraph.storage.column_hashing.PackedTexts.hash_ends", lambda own: np.zeros(len(own.column), np.uint64)
         )
 
-        found = KeySet(pa.array(keys, pa.string()), is_rarely_hit=True).places(pa.array(values, pa.string()))
+        found = StringHashIndex(pa.array(keys, pa.string()), is_rarely_hit=True).find_positions(
+            pa.array(values, pa.string())
+        )
 
     assert found.tolist() == [first.get(value, -1) for value in values]
 
@@ -307,10 +314,11 @@ def test_keys_are_told_apart_even_when_all_have_one_hash(keys: list[str], values
     first = {key: place for place, key in reversed(list(enumerate(keys)))}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "omnigraph.storage.column_hashing.Texts.hashes", lambda own: np.zeros(len(own.column), np.uint64)
+            "omnigraph.storage.column_hashing.PackedTexts.compute_hashes",
+            lambda own: np.zeros(len(own.column), np.uint64),
         )
 
-        found = KeySet(pa.array(keys, pa.string())).places(pa.array(values, pa.string()))
+        found = StringHashIndex(pa.array(keys, pa.string())).find_positions(pa.array(values, pa.string()))
 
     assert found.tolist() == [first.get(value, -1) for value in values]
 
@@ -321,15 +329,15 @@ def test_keys_are_told_apart_even_when_their_slots_can_not_tell(keys: list[str],
     first = {key: place for place, key in reversed(list(enumerate(keys)))}
     numbers: dict[str, int] = {}
 
-    def hashes(own: Texts) -> Hashes:
+    def hashes(own: PackedTexts) -> Hashes:
         """One for each text, that differ neither in the bits that choose a slot nor in those that a slot keeps."""
         found = [numbers.setdefault(text, len(numbers)) for text in own.column.to_pylist()]
         return np.array(found, np.uint64) << np.uint64(33)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("omnigraph.storage.column_hashing.Texts.hashes", hashes)
+        patched.setattr("omnigraph.storage.column_hashing.PackedTexts.compute_hashes", hashes)
 
-        found = KeySet(pa.array(keys, pa.string())).places(pa.array(values, pa.string()))
+        found = StringHashIndex(pa.array(keys, pa.string())).find_positions(pa.array(values, pa.string()))
 
     assert found.tolist() == [first.get(value, -1) for value in values]
 
@@ -341,7 +349,7 @@ def test_repeats_are_the_later_of_equal_rows(left: list[str], data: st.DataObjec
     pairs = list(zip(left, right, strict=True))
     expected = [(at, pairs.index(pair)) for at, pair in enumerate(pairs) if pairs.index(pair) < at]
 
-    later, first = repeats([pa.array(left, pa.string()), pa.array(right, pa.int32())])
+    later, first = find_duplicates([pa.array(left, pa.string()), pa.array(right, pa.int32())])
 
     assert list(zip(later.tolist(), first.tolist(), strict=True)) == expected
 
@@ -353,7 +361,7 @@ def test_repeats_are_found_in_numbers_of_any_kind(values: list[int], is_sorted: 
     for type_ in (pa.int32(), pa.int64(), pa.float64(), pa.float32(), pa.date32(), pa.timestamp("us", "UTC")):
         column = pa.array(values, pa.int32() if type_ == pa.date32() else pa.int64())
 
-        later, _ = repeats([column.cast(type_)])
+        later, _ = find_duplicates([column.cast(type_)])
 
         assert later.tolist() == [at for at, value in enumerate(values) if value in values[:at]]
 
@@ -364,10 +372,10 @@ def test_repeats_are_found_in_numbers_of_any_kind(values: list[int], is_sorted: 
 def test_membership_is_the_same_by_look_up_and_by_join(small: int, values: list[str], others: list[str]) -> None:
     once = list(dict.fromkeys(others))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("omnigraph.storage.columnar_sets.SMALL", small)
+        patched.setattr("omnigraph.storage.columnar_sets.MAX_SINGLE_THREAD_VALUES", small)
 
         mask = is_among(pa.array(values, pa.string()), pa.array(others, pa.string()))
-        places = places_among(pa.array(values, pa.string()), pa.array(once, pa.string()))
+        places = find_positions(pa.array(values, pa.string()), pa.array(once, pa.string()))
 
     assert mask.tolist() == [value in others for value in values]
     assert places.tolist() == [once.index(value) if value in once else -1 for value in values]
@@ -376,7 +384,9 @@ def test_membership_is_the_same_by_look_up_and_by_join(small: int, values: list[
 @given(st.lists(st.integers(0, 4), max_size=40))
 @FEW
 def test_ranks_count_the_earlier_rows_of_a_group(groups: list[int]) -> None:
-    assert ranks(np.array(groups, np.int64)).tolist() == [groups[:at].count(group) for at, group in enumerate(groups)]
+    assert rank_in_groups(np.array(groups, np.int64)).tolist() == [
+        groups[:at].count(group) for at, group in enumerate(groups)
+    ]
 
 
 @given(columns)

@@ -9,9 +9,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.engine import changed_ranges
-from omnigraph.engine.changed_ranges import all_places, differing_places, rows_at
+from omnigraph.engine.changed_ranges import concat_positions, find_changed_ranges, read_rows_at
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.lance_table import LanceTable
 from worlds import rows, runtime
 
 
@@ -29,10 +29,10 @@ def write(graph: og.Graph, **how: Any) -> None:
     write_tables(graph._session, [TableWrite(table_key="node:P", **how)], operation="w", actor="x")
 
 
-def table_at(graph: og.Graph, ago: int = 0) -> Table:
+def table_at(graph: og.Graph, ago: int = 0) -> LanceTable:
     snapshot = graph.snapshot(snapshot=graph.commits()[ago].id)
     pin = snapshot.pins["node:P"]
-    return Table(graph._session.handles, pin.path, pin.version)
+    return LanceTable(graph._session.handles, pin.path, pin.version)
 
 
 @pytest.mark.parametrize("gap, runs", [(1_024, 64), (1, 64), (1, 2), (10, 1_000)])
@@ -41,7 +41,7 @@ def test_rows_at_places_are_those_of_a_scan_in_the_order_asked_for(
     gap: int, runs: int, seed: int, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changed_ranges, "RUN_GAP", gap)
-    monkeypatch.setattr(changed_ranges, "MOST_RUNS", runs)
+    monkeypatch.setattr(changed_ranges, "MAX_RUNS", runs)
     chance = np.random.default_rng(seed)
     table = table_at(graph)
     whole = table.scan(["id", "v"])
@@ -50,19 +50,19 @@ def test_rows_at_places_are_those_of_a_scan_in_the_order_asked_for(
     if seed == 3:
         places = np.arange(size, dtype=np.int64)
 
-    assert rows_at(table, places, ["id", "v"]).equals(whole.take(pa.array(places)))
+    assert read_rows_at(table, places, ["id", "v"]).equals(whole.take(pa.array(places)))
 
 
 def test_no_row_is_asked_for(graph: og.Graph) -> None:
-    assert rows_at(table_at(graph), np.empty(0, np.int64), ["id"]).num_rows == 0
+    assert read_rows_at(table_at(graph), np.empty(0, np.int64), ["id"]).num_rows == 0
 
 
 def test_only_what_one_version_has_and_the_other_has_not_may_differ(graph: og.Graph) -> None:
     before, after = table_at(graph, 1), table_at(graph)
 
-    gone, come = (all_places(pieces) for pieces in differing_places(before, after))
+    gone, come = (concat_positions(pieces) for pieces in find_changed_ranges(before, after))
 
-    ids = set(rows_at(before, gone, ["id"]).column("id").to_pylist())
+    ids = set(read_rows_at(before, gone, ["id"]).column("id").to_pylist())
     assert ids == {*(f"b{number:03}" for number in range(0, 400, 3)), *(f"c{number:03}" for number in range(100, 300))}
     assert len(come) == 0
 
@@ -74,7 +74,7 @@ def test_a_fragment_that_got_columns_differs_where_they_say_something_else(tmp_p
     before, after = table_at(graph, 1), table_at(graph)
 
     found = [
-        [len(all_places(pieces)) for pieces in differing_places(before, after, fills)]
+        [len(concat_positions(pieces)) for pieces in find_changed_ranges(before, after, fills)]
         for fills in (None, {"x": pa.scalar(7, pa.int64())}, {"x": pa.scalar(8, pa.int64())}, {"x": None})
     ]
 

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.engine.tables import column_store
-from omnigraph.engine.tables.column_residency import ColumnCosts, column_bytes
-from omnigraph.engine.tables.row_layout import Layout, bitmap, masked
+from omnigraph.engine.tables.column_residency import ColumnCosts, estimate_column_bytes
+from omnigraph.engine.tables.row_layout import Layout, mask_values, pack_bitmap
 from omnigraph.storage.lance_table import Fragment
 
 SCHEMA = pa.schema(
@@ -35,21 +35,21 @@ def costs(limit_bytes: int = ROOM, nbytes: int = 0) -> ColumnCosts:
     [("n", 8 * ROWS), ("ok", ROWS // 8), ("place", 400 * ROWS), ("id", 24 * ROWS), ("tags", 64 * ROWS)],
 )
 def test_the_size_of_a_column_follows_from_its_type(column: str, expected: int) -> None:
-    assert column_bytes(layout(), SCHEMA, column) == expected
+    assert estimate_column_bytes(layout(), SCHEMA, column) == expected
 
 
 def test_texts_may_be_all_that_large_files_hold() -> None:
-    assert column_bytes(layout(nbytes=10**9), SCHEMA, "id") == 10**9 - 408 * ROWS - ROWS // 8
+    assert estimate_column_bytes(layout(nbytes=10**9), SCHEMA, "id") == 10**9 - 408 * ROWS - ROWS // 8
 
 
 def test_a_light_column_is_read_whole_at_once() -> None:
-    assert costs().shall_load("n", 1)
+    assert costs().should_load("n", 1)
 
 
 def test_a_large_column_is_read_whole_once_that_has_paid() -> None:
     judged = costs()
 
-    asked = [judged.shall_load("id", 20) for _ in range(100)]
+    asked = [judged.should_load("id", 20) for _ in range(100)]
 
     assert asked[0] is False
     assert asked[-1] is True
@@ -57,17 +57,17 @@ def test_a_large_column_is_read_whole_once_that_has_paid() -> None:
 
 
 def test_many_rows_pay_at_once() -> None:
-    assert costs().shall_load("id", ROWS // 10)
+    assert costs().should_load("id", ROWS // 10)
 
 
 def test_a_column_without_room_is_never_read_whole() -> None:
-    assert not any(costs(limit_bytes=10**6).shall_load("id", ROWS) for _ in range(100))
+    assert not any(costs(limit_bytes=10**6).should_load("id", ROWS) for _ in range(100))
 
 
 def test_long_vectors_are_not_kept_for_a_filter() -> None:
     judged = costs(limit_bytes=4 * ROOM)
 
-    assert judged.may_load("place")
+    assert judged.has_room_for("place")
     assert judged.is_heavy("place")
     assert not judged.is_heavy("id")
 
@@ -81,13 +81,13 @@ def test_a_structure_pays_at_once_for_a_small_table_and_later_for_a_large_one() 
 
 
 def test_more_text_than_32_bits_count_becomes_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_store, "_MOST_TEXT", 10)
+    monkeypatch.setattr(column_store, "_MAX_TEXT_BYTES", 10)
     chunks = [pa.array(["some text", None]), pa.array(["more text"])]
 
-    found = column_store.joined(chunks, pa.string())
+    found = column_store.concat_chunks(chunks, pa.string())
 
     assert found.type == pa.large_string()
-    assert masked(found, bitmap(np.array([True, True, False]))).to_pylist() == ["some text", None, None]
+    assert mask_values(found, pack_bitmap(np.array([True, True, False]))).to_pylist() == ["some text", None, None]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_holes_are_null_in_a_column_of_any_type(values: pa.Array, cut: int) -> N
     seen = values.slice(cut)
     living = np.array([False, True, True])[cut:]
 
-    found = masked(seen, bitmap(living))
+    found = mask_values(seen, pack_bitmap(living))
 
     expected = [value if lives else None for value, lives in zip(seen.to_pylist(), living, strict=True)]
     assert found.to_pylist() == expected

@@ -9,7 +9,7 @@ import pytest
 from omnigraph.clock import SystemClock
 from omnigraph.engine.executor import solve
 from omnigraph.engine.operators import cycle_close
-from omnigraph.engine.operators.expand import held
+from omnigraph.engine.operators.expand import bindings_nbytes
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget
 from omnigraph.options import Traversal
@@ -154,4 +154,4 @@ def test_rows_that_were_read_count_once_against_the_memory(solver: Solver) -> No
 
     found = solve(plan, reading)
 
-    assert budget._claimed - before == held(found)
+    assert budget._claimed - before == bindings_nbytes(found)

@@ -13,9 +13,9 @@ import pytest
 from omnigraph.engine.executor import solve
 from omnigraph.engine.physical_plan import Close, Expand, PhysicalPlan
 from omnigraph.engine.planning import cost_model
-from omnigraph.engine.planning.explain import plan_json, plan_text
+from omnigraph.engine.planning.explain import build_plan_json, format_plan
 from omnigraph.engine.planning.planner import plan_read
-from omnigraph.engine.query_profile import Trace
+from omnigraph.engine.query_profile import QueryProfile
 from read_seeding import index_all
 from solving import Solver, random_records, seeded
 
@@ -112,7 +112,7 @@ TEXTS = {
 def test_a_plan_says_step_by_step_what_is_done_how_and_how_many_rows_are_expected(
     solver: Solver, query: str, expected: str
 ) -> None:
-    text = plan_text(solver.plan(f"query q() {{ {query} }}"))
+    text = format_plan(solver.plan(f"query q() {{ {query} }}"))
 
     assert text == dedent(expected).lstrip("\n")
 
@@ -122,25 +122,25 @@ TRACED = """query q() { match { $a knows $b $b.age > 1 not { $a likes $b } not {
 
 
 def test_after_a_run_each_step_says_what_it_did(solver: Solver) -> None:
-    trace = Trace(solver.session.runtime.clock, solver.session.runtime.telemetry)
-    reading = replace(solver.reading(), trace=trace)
+    trace = QueryProfile(solver.session.runtime.clock, solver.session.runtime.telemetry)
+    reading = replace(solver.reading(), profile=trace)
     plan = plan_read(solver.query(TRACED), reading)
 
     found = solve(plan, reading)
-    text = plan_text(plan, trace)
+    text = format_plan(plan, trace)
 
     (last,) = re.findall(
         r"^\d+\. keep \$a, \$b .*\[([\d,]+) rows, [\d.]+ ms, \d+ requests?, [\d,]+ bytes\]$", text, re.MULTILINE
     )
     assert int(last) == found.size
     assert "not run" not in text
-    assert re.sub(r"  \[.*\]", "", text) == plan_text(plan)
+    assert re.sub(r"  \[.*\]", "", text) == format_plan(plan)
 
 
-def traced(solver: Solver, text: str, **how: Any) -> tuple[PhysicalPlan, Trace]:
+def traced(solver: Solver, text: str, **how: Any) -> tuple[PhysicalPlan, QueryProfile]:
     """The plan of a query that was run with a trace."""
-    trace = Trace(solver.session.runtime.clock, solver.session.runtime.telemetry)
-    reading = replace(solver.reading(**how), trace=trace)
+    trace = QueryProfile(solver.session.runtime.clock, solver.session.runtime.telemetry)
+    reading = replace(solver.reading(**how), profile=trace)
     plan = plan_read(solver.query(text), reading)
     solve(plan, reading)
     return plan, trace
@@ -157,7 +157,7 @@ def test_a_hop_and_the_condition_behind_it_run_as_one_also_when_they_are_measure
     assert trace.steps[hop.number].joined_with == condition.number
     assert trace.steps[hop.number].runs == 0
     assert trace.steps[condition.number].rows == sum(solver.solved(text).values())
-    assert f"[run with step {condition.number}]" in plan_text(plan, trace)
+    assert f"[run with step {condition.number}]" in format_plan(plan, trace)
 
 
 def test_what_is_decided_when_a_step_runs_is_told_beside_the_plan(tmp_path: Path) -> None:
@@ -165,41 +165,41 @@ def test_what_is_decided_when_a_step_runs_is_told_beside_the_plan(tmp_path: Path
     index_all(solver.session)
     text = 'query q() { match { $a: User { city: "x" } $a knows $b $b: User { name: "u1" } } return { $a.name } }'
 
-    with patch.object(cost_model, "SMALL_EDGES", 10):
+    with patch.object(cost_model, "MAX_SMALL_EDGES", 10):
         plan, cold = traced(solver, text)
-        solver.reading().topology("Knows")
+        solver.reading().get_topology("Knows")
         again, warm = traced(solver, text)
 
     assert again == plan
-    assert plan_text(again) == plan_text(plan)
+    assert format_plan(again) == format_plan(plan)
     assert not any("Knows" in choice for actual in cold.steps.values() for choice in actual.choices)
     assert "Knows by csr, which is at hand" in [each for actual in warm.steps.values() for each in actual.choices]
-    assert "; Knows by csr, which is at hand]" in plan_text(again, warm)
+    assert "; Knows by csr, which is at hand]" in format_plan(again, warm)
 
 
 def test_how_rows_were_found_is_told_beside_the_plan(solver: Solver) -> None:
     plan, trace = traced(solver, "query q() { match { $a: User { age: 2 } } return { $a.name } }")
 
-    assert "column, ~" in plan_text(plan)
+    assert "column, ~" in format_plan(plan)
     assert trace.steps[1].choices == ["User by column in memory"]
     assert trace.steps[1].to_json()["chosen_at_run_time"] == ["User by column in memory"]
 
 
 def test_what_did_not_run_says_so(solver: Solver) -> None:
-    trace = Trace(solver.session.runtime.clock, solver.session.runtime.telemetry)
-    reading = replace(solver.reading(), trace=trace)
+    trace = QueryProfile(solver.session.runtime.clock, solver.session.runtime.telemetry)
+    reading = replace(solver.reading(), profile=trace)
     text = 'query q() { match { $a: User { name: "nobody" } $a knows $b } return { $b.name } }'
     plan = plan_read(solver.query(text), reading)
 
     solve(plan, reading)
 
-    assert plan_text(plan, trace).splitlines()[-1].endswith("[not run]")
+    assert format_plan(plan, trace).splitlines()[-1].endswith("[not run]")
 
 
 def test_the_data_of_a_plan_are_json_and_name_every_step(solver: Solver) -> None:
     plan = solver.plan(TRACED)
 
-    data = json.loads(json.dumps(plan_json(plan)))
+    data = json.loads(json.dumps(build_plan_json(plan)))
 
     assert [step["kind"] for step in data["steps"]] == [type(step).__name__.lower() for step in plan.steps]
     assert data["variables"] == ["a", "b"]

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime
 import pytest
 
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
-from omnigraph.engine.decoding.line_blocks import line_blocks
+from omnigraph.engine.decoding.line_blocks import read_line_blocks
 from omnigraph.engine.decoding.record_error import RecordError
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from record_reading import CATALOG, read, rows_of
 from schema_making import accepted
 from worlds import runtime
@@ -18,7 +18,7 @@ from worlds import runtime
 def test_a_node_has_the_columns_of_its_table() -> None:
     rows = rows_of('{"type":"Person","data":{"name":"Ada","age":36,"mood":"sad","level":-1}}')
 
-    assert rows.schema.equals(arrow_schema(CATALOG.nodes["Person"]), check_metadata=True)
+    assert rows.schema.equals(build_arrow_schema(CATALOG.nodes["Person"]), check_metadata=True)
     assert rows.to_pylist() == [{"id": "Ada", "name": "Ada", "age": 36, "mood": "sad", "level": -1}]
 
 
@@ -141,9 +141,9 @@ def numbered(data: bytes, size: int, limit: int, rows: int) -> tuple[list[tuple[
     chunks = [data[start : start + size] for start in range(0, len(data), size)]
     kept: list[tuple[int, bytes]] = []
     too_long: list[int] = []
-    for block in line_blocks(chunks, limit=limit, rows=rows, size=20):
+    for block in read_line_blocks(chunks, limit=limit, rows=rows, size=20):
         assert len(block.offsets) - 1 <= rows
-        kept += [(block.first + position, block.line(position)) for position in block.chosen.tolist()]
+        kept += [(block.first + position, block.get_line(position)) for position in block.chosen.tolist()]
         too_long += block.too_long
     return kept, too_long
 

@@ -15,9 +15,9 @@ import pytest
 
 from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
-from omnigraph.engine.predicate_eval import Inputs
-from omnigraph.engine.tables.graph_cache import ReadCache
-from omnigraph.engine.tables.table_reader import TableRows
+from omnigraph.engine.predicate_eval import QueryInputs
+from omnigraph.engine.tables.graph_cache import GraphCache
+from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.view import View
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
@@ -26,7 +26,7 @@ from omnigraph.ops.optimize_table import UpkeepCall
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
 from omnigraph.query.expr import Const, Expr, In, Prop, StartsWith
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType
 from omnigraph.storage.index_staging import stage_index
 from query import evaluate as meaning
@@ -96,7 +96,7 @@ PYTHON_OPS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-INPUTS = Inputs({}, meaning.NOW)
+INPUTS = QueryInputs({}, meaning.NOW)
 KEY = "node:P"
 
 
@@ -125,7 +125,7 @@ class Graph:
             {"id": row_id, **{name: random_value(self.random, type_) for name, type_ in COLUMNS.items()}}
             for row_id in ids
         ]
-        return pa.Table.from_pylist(rows, arrow_schema(self.view().type("P")))
+        return pa.Table.from_pylist(rows, build_arrow_schema(self.view().get_type("P")))
 
     def append(self, count: int) -> None:
         ids = [f"id{number}" for number in range(self.made, self.made + count)]
@@ -139,14 +139,14 @@ class Graph:
             self.index_one(name, "LABEL_LIST" if isinstance(type_, ListOf) else scalar_kind)
 
     def index_one(self, name: str, kind: str = "BTREE", fragments: list[int] | None = None) -> None:
-        staged = stage_index(self.view().tables.table(KEY), name, kind, f"{name}_index", fragments=fragments)
+        staged = stage_index(self.view().tables.open_table(KEY), name, kind, f"{name}_index", fragments=fragments)
         moves = (Move(table_key=KEY, staged=staged),)
         plan = CommitPlan(base=self.session.head(), operation="x", actor="test", moves=moves)
         publish(self.session.log, self.session.handles, plan)
 
     def view(self) -> View:
-        snapshot = self.session.snapshot()
-        return View(self.session.catalog(snapshot), self.session.tables(snapshot))
+        snapshot = self.session.resolve_snapshot()
+        return View(self.session.load_catalog(snapshot), self.session.open_tables(snapshot))
 
 
 @pytest.fixture(scope="module")
@@ -172,17 +172,17 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> dict[str, View]:
 STATES = ("indexed", "written since", "optimised")
 
 
-def by_column(view: View) -> TableRows:
+def by_column(view: View) -> TableReader:
     """Rows of which every column is in memory."""
-    rows = ReadCache(Options()).rows(view, view.type("P"))
+    rows = GraphCache(Options()).get_reader(view, view.get_type("P"))
     for name in COLUMNS:
-        rows.whole(name)
+        rows.load_column(name)
     return rows
 
 
-def by_index(view: View) -> TableRows:
+def by_index(view: View) -> TableReader:
     """Rows of which nothing is in memory, and nothing has room there."""
-    return ReadCache(Options(cache_bytes=0)).rows(view, view.type("P"))
+    return GraphCache(Options(cache_bytes=0)).get_reader(view, view.get_type("P"))
 
 
 def contains(name: str, value: Const) -> In:
@@ -226,9 +226,9 @@ def test_an_index_finds_what_the_column_has(states: dict[str, View], name: str, 
     with as_if_large():
         rows = by_index(view)
         for predicate in chosen:
-            by_lookup.append(rows.way(predicate, INPUTS).startswith("index"))
-            found = rows.where(predicate, INPUTS)
-            assert found.tolist() == plain.where(predicate, INPUTS).tolist(), predicate
+            by_lookup.append(rows.describe_current_access(predicate, INPUTS).startswith("index"))
+            found = rows.find_where(predicate, INPUTS)
+            assert found.tolist() == plain.find_where(predicate, INPUTS).tolist(), predicate
 
     assert sum(by_lookup) > len(by_lookup) / 5  # what is unequal, or near no number, asks none
 
@@ -248,7 +248,9 @@ def test_indexes_of_several_columns_are_asked_together(states: dict[str, View]) 
                 either(both(*terms[:2]), terms[2]),
             ]
             predicate = random.choice(shapes)
-            assert rows.where(predicate, INPUTS).tolist() == plain.where(predicate, INPUTS).tolist(), predicate
+            assert rows.find_where(predicate, INPUTS).tolist() == plain.find_where(predicate, INPUTS).tolist(), (
+                predicate
+            )
 
 
 def test_a_deep_predicate_is_answered_without_a_filter(states: dict[str, View]) -> None:
@@ -259,9 +261,9 @@ def test_a_deep_predicate_is_answered_without_a_filter(states: dict[str, View]) 
     view = states["indexed"]
 
     with as_if_large():
-        found = by_index(view).where(predicate, INPUTS)
+        found = by_index(view).find_where(predicate, INPUTS)
 
-    assert found.tolist() == by_column(view).where(predicate, INPUTS).tolist()
+    assert found.tolist() == by_column(view).find_where(predicate, INPUTS).tolist()
     assert len(found) > 0
 
 
@@ -271,25 +273,25 @@ def test_zeros_of_both_signs_are_equal_where_a_page_of_an_index_ends(tmp_path: P
     graph = Graph(session, Random())
     values = np.repeat([-1.0, -0.0, 0.0, 1.0], [4_096, 4_096, 4_096, 100])
     columns = {"id": [f"{number}" for number in range(len(values))], "x": values}
-    write(session, KEY, append=pa.Table.from_pydict(columns, arrow_schema(graph.view().type("P"))))
+    write(session, KEY, append=pa.Table.from_pydict(columns, build_arrow_schema(graph.view().get_type("P"))))
     graph.index_one("x")
     own, rows = Prop(variable="p", name="x", type=type_, nullable=True, origin=NOWHERE), by_index(graph.view())
 
     with as_if_large():
         for op, is_true in PYTHON_OPS.items():
             for zero in (0.0, -0.0):
-                found = rows.where(compare(own, op, const(zero, type_)), INPUTS)
+                found = rows.find_where(compare(own, op, const(zero, type_)), INPUTS)
                 assert found.tolist() == np.flatnonzero(is_true(values, 0.0)).tolist(), (op, zero)
 
 
 @pytest.mark.parametrize("name", ["f32s", "f64s"])
 def test_zeros_of_both_signs_are_equal_in_lists(states: dict[str, View], name: str) -> None:
-    lists = by_column(states["indexed"]).whole(name).to_pylist()
+    lists = by_column(states["indexed"]).load_column(name).to_pylist()
     expected = [at for at, items in enumerate(lists) if items is not None and 0.0 in items]
 
     with as_if_large():
         for zero in (0.0, -0.0):
-            found = by_index(states["indexed"]).where(contains(name, const(zero, Scalar.F64)), INPUTS)
+            found = by_index(states["indexed"]).find_where(contains(name, const(zero, Scalar.F64)), INPUTS)
             assert found.tolist() == expected
 
 
@@ -297,12 +299,12 @@ def numbered(root: Path, parts: list[np.ndarray]) -> Graph:
     """A graph of numbers, each part with a segment of the index of its own."""
     session = create(str(root / "g"), Source("node P { x: I64? @index }"), actor="t", runtime=runtime())
     graph = Graph(session, Random())
-    schema = arrow_schema(graph.view().type("P"))
+    schema = build_arrow_schema(graph.view().get_type("P"))
     for numbers in parts:
         ids = [f"{number}" for number in range(graph.made, graph.made + len(numbers))]
         graph.made += len(numbers)
         write(session, KEY, append=pa.Table.from_pydict({"id": ids, "x": numbers}, schema))
-        graph.index_one("x", fragments=[graph.view().tables.table(KEY).fragments()[-1].number])
+        graph.index_one("x", fragments=[graph.view().tables.open_table(KEY).list_fragments()[-1].number])
     return graph
 
 
@@ -313,7 +315,7 @@ def test_an_estimate_comes_from_all_segments_of_an_index(tmp_path: Path) -> None
     with as_if_large():
         rows = by_index(view)
         shares = [rows.estimate(compare(own, ">=", const(bound, Scalar.I64)), INPUTS) / 30_000 for bound in (0, 10_000)]
-        found = rows.where(compare(own, ">=", const(29_000, Scalar.I64)), INPUTS)
+        found = rows.find_where(compare(own, ">=", const(29_000, Scalar.I64)), INPUTS)
 
     assert shares == pytest.approx([1.0, 2 / 3], abs=0.05)
     assert found.tolist() == list(range(29_000, 30_000))
@@ -329,14 +331,14 @@ def test_an_estimate_is_the_same_whatever_is_in_memory(tmp_path: Path) -> None:
     with as_if_large():
         cold, warm = by_index(view), by_column_x(view)
         estimates = [rows.estimate(predicate, INPUTS) for rows in (cold, warm, cold)]
-        accesses = [rows.access(predicate, INPUTS) for rows in (cold, warm)]
+        accesses = [rows.describe_access(predicate, INPUTS) for rows in (cold, warm)]
 
     assert len(set(estimates)) == 1
     assert estimates[0] == pytest.approx(900, rel=0.1)
     assert accesses == ["index x_index", "index x_index"]
 
 
-def by_column_x(view: View) -> TableRows:
-    rows = ReadCache(Options()).rows(view, view.type("P"))
-    rows.whole("x")
+def by_column_x(view: View) -> TableReader:
+    rows = GraphCache(Options()).get_reader(view, view.get_type("P"))
+    rows.load_column("x")
     return rows

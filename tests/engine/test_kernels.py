@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from omnigraph.engine import kernels
-from omnigraph.engine.kernels import distinct_values, encoded, look_up, never, places_in, rank_distinct, stable_order
+from omnigraph.engine.kernels import (
+    argsort_stable,
+    encode_dictionary,
+    find_distinct,
+    look_up,
+    rank_distinct,
+    search_sorted,
+    skip_check,
+)
 
 PART = 16
 LONG = st.lists(st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1), min_size=PART + 1, max_size=20 * PART)
@@ -17,7 +25,7 @@ LONG = st.lists(st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1), min_size=
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "ROWS_AT_ONCE", PART)
+    monkeypatch.setattr(kernels, "MAX_KERNEL_ROWS", PART)
 
 
 class Counted:
@@ -36,14 +44,14 @@ def ints(values: list[int]) -> NDArray[np.int64]:
 
 @given(LONG)
 def test_a_long_sort_is_that_of_numpy(values: list[int]) -> None:
-    assert stable_order(ints(values), never).tolist() == np.argsort(ints(values), kind="stable").tolist()
+    assert argsort_stable(ints(values), skip_check).tolist() == np.argsort(ints(values), kind="stable").tolist()
 
 
 @given(LONG, LONG, st.sampled_from(["left", "right"]))
 def test_values_are_looked_up_as_by_numpy(values: list[int], others: list[int], side: str) -> None:
     ordered = np.sort(ints(others))
 
-    found = places_in(ordered, ints(values), side, never)
+    found = search_sorted(ordered, ints(values), side, skip_check)
 
     assert found.tolist() == [int(np.searchsorted(ordered, value, side=side)) for value in ints(values)]  # type: ignore[call-overload]  # it is one of the two
 
@@ -52,7 +60,7 @@ def test_values_are_looked_up_as_by_numpy(values: list[int], others: list[int], 
 def test_texts_are_encoded_as_by_arrow(values: list[str | None]) -> None:
     texts = pa.array(values, pa.string())
 
-    codes, distinct = encoded(texts, never)
+    codes, distinct = encode_dictionary(texts, skip_check)
 
     assert distinct.take(codes).to_pylist() == values
     assert len(distinct.unique()) == len(distinct)
@@ -63,9 +71,9 @@ def test_no_more_than_a_part_is_done_between_two_looks(size: int) -> None:
     values = ints(list(np.random.default_rng(1).permutation(size)))
     sorting, looking, encoding = Counted(), Counted(), Counted()
 
-    stable_order(values, sorting)
-    places_in(np.sort(values), values, "left", looking)
-    encoded(pa.array(values), encoding)
+    argsort_stable(values, sorting)
+    search_sorted(np.sort(values), values, "left", looking)
+    encode_dictionary(pa.array(values), encoding)
 
     assert sorting.looks >= 2 * size / PART
     assert looking.looks == size / PART
@@ -80,7 +88,7 @@ def test_a_sort_is_ended_between_its_parts() -> None:
         raise EndedError
 
     with pytest.raises(EndedError):
-        stable_order(ints(list(range(2 * PART))), ended)
+        argsort_stable(ints(list(range(2 * PART))), ended)
 
 
 TEXTS = st.lists(st.none() | st.text(max_size=2), min_size=PART + 1, max_size=20 * PART)
@@ -90,7 +98,7 @@ TEXTS = st.lists(st.none() | st.text(max_size=2), min_size=PART + 1, max_size=20
 def test_values_are_ranked_as_by_arrow(values: list[str | None]) -> None:
     once = list(dict.fromkeys(values))
 
-    places = rank_distinct(pa.array(once, pa.string()), never).tolist()
+    places = rank_distinct(pa.array(once, pa.string()), skip_check).tolist()
 
     ordered = [*sorted(text for text in once if text is not None), *([None] if None in once else [])]
     assert [ordered[place] for place in places] == once
@@ -100,7 +108,7 @@ def test_values_are_ranked_as_by_arrow(values: list[str | None]) -> None:
 def test_numbers_that_do_not_compare_are_ranked_last(values: list[float]) -> None:
     numbers = pa.array(values)
 
-    places = rank_distinct(numbers, never)
+    places = rank_distinct(numbers, skip_check)
 
     assert np.argsort(places).tolist() == pc.sort_indices(numbers).to_pylist()
 
@@ -109,20 +117,20 @@ def test_numbers_that_do_not_compare_are_ranked_last(values: list[float]) -> Non
 def test_values_are_found_where_they_are(wanted: list[str | None], values: list[str | None]) -> None:
     once = list(dict.fromkeys(values))
 
-    found = look_up(pa.array(wanted, pa.string()), pa.array(once, pa.string()), never).tolist()
+    found = look_up(pa.array(wanted, pa.string()), pa.array(once, pa.string()), skip_check).tolist()
 
     assert found == [once.index(one) if one is not None and one in once else -1 for one in wanted]
 
 
 @given(LONG)
 def test_distinct_values_are_those_of_numpy(values: list[int]) -> None:
-    assert distinct_values(ints(values), never).tolist() == np.unique(ints(values)).tolist()
+    assert find_distinct(ints(values), skip_check).tolist() == np.unique(ints(values)).tolist()
 
 
 def test_a_column_of_one_value_and_a_few_others_is_encoded() -> None:
     values = [f"other {place}" if place % 997 == 7 else "the same" for place in range(400 * PART)]
 
-    codes, distinct = encoded(pa.array([*map(str, range(PART)), *values]), never)
+    codes, distinct = encode_dictionary(pa.array([*map(str, range(PART)), *values]), skip_check)
 
     assert distinct.take(codes).to_pylist()[PART:] == values
     assert len(distinct.unique()) == len(distinct)
@@ -145,13 +153,13 @@ def test_no_more_than_a_part_is_ranked_encoded_and_looked_up_between_two_looks(
         seen.append((most.looks, len(value_set)))
         return find(some, value_set=value_set, skip_nulls=skip_nulls)
 
-    monkeypatch.setattr(kernels, "_SAMPLED", 1)
+    monkeypatch.setattr(kernels, "_SAMPLES_PER_BUCKET", 1)
     monkeypatch.setattr(pc, "sort_indices", sorted_rows)
     monkeypatch.setattr(pc, "index_in", found_rows)
 
     rank_distinct(texts, most)
     look_up(texts, texts, most)
-    codes, distinct = encoded(texts, most)
+    codes, distinct = encode_dictionary(texts, most)
 
     assert all(rows <= 2 * PART for _, rows in seen)  # with what is sorted to choose where ranges begin
     assert len({looks for looks, rows in seen if rows <= PART}) >= size / PART

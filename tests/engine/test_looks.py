@@ -8,16 +8,16 @@ import pytest
 from omnigraph.clock import SystemClock
 from omnigraph.engine import kernels
 from omnigraph.engine.algorithms import triangles as triangles_module
-from omnigraph.engine.algorithms.components import components
-from omnigraph.engine.algorithms.label_propagation import propagated_labels
+from omnigraph.engine.algorithms.components import find_components
+from omnigraph.engine.algorithms.label_propagation import propagate_labels
 from omnigraph.engine.algorithms.network import Network
-from omnigraph.engine.algorithms.pagerank import pagerank
-from omnigraph.engine.algorithms.shortest_paths import Direction, hops, weighted
-from omnigraph.engine.algorithms.triangles import triangles
+from omnigraph.engine.algorithms.pagerank import compute_pagerank
+from omnigraph.engine.algorithms.shortest_paths import Direction, compute_hops, compute_weighted_distances
+from omnigraph.engine.algorithms.triangles import count_triangles
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.operators.join import join, matched, product
+from omnigraph.engine.operators.join import build_product, join, match_keys
 from omnigraph.engine.query_budget import Budget
-from omnigraph.storage.arrow_buffers import array_of
+from omnigraph.storage.arrow_buffers import build_array
 
 PART, NODES, EDGES = 64, 16, 40 * 64
 
@@ -37,7 +37,7 @@ class Looked(Budget):
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "ROWS_AT_ONCE", PART)
+    monkeypatch.setattr(kernels, "MAX_KERNEL_ROWS", PART)
     monkeypatch.setattr(triangles_module, "_PAIRS_AT_ONCE", PART)
 
 
@@ -47,12 +47,12 @@ def network(edges: int) -> Network:
 
 
 ALGORITHMS: dict[str, Callable[[Network, Budget], object]] = {
-    "pagerank": lambda net, budget: pagerank(net, damping=0.85, tolerance=1e-300, rounds=2, budget=budget),
-    "components": components,
-    "labels": lambda net, budget: propagated_labels(net, rounds=2, budget=budget),
-    "triangles": triangles,
-    "hops": lambda net, budget: hops(net, 0, Direction.OUT, budget),
-    "weighted": lambda net, budget: weighted(net, np.ones(len(net.source)), 0, Direction.OUT, budget),
+    "pagerank": lambda net, budget: compute_pagerank(net, damping=0.85, tolerance=1e-300, rounds=2, budget=budget),
+    "components": find_components,
+    "labels": lambda net, budget: propagate_labels(net, rounds=2, budget=budget),
+    "triangles": count_triangles,
+    "hops": lambda net, budget: compute_hops(net, 0, Direction.OUT, budget),
+    "weighted": lambda net, budget: compute_weighted_distances(net, np.ones(len(net.source)), 0, Direction.OUT, budget),
 }
 
 
@@ -70,8 +70,8 @@ def test_a_product_and_a_join_look_for_every_column_that_they_make() -> None:
     left, right = Bindings({"a": numbers, "b": numbers}, 30), Bindings({"c": numbers}, 30)
     crossing, joining = Looked(), Looked()
 
-    product(left, right, crossing)
-    join(left, right, matched(array_of(numbers), array_of(numbers)), joining)
+    build_product(left, right, crossing)
+    join(left, right, match_keys(build_array(numbers), build_array(numbers)), joining)
 
     assert crossing.looks >= 1 + 3
     assert joining.looks >= 1 + 3

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.in_list_eval import is_in_list, is_one_of
+from omnigraph.engine.in_list_eval import is_in_items, is_in_list
 from omnigraph.engine.numeric_compare import compare_exactly, round_fractions
 from omnigraph.query.expr import Op
-from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import INTEGER_RANGES, Scalar
 from property_profiles import profile
 
@@ -43,7 +43,7 @@ def numbers(type_: Scalar) -> st.SearchStrategy[list[float | None]]:
 def test_columns_compare_exactly_row_by_row(data: st.DataObject, left: Scalar, right: Scalar, op: Op) -> None:
     a, b = data.draw(numbers(left)), data.draw(numbers(right))
 
-    found = compare_exactly(op, pa.array(a, arrow_type(left)), pa.chunked_array([pa.array(b, arrow_type(right))]))
+    found = compare_exactly(op, pa.array(a, to_arrow_type(left)), pa.chunked_array([pa.array(b, to_arrow_type(right))]))
 
     expected = [None if x is None or y is None else OPS[op](x, y) for x, y in zip(a, b, strict=True)]
     assert found.to_pylist() == expected
@@ -64,7 +64,7 @@ def test_a_number_is_one_of_those_that_equal_it_exactly(data: st.DataObject, ele
     values = data.draw(numbers(element))
     items = [number for number in data.draw(numbers(item)) if number is not None]
 
-    found = is_one_of(pa.array(values, arrow_type(element)), element, items, item)
+    found = is_in_items(pa.array(values, to_arrow_type(element)), element, items, item)
 
     assert found.to_pylist() == [None if value is None else value in items for value in values]
 

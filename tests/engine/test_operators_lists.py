@@ -12,7 +12,7 @@ from multigraphs import Multigraph, multigraphs
 from omnigraph.clock import SystemClock
 from omnigraph.engine.operators import cycle_close
 from omnigraph.engine.operators.cycle_close import is_joined, is_marked
-from omnigraph.engine.operators.neighbour_lists import Neighbours, joined, listed
+from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, build_lists, merge_directions
 from omnigraph.engine.query_budget import Budget
 from property_profiles import profile
 
@@ -30,7 +30,7 @@ def test_a_gather_gives_the_edges_of_each_row_in_order(graph: Multigraph, nodes:
 
     found = graph.out().gather(sources)
 
-    rows = zip(found.rows().tolist(), found.targets.tolist(), found.edges.tolist(), strict=True)  # type: ignore[union-attr]  # every edge was asked for
+    rows = zip(found.repeat_rows().tolist(), found.targets.tolist(), found.edges.tolist(), strict=True)  # type: ignore[union-attr]  # every edge was asked for
     expected = [
         (row, target, edge)
         for row, source in enumerate(sources)
@@ -46,19 +46,19 @@ def test_what_does_not_pass_leaves_the_list_of_its_row(graph: Multigraph, nodes:
     assert gathered.edges is not None
     mask = np.isin(gathered.edges, list(passing))
 
-    found = gathered.kept(mask)
+    found = gathered.filter(mask)
 
-    assert found.rows().tolist() == gathered.rows()[mask].tolist()
+    assert found.repeat_rows().tolist() == gathered.repeat_rows()[mask].tolist()
     assert found.targets.tolist() == gathered.targets[mask].tolist()
 
 
 @profile(100)
 @given(multigraphs())
 def test_two_directions_joined_have_every_edge_from_both_ends_and_a_loop_once(graph: Multigraph) -> None:
-    found = joined(graph.out(), graph.into()).gather(np.arange(graph.size))
+    found = merge_directions(graph.out(), graph.into()).gather(np.arange(graph.size))
 
     assert found.edges is not None
-    rows = zip(found.rows().tolist(), found.targets.tolist(), found.edges.tolist(), strict=True)
+    rows = zip(found.repeat_rows().tolist(), found.targets.tolist(), found.edges.tolist(), strict=True)
     forwards = {(a, b, place) for place, (a, b) in enumerate(graph.edges)}
     assert Counter(rows) == Counter(forwards | {(b, a, place) for a, b, place in forwards})
 
@@ -70,11 +70,11 @@ def test_lists_made_of_single_edges_are_those_of_the_adjacency(graph: Multigraph
     sources = np.unique(ends[:, 0])
     places = np.searchsorted(sources, ends[:, 0])
 
-    found = listed(sources, places, ends[:, 1], None if is_set else np.arange(len(ends)), is_set=is_set)
+    found = build_lists(sources, places, ends[:, 1], None if is_set else np.arange(len(ends)), is_set=is_set)
 
     whole = graph.out_set() if is_set else graph.out()
     assert found.gather(sources).targets.tolist() == whole.gather(sources).targets.tolist()
-    assert found.counts(sources).tolist() == whole.counts(sources).tolist()
+    assert found.count_neighbours(sources).tolist() == whole.count_neighbours(sources).tolist()
 
 
 @profile(150)
@@ -86,7 +86,7 @@ def test_looking_up_and_marking_say_which_pairs_an_edge_joins(
     sources, targets = np.array(asked, np.int64).reshape(-1, 2).T
     expected = [pair in graph.edges for pair in asked]
 
-    with patch.object(cycle_close, "MARKED_CELLS", cells):
+    with patch.object(cycle_close, "MAX_MARKED_CELLS", cells):
         heads, begins = np.unique(sources, return_index=True)
         begins = np.append(begins, len(sources))
         marked = is_marked(graph.out_set(), heads, begins, targets, graph.size, Budget(SystemClock()))
@@ -96,7 +96,7 @@ def test_looking_up_and_marking_say_which_pairs_an_edge_joins(
 
 
 def test_no_list_at_all_joins_nothing() -> None:
-    nothing = Neighbours(np.zeros(4, np.int64), np.zeros(0, np.int32))
+    nothing = AdjacencyLists(np.zeros(4, np.int64), np.zeros(0, np.int32))
 
     assert is_joined(nothing, np.array([0, 2]), np.array([0, 1])).tolist() == [False, False]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.operators.join import matched, weighed
-from omnigraph.engine.operators.multiplicity import BEYOND
+from omnigraph.engine.operators.join import match_keys, semi_join
+from omnigraph.engine.operators.multiplicity import OVERFLOWED
 from omnigraph.engine.planning import planner
 from omnigraph.query.expr import Op
 from worlds import runtime
@@ -55,7 +55,7 @@ def test_the_pairs_are_those_for_which_the_comparison_is_true(
 ) -> None:
     mine, others, type_ = columns
 
-    found = matched(pa.array(mine, type_), pa.array(others, type_), op)
+    found = match_keys(pa.array(mine, type_), pa.array(others, type_), op)
 
     pairs = {
         (row, int(other))
@@ -74,26 +74,26 @@ def test_the_pairs_are_those_for_which_the_comparison_is_true(
 @pytest.mark.parametrize("own", [None, np.array([1, 10, 100, 1000])])
 def test_rows_are_weighted_by_their_pairs(weight: np.ndarray | None, own: np.ndarray | None) -> None:
     left, right = Bindings({"a": np.arange(4)}, 4, own), Bindings({"b": np.arange(3)}, 3, weight)
-    found = matched(pa.array([1, 3, None, 2]), pa.array([2, 3, 1]), Op.LT)
+    found = match_keys(pa.array([1, 3, None, 2]), pa.array([2, 3, 1]), Op.LT)
 
-    counted = weighed(left, right, found, counts=True)
-    there = weighed(left, right, found, counts=False)
+    counted = semi_join(left, right, found, has_multiplicity=True)
+    there = semi_join(left, right, found, has_multiplicity=False)
 
     assert counted is not None
     assert there is not None
     assert counted.columns["a"].tolist() == there.columns["a"].tolist() == [0, 3]
     pairs = np.array([2, 1] if weight is None else [5, 3]) * (1 if own is None else own[[0, 3]])
-    assert counted.weight is not None
-    assert counted.weight.tolist() == pairs.tolist()
-    assert there.weight is None
+    assert counted.multiplicity is not None
+    assert counted.multiplicity.tolist() == pairs.tolist()
+    assert there.multiplicity is None
 
 
 def test_counts_beyond_64_bits_are_left_to_the_pairs_themselves() -> None:
-    left, right = Bindings({"a": np.arange(1)}, 1), Bindings({"b": np.arange(2)}, 2, np.array([BEYOND, 1]))
+    left, right = Bindings({"a": np.arange(1)}, 1), Bindings({"b": np.arange(2)}, 2, np.array([OVERFLOWED, 1]))
 
-    found = matched(pa.array([1]), pa.array([2, 2]), Op.LT)
+    found = match_keys(pa.array([1]), pa.array([2, 2]), Op.LT)
 
-    assert weighed(left, right, found, counts=True) is None
+    assert semi_join(left, right, found, has_multiplicity=True) is None
 
 
 # --- whole queries -----------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_a_join_by_order_answers_what_all_pairs_answer(
     body: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paired = rows(graph, body)
-    monkeypatch.setattr(planner, "RANGED_SIDE", 0.0)
+    monkeypatch.setattr(planner, "MIN_RANGE_JOIN_ROWS", 0.0)
 
     joined = rows(og.open_graph(graph.uri, runtime=runtime()), body)
 
@@ -163,7 +163,7 @@ def test_a_join_by_order_answers_what_all_pairs_answer(
 def test_only_sides_with_many_rows_are_joined_by_order(
     side: float, word: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner, "RANGED_SIDE", side)
+    monkeypatch.setattr(planner, "MIN_RANGE_JOIN_ROWS", side)
     fresh = og.open_graph(graph.uri, runtime=runtime())
 
     plan = fresh.explain(f"query q() {{ {QUERIES[0]} }}").text

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from multigraphs import Multigraph, multigraphs
 from omnigraph.clock import SystemClock
 from omnigraph.engine.operators import bfs as reach_module
-from omnigraph.engine.operators.bfs import reach
-from omnigraph.engine.operators.neighbour_lists import Neighbours
+from omnigraph.engine.operators.bfs import run_bfs
+from omnigraph.engine.operators.neighbour_lists import AdjacencyLists
 from omnigraph.engine.query_budget import Budget, QueryCancelledError, QueryMemoryError
 from property_profiles import profile
 
@@ -46,7 +46,7 @@ def distances(graph: Multigraph, *, is_directed: bool) -> dict[tuple[int, int], 
     return found
 
 
-def pairs(found: Neighbours) -> list[tuple[int, int]]:
+def pairs(found: AdjacencyLists) -> list[tuple[int, int]]:
     assert found.sources is not None
     return [
         (int(source), int(target))
@@ -55,12 +55,12 @@ def pairs(found: Neighbours) -> list[tuple[int, int]]:
     ]
 
 
-@pytest.mark.parametrize("step_rows", [1, 3, reach_module.STEP_ROWS])
+@pytest.mark.parametrize("step_rows", [1, 3, reach_module.MAX_STEP_ROWS])
 @pytest.mark.parametrize("is_directed", [True, False], ids=["directed", "undirected"])
 def test_a_pair_is_found_once_if_its_smallest_distance_is_within_the_bounds(
     is_directed: bool, step_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach_module, "STEP_ROWS", step_rows)
+    monkeypatch.setattr(reach_module, "MAX_STEP_ROWS", step_rows)
 
     @profile(150)
     @given(multigraphs(), st.integers(1, 4), st.integers(0, 4), st.sets(st.integers(0, 5)), CELLS)
@@ -69,7 +69,7 @@ def test_a_pair_is_found_once_if_its_smallest_distance_is_within_the_bounds(
         sources = np.array(sorted(node for node in asked if node < graph.size), np.int64)
         lists = graph.out_set() if is_directed else graph.both_set()
 
-        found = reach(
+        found = run_bfs(
             lambda _: lists,
             sources,
             graph.size,
@@ -89,7 +89,7 @@ def test_a_pair_is_found_once_if_its_smallest_distance_is_within_the_bounds(
 def test_there_and_back_over_one_pair_is_no_cycle_without_direction() -> None:
     graph = Multigraph(3, ((0, 1), (1, 0), (0, 1), (1, 2)))
 
-    found = reach(lambda _: graph.both_set(), np.arange(3), 3, (1, 4), Budget(SystemClock()), is_directed=False)
+    found = run_bfs(lambda _: graph.both_set(), np.arange(3), 3, (1, 4), Budget(SystemClock()), is_directed=False)
 
     assert not {pair for pair in pairs(found) if pair[0] == pair[1]}
 
@@ -99,7 +99,7 @@ def test_a_search_asks_for_memory_before_it_starts() -> None:
     budget = Budget(SystemClock(), memory_bytes=100_000)
 
     with pytest.raises(QueryMemoryError) as caught:
-        reach(lambda _: graph.out_set(), np.arange(1_000), 1_000, (1, 2), budget)
+        run_bfs(lambda _: graph.out_set(), np.arange(1_000), 1_000, (1, 2), budget)
 
     assert caught.value.allowed == 100_000
 
@@ -107,10 +107,10 @@ def test_a_search_asks_for_memory_before_it_starts() -> None:
 @pytest.mark.parametrize("is_directed", [True, False], ids=["directed", "undirected"])
 def test_a_dense_graph_takes_memory_by_its_pairs_and_not_by_its_paths(is_directed: bool) -> None:
     size = 200
-    lists = Neighbours(np.arange(size + 1) * size, np.tile(np.arange(size), size))
+    lists = AdjacencyLists(np.arange(size + 1) * size, np.tile(np.arange(size), size))
     budget = Budget(SystemClock(), memory_bytes=64 << 20)
 
-    found = reach(lambda _: lists, np.arange(size), size, (1, 2), budget, is_directed=is_directed)
+    found = run_bfs(lambda _: lists, np.arange(size), size, (1, 2), budget, is_directed=is_directed)
 
     assert len(found.targets) == size * size
 
@@ -119,9 +119,9 @@ def test_a_search_can_be_cancelled_between_two_steps() -> None:
     graph = Multigraph(3, ((0, 1), (1, 2), (2, 0)))
     budget = Budget(SystemClock())
 
-    def cancelled(_: object) -> Neighbours:
+    def cancelled(_: object) -> AdjacencyLists:
         budget.cancel()
         return graph.out_set()
 
     with pytest.raises(QueryCancelledError):
-        reach(cancelled, np.arange(3), 3, (1, 3), budget)
+        run_bfs(cancelled, np.arange(3), 3, (1, 3), budget)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from multigraphs import Multigraph, multigraphs
 from omnigraph.engine.operators import csr_sums
-from omnigraph.engine.operators.csr_sums import list_sums
-from omnigraph.engine.operators.multiplicity import BEYOND
+from omnigraph.engine.operators.csr_sums import sum_lists
+from omnigraph.engine.operators.multiplicity import OVERFLOWED
 from omnigraph.engine.query_budget import QueryCancelledError
 from property_profiles import profile
 
@@ -21,7 +21,7 @@ def nothing() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 18])
 def test_the_sum_of_every_list_is_exact(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csr_sums, "_CHUNK", chunk)
+    monkeypatch.setattr(csr_sums, "_CHUNK_NEIGHBOURS", chunk)
 
     @profile(150)
     @given(multigraphs(), st.data())
@@ -30,8 +30,8 @@ def test_the_sum_of_every_list_is_exact(chunk: int, monkeypatch: pytest.MonkeyPa
         weights = data.draw(st.lists(WEIGHTS, min_size=graph.size, max_size=graph.size))
         steps = [[target for source, target in graph.edges if source == node] for node in range(graph.size)]
 
-        counted = list_sums(lists.starts, lists.targets, np.array(weights, np.int64), nothing)
-        passed = list_sums(lists.starts, lists.targets, np.array(weights, np.int64) > 1, nothing)
+        counted = sum_lists(lists.starts, lists.targets, np.array(weights, np.int64), nothing)
+        passed = sum_lists(lists.starts, lists.targets, np.array(weights, np.int64) > 1, nothing)
 
         assert counted.tolist() == [sum(weights[node] for node in near) for near in steps]
         assert passed.tolist() == [sum(weights[node] > 1 for node in near) for near in steps]
@@ -42,9 +42,9 @@ def test_the_sum_of_every_list_is_exact(chunk: int, monkeypatch: pytest.MonkeyPa
 def test_a_sum_beyond_64_bits_is_known_to_be_that_and_the_others_are_exact() -> None:
     starts, targets = np.array([0, 3, 4]), np.array([0, 0, 0, 1], np.int32)
 
-    found = list_sums(starts, targets, np.array([2**62, 7]), nothing)
+    found = sum_lists(starts, targets, np.array([2**62, 7]), nothing)
 
-    assert found.tolist() == [BEYOND, 7]
+    assert found.tolist() == [OVERFLOWED, 7]
 
 
 def test_a_sweep_can_be_stopped() -> None:
@@ -52,4 +52,4 @@ def test_a_sweep_can_be_stopped() -> None:
         raise QueryCancelledError
 
     with pytest.raises(QueryCancelledError):
-        list_sums(np.array([0, 1]), np.array([0]), np.array([1]), stop)
+        sum_lists(np.array([0, 1]), np.array([0]), np.array([1]), stop)

@@ -61,7 +61,7 @@ def test_a_sum_of_integers_is_exact_or_does_not_fit(rows: list[tuple[int, int, i
     exact = [sum(v * (w if is_weighted else 1) for g, v, w in rows if g == group) for group in range(GROUPS)]
     fits = all(-(2**63) <= total < 2**63 for total in exact)
     found = sums.to_int64()
-    assert sums.whole() == exact
+    assert sums.to_ints() == exact
     assert (None if found is None else found.tolist()) == (exact if fits else None)
 
 
@@ -69,7 +69,7 @@ def test_many_rows_with_large_weights_are_added_in_portions() -> None:
     groups = np.arange(150_000) % GROUPS
     values, weights = np.full(150_000, 2**62), np.full(150_000, 2**40 + 1)
 
-    found = sum_whole(groups, GROUPS, values, weights).whole()
+    found = sum_whole(groups, GROUPS, values, weights).to_ints()
 
     assert found == [50_000 * 2**62 * (2**40 + 1)] * GROUPS
 
@@ -77,7 +77,7 @@ def test_many_rows_with_large_weights_are_added_in_portions() -> None:
 def test_unsigned_integers_are_summed_as_they_are() -> None:
     values = np.array([2**64 - 1, 2**64 - 1], np.uint64)
 
-    assert sum_whole(np.zeros(2, np.int64), 1, values, None).whole() == [2**65 - 2]
+    assert sum_whole(np.zeros(2, np.int64), 1, values, None).to_ints() == [2**65 - 2]
 
 
 @pytest.mark.parametrize("values", [[2**53, 2**53, 2**53 + 5], [2**53, 0, 1], [-(2**53), 0, -1], [2**63 - 1] * 3])

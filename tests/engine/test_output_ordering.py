@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from omnigraph.clock import SystemClock
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.output import sort_keys
-from omnigraph.engine.output.result_pipeline import finish
+from omnigraph.engine.output.result_pipeline import build_result
 from omnigraph.engine.query_budget import Budget, QueryMemoryError
 from omnigraph.query.params import ParameterError
 from plain_tables import PlainCache, PlainRows, World, tuples
@@ -187,8 +187,8 @@ def test_a_match_that_was_counted_is_listed_when_rows_are_asked_for() -> None:
 def finished(over: World, text: str, size: int, budget: Budget | None = None) -> tuple[list[Any], PlainRows]:
     query = over.query(text)
     reading = over.reading(budget=budget)
-    answer = finish(query, Bindings({"p": np.arange(size)}, size), reading)
-    rows: Any = reading.rows("P")
+    answer = build_result(query, Bindings({"p": np.arange(size)}, size), reading)
+    rows: Any = reading.get_reader("P")
     return tuples(answer.fetch(0, answer.size)), rows
 
 
@@ -254,7 +254,7 @@ def test_order_and_limit_are_as_in_plain_python(many: int, data: st.DataObject) 
     over = World(CATALOG, {"P": records})
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sort_keys, "_MANY", many)
+        patch.setattr(sort_keys, "_MIN_RANKED_ROWS", many)
         found = over.rows(text, columns)
 
     assert found == over.expected(text, columns)
@@ -287,13 +287,13 @@ def test_rows_of_a_table_in_order_of_ids_need_no_ids() -> None:
 
 @pytest.mark.parametrize("key", ["$p.@id", "$p.k"])
 def test_asking_for_the_first_again_and_again_gives_the_same(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sort_keys, "_MANY", 1)
+    monkeypatch.setattr(sort_keys, "_MIN_RANKED_ROWS", 1)
     chance = random.Random(1)
     some = World(CATALOG, {"P": [{"@id": f"{chance.random()}", "k": chance.choice("abc")} for _ in range(50)]})
     query = some.query(f"query q() {{ match {{ $p: P }} return {{ $p.@id as id }} order {{ {key} desc }} limit 7 }}")
     reading = some.reading()
 
-    found = [finish(query, Bindings({"p": np.arange(50)}, 50), reading).fetch(0, 7).to_pylist() for _ in range(6)]
+    found = [build_result(query, Bindings({"p": np.arange(50)}, 50), reading).fetch(0, 7).to_pylist() for _ in range(6)]
 
     assert all(rows == found[0] for rows in found)
     assert (("P", 1), "order", key.removeprefix("$p.").removeprefix("@")) in cast("PlainCache", reading.cache).kept

@@ -265,7 +265,7 @@ def test_a_streamed_batch_reads_only_its_own_rows() -> None:
     over = World(CATALOG, {"P": [{"@id": f"{n}", "name": f"{n}"} for n in range(100)]})
     asked = result("$p.name", list(range(100)), over=over)
     assert asked._answer is not None
-    rows: Any = asked._answer.frame.reading.rows("P")
+    rows: Any = asked._answer.frame.context.get_reader("P")
 
     next(asked.batches(10))
 
@@ -280,7 +280,7 @@ def test_a_batch_has_at_least_one_row() -> None:
 def test_a_result_that_is_larger_than_the_memory_is_refused_whole_but_can_be_streamed() -> None:
     over = World(CATALOG, {"P": [{"@id": f"{n}", "name": "x" * 1000} for n in range(100)]})
     answer = over.answer(over.query("query q() { match { $p: P } return { $p.name } }"), {"p": list(range(100))})
-    asked = Result(answer.within(Budget(SystemClock(), memory_bytes=50_000)), commit_id="c", target=Target("main"))
+    asked = Result(answer.with_budget(Budget(SystemClock(), memory_bytes=50_000)), commit_id="c", target=Target("main"))
 
     with pytest.raises(QueryMemoryError, match="the result of 100 rows"):
         asked.to_arrow()

@@ -5,13 +5,13 @@ import math
 import pytest
 
 from omnigraph.clock import SystemClock
-from omnigraph.engine.executor import answer
+from omnigraph.engine.executor import execute
 from omnigraph.engine.output import top_k_sink
-from omnigraph.engine.physical_plan import Merge, PhysicalPlan, Step, all_steps
-from omnigraph.engine.planning.explain import plan_text
+from omnigraph.engine.physical_plan import Merge, PhysicalPlan, Step, iter_steps
+from omnigraph.engine.planning.explain import format_plan
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.query_profile import Trace
+from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.telemetry import Telemetry
 from read_seeding import append, new_graph
 from reference_reader import PlainGraph
@@ -52,19 +52,24 @@ def docs(tmp_path_factory: pytest.TempPathFactory) -> Solver:
 
 
 def answered(
-    solver: Solver, text: str, *, chunk_rows: int = LARGE, memory_bytes: int | None = None, trace: Trace | None = None
+    solver: Solver,
+    text: str,
+    *,
+    chunk_rows: int = LARGE,
+    memory_bytes: int | None = None,
+    trace: QueryProfile | None = None,
 ) -> list[dict[str, object]]:
     """The rows of a query's answer."""
     query = solver.query(f"query q() {{ {text} }}")
     reading = solver.reading(budget=Budget(SystemClock(), memory_bytes=memory_bytes), trace=trace)
-    found = answer(query, plan_read(query, reading), reading, chunk_rows=chunk_rows)
+    found = execute(query, plan_read(query, reading), reading, chunk_rows=chunk_rows)
     rows: list[dict[str, object]] = found.fetch(0, found.size).to_pylist()
     return rows
 
 
 def most_made(solver: Solver, text: str) -> int:
     """The rows of the step that made most of them."""
-    trace = Trace(SystemClock(), Telemetry())
+    trace = QueryProfile(SystemClock(), Telemetry())
     answered(solver, text, trace=trace)
     return max(actual.rows for actual in trace.steps.values())
 
@@ -74,7 +79,7 @@ def planned(solver: Solver, text: str) -> PhysicalPlan:
 
 
 def of_kind(plan: PhysicalPlan, kind: type[Step]) -> list[Step]:
-    return [step for step in all_steps(plan.steps) if isinstance(step, kind)]
+    return [step for step in iter_steps(plan.steps) if isinstance(step, kind)]
 
 
 # --- the size of parts ---------------------------------------------------------------------------------
@@ -153,7 +158,7 @@ def test_the_size_of_parts_changes_no_answer(
     few: Solver, text: str, chunk_rows: int, first_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = answered(few, text)
-    monkeypatch.setattr(top_k_sink, "FIRST_ROWS", first_rows)
+    monkeypatch.setattr(top_k_sink, "FIRST_CHUNK_ROWS", first_rows)
 
     found = answered(few, text, chunk_rows=chunk_rows)
 
@@ -179,7 +184,7 @@ def test_the_first_pairs_of_a_product_are_made_of_the_first_rows(many: Solver) -
 
 def test_what_comes_behind_a_full_page_is_never_made(many: Solver, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "match { $a knows $b $b knows $c $c likes $d } return { $a.name, $d.name }"
-    monkeypatch.setattr(top_k_sink, "FIRST_ROWS", 256)
+    monkeypatch.setattr(top_k_sink, "FIRST_CHUNK_ROWS", 256)
 
     made, all_made = most_made(many, f"{text} limit 10"), most_made(many, text)
 
@@ -194,7 +199,7 @@ def test_a_filtered_product_is_counted_by_values(many: Solver) -> None:
 
     assert found == [{"n": sum(a < b for a in ages if a for b in ages if b)}]
     assert made == PEOPLE
-    assert plan_text(planned(many, text)).count("count rows by the values of") == 2
+    assert format_plan(planned(many, text)).count("count rows by the values of") == 2
 
 
 def test_values_are_merged_before_a_hop_that_does_not_need_their_rows(many: Solver) -> None:
@@ -255,7 +260,7 @@ def test_all_that_was_claimed_for_parts_is_given_back(many: Solver) -> None:
     query = many.query("query q() { match { $a knows $b $b knows $c } return { $a.name, $c.name } limit 10 }")
     reading = many.reading(budget=budget)
 
-    found = answer(query, plan_read(query, reading), reading, chunk_rows=1_000)
+    found = execute(query, plan_read(query, reading), reading, chunk_rows=1_000)
 
     assert found.size == 10
     assert budget._claimed <= 2_000 * 8 * 3

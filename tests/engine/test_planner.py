@@ -8,11 +8,11 @@ from unittest.mock import patch
 import pytest
 
 from omnigraph.engine.physical_plan import (
-    Access,
     AntiJoin,
     Check,
     Close,
     Compact,
+    EdgeAccessMode,
     Expand,
     Filter,
     Join,
@@ -22,7 +22,7 @@ from omnigraph.engine.physical_plan import (
     Product,
     Scan,
     Step,
-    Travel,
+    SubtreeDirection,
 )
 from omnigraph.engine.planning import cost_model, planner
 from omnigraph.engine.tables import column_statistics
@@ -132,8 +132,8 @@ def test_what_is_only_counted_is_summed_up_in_the_middle_of_a_path(solver: Solve
 
     assert kinds(plan) == [Scan, Compact]
     assert scanned(plan.steps[0]).variable == "b"
-    assert [branch.node.variable for branch in scanned(plan.steps[0]).branches] == ["a", "c"]
-    assert plan.counts
+    assert [branch.node.variable for branch in scanned(plan.steps[0]).subtrees] == ["a", "c"]
+    assert plan.has_multiplicity
     assert plan.variables == ()
 
 
@@ -160,28 +160,28 @@ def test_groups_of_several_variables_list_what_connects_them_and_no_more(solver:
 def test_a_branch_of_few_rows_says_where_it_leads(solver: Solver) -> None:
     plan = planned(solver, f"$a knows $b $b: User {KEY}", "$a.city, count(*) as n")
 
-    (branch,) = scanned(plan.steps[0]).branches
-    assert branch.travel is Travel.PUSH
+    (branch,) = scanned(plan.steps[0]).subtrees
+    assert branch.direction is SubtreeDirection.FROM_LEAF
 
 
 def test_a_branch_without_filters_is_looked_at_from_the_near_end(solver: Solver) -> None:
     plan = planned(solver, "$a knows $b", "$a.city, count(*) as n")
 
-    (branch,) = scanned(plan.steps[0]).branches
-    assert branch.travel is Travel.PULL
+    (branch,) = scanned(plan.steps[0]).subtrees
+    assert branch.direction is SubtreeDirection.FROM_ROOT
 
 
 def test_distinct_and_largest_values_do_not_count(solver: Solver) -> None:
-    assert not solver.plan("query q() { match { $a knows $b } return distinct { $a.city } }").counts
-    assert not planned(solver, "$a knows $b", "max($a.age) as age, count(distinct $a.city) as n").counts
-    assert planned(solver, "$a knows $b", "max($a.age) as age, sum($a.age) as n").counts
+    assert not solver.plan("query q() { match { $a knows $b } return distinct { $a.city } }").has_multiplicity
+    assert not planned(solver, "$a knows $b", "max($a.age) as age, count(distinct $a.city) as n").has_multiplicity
+    assert planned(solver, "$a knows $b", "max($a.age) as age, sum($a.age) as n").has_multiplicity
 
 
 def test_every_match_is_a_row_when_nothing_is_grouped(solver: Solver) -> None:
     plan = planned(solver, "$a knows $b $b lives $p", "$a.name")
 
     assert [type(step) for step in plan.steps if isinstance(step, Scan | Expand)] == [Scan, Expand, Expand]
-    assert not any(step.node.branches for step in plan.steps if isinstance(step, Scan | Expand))
+    assert not any(step.node.subtrees for step in plan.steps if isinstance(step, Scan | Expand))
 
 
 def test_what_a_block_needs_of_one_variable_hangs_on_it(solver: Solver) -> None:
@@ -203,7 +203,7 @@ def test_equal_values_are_joined_and_not_paired(solver: Solver) -> None:
 def test_a_product_of_large_sides_is_warned_about(solver: Solver) -> None:
     pattern = "$a: User $p: Place"
 
-    with patch.object(planner, "LARGE_SIDE", 5.0):
+    with patch.object(planner, "MIN_WARNED_ROWS", 5.0):
         large = planned(solver, pattern, "$a.name, $p.name")
     small = planned(solver, pattern, "$a.name, $p.name")
 
@@ -259,7 +259,7 @@ def test_values_of_a_large_table_are_estimated_by_a_sample(tmp_path: Path) -> No
     users = [{"@id": f"u{n}", "name": f"u{n}", "city": f"c{n % 500}", "age": n % 4} for n in range(2_000)]
     solver = seeded(tmp_path / "g.omni", PlainGraph({"User": users}, {}))
 
-    with patch.object(column_statistics, "SAMPLED", 250):
+    with patch.object(column_statistics, "SAMPLE_ROWS", 250):
         few = planned(solver, "$a: User $a.age = 3").rows
         unknown = planned(solver, '$a: User $a.city = "c499"').rows
 
@@ -270,11 +270,11 @@ def test_values_of_a_large_table_are_estimated_by_a_sample(tmp_path: Path) -> No
 def test_what_is_in_memory_does_not_change_a_plan(tmp_path: Path) -> None:
     solver = seeded(tmp_path / "g.omni", random_records(5, 60, 400))
     text = 'query q() { match { $a knows $b $b knows $c $a.age > 1 $c.city = "x" $c lives $p } return { $a, $b, $p } }'
-    with patch.object(cost_model, "SMALL_EDGES", 10):
+    with patch.object(cost_model, "MAX_SMALL_EDGES", 10):
         before = solver.plan(text)
         solver.solved(text)
         for name in ("age", "city"):
-            solver.reading().rows("User").codes(name)
+            solver.reading().get_reader("User").load_codes(name)
         after = solver.plan(text)
 
     assert after == before
@@ -283,15 +283,15 @@ def test_what_is_in_memory_does_not_change_a_plan(tmp_path: Path) -> None:
 # --- how edges are found -------------------------------------------------------------------------------------
 
 
-def links(plan: PhysicalPlan) -> list[Access]:
+def links(plan: PhysicalPlan) -> list[EdgeAccessMode]:
     return [step.link.access for step in plan.steps if isinstance(step, Expand)]
 
 
 def test_the_settings_decide_how_edges_are_found(solver: Solver) -> None:
     pattern = f"$a: User {KEY} $a knows $b"
 
-    assert links(planned(solver, pattern, "$b.name", traversal=Traversal.CSR)) == [Access.CSR]
-    assert links(planned(solver, pattern, "$b.name", traversal=Traversal.INDEXED)) == [Access.INDEXED]
+    assert links(planned(solver, pattern, "$b.name", traversal=Traversal.CSR)) == [EdgeAccessMode.CSR]
+    assert links(planned(solver, pattern, "$b.name", traversal=Traversal.INDEXED)) == [EdgeAccessMode.INDEXED]
 
 
 def test_a_few_sources_of_a_large_indexed_type_are_looked_up(tmp_path: Path) -> None:
@@ -299,19 +299,19 @@ def test_a_few_sources_of_a_large_indexed_type_are_looked_up(tmp_path: Path) -> 
     index_all(solver.session)
     pattern = f"$a: User {KEY} $a knows $b"
 
-    with patch.object(cost_model, "SMALL_EDGES", 10):
+    with patch.object(cost_model, "MAX_SMALL_EDGES", 10):
         few = planned(solver, pattern, "$b.name")
         many = planned(solver, "$a knows $b", "$b.name")
 
-    assert links(few) == [Access.INDEXED]
-    assert links(many) == [Access.CSR]
+    assert links(few) == [EdgeAccessMode.INDEXED]
+    assert links(many) == [EdgeAccessMode.CSR]
 
 
 def test_planning_a_query_without_predicates_on_values_reads_no_data(solver: Solver) -> None:
     pattern = "$a knows $b $b lives $p $p near $q $a likes $c not { $c knows $a } $c.age < $b.age"
     planned(solver, pattern)
 
-    with solver.session.runtime.telemetry.counting() as requests:
+    with solver.session.runtime.telemetry.count_requests() as requests:
         planned(solver, pattern)
 
-    assert requests.total(target="table") == 0
+    assert requests.count(target="table") == 0

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.predicate_eval import Inputs, evaluate
-from omnigraph.engine.table_filters import pushed
-from omnigraph.engine.writing.row_filter import holding
+from omnigraph.engine.predicate_eval import QueryInputs, evaluate
+from omnigraph.engine.table_filters import build_table_filter
+from omnigraph.engine.writing.row_filter import filter_rows
 from omnigraph.query.expr import Expr, TextMatch, walk
-from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import Scalar
 from property_profiles import SOME_AND_MANY, profile
 from query import evaluate as meaning
 from query.predicates import PROPS, compare, const, predicates, random_params, random_rows
 
-SCHEMA = pa.schema([(name, arrow_type(type_)) for name, (type_, _) in PROPS.items()])
+SCHEMA = pa.schema([(name, to_arrow_type(type_)) for name, (type_, _) in PROPS.items()])
 PREDICATES = predicates(("p",)).filter(lambda expr: not any(isinstance(part, TextMatch) for part in walk(expr)))
 
 
@@ -35,7 +35,7 @@ def test_a_predicate_is_true_false_or_unknown_as_row_by_row(examples: int) -> No
         rows, table = table_of(seed)
         params = random_params(seed)
 
-        found = evaluate(predicate, table, Inputs(params, meaning.NOW)).to_pylist()
+        found = evaluate(predicate, table, QueryInputs(params, meaning.NOW)).to_pylist()
 
         assert found == [meaning.evaluate(predicate, row, params) for row in rows]
 
@@ -50,12 +50,12 @@ def test_what_is_pushed_lets_every_row_pass_that_counts(examples: int, tmp_path:
     @settings(profile(examples))
     @given(PREDICATES, st.integers(0, len(tables) - 1), st.integers(0, 2**32))
     def check(predicate: Expr, place: int, seed: int) -> None:
-        inputs = Inputs(random_params(seed), meaning.NOW)
-        wanted = holding(tables[place], predicate, inputs)
+        inputs = QueryInputs(random_params(seed), meaning.NOW)
+        wanted = filter_rows(tables[place], predicate, inputs)
 
-        passing = stored[place].to_table(filter=pushed(predicate, inputs))
+        passing = stored[place].to_table(filter=build_table_filter(predicate, inputs))
 
-        assert holding(passing, predicate, inputs).to_pylist() == wanted.to_pylist()
+        assert filter_rows(passing, predicate, inputs).to_pylist() == wanted.to_pylist()
 
     check()
 
@@ -74,9 +74,9 @@ def test_what_is_pushed_lets_every_row_pass_that_counts(examples: int, tmp_path:
 def test_numbers_of_two_types_compare_exactly(
     type_: Scalar, stored: float, op: str, other: Expr, expected: bool
 ) -> None:
-    table = pa.table({"x": pa.array([stored], arrow_type(type_))})
+    table = pa.table({"x": pa.array([stored], to_arrow_type(type_))})
     left = const(stored, type_)
 
-    found = evaluate(compare(left, op, other), table, Inputs({}, meaning.NOW)).to_pylist()
+    found = evaluate(compare(left, op, other), table, QueryInputs({}, meaning.NOW)).to_pylist()
 
     assert found == [expected]

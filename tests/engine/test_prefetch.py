@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from omnigraph.engine.decoding.prefetch import AHEAD, read_ahead
+from omnigraph.engine.decoding.prefetch import PREFETCH_ITEMS, prefetch
 
 
 def numbers(count: int, made: list[int], closed: list[bool]) -> Generator[int]:
@@ -22,11 +22,11 @@ def threads() -> set[str]:
     return {one.name for one in threading.enumerate() if one.name.startswith("omnigraph-ahead")}
 
 
-@pytest.mark.parametrize("count", [0, 1, AHEAD, 50])
+@pytest.mark.parametrize("count", [0, 1, PREFETCH_ITEMS, 50])
 def test_every_item_comes_once_and_in_order(count: int) -> None:
     closed: list[bool] = []
 
-    found = list(read_ahead(numbers(count, [], closed)))
+    found = list(prefetch(numbers(count, [], closed)))
 
     assert found == list(range(count))
     assert closed == [True]
@@ -35,12 +35,12 @@ def test_every_item_comes_once_and_in_order(count: int) -> None:
 
 def test_no_more_items_are_made_than_may_be_ahead() -> None:
     made: list[int] = []
-    items = read_ahead(numbers(50, made, []))
+    items = prefetch(numbers(50, made, []))
 
     for wanted in range(10):
         assert next(items) == wanted
         time.sleep(0.01)  # long enough to make all of them, if nothing held it back
-        assert len(made) <= wanted + 1 + AHEAD
+        assert len(made) <= wanted + 1 + PREFETCH_ITEMS
     items.close()
 
 
@@ -50,7 +50,7 @@ def test_what_goes_wrong_is_raised_where_it_would_have_come() -> None:
         yield 2
         raise OSError("the disk is gone")
 
-    items = read_ahead(broken())
+    items = prefetch(broken())
 
     assert [next(items), next(items)] == [1, 2]
     with pytest.raises(OSError, match="the disk is gone"):
@@ -60,7 +60,7 @@ def test_what_goes_wrong_is_raised_where_it_would_have_come() -> None:
 
 def test_who_stops_early_leaves_no_thread_and_no_open_source() -> None:
     closed: list[bool] = []
-    items = read_ahead(numbers(50, [], closed))
+    items = prefetch(numbers(50, [], closed))
     next(items)
 
     items.close()

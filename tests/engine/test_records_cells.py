@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.decoding.csv_columns import _by_json, filled_from_cells
+from omnigraph.engine.decoding.csv_columns import _decode_json, decode_cells
 from omnigraph.schema.types import Scalar
 from record_lines import NUMBERS, VALUES
 from record_reading import CATALOG
@@ -31,8 +31,8 @@ def test_a_column_of_cells_is_what_its_cells_are(name: str, data: st.DataObject)
     cells = data.draw(st.lists(st.one_of(plain, plain, plain, odd), max_size=5))
     cells = [cell for cell in cells if cell.isprintable() or "\n" in cell]
 
-    quick = filled_from_cells(p, pa.array([cell.encode() for cell in cells], pa.binary()))
+    quick = decode_cells(p, pa.array([cell.encode() for cell in cells], pa.binary()))
 
-    strict = _by_json(p, pa.array([cell or None for cell in cells], pa.utf8()))
+    strict = _decode_json(p, pa.array([cell or None for cell in cells], pa.utf8()))
     assert quick.misfits == strict.misfits
     assert repr(quick.array.to_pylist()) == repr(strict.array.to_pylist())

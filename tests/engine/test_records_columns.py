@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.decoding.json_columns import column_from_json
-from omnigraph.schema.arrow import arrow_type
-from omnigraph.schema.misfit import Misfit
+from omnigraph.engine.decoding.json_columns import decode_json_column
+from omnigraph.schema.arrow import to_arrow_type
+from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.values import from_json
 from record_reading import CATALOG
 
@@ -49,10 +49,10 @@ def test_a_column_is_what_its_values_are(name: str, data: st.DataObject) -> None
     }
     values = data.draw(st.lists(narrow[kind], max_size=4))
 
-    column = column_from_json(type_, values)
+    column = decode_json_column(type_, values)
 
     each = [None if value is None else from_json(type_, value) for value in values]
-    misfits = {row: value for row, value in enumerate(each) if isinstance(value, Misfit)}
-    fitting = [None if isinstance(value, Misfit) else value for value in each]
+    misfits = {row: value for row, value in enumerate(each) if isinstance(value, InvalidValue)}
+    fitting = [None if isinstance(value, InvalidValue) else value for value in each]
     assert column.misfits == misfits
-    assert repr(column.array.to_pylist()) == repr(pa.array(fitting, arrow_type(type_)).to_pylist())
+    assert repr(column.array.to_pylist()) == repr(pa.array(fitting, to_arrow_type(type_)).to_pylist())

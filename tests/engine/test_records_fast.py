@@ -14,7 +14,7 @@ from omnigraph.engine.decoding import fast_records, graph_jsonl
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
 from omnigraph.engine.decoding.json_lines import decode_object
 from omnigraph.engine.decoding.record_error import RecordError
-from omnigraph.engine.decoding.typed_jsonl import typed_line_parts
+from omnigraph.engine.decoding.typed_jsonl import read_typed_lines
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.engine.decoding.typed_source import TypedFile
 from omnigraph.schema.catalog import Catalog
@@ -77,7 +77,7 @@ def outcome(text: bytes, *, is_strict: bool, is_partial: bool = False, catalog: 
 
 @SOME_AND_MANY
 def test_both_ways_give_the_same(examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_records, "_SMALLEST_PIECE", 1)
+    monkeypatch.setattr(fast_records, "_MIN_SPLIT_LINES", 1)
 
     @given(lines=st.lists(LINES, max_size=12), is_partial=st.booleans(), end=st.sampled_from([b"", b"\n", b"\r\n"]))
     @profile(examples)
@@ -209,7 +209,7 @@ def test_types_come_in_the_order_of_their_lines_however_each_line_was_read() -> 
 def flat_outcome(path: Path, *, is_strict: bool) -> Outcome:
     found = Outcome()
     file = TypedFile(path=path, type=CATALOG.edges["Knows"], columns={"since": "day"})
-    for rows, rejected in typed_line_parts(file, CountedIds(), is_strict=is_strict):
+    for rows, rejected in read_typed_lines(file, CountedIds(), is_strict=is_strict):
         found.take(rows)
         for error, text in rejected:
             found.reject(error, text)

@@ -18,7 +18,7 @@ from worlds import runtime
 
 
 def type_of(name: str) -> AnyType:
-    found = CATALOG.type(name)
+    found = CATALOG.find_type(name)
     assert found is not None
     return found
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 from omnigraph.engine.decoding import csv_rows
-from omnigraph.engine.decoding.csv_quoting import QuoteCheck
+from omnigraph.engine.decoding.csv_quoting import QuoteChecker
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
 from omnigraph.engine.decoding.input_files import FileDamagedError
 from omnigraph.engine.decoding.record_error import ColumnError, RecordError
@@ -27,7 +27,7 @@ Sifted = tuple[list[TypedRows], list[tuple[RecordError, bytes]]]
 
 
 def type_of(name: str) -> AnyType:
-    found = CATALOG.type(name)
+    found = CATALOG.find_type(name)
     assert found is not None
     return found
 
@@ -38,7 +38,7 @@ def sifted(source: Path | pa.Table, type_name: str) -> Sifted:
     typed: TypedFile | TypedTable = (
         TypedFile(path=source, type=type_, columns={})
         if isinstance(source, Path)
-        else TypedTable(called=f"<nodes {type_name}>", data=source, type=type_, columns={})
+        else TypedTable(label=f"<nodes {type_name}>", data=source, type=type_, columns={})
     )
     found = list(read_typed(typed, runtime().ids, reject=lambda error, text: rejected.append((error, text))))
     return found, rejected
@@ -128,7 +128,7 @@ def test_quotes_that_are_not_in_order_stop_the_read(tmp_path: Path, case: str) -
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_quotes_are_checked_however_the_chunks_fall(size: int) -> None:
     data = b'name,age\n"a ""x"" b","1"\n"",2\n'
-    check = QuoteCheck("p.csv")
+    check = QuoteChecker("p.csv")
 
     for start in range(0, len(data), size):
         check.feed(data[start : start + size])

@@ -14,7 +14,7 @@ from omnigraph.engine.bulk.row_spool import LINE, Spool, SpoolError
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.lang.source import Source
 from omnigraph.schema.accept import load_schema
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from worlds import runtime
 
 CATALOG = load_schema(Source("node A { v: I64 }\nnode B { v: I64 }\nnode C { v: I64 }", "s.pg"))
@@ -24,13 +24,13 @@ def window(name: str, first: int, rows: int) -> TypedRows:
     """Rows whose value and line is their number."""
     type_ = CATALOG.nodes[name]
     numbers = pa.array(np.arange(first, first + rows))
-    table = pa.Table.from_arrays([numbers.cast(pa.string()), numbers], schema=arrow_schema(type_))
+    table = pa.Table.from_arrays([numbers.cast(pa.string()), numbers], schema=build_arrow_schema(type_))
     return TypedRows(type=type_, rows=table, lines=numbers, left_out={})
 
 
 @pytest.fixture
 def spool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spool]:
-    monkeypatch.setattr(spool_module, "MOST_OPEN", 2)
+    monkeypatch.setattr(spool_module, "MAX_OPEN_FILES", 2)
     with Spool(keeps_left_out=False) as made:
         yield made
 
@@ -45,7 +45,7 @@ def test_rows_that_went_into_several_files_are_read_in_their_order(spool: Spool)
     for name in "ABC":
         found = spool.types[name]
         assert len(found.paths) == 4
-        assert found.columns(["v"]).column(0).to_pylist() == list(range(40))
+        assert found.read_columns(["v"]).column(0).to_pylist() == list(range(40))
 
 
 def test_rows_are_found_by_their_positions_across_files(spool: Spool) -> None:
@@ -55,7 +55,7 @@ def test_rows_are_found_by_their_positions_across_files(spool: Spool) -> None:
     spool.seal()
 
     for asked in ([], [0], [9, 10], [11, 12, 39], list(range(40))):
-        found = spool.types["B"].at(np.array(asked, np.int64), [LINE])
+        found = spool.types["B"].take(np.array(asked, np.int64), [LINE])
 
         assert found.column(0).to_pylist() == asked
 
@@ -70,13 +70,13 @@ def test_the_type_that_got_rows_last_keeps_its_file(spool: Spool) -> None:
 
 
 def test_a_type_that_is_only_named_has_no_file_and_no_rows(spool: Spool) -> None:
-    spool.name(CATALOG.nodes["A"])
+    spool.declare_type(CATALOG.nodes["A"])
 
     spool.seal()
 
     found = spool.types["A"]
-    assert (found.rows, found.paths, found.columns(["v"]).num_rows) == (0, (), 0)
-    assert found.at(np.empty(0, np.int64), ["v"]).num_rows == 0
+    assert (found.rows, found.paths, found.read_columns(["v"]).num_rows) == (0, (), 0)
+    assert found.take(np.empty(0, np.int64), ["v"]).num_rows == 0
 
 
 @pytest.fixture

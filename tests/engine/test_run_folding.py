@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.executor import solve
-from omnigraph.engine.operators.expand import held
+from omnigraph.engine.operators.expand import bindings_nbytes
 from omnigraph.engine.operators.multiplicity import CountOverflowError
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget, QueryCancelledError, QueryMemoryError, QueryTimeoutError
@@ -125,7 +125,7 @@ def test_a_query_holds_no_more_memory_than_its_matches_when_it_is_solved(
     found = solve(plan_read(solver.query(f"query q() {{ {text} }}"), reading), reading, chunk_rows=chunk_rows)
 
     other_side = 1_000  # of a product or join, kept for the run
-    assert held(found) <= budget._claimed <= held(found) + other_side
+    assert bindings_nbytes(found) <= budget._claimed <= bindings_nbytes(found) + other_side
 
 
 def test_a_deadline_and_a_cancellation_end_a_query(solver: Solver) -> None:

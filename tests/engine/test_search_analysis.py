@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.search.tokenizer import Vocabulary, analyse, words
+from omnigraph.engine.search.tokenizer import Vocabulary, analyse, tokenize
 from searching import naive_stems, naive_words
 
 TEXTS = st.text(
@@ -54,7 +54,7 @@ def column_words(texts: list[str | None]) -> list[list[str]]:
     ],
 )
 def test_a_text_is_folded_and_stemmed(text: str, expected: list[str]) -> None:
-    found = [word.stem for word in words(text)]
+    found = [word.stem for word in tokenize(text)]
 
     assert found == expected
 
@@ -64,14 +64,14 @@ def test_a_column_is_analysed_like_its_texts(texts: list[str | None]) -> None:
     found = column_words(texts)
 
     assert found == [naive_words(text or "") for text in texts]
-    assert [[word.folded for word in words(text or "")] for text in texts] == found
+    assert [[word.folded for word in tokenize(text or "")] for text in texts] == found
 
 
 @given(TEXTS)
 def test_folding_twice_changes_nothing(text: str) -> None:
-    once = [word.folded for word in words(text)]
+    once = [word.folded for word in tokenize(text)]
 
-    twice = [word.folded for word in words(" ".join(once))]
+    twice = [word.folded for word in tokenize(" ".join(once))]
 
     assert twice == once
 
@@ -81,12 +81,12 @@ def test_two_spellings_of_a_text_have_the_same_words(text: str, form: Literal["N
     spelt = unicodedata.normalize(form, text)
 
     assert column_words([spelt]) == column_words([text])
-    assert list(words(spelt)) == list(words(text))
+    assert list(tokenize(spelt)) == list(tokenize(text))
 
 
 @given(TEXTS)
 def test_a_query_is_analysed_like_a_text(text: str) -> None:
-    assert [word.stem for word in words(text)] == naive_stems(text)
+    assert [word.stem for word in tokenize(text)] == naive_stems(text)
 
 
 def test_a_long_column_is_cut_between_rows(monkeypatch: pytest.MonkeyPatch) -> None:

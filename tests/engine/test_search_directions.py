@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from omnigraph.engine.search import nearest_neighbours as vectors_module
-from omnigraph.engine.search.nearest_neighbours import distances, finalists, vectors
+from omnigraph.engine.search.nearest_neighbours import compute_distances, load_vectors, select_finalists
 from omnigraph.engine.search.ranking import Scores, rank_rows
-from omnigraph.engine.search.vector_clusters import BOUND_ERROR, Directions, directions
+from omnigraph.engine.search.vector_clusters import BOUND_ERROR, VectorClusters, build_clusters
 from omnigraph.engine.tables.row_layout import Layout
 from property_profiles import profile
 from searching import Rows, Shelf, naive_cosine, nearest
@@ -29,7 +29,7 @@ class OnePiece(Layout):
         super().__init__(())
         object.__setattr__(self, "rows", rows)
 
-    def reused(self, older: Layout) -> list:  # type: ignore[type-arg]  # only its `start` and `rows` are read
+    def match_runs(self, older: Layout) -> list:  # type: ignore[type-arg]  # only its `start` and `rows` are read
         del older
         return [type("Piece", (), {"start": None, "rows": self.rows})]  # type: ignore[attr-defined]  # set above
 
@@ -38,9 +38,9 @@ def nothing() -> None:
     """Nobody stops it."""
 
 
-def directions_of(matrix: np.ndarray) -> Directions:
+def directions_of(matrix: np.ndarray) -> VectorClusters:
     usable = np.flatnonzero(np.abs(matrix).max(axis=1) > 0)
-    return directions(matrix, OnePiece(len(matrix)), usable, None, nothing)
+    return build_clusters(matrix, OnePiece(len(matrix)), usable, None, nothing)
 
 
 NUMBERS = st.floats(-1, 1, width=32) | st.sampled_from([0.0, 1.0, -1.0, 1e-30, 1e30, 1e-3])
@@ -56,9 +56,9 @@ def test_no_cosine_is_above_its_bound(data: st.DataObject) -> None:
     length = np.sqrt(np.square(query).sum())
     unit = query / length if length > 1e-6 else np.zeros(size)
 
-    bounds = directions_of(matrix).bounds(unit, None)
+    bounds = directions_of(matrix).compute_bounds(unit, None)
 
-    assert (bounds + BOUND_ERROR >= 1 - distances(matrix, unit)).all()
+    assert (bounds + BOUND_ERROR >= 1 - compute_distances(matrix, unit)).all()
 
 
 def clustered(random: np.random.Generator, rows: int) -> np.ndarray:
@@ -71,9 +71,9 @@ def test_most_vectors_of_other_groups_are_left_out() -> None:
     query = matrix[7].astype(np.float64)
     unit = query / np.sqrt(np.square(query).sum())
 
-    bounds = directions_of(matrix).bounds(unit, None)
+    bounds = directions_of(matrix).compute_bounds(unit, None)
 
-    tenth = np.partition(1 - distances(matrix, unit), -10)[-10]
+    tenth = np.partition(1 - compute_distances(matrix, unit), -10)[-10]
     assert np.count_nonzero(bounds >= tenth) < len(matrix) / 4
 
 
@@ -94,7 +94,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     """A shelf on which directions are made for a few short vectors, too."""
     for name, value in {"_MANY_ROWS": 8, "_LONG": 1, "_FEW": 4, "_FIRST_TIMES": 1}.items():
         monkeypatch.setattr(vectors_module, name, value)
-    monkeypatch.setattr("omnigraph.engine.search.vector_clusters._BRANCHES", 4)
+    monkeypatch.setattr("omnigraph.engine.search.vector_clusters._CENTRES_PER_LEVEL", 4)
     return Shelf(tmp_path / "g")
 
 
@@ -130,8 +130,8 @@ def check(shelf: Shelf, random: Random) -> None:
     assert pairs == sorted(pairs)
 
 
-def known(shelf: Shelf) -> Directions | None:
-    return vectors(shelf.reading(), "Doc", "vec").directions
+def known(shelf: Shelf) -> VectorClusters | None:
+    return load_vectors(shelf.reading(), "Doc", "vec").clusters
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -141,7 +141,7 @@ def test_the_nearest_are_the_nearest_before_and_after_directions_are_made(shelf:
 
     for _ in range(OFTEN + 4):
         check(shelf, random)
-    shelf.cache.settle()
+    shelf.cache.wait_for_workers()
     assert known(shelf) is not None
     for _ in range(30):
         check(shelf, random)
@@ -152,13 +152,13 @@ def test_later_versions_are_searched_as_they_are(shelf: Shelf) -> None:
     shelf.write(some_rows(random, range(100)))
     for _ in range(OFTEN):
         known(shelf)
-    shelf.cache.settle()
+    shelf.cache.wait_for_workers()
 
     for start in (100, 120, 140):
         shelf.write(some_rows(random, range(start, start + 20)))
         shelf.delete(random.sample(sorted(shelf.docs), 5))
         check(shelf, random)
-        shelf.cache.settle()
+        shelf.cache.wait_for_workers()
         assert known(shelf) is not None
         for _ in range(5):
             check(shelf, random)
@@ -169,18 +169,18 @@ def test_a_later_version_looks_at_its_new_rows_only(shelf: Shelf, monkeypatch: p
     shelf.write(some_rows(random, range(100)))
     for _ in range(OFTEN):
         known(shelf)
-    shelf.cache.settle()
+    shelf.cache.wait_for_workers()
     first = known(shelf)
     assigned: list[int] = []
 
-    def noted(matrix: object, found: Directions, start: int, stop: int, check: object) -> None:
+    def noted(matrix: object, found: VectorClusters, start: int, stop: int, check: object) -> None:
         del matrix, found, check
         assigned.append(stop - start)
 
     monkeypatch.setattr("omnigraph.engine.search.vector_clusters._assign", noted)
     shelf.write(some_rows(random, range(100, 107)))
     known(shelf)
-    shelf.cache.settle()
+    shelf.cache.wait_for_workers()
 
     second = known(shelf)
     assert assigned == [7]
@@ -194,23 +194,23 @@ def test_directions_are_made_for_those_who_ask_often(shelf: Shelf) -> None:
 
     for _ in range(OFTEN // 2):
         known(shelf)
-    shelf.cache.settle()
+    shelf.cache.wait_for_workers()
     before = known(shelf)
     for _ in range(OFTEN // 2):
         known(shelf)
-    shelf.cache.settle()
+    shelf.cache.wait_for_workers()
 
     assert before is None
     assert known(shelf) is not None
 
 
 def test_few_vectors_are_compared_one_by_one(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors_module, "_MANY_ROWS", 101)
+    monkeypatch.setattr(vectors_module, "_MIN_CLUSTERED_ROWS", 101)
     shelf.write(some_rows(Random(1), range(100)))
 
     for _ in range(2 * OFTEN):
         known(shelf)
-    shelf.cache.settle()
+    shelf.cache.wait_for_workers()
 
     assert known(shelf) is None
 
@@ -221,16 +221,16 @@ def test_rows_are_left_out_by_their_directions(shelf: Shelf, monkeypatch: pytest
     )
     for _ in range(OFTEN):
         known(shelf)
-    shelf.cache.settle()
+    shelf.cache.wait_for_workers()
     compared: list[int] = []
-    alike = vectors_module._alike
+    alike = vectors_module._estimate_cosines
 
-    def noted(found: vectors_module.Vectors, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def noted(found: vectors_module.VectorColumn, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
         compared.append(len(rows))
         return alike(found, query, rows)
 
-    monkeypatch.setattr(vectors_module, "_alike", noted)
-    near = finalists(vectors(shelf.reading(), "Doc", "vec"), np.array([1.0, 0.0, 0.0]), np.arange(200), 3)
+    monkeypatch.setattr(vectors_module, "_estimate_cosines", noted)
+    near = select_finalists(load_vectors(shelf.reading(), "Doc", "vec"), np.array([1.0, 0.0, 0.0]), np.arange(200), 3)
 
     assert set(shelf.ids(near)) >= {"d000", "d010", "d020"}
     assert max(compared) <= 20
@@ -242,7 +242,7 @@ def test_vectors_without_a_direction_get_none(shelf: Shelf, vector: list[float] 
 
     for _ in range(2 * OFTEN):
         known(shelf)
-    shelf.cache.settle()
+    shelf.cache.wait_for_workers()
     found = ask(shelf, (1.0, 0.0, 0.0), sorted(shelf.docs), 3)
 
     assert known(shelf) is None
@@ -258,13 +258,13 @@ def test_a_making_that_fails_is_told_once_and_nobody_is_the_worse_for_it(
         tried.append(None)
         raise MemoryError
 
-    monkeypatch.setattr(vectors_module, "directions", fails)
+    monkeypatch.setattr(vectors_module, "build_clusters", fails)
     shelf.write(some_rows(Random(1), range(100)))
 
     with caplog.at_level(logging.WARNING):
         for _ in range(2 * OFTEN):
             known(shelf)
-            shelf.cache.settle()
+            shelf.cache.wait_for_workers()
         check(shelf, Random(3))
 
     assert caplog.text.count("could not make") == len(tried) == 1

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
-from omnigraph.engine.execution_context import Reading
-from omnigraph.engine.search.column_index import has_words
-from omnigraph.engine.search.nearest_neighbours import distances
-from omnigraph.engine.search.nth_largest import nth_largest
-from omnigraph.engine.search.ranking import Scores, rank_rows, score_values
-from omnigraph.engine.search.text_match import text_positions, text_truths
-from omnigraph.engine.tables.graph_cache import ReadCache
+from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.search.column_index import has_index
+from omnigraph.engine.search.nearest_neighbours import compute_distances
+from omnigraph.engine.search.nth_largest import find_nth_largest
+from omnigraph.engine.search.ranking import Scores, rank_rows, score_rows
+from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
+from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.options import Options
 from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf, TextMatch, TextMode
 from omnigraph.query.params import ParameterError
@@ -102,7 +102,7 @@ def chosen(shelf: Shelf, subset: set[int] | None) -> list[str]:
     return [i for i in shelf.docs if subset is None or int(i[1:]) in subset]
 
 
-def check_rank(shelf: Shelf, reading: Reading, rank: Rank, among: list[str], top: int | None) -> None:
+def check_rank(shelf: Shelf, reading: ExecutionContext, rank: Rank, among: list[str], top: int | None) -> None:
     """The rows, their order and scores are right; scores that differ by rounding alone may stand either way round."""
     found = as_pairs(shelf, rank_rows(reading, rank, "Doc", shelf.at(among), top))
 
@@ -128,8 +128,8 @@ def test_a_rank_orders_like_one_row_after_the_other(
 def test_a_table_without_room_in_memory_is_ranked_alike(
     shelf: Shelf, rank: Rank, subset: set[int] | None, top: int | None
 ) -> None:
-    reading = shelf.reading(cache=ReadCache(TINY))
-    assert not reading.rows("Doc").columns.costs.may_load("text")
+    reading = shelf.reading(cache=GraphCache(TINY))
+    assert not reading.get_reader("Doc").columns.costs.has_room_for("text")
 
     check_rank(shelf, reading, rank, chosen(shelf, subset), top)
 
@@ -156,7 +156,7 @@ def test_with_ties_nobody_who_scores_like_the_last_is_left_out(
 def test_a_score_is_a_value_of_its_row(shelf: Shelf, rank: Nearest | Bm25, numbers: list[int]) -> None:
     ids = [f"d{number:03}" for number in numbers if f"d{number:03}" in shelf.docs]
 
-    found = score_values(shelf.reading(), rank, "Doc", shelf.at(ids)).to_pylist()
+    found = score_rows(shelf.reading(), rank, "Doc", shelf.at(ids)).to_pylist()
 
     scores = naive_scores(rank, shelf.docs, ids, 0)
     assert found == [pytest.approx(scores[i], abs=1e-12) if i in scores else None for i in ids]
@@ -166,7 +166,7 @@ def test_the_score_of_a_fusion_is_of_all_candidates(shelf: Shelf) -> None:
     rank, among = rrf(nearest((1, 0, 0)), bm25("graph engine")), list(shelf.docs)
     some = among[::7]
 
-    found = score_values(shelf.reading(), rank, "Doc", shelf.at(some), candidates=shelf.at(among), top=5).to_pylist()
+    found = score_rows(shelf.reading(), rank, "Doc", shelf.at(some), candidates=shelf.at(among), top=5).to_pylist()
 
     scores = naive_scores(rank, shelf.docs, among, 5)
     assert found == pytest.approx([scores[row_id] for row_id in some], abs=1e-12)
@@ -175,7 +175,7 @@ def test_the_score_of_a_fusion_is_of_all_candidates(shelf: Shelf) -> None:
 @given(st.sampled_from(list(TextMode)), QUERIES | st.sampled_from(['"graph engine"', "grpah", "tabel"]))
 @settings(max_examples=60)
 def test_a_text_predicate_finds_the_living_rows(shelf: Shelf, mode: TextMode, query: str) -> None:
-    found = shelf.ids(text_positions(shelf.reading(), text_match(mode, query), "Doc"))
+    found = shelf.ids(find_text_positions(shelf.reading(), text_match(mode, query), "Doc"))
 
     assert sorted(found) == sorted(i for i, (text, _) in shelf.docs.items() if naive_match(mode, text, query))
 
@@ -185,9 +185,9 @@ def test_a_text_predicate_finds_the_living_rows(shelf: Shelf, mode: TextMode, qu
 def test_a_text_without_room_in_memory_is_searched_alike(shelf: Shelf, mode: TextMode, query: str) -> None:
     match = text_match(mode, query)
 
-    found = text_positions(shelf.reading(cache=ReadCache(TINY)), match, "Doc")
+    found = find_text_positions(shelf.reading(cache=GraphCache(TINY)), match, "Doc")
 
-    assert found.tolist() == text_positions(shelf.reading(), match, "Doc").tolist()
+    assert found.tolist() == find_text_positions(shelf.reading(), match, "Doc").tolist()
 
 
 @given(st.sampled_from(list(TextMode)), QUERIES, SUBSETS, st.booleans())
@@ -197,10 +197,10 @@ def test_a_text_predicate_of_some_rows_is_that_of_all(
 ) -> None:
     match, within = text_match(mode, query), np.sort(shelf.at(chosen(shelf, subset)))
 
-    reading = shelf.reading(cache=None if is_indexed else ReadCache(Options()))
-    found = text_positions(reading, match, "Doc", within)
+    reading = shelf.reading(cache=None if is_indexed else GraphCache(Options()))
+    found = find_text_positions(reading, match, "Doc", within)
 
-    assert found.tolist() == np.intersect1d(within, text_positions(shelf.reading(), match, "Doc")).tolist()
+    assert found.tolist() == np.intersect1d(within, find_text_positions(shelf.reading(), match, "Doc")).tolist()
 
 
 def test_few_texts_are_searched_without_an_index_of_all(tmp_path: Path) -> None:
@@ -209,17 +209,19 @@ def test_few_texts_are_searched_without_an_index_of_all(tmp_path: Path) -> None:
     reading = shelf.reading()
     at = shelf.at(["d007", "d050"])
 
-    found = text_truths(reading, text_match(TextMode.ANY, "50"), "Doc", at)
+    found = evaluate_text_match(reading, text_match(TextMode.ANY, "50"), "Doc", at)
 
     assert found.to_pylist() == [False, True]
-    assert not has_words(reading.rows("Doc"), "text")
+    assert not has_index(reading.get_reader("Doc"), "text")
 
 
 def test_a_missing_text_makes_a_predicate_unknown(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path / "g")
     shelf.write({"a": ("graph", None), "b": (None, None), "c": ("", None)})
 
-    found = text_truths(shelf.reading(), text_match(TextMode.ANY, "graphs"), "Doc", shelf.at(["c", "b", "a", "b"]))
+    found = evaluate_text_match(
+        shelf.reading(), text_match(TextMode.ANY, "graphs"), "Doc", shelf.at(["c", "b", "a", "b"])
+    )
 
     assert found.to_pylist() == [False, None, True, None]
 
@@ -229,7 +231,7 @@ def test_a_missing_text_makes_a_predicate_unknown(tmp_path: Path) -> None:
 
 def build_index(shelf: Shelf, column: str, kind: str, fragments: list[int] | None, **settings: object) -> None:
     session = shelf.session
-    table = session.tables(session.snapshot()).table("node:Doc")
+    table = session.open_tables(session.resolve_snapshot()).open_table("node:Doc")
     staged = stage_index(table, column, kind, f"{column}_{kind}", fragments=fragments, settings=settings)
     move = Move(table_key="node:Doc", staged=staged)
     plan = CommitPlan(base=session.head(), operation="reindex", actor="x", moves=(move,))
@@ -247,7 +249,7 @@ def test_an_index_of_the_table_changes_no_answer(tmp_path: Path, covered: str) -
     matches = [text_match(TextMode.ANY, "resume willing"), text_match(TextMode.ALL, '"graph engine"')]
     at = shelf.at(ids)
     ranked = [as_pairs(shelf, rank_rows(shelf.reading(), rank, "Doc", at, 20)) for rank in ranks]
-    matched = [shelf.ids(text_positions(shelf.reading(), match, "Doc")) for match in matches]
+    matched = [shelf.ids(find_text_positions(shelf.reading(), match, "Doc")) for match in matches]
 
     fragments = [0] if covered == "some" else None
     build_index(shelf, "text", "INVERTED", fragments)
@@ -255,7 +257,7 @@ def test_an_index_of_the_table_changes_no_answer(tmp_path: Path, covered: str) -
 
     at = shelf.at(ids)
     assert [as_pairs(shelf, rank_rows(shelf.reading(), rank, "Doc", at, 20)) for rank in ranks] == ranked
-    assert [shelf.ids(text_positions(shelf.reading(), match, "Doc")) for match in matches] == matched
+    assert [shelf.ids(find_text_positions(shelf.reading(), match, "Doc")) for match in matches] == matched
 
 
 # --- edges of the numbers --------------------------------------------------------------------------------
@@ -285,7 +287,7 @@ def test_a_vector_of_zeros_is_at_distance_one(tmp_path: Path) -> None:
 def test_very_long_and_very_short_vectors_are_ranked_by_their_angle(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("omnigraph.engine.search.nearest_neighbours._FEW", 1)
+    monkeypatch.setattr("omnigraph.engine.search.nearest_neighbours._MAX_EXACT_VECTORS", 1)
     shelf = Shelf(tmp_path / "g")
     tiny, huge = 1e-40, 3e38
     shelf.write(
@@ -310,14 +312,14 @@ def test_the_distance_of_a_row_does_not_depend_on_its_neighbours() -> None:
     matrix = random.standard_normal((1000, 384)).astype(np.float32)
     query = random.standard_normal(384)
 
-    together = distances(matrix, query)
+    together = compute_distances(matrix, query)
 
     for rows in (np.arange(7), np.array([999, 3, 500]), np.array([42])):
-        assert distances(matrix[rows], query).tolist() == together[rows].tolist()
+        assert compute_distances(matrix[rows], query).tolist() == together[rows].tolist()
 
 
 def test_the_pass_in_single_precision_loses_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("omnigraph.engine.search.nearest_neighbours._FEW", 4)
+    monkeypatch.setattr("omnigraph.engine.search.nearest_neighbours._MAX_EXACT_VECTORS", 4)
     shelf = Shelf(tmp_path / "g")
     random = Random(5)
     shelf.write({f"d{n:03}": (None, [1 + random.random() * 1e-6, 1e-7 * n, 1]) for n in range(200)})
@@ -346,7 +348,7 @@ def test_a_search_for_null_is_refused(shelf: Shelf) -> None:
     match = TextMatch(mode=TextMode.ANY, prop=TEXT, query=parameter("q", Scalar.STRING), origin=NOWHERE)
 
     with pytest.raises(ParameterError, match=r"\$q"):
-        text_positions(shelf.reading({"q": None}), match, "Doc")
+        find_text_positions(shelf.reading({"q": None}), match, "Doc")
 
 
 def test_a_text_is_embedded_for_nearest(shelf: Shelf) -> None:
@@ -382,6 +384,6 @@ def test_a_number_below_its_least_is_refused(shelf: Shelf) -> None:
 def test_the_nth_largest_is_what_sorting_gives(values: list[float], data: st.DataObject) -> None:
     n = data.draw(st.integers(1, len(values)))
 
-    found = nth_largest(np.array(values), n)
+    found = find_nth_largest(np.array(values), n)
 
     assert found == sorted(values, reverse=True)[n - 1]

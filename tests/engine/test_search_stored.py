@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.search import column_index, index_codec, inverted_index
-from omnigraph.engine.search.column_index import words_of
+from omnigraph.engine.search.column_index import iter_segments
 from omnigraph.engine.search.index_codec import decode_words, encode_words
-from omnigraph.engine.search.inverted_index import Run, build
+from omnigraph.engine.search.inverted_index import FragmentRun, build_index
 from omnigraph.engine.search.ranking import rank_rows
-from omnigraph.engine.tables.graph_cache import ReadCache
+from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.options import Options
-from omnigraph.storage.derived_cache import DerivedObjects
+from omnigraph.storage.derived_cache import DerivedCache
 from searching import Shelf, bm25
 
 TEXTS = st.lists(st.none() | st.text(max_size=20), max_size=8)
@@ -24,7 +24,7 @@ TEXTS = st.lists(st.none() | st.text(max_size=20), max_size=8)
 
 def encoded(*columns: list[str | None]) -> bytes:
     runs = [
-        Run(((f"{place}.lance",),), len(column), build(pa.array(column, pa.string())))
+        FragmentRun(((f"{place}.lance",),), len(column), build_index(pa.array(column, pa.string())))
         for place, column in enumerate(columns)
     ]
     return b"".join(encode_words(runs))
@@ -36,7 +36,7 @@ def test_what_is_written_is_read(columns: list[list[str | None]]) -> None:
 
     assert len(found) == len(columns)
     for place, (run, column) in enumerate(zip(found, columns, strict=True)):
-        expected = build(pa.array(column, pa.string()))
+        expected = build_index(pa.array(column, pa.string()))
         assert (run.fragments, run.rows) == (((f"{place}.lance",),), len(column))
         assert run.index is not None
         assert (run.index.words, run.index.tokens) == (expected.words, expected.tokens)
@@ -67,20 +67,20 @@ def test_words_of_other_rules_are_not_used(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     """Twenty documents, in a graph that keeps words from ten rows on."""
-    monkeypatch.setattr(column_index, "DERIVED_ROWS", 10)
+    monkeypatch.setattr(column_index, "MIN_STORED_ROWS", 10)
     made = Shelf(tmp_path / "g")
     made.write({f"d{n:02}": (f"graph {'engine ' * (n % 3)}{n}", None) for n in range(20)})
     return made
 
 
-def next_process(shelf: Shelf, *, is_read_only: bool = False) -> ReadCache:
-    return ReadCache(Options(), DerivedObjects(shelf.session.store, is_read_only=is_read_only))
+def next_process(shelf: Shelf, *, is_read_only: bool = False) -> GraphCache:
+    return GraphCache(Options(), DerivedCache(shelf.session.store, is_read_only=is_read_only))
 
 
-def ranked(shelf: Shelf, cache: ReadCache) -> list[tuple[str, float]]:
+def ranked(shelf: Shelf, cache: GraphCache) -> list[tuple[str, float]]:
     reading = shelf.reading(cache=cache)
-    found = rank_rows(reading, bm25("graphs engines 7"), "Doc", reading.rows("Doc").positions(), None)
-    cache.settle()
+    found = rank_rows(reading, bm25("graphs engines 7"), "Doc", reading.get_reader("Doc").get_positions(), None)
+    cache.wait_for_workers()
     return list(zip(shelf.ids(found.positions), found.values.tolist(), strict=True))
 
 
@@ -88,18 +88,18 @@ def test_the_next_process_analyses_only_what_is_new(shelf: Shelf, monkeypatch: p
     first = ranked(shelf, next_process(shelf))
     analysed: list[int] = []
 
-    def counted(texts: pa.Array, budget: Budget) -> inverted_index.TextIndex:
+    def counted(texts: pa.Array, budget: Budget) -> inverted_index.InvertedIndex:
         analysed.append(len(texts))
-        return inverted_index.build(texts, budget)
+        return inverted_index.build_index(texts, budget)
 
-    monkeypatch.setattr(column_index, "build", counted)
+    monkeypatch.setattr(column_index, "build_index", counted)
 
     again = ranked(shelf, next_process(shelf))
     shelf.write({"e": ("engine", None)})
     later = ranked(shelf, next_process(shelf))
 
     assert again == first
-    assert later == ranked(shelf, ReadCache(Options()))
+    assert later == ranked(shelf, GraphCache(Options()))
     assert analysed == [1, 21]
 
 
@@ -112,7 +112,7 @@ def test_a_read_only_process_keeps_nothing(shelf: Shelf) -> None:
 def test_damage_on_disk_changes_no_answer(shelf: Shelf) -> None:
     first = ranked(shelf, next_process(shelf))
     (info,) = shelf.session.store.objects.list_under("_derived")
-    path = Path(shelf.session.store.uri(info.key))
+    path = Path(shelf.session.store.resolve_uri(info.key))
     content = bytearray(path.read_bytes())
     content[-70] ^= 0xFF
     path.write_bytes(content)
@@ -124,6 +124,6 @@ def test_the_parts_are_read_from_what_was_kept(shelf: Shelf) -> None:
     ranked(shelf, next_process(shelf))
 
     reading = shelf.reading(cache=next_process(shelf))
-    (part,) = words_of(reading, reading.rows("Doc"), "text")
+    (part,) = iter_segments(reading, reading.get_reader("Doc"), "text")
 
     assert not part.index.stream.flags.owndata

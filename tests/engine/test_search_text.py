@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from omnigraph.engine.query_budget import QueryTimeoutError
 from omnigraph.engine.search.fuzzy_terms import Spellings
-from omnigraph.engine.search.inverted_index import build
-from omnigraph.engine.search.text_match import find_rows, wanted
+from omnigraph.engine.search.inverted_index import build_index
+from omnigraph.engine.search.text_match import find_rows, parse_text_query
 from omnigraph.query.expr import TextMode
 from searching import naive_distance, naive_match, naive_stems
 
@@ -24,7 +24,9 @@ LETTERS = st.text("abcé日", min_size=1, max_size=7)
 
 
 def rows_found(texts: list[str | None], mode: TextMode, query: str, edits: int | None = None) -> list[int]:
-    found: list[int] = find_rows(build(pa.array(texts, pa.string())), wanted(mode, query, edits)).tolist()
+    found: list[int] = find_rows(
+        build_index(pa.array(texts, pa.string())), parse_text_query(mode, query, edits)
+    ).tolist()
     return found
 
 
@@ -51,7 +53,7 @@ def test_whatever_search_finds_fuzzy_finds_too(texts: list[str | None], query: s
 
 @given(st.lists(LETTERS, max_size=12, unique=True), LETTERS, st.integers(0, 5))
 def test_near_words_are_those_within_the_distance(words: list[str], word: str, edits: int) -> None:
-    found = Spellings(words).within(word, edits).tolist()
+    found = Spellings(words).find_within(word, edits).tolist()
 
     assert found == [place for place, other in enumerate(words) if naive_distance(word, other) <= edits]
 
@@ -69,8 +71,8 @@ def test_near_words_are_those_within_the_distance(words: list[str], word: str, e
     ],
 )
 def test_an_edit_distance_edits_no_letter_twice(word: str, other: str, edits: int) -> None:
-    assert Spellings([other]).within(word, edits).tolist() == [0]
-    assert Spellings([other]).within(word, edits - 1).tolist() == []
+    assert Spellings([other]).find_within(word, edits).tolist() == [0]
+    assert Spellings([other]).find_within(word, edits - 1).tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_a_phrase_does_not_run_over_the_end_of_a_text() -> None:
 
 
 def test_long_candidates_are_searched_for_a_phrase_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.engine.search.text_match._WORDS_AT_ONCE", 3)
+    monkeypatch.setattr("omnigraph.engine.search.text_match._MAX_CHUNK_WORDS", 3)
     texts: list[str | None] = [
         "x y z graph engine",
         "graph engine",
@@ -160,11 +162,11 @@ def test_a_query_without_words_finds_nothing(mode: TextMode, query: str) -> None
 
 @given(st.lists(st.none() | TEXTS, max_size=8))
 def test_an_index_knows_how_often_a_row_has_a_word(texts: list[str | None]) -> None:
-    index = build(pa.array(texts, pa.string()))
+    index = build_index(pa.array(texts, pa.string()))
 
     counted = {}
     for stem, token in index.tokens.items():
-        rows, times = index.rows_with(token)
+        rows, times = index.get_postings(token)
         counted.update({(stem, row): n for row, n in zip(rows.tolist(), times.tolist(), strict=True)})
     stems = [naive_stems(text or "") for text in texts]
     assert counted == {(stem, row): some.count(stem) for row, some in enumerate(stems) for stem in some}
@@ -182,15 +184,15 @@ def test_a_long_word_is_given_up_when_there_is_no_time_left() -> None:
             raise QueryTimeoutError(1.0)
 
     with pytest.raises(QueryTimeoutError):
-        find_rows(build(pa.array(["ab" * 100])), wanted(TextMode.FUZZY, "abc" * 60, 150), check)
+        find_rows(build_index(pa.array(["ab" * 100])), parse_text_query(TextMode.FUZZY, "abc" * 60, 150), check)
 
 
 def test_a_distance_of_more_letters_than_there_are_finds_every_word_at_once() -> None:
     calls: list[None] = []
 
     found = find_rows(
-        build(pa.array(["graph", "engine", None])),
-        wanted(TextMode.FUZZY, "ab" * 5_000, 10_000),
+        build_index(pa.array(["graph", "engine", None])),
+        parse_text_query(TextMode.FUZZY, "ab" * 5_000, 10_000),
         lambda: calls.append(None),
     )
 

@@ -6,12 +6,12 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.search import column_index, inverted_index
-from omnigraph.engine.search.column_index import ColumnWords, words_of
+from omnigraph.engine.search.column_index import ColumnIndex, iter_segments
 from omnigraph.engine.search.ranking import rank_rows
-from omnigraph.engine.search.text_match import text_positions
+from omnigraph.engine.search.text_match import find_text_positions
 from omnigraph.query.expr import TextMode
 from searching import (
     Shelf,
@@ -37,19 +37,19 @@ def analysed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts were analysed, call by call."""
     counts: list[int] = []
 
-    def counted(texts: pa.Array, budget: Budget | None = None) -> inverted_index.TextIndex:
+    def counted(texts: pa.Array, budget: Budget | None = None) -> inverted_index.InvertedIndex:
         counts.append(len(texts))
-        return inverted_index.build(texts, budget)
+        return inverted_index.build_index(texts, budget)
 
-    monkeypatch.setattr(column_index, "build", counted)
+    monkeypatch.setattr(column_index, "build_index", counted)
     return counts
 
 
 def check(shelf: Shelf) -> None:
     """Everything that can be asked is answered as one row after the other would."""
     reading, docs = shelf.reading(), shelf.docs
-    at = reading.rows("Doc").positions()
-    found = shelf.ids(text_positions(reading, text_match(TextMode.ALL, '"graph engine"'), "Doc"))
+    at = reading.get_reader("Doc").get_positions()
+    found = shelf.ids(find_text_positions(reading, text_match(TextMode.ALL, '"graph engine"'), "Doc"))
     relevant = rank_rows(reading, bm25("graphs café"), "Doc", at, None)
     near = rank_rows(reading, nearest((1, 2, 0)), "Doc", at, None)
 
@@ -100,17 +100,17 @@ def test_the_nearest_of_many_are_found_after_a_fragment_is_gone(shelf: Shelf) ->
 
     def nearest_five() -> list[float]:
         reading = shelf.reading()
-        found = rank_rows(reading, nearest((1.0, 2.0, 0.0)), "Doc", reading.rows("Doc").positions(), 5)
+        found = rank_rows(reading, nearest((1.0, 2.0, 0.0)), "Doc", reading.get_reader("Doc").get_positions(), 5)
         return [float(value) for value in found.values]
 
     shelf.write(some("a", 40))
     shelf.write(some("b", 600))
     nearest_five()
-    size = shelf.reading().rows("Doc").size
+    size = shelf.reading().get_reader("Doc").size
 
     shelf.delete([name for name in shelf.docs if name.startswith("a")])
 
-    assert shelf.reading().rows("Doc").size < size  # positions are others now
+    assert shelf.reading().get_reader("Doc").size < size  # positions are others now
     expected = sorted(naive_cosine(vector, (1, 2, 0)) for _, vector in shelf.docs.values() if vector is not None)[:5]
     assert nearest_five() == pytest.approx(expected, abs=1e-12)
 
@@ -136,7 +136,7 @@ def test_parts_of_like_size_become_one(shelf: Shelf, analysed: list[int]) -> Non
         check(shelf)
 
     reading = shelf.reading()
-    parts = list(words_of(reading, reading.rows("Doc"), "text"))
+    parts = list(iter_segments(reading, reading.get_reader("Doc"), "text"))
     assert len(parts) <= 4
     assert sum(analysed) <= 64 * 5
 
@@ -144,12 +144,12 @@ def test_parts_of_like_size_become_one(shelf: Shelf, analysed: list[int]) -> Non
 def test_an_older_snapshot_keeps_its_answers(shelf: Shelf) -> None:
     shelf.write({"a": ("graph", None), "b": ("engine", None)})
     older = shelf.reading()
-    before = rank_rows(older, bm25("graph"), "Doc", older.rows("Doc").positions(), None)
+    before = rank_rows(older, bm25("graph"), "Doc", older.get_reader("Doc").get_positions(), None)
 
     shelf.write({"c": ("graph graph", None), "a": ("engine", None)})
     check(shelf)
 
-    again = rank_rows(older, bm25("graph"), "Doc", older.rows("Doc").positions(), None)
+    again = rank_rows(older, bm25("graph"), "Doc", older.get_reader("Doc").get_positions(), None)
     assert (again.positions.tolist(), again.values.tolist()) == (before.positions.tolist(), before.values.tolist())
 
 
@@ -164,8 +164,10 @@ def test_a_version_shares_the_parts_of_the_one_before(shelf: Shelf) -> None:
     assert len(second) == 2
 
 
-def kept(reading: Reading) -> tuple[column_index.Part, ...]:
-    rows = reading.rows("Doc")
-    list(words_of(reading, rows, "text"))
-    found: ColumnWords = rows.columns.derived("text", column_index.WORDS, lambda: pytest.fail("gone"), lambda _: 0)
+def kept(reading: ExecutionContext) -> tuple[column_index.IndexSegment, ...]:
+    rows = reading.get_reader("Doc")
+    list(iter_segments(reading, rows, "text"))
+    found: ColumnIndex = rows.columns.get_or_derive(
+        "text", column_index.WORDS, lambda: pytest.fail("gone"), lambda _: 0
+    )
     return found.parts

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.predicate_eval import Inputs, evaluate
-from omnigraph.engine.table_filters import MAX_PUSHED_VALUES, bounds, pushed
+from omnigraph.engine.predicate_eval import QueryInputs, evaluate
+from omnigraph.engine.table_filters import MAX_PUSHED_VALUES, build_table_filter, find_bounds
 from omnigraph.query.expr import Expr, In, Prop
-from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import ListOf, Scalar, ValueType
 from query import evaluate as meaning
 from query.predicates import NOWHERE, compare, const, member, no
@@ -45,17 +45,17 @@ BELOW_TENTH = 0.09999999403953552
     ],
 )
 def test_the_neighbours_of_a_number_in_a_type(value: Any, type_: Scalar, low: Any, high: Any) -> None:
-    assert bounds(value, type_) == (low, high)
+    assert find_bounds(value, type_) == (low, high)
 
 
 @pytest.mark.parametrize("value", [None, math.nan])
 def test_nothing_is_near_to_no_number(value: float | None) -> None:
-    assert bounds(value, Scalar.F64) is None
+    assert find_bounds(value, Scalar.F64) is None
 
 
 def asked(type_: ValueType, op: str, value: Any, other: ValueType) -> str | None:
     column = Prop(variable="p", name="x", type=type_, nullable=True, origin=NOWHERE)
-    return pushed(compare(column, op, const(value, other)), Inputs({}, meaning.NOW))
+    return build_table_filter(compare(column, op, const(value, other)), QueryInputs({}, meaning.NOW))
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ def test_what_is_not_equal_to_a_float_is_not_pushed() -> None:
 
 def test_a_long_list_and_what_is_denied_are_not_pushed() -> None:
     column = Prop(variable="p", name="x", type=Scalar.I32, nullable=True, origin=NOWHERE)
-    inputs = Inputs({}, meaning.NOW)
+    inputs = QueryInputs({}, meaning.NOW)
 
-    assert pushed(member(column, *range(MAX_PUSHED_VALUES)), inputs) is not None
-    assert pushed(member(column, *range(MAX_PUSHED_VALUES + 1)), inputs) is None
-    assert pushed(no(compare(column, "=", const(1))), inputs) is None
+    assert build_table_filter(member(column, *range(MAX_PUSHED_VALUES)), inputs) is not None
+    assert build_table_filter(member(column, *range(MAX_PUSHED_VALUES + 1)), inputs) is None
+    assert build_table_filter(no(compare(column, "=", const(1))), inputs) is None
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_a_filter_of_fractions_passes_every_row_that_the_predicate_does(
     tmp_path: Path, op: str, column: Scalar, given: Scalar
 ) -> None:
     numbers = [0.1, 0.3, -0.1, 0.5, 0.0, -0.0, BELOW_TENTH, TENTH, 16777217.5, 16777217.0, 3.0, 1e-46, None]
-    rows = pa.table({"x": pa.array(numbers, pa.float64()).cast(arrow_type(column))})
+    rows = pa.table({"x": pa.array(numbers, pa.float64()).cast(to_arrow_type(column))})
     dataset = lance.write_dataset(rows, str(tmp_path / "rows.lance"))
     prop = Prop(variable="p", name="x", type=column, nullable=True, origin=NOWHERE)
-    inputs = Inputs({}, meaning.NOW)
+    inputs = QueryInputs({}, meaning.NOW)
 
     for number in numbers[:-1]:
         value = float(np.float32(number)) if given is Scalar.F32 else number
@@ -107,7 +107,7 @@ def test_a_filter_of_fractions_passes_every_row_that_the_predicate_does(
             predicate: Expr = In(element=prop, collection=const((value, 0.5), ListOf(given)), origin=NOWHERE)
         else:
             predicate = compare(prop, op, const(value, given))
-        where = pushed(predicate, inputs)
+        where = build_table_filter(predicate, inputs)
         passed = dataset.to_table(filter=where) if where is not None else dataset.to_table()
         kept = [evaluate(predicate, table, inputs).to_pylist().count(True) for table in (passed, rows)]
 

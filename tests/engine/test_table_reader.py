@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.tables.graph_cache import ReadCache
-from omnigraph.engine.tables.table_reader import TableRows
+from omnigraph.engine.tables.graph_cache import GraphCache
+from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.lance_table import LanceTable
 from row_worlds import (
     IDS,
     NODES,
@@ -42,10 +42,10 @@ class World:
     model: Model
     seed: int
 
-    def rows(self, options: Options = ROOMY) -> TableRows:
-        return rows_of(self.session, cache=ReadCache(options))
+    def rows(self, options: Options = ROOMY) -> TableReader:
+        return rows_of(self.session, cache=GraphCache(options))
 
-    def by_position(self, rows: TableRows, name: str) -> list[Any]:
+    def by_position(self, rows: TableReader, name: str) -> list[Any]:
         """A column of the model in the order of positions, None at holes."""
         there = ids_by_position(rows)
         return [self.model[there[at]][name] if at in there else None for at in range(rows.size)]
@@ -60,26 +60,26 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     for seed in request.param:
         session = new_session(tmp_path_factory.mktemp("world") / "g")
         model = random_history(session, seed, seed % 12)
-        numbers = [fragment.number for fragment in rows_of(session).table.fragments()]
+        numbers = [fragment.number for fragment in rows_of(session).table.list_fragments()]
         if seed % 3 and numbers:
             add_index(session, "code", fragments=numbers if seed % 3 == 1 else numbers[:1])
         made.append(World(session, model, seed))
     return made
 
 
-def ids_by_position(rows: TableRows) -> dict[int, str]:
-    at = rows.positions()
-    return dict(zip(at.tolist(), rows.values("id", at).to_pylist(), strict=True))
+def ids_by_position(rows: TableReader) -> dict[int, str]:
+    at = rows.get_positions()
+    return dict(zip(at.tolist(), rows.take_values("id", at).to_pylist(), strict=True))
 
 
 @pytest.mark.parametrize("options", [ROOMY, TINY], ids=["roomy", "tiny"])
 @pytest.mark.parametrize("name", [*LIGHT, "tags", "place"])
 def test_every_row_is_fetched_as_it_was_written(worlds: list[World], options: Options, name: str) -> None:
     for world in worlds:
-        rows, at = world.rows(options), world.rows(options).positions().tolist()
+        rows, at = world.rows(options), world.rows(options).get_positions().tolist()
         asked = np.array([*Random(world.seed).choices(at, k=2 * len(at)), *at] if at else [], np.int64)
 
-        ids, values = (rows.values(column, asked).to_pylist() for column in ("id", name))
+        ids, values = (rows.take_values(column, asked).to_pylist() for column in ("id", name))
 
         assert values == [world.model[row_id][name] for row_id in ids]
         assert set(ids) == set(world.model)
@@ -92,7 +92,7 @@ def test_a_whole_column_is_null_at_holes(worlds: list[World], options: Options, 
     for world in worlds:
         rows = world.rows(options)
 
-        assert rows.whole(name).to_pylist() == world.by_position(rows, name)
+        assert rows.load_column(name).to_pylist() == world.by_position(rows, name)
 
 
 @pytest.mark.parametrize("options", [ROOMY, TINY], ids=["roomy", "tiny"])
@@ -112,7 +112,7 @@ def test_codes_say_which_values_are_equal(worlds: list[World], name: str) -> Non
     for world in worlds:
         rows = world.rows()
 
-        codes, values = rows.codes(name)
+        codes, values = rows.load_codes(name)
 
         decoded = [None if code < 0 else values[code].as_py() for code in codes.tolist()]
         assert decoded == world.by_position(rows, name)
@@ -124,7 +124,7 @@ def test_numbers_are_masked_where_there_is_none(worlds: list[World], name: str) 
     for world in worlds:
         rows = world.rows()
 
-        values, mask = rows.numbers(name)
+        values, mask = rows.load_numbers(name)
 
         for at, row_id in ids_by_position(rows).items():
             found = None if mask is not None and not mask[at] else values[at].item()
@@ -136,7 +136,7 @@ def test_rows_are_matched_by_a_column(worlds: list[World], options: Options) -> 
     for world in worlds:
         rows = world.rows(options)
 
-        at, found = rows.matching("code", pa.array(["a", "red", "nowhere"]))
+        at, found = rows.find_matching("code", pa.array(["a", "red", "nowhere"]))
 
         there = ids_by_position(rows)
         pairs = sorted((there[place], value) for place, value in zip(at.tolist(), found.to_pylist(), strict=True))
@@ -147,7 +147,12 @@ def test_rows_are_matched_by_a_column(worlds: list[World], options: Options) -> 
 def test_what_queries_share_can_not_be_written_to(worlds: list[World]) -> None:
     rows = worlds[11].rows()
 
-    for shared in (rows.positions(), rows.codes("code")[0], rows.numbers("rank")[0], rows.numbers("ok")[0]):
+    for shared in (
+        rows.get_positions(),
+        rows.load_codes("code")[0],
+        rows.load_numbers("rank")[0],
+        rows.load_numbers("ok")[0],
+    ):
         assert not shared.flags.writeable
 
 
@@ -178,17 +183,17 @@ def test_a_row_that_is_deleted_and_written_again_is_found_once(tmp_path: Path) -
 def test_only_new_rows_are_read_after_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = new_session(tmp_path / "g")
     write(session, NODES, append=table_of(session, live_rows(Random(1), IDS[:6])))
-    rows_of(session).whole("code")
+    rows_of(session).load_column("code")
     write(session, NODES, append=table_of(session, live_rows(Random(2), IDS[6:])))
     read: list[list[int]] = []
-    written_rows = Table.written_rows
+    written_rows = LanceTable.iter_written_rows
 
-    def spy(table: Table, column: str, fragments: Sequence[int]) -> Iterator[pa.Array]:
+    def spy(table: LanceTable, column: str, fragments: Sequence[int]) -> Iterator[pa.Array]:
         read.append(list(fragments))
         return written_rows(table, column, fragments)
 
-    monkeypatch.setattr(Table, "written_rows", spy)
-    found = rows_of(session).whole("code").to_pylist()
+    monkeypatch.setattr(LanceTable, "iter_written_rows", spy)
+    found = rows_of(session).load_column("code").to_pylist()
 
     assert read == [[1]]
     assert len(found) == len(IDS)
@@ -197,7 +202,7 @@ def test_only_new_rows_are_read_after_a_commit(tmp_path: Path, monkeypatch: pyte
 def test_a_version_with_the_same_rows_shares_the_columns(tmp_path: Path) -> None:
     session = new_session(tmp_path / "g")
     write(session, NODES, append=table_of(session, live_rows(Random(1), IDS)))
-    rows_of(session).whole("code")
+    rows_of(session).load_column("code")
 
     add_index(session, "code")
 
@@ -207,11 +212,11 @@ def test_a_version_with_the_same_rows_shares_the_columns(tmp_path: Path) -> None
 def test_an_overwritten_table_is_read_anew(tmp_path: Path) -> None:
     session = new_session(tmp_path / "g")
     write(session, NODES, append=table_of(session, live_rows(Random(1), ["a", "b"])))
-    rows_of(session).whole("id")
+    rows_of(session).load_column("id")
 
     write(session, NODES, overwrite=table_of(session, live_rows(Random(2), ["z"])))
 
-    assert rows_of(session).whole("id").to_pylist() == ["z"]
+    assert rows_of(session).load_column("id").to_pylist() == ["z"]
 
 
 def test_an_old_snapshot_keeps_its_rows(tmp_path: Path) -> None:
@@ -220,11 +225,11 @@ def test_an_old_snapshot_keeps_its_rows(tmp_path: Path) -> None:
     write(session, NODES, append=table_of(session, model))
     old = view_of(session)
     write(session, NODES, delete=["a"])
-    rows_of(session).whole("id")
+    rows_of(session).load_column("id")
 
-    rows = session.reads.rows(old, old.type("P"))
+    rows = session.reads.get_reader(old, old.get_type("P"))
 
-    assert rows.whole("id").to_pylist() == ["a", "b", "e"]
+    assert rows.load_column("id").to_pylist() == ["a", "b", "e"]
 
 
 def test_a_negative_zero_is_the_same_value_as_zero(tmp_path: Path) -> None:
@@ -233,7 +238,7 @@ def test_a_negative_zero_is_the_same_value_as_zero(tmp_path: Path) -> None:
     model["a"]["score"], model["b"]["score"] = 0.0, -0.0
     write(session, NODES, append=table_of(session, model))
 
-    codes, values = rows_of(session).codes("score")
+    codes, values = rows_of(session).load_codes("score")
 
     assert codes.tolist() == [0, 0]
     assert values.to_pylist() == [0.0]

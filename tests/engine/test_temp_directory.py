@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.engine.bulk.temp_directory import Scratch
+from omnigraph.engine.bulk.temp_directory import TempDirectory
 
 PREFIX = "omnigraph-test-"
 DIES = f"""
@@ -27,7 +27,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_goes_when_it_is_closed(place: Path) -> None:
-    scratch = Scratch(PREFIX)
+    scratch = TempDirectory(PREFIX)
     (scratch.directory / "rows").write_bytes(b"x")
 
     scratch.close()
@@ -37,7 +37,7 @@ def test_it_goes_when_it_is_closed(place: Path) -> None:
 
 
 def test_nobody_else_can_look_into_it() -> None:
-    scratch = Scratch(PREFIX)
+    scratch = TempDirectory(PREFIX)
 
     assert scratch.directory.stat().st_mode & 0o077 == 0
 
@@ -46,16 +46,16 @@ def test_what_a_killed_process_left_is_removed_by_the_next(place: Path) -> None:
     subprocess.run([sys.executable, "-c", DIES], check=False)
     (left,) = place.iterdir()
 
-    scratch = Scratch(PREFIX)
+    scratch = TempDirectory(PREFIX)
 
     assert list(place.iterdir()) == [scratch.directory]
     assert left != scratch.directory
 
 
 def test_what_somebody_uses_stays(place: Path) -> None:
-    first = Scratch(PREFIX)
+    first = TempDirectory(PREFIX)
 
-    second = Scratch(PREFIX)
+    second = TempDirectory(PREFIX)
 
     assert sorted(place.iterdir()) == sorted([first.directory, second.directory])
 
@@ -65,7 +65,7 @@ def test_other_directories_stay(place: Path) -> None:
     (place / "omnigraph-testament" / "lock").write_bytes(b"")
     (place / f"{PREFIX}old").mkdir()
 
-    Scratch(PREFIX).close()
+    TempDirectory(PREFIX).close()
 
     assert sorted(path.name for path in place.iterdir()) == [f"{PREFIX}old", "omnigraph-testament"]
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from omnigraph.engine.merging.conflicts import ConflictKind
 from omnigraph.engine.merging.side_changes import SideChanges
-from omnigraph.engine.merging.three_way import Prefer, RowMerge, three_way
+from omnigraph.engine.merging.three_way import Prefer, RowMerge, merge_three_way
 from omnigraph.engine.writing.blobs import REFERENCE
-from omnigraph.engine.writing.write_buffer import pending_schema
+from omnigraph.engine.writing.write_buffer import build_pending_schema
 from omnigraph.lang.source import Source
 from omnigraph.schema.accept import load_schema
 from omnigraph.schema.catalog import AnyType
@@ -26,7 +26,7 @@ FIELDS = ("n", "m", "tags")
 
 def changes(type_: AnyType, before: Rows, after: Rows) -> SideChanges:
     """What leads from one state to another."""
-    schema = pending_schema(type_)
+    schema = build_pending_schema(type_)
 
     def table(state: Rows, ids: list[str]) -> pa.Table:
         return pa.Table.from_pylist([{"id": one, **state[one]} for one in ids], schema)
@@ -47,7 +47,7 @@ def merged(
     base: Rows, kept: Rows, taken: Rows, *, type_: AnyType = PLAIN, prefer: Prefer | None = None
 ) -> tuple[Rows, RowMerge]:
     """The kept state with what the merge brings to it."""
-    done = three_way(type_, changes(type_, base, kept), changes(type_, base, taken), prefer=prefer)
+    done = merge_three_way(type_, changes(type_, base, kept), changes(type_, base, taken), prefer=prefer)
     state = {one: row for one, row in kept.items() if one not in done.deleted.to_pylist()}
     for row in done.put.to_pylist():
         state[row.pop("id")] = row
@@ -190,7 +190,7 @@ def test_a_vector_of_a_text_that_clashes_is_no_clash_of_its_own() -> None:
 
 
 def test_blobs_are_compared_by_who_can_read_them() -> None:
-    schema = pending_schema(WITH_BLOB)
+    schema = build_pending_schema(WITH_BLOB)
     row = {"id": "a", "n": 1, "photo": {"given": None, "address": 7, "size": 3}}
     side = SideChanges(
         inserted=pa.Table.from_pylist([row], schema),
@@ -206,7 +206,7 @@ def test_blobs_are_compared_by_who_can_read_them() -> None:
         asked.append(name)
         return np.array([False])
 
-    done = three_way(WITH_BLOB, side, side, same_blobs=same)
+    done = merge_three_way(WITH_BLOB, side, side, same_blobs=same)
 
     assert asked == ["photo"]
     assert [(one.property, one.kept) for one in done.clashes] == [("photo", [{"bytes": 3}])]

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from omnigraph.clock import SystemClock
 from omnigraph.engine.query_budget import Budget, QueryTimeoutError
 from omnigraph.engine.tables import csr as adjacency_module
-from omnigraph.engine.tables.csr import Adjacency, Edges, adjacency, collapsed, patched
-from omnigraph.engine.tables.graph_cache import ReadCache
-from omnigraph.engine.tables.topology import DanglingEdgeError, Topology, ends_of
+from omnigraph.engine.tables.csr import CsrAdjacency, EdgeList, build_csr, collapse_parallel_edges, patch_csr
+from omnigraph.engine.tables.graph_cache import GraphCache
+from omnigraph.engine.tables.topology import DanglingEdgeError, Topology, derive_endpoints
 from omnigraph.options import Options
 from row_worlds import EDGES, NODES, budget, live_rows, new_session, rows_of, table_of, view_of, write
 from topology_past import Past, assert_equal, edge_table, topology_of
 
 
-def pairs(found: Adjacency, near: list[str | None], far: list[str | None]) -> list[tuple[str | None, str | None]]:
+def pairs(found: CsrAdjacency, near: list[str | None], far: list[str | None]) -> list[tuple[str | None, str | None]]:
     """Every (node, neighbour) of the lists, by ids, in their order."""
     return [
         (near[node], far[int(neighbour)])
@@ -33,28 +33,30 @@ def pairs(found: Adjacency, near: list[str | None], far: list[str | None]) -> li
 
 def check_against(past: Past, topology: Topology) -> None:
     nodes, edges = rows_of(past.session), rows_of(past.session, "E")
-    ids: list[str | None] = nodes.whole("id").to_pylist()
-    edge_ids: list[str | None] = edges.whole("id").to_pylist()
+    ids: list[str | None] = nodes.load_column("id").to_pylist()
+    edge_ids: list[str | None] = edges.load_column("id").to_pylist()
     assert [None if at < 0 else ids[at] for at in topology.source.tolist()] == [
         past.edges[edge_id][0] if edge_id else None for edge_id in edge_ids
     ]
     assert [None if at < 0 else ids[at] for at in topology.target.tolist()] == [
         past.edges[edge_id][1] if edge_id else None for edge_id in edge_ids
     ]
-    out, into = topology.out(), topology.into()
+    out, into = topology.get_out_csr(), topology.get_in_csr()
     assert out.edges is not None
     assert into.edges is not None
     assert sorted(pairs(out, ids, ids)) == sorted(past.edges.values())
     assert sorted(pairs(into, ids, ids)) == sorted((dst, src) for src, dst in past.edges.values())
     assert [past.edges[str(edge_ids[at])] for at in out.edges.tolist()] == pairs(out, ids, ids)
     assert [past.edges[str(edge_ids[at])][::-1] for at in into.edges.tolist()] == pairs(into, ids, ids)
-    assert sorted(pairs(topology.out_set(), ids, ids)) == sorted(set(past.edges.values()))
-    assert sorted(pairs(topology.into_set(), ids, ids)) == sorted({(dst, src) for src, dst in past.edges.values()})
-    for found in (out, into, topology.out_set(), topology.into_set()):
+    assert sorted(pairs(topology.get_out_set_csr(), ids, ids)) == sorted(set(past.edges.values()))
+    assert sorted(pairs(topology.get_in_set_csr(), ids, ids)) == sorted(
+        {(dst, src) for src, dst in past.edges.values()}
+    )
+    for found in (out, into, topology.get_out_set_csr(), topology.get_in_set_csr()):
         assert_sorted(found)
 
 
-def assert_sorted(found: Adjacency) -> None:
+def assert_sorted(found: CsrAdjacency) -> None:
     """Neighbours ascend in every list; equal ones by edge, or never where each stands once."""
     places = range(len(found.targets)) if found.edges is None else found.edges.tolist()
     for start, end in zip(found.starts.tolist(), found.starts[1:].tolist(), strict=False):
@@ -74,7 +76,7 @@ def test_an_extended_topology_is_what_a_new_one_would_be(seed: int, steps: int) 
 
             check_against(past, topology_of(past.session))
 
-        assert_equal(topology_of(past.session), topology_of(past.session, ReadCache(Options())))
+        assert_equal(topology_of(past.session), topology_of(past.session, GraphCache(Options())))
 
 
 @settings(max_examples=8)
@@ -89,7 +91,7 @@ def test_an_older_snapshot_after_a_newer_one_is_right_as_well(seed: int, steps: 
 
         for view in reversed(views):
             found = topology_of(past.session, view=view)
-            assert_equal(found, topology_of(past.session, ReadCache(Options()), view))
+            assert_equal(found, topology_of(past.session, GraphCache(Options()), view))
 
 
 def test_no_memory_gives_the_same_answers(tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_no_memory_gives_the_same_answers(tmp_path: Path) -> None:
     for _ in range(9):
         past.step()
 
-    check_against(past, topology_of(past.session, ReadCache(Options(cache_bytes=0))))
+    check_against(past, topology_of(past.session, GraphCache(Options(cache_bytes=0))))
 
 
 def test_equal_rows_share_one_topology(tmp_path: Path) -> None:
@@ -141,9 +143,9 @@ def test_a_deadline_stops_the_making(tmp_path: Path) -> None:
     view = view_of(session)
 
     with pytest.raises(QueryTimeoutError):
-        session.reads.topology(view, view.catalog.edges["E"], late)
+        session.reads.get_topology(view, view.catalog.edges["E"], late)
 
-    assert session.reads.topology(view, view.catalog.edges["E"], budget()).source.tolist() == [0]
+    assert session.reads.get_topology(view, view.catalog.edges["E"], budget()).source.tolist() == [0]
 
 
 def test_threads_make_one_topology(tmp_path: Path) -> None:
@@ -153,7 +155,8 @@ def test_threads_make_one_topology(tmp_path: Path) -> None:
     view, found = view_of(past.session), []
 
     threads = [
-        threading.Thread(target=lambda: found.append(topology_of(past.session, view=view).out())) for _ in range(8)
+        threading.Thread(target=lambda: found.append(topology_of(past.session, view=view).get_out_csr()))
+        for _ in range(8)
     ]
     for thread in threads:
         thread.start()
@@ -185,7 +188,7 @@ def test_patched_lists_are_sorted_lists(
     graph: tuple[int, int, list[tuple[int, int]]], random: Random, more: int
 ) -> None:
     size, far_size, edges = graph
-    older = adjacency(*columns(edges), size, far_size)
+    older = build_csr(*columns(edges), size, far_size)
     new_size, new_far = max(1, size + more), max(1, far_size + more)
     now = [
         random.choice([(-1, -1), (random.randrange(new_size), random.randrange(new_far))])
@@ -201,25 +204,28 @@ def test_patched_lists_are_sorted_lists(
     gone = picked(edges, [place for place in left if edges[place] != (-1, -1)])
     new = picked(now, [place for place in changed if now[place] != (-1, -1)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adjacency_module, "_PATCH_BELOW", 0)
-        found = patched(older, (new_size, new_far, len(now)), gone, new)
+        patch.setattr(adjacency_module, "_MIN_EDGES_PER_EDIT", 0)
+        found = patch_csr(older, (new_size, new_far, len(now)), gone, new)
 
-    expected = adjacency(*columns(now), new_size, new_far)
+    expected = build_csr(*columns(now), new_size, new_far)
     assert found is not None
     for array, other in zip(found.arrays, expected.arrays, strict=True):
         np.testing.assert_array_equal(array, other)
         assert array.dtype == other.dtype
 
 
-def picked(edges: list[tuple[int, int]], places: list[int]) -> Edges:
-    return Edges(np.array(places, np.int64), *columns([edges[place] for place in places]))
+def picked(edges: list[tuple[int, int]], places: list[int]) -> EdgeList:
+    return EdgeList(np.array(places, np.int64), *columns([edges[place] for place in places]))
 
 
 def test_many_changes_are_not_patched() -> None:
     source = np.zeros(40, np.int32)
-    older, some = adjacency(source, source, 1, 1), np.arange(3)
+    older, some = build_csr(source, source, 1, 1), np.arange(3)
 
-    assert patched(older, (1, 1, 43), Edges(some, some * 0, some * 0), Edges(some + 40, some * 0, some * 0)) is None
+    assert (
+        patch_csr(older, (1, 1, 43), EdgeList(some, some * 0, some * 0), EdgeList(some + 40, some * 0, some * 0))
+        is None
+    )
 
 
 @settings(max_examples=100)
@@ -228,7 +234,7 @@ def test_all_edges_tell_both_ends(graph: tuple[int, int, list[tuple[int, int]]])
     size, far_size, edges = graph
     source, target = columns(edges)
 
-    found = ends_of(adjacency(source, target, size, far_size), len(edges))
+    found = derive_endpoints(build_csr(source, target, size, far_size), len(edges))
 
     np.testing.assert_array_equal(found.source, source)
     np.testing.assert_array_equal(found.target, target)
@@ -239,11 +245,11 @@ def test_all_edges_tell_both_ends(graph: tuple[int, int, list[tuple[int, int]]])
 def test_a_set_has_every_neighbour_once(graph: tuple[int, int, list[tuple[int, int]]]) -> None:
     size, far_size, edges = graph
 
-    found = collapsed(adjacency(*columns(edges), size, far_size))
+    found = collapse_parallel_edges(build_csr(*columns(edges), size, far_size))
 
     lists = [found.targets[found.starts[n] : found.starts[n + 1]].tolist() for n in range(size)]
     assert lists == [sorted({to for from_, to in edges if from_ == n}) for n in range(size)]
-    assert found.degrees().tolist() == [len(one) for one in lists]
+    assert found.compute_degrees().tolist() == [len(one) for one in lists]
 
 
 def test_sizes_that_fill_more_than_one_word_are_sorted_too() -> None:
@@ -256,6 +262,6 @@ def test_sizes_that_fill_more_than_one_word_are_sorted_too() -> None:
 
 
 def sorted_edges(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    from omnigraph.engine.tables.csr import _sorted
+    from omnigraph.engine.tables.csr import _sort_edges
 
-    return _sorted(source, target, 2**31, 2**34)
+    return _sort_edges(source, target, 2**31, 2**34)

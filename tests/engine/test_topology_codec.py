@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.engine.tables import graph_cache
-from omnigraph.engine.tables.csr import adjacency
-from omnigraph.engine.tables.graph_cache import ReadCache
+from omnigraph.engine.tables.csr import build_csr
+from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.row_layout import Layout
-from omnigraph.engine.tables.topology import Ends, Layouts, Topology
+from omnigraph.engine.tables.topology import EdgeEndpoints, Topology, TopologyLayouts
 from omnigraph.engine.tables.topology_codec import decode_topology, encode_topology
 from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
-from omnigraph.storage.derived_cache import DerivedObjects
+from omnigraph.storage.derived_cache import DerivedCache
 from omnigraph.storage.lance_table import Fragment
-from omnigraph.storage.layout import version_key
+from omnigraph.storage.layout import build_version_key
 from row_worlds import new_session, view_of
 from s3_server import fresh_uri, s3_server
 from topology_past import Past, assert_equal, topology_of
@@ -31,7 +31,7 @@ from worlds import FAST, runtime
 
 @pytest.fixture(autouse=True)
 def every_topology_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_cache, "DERIVED_EDGES", 1)
+    monkeypatch.setattr(graph_cache, "MIN_DERIVED_EDGES", 1)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def past(tmp_path: Path) -> Past:
     while len(made.edges) < 20:
         made.step()
     topology_of(made.session)
-    made.session.reads.settle()
+    made.session.reads.wait_for_workers()
     return made
 
 
@@ -55,12 +55,12 @@ def kept_files(session: Session) -> list[Path]:
 
 def alone(session: Session) -> Topology:
     """The topology, made by somebody who keeps nothing."""
-    return topology_of(session, ReadCache(Options()))
+    return topology_of(session, GraphCache(Options()))
 
 
 def test_the_next_process_makes_nothing(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     session = reopened(past.session)
-    monkeypatch.setattr(graph_cache, "resolve", lambda *_: pytest.fail("it was made again"))
+    monkeypatch.setattr(graph_cache, "resolve_endpoints", lambda *_: pytest.fail("it was made again"))
 
     found = topology_of(session)
 
@@ -94,7 +94,7 @@ def test_it_is_replaced_once_much_has_changed(past: Past) -> None:
 
     session = reopened(past.session)
     topology_of(session)
-    session.reads.settle()
+    session.reads.wait_for_workers()
 
     assert kept_files(session) == [before]
     assert before.read_bytes() != content
@@ -120,7 +120,7 @@ def test_whatever_is_wrong_with_it_is_made_good(kind: str, past: Past, caplog: p
 
     session = reopened(past.session)
     found = topology_of(session)
-    session.reads.settle()
+    session.reads.wait_for_workers()
 
     assert_equal(found, alone(session))
     assert bool(caplog.records) == (kind != "removed")
@@ -147,7 +147,7 @@ def test_a_read_only_handle_reads_it_and_writes_nothing(tmp_path: Path) -> None:
     reader = reopened(past.session, is_read_only=True)
 
     topology_of(reader)
-    reader.reads.settle()
+    reader.reads.wait_for_workers()
 
     assert kept_files(reader) == []
 
@@ -160,7 +160,7 @@ def test_a_handle_that_may_keep_it_does_so(tmp_path: Path, keep_derived: bool | 
     reader = open_session(past.session.uri, is_read_only=False, runtime=runtime(FAST), keep_derived=keep_derived)
 
     topology_of(reader)
-    reader.reads.settle()
+    reader.reads.wait_for_workers()
 
     assert len(kept_files(reader)) == 1
 
@@ -172,13 +172,13 @@ def test_a_handle_that_may_write_can_still_keep_nothing(tmp_path: Path) -> None:
     writer = open_session(past.session.uri, is_read_only=False, runtime=runtime(FAST), keep_derived=False)
 
     topology_of(writer)
-    writer.reads.settle()
+    writer.reads.wait_for_workers()
 
     assert kept_files(writer) == []
 
 
 def test_a_handle_cannot_be_read_only_and_keep_it(past: Past) -> None:
-    with pytest.raises(BadArgumentError, match="`keep_derived` can't be True"):
+    with pytest.raises(BadArgumentError, match="`store_derived` can't be True"):
         open_session(past.session.uri, is_read_only=True, runtime=runtime(FAST), keep_derived=True)
 
 
@@ -192,11 +192,11 @@ def test_what_was_derived_from_a_state_that_was_collected_meanwhile_is_not_kept(
         held_up.wait()
         return [b"what the state said"]
 
-    tables = [view_of(reader).table(type_) for type_ in view_of(reader).catalog.nodes.values()]
-    reader.reads.keep_derived(f"_derived/{kept.name}", tables, encode)
-    Path(reader.uri, version_key(tables[0].path, tables[0].version)).unlink()
+    tables = [view_of(reader).get_table(type_) for type_ in view_of(reader).catalog.nodes.values()]
+    reader.reads.store_derived(f"_derived/{kept.name}", tables, encode)
+    Path(reader.uri, build_version_key(tables[0].path, tables[0].version)).unlink()
     held_up.set()
-    reader.reads.settle()
+    reader.reads.wait_for_workers()
 
     assert kept_files(reader) == []
 
@@ -205,11 +205,11 @@ def test_it_can_be_turned_off(past: Past, monkeypatch: pytest.MonkeyPatch) -> No
     for path in kept_files(past.session):
         path.write_bytes(b"poison")
     session = reopened(past.session, options=Options(derived_cache=False))
-    monkeypatch.setattr(DerivedObjects, "read", lambda *_: pytest.fail("it was read"))
-    monkeypatch.setattr(DerivedObjects, "write", lambda *_: pytest.fail("it was written"))
+    monkeypatch.setattr(DerivedCache, "read", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(DerivedCache, "write", lambda *_: pytest.fail("it was written"))
 
     topology_of(session)
-    session.reads.settle()
+    session.reads.wait_for_workers()
 
     assert [path.read_bytes() for path in kept_files(session)] == [b"poison"]
 
@@ -224,7 +224,7 @@ def test_a_place_where_nothing_can_be_written_is_in_nobodys_way(
 
     with caplog.at_level(logging.DEBUG, logger="omnigraph"):
         topology_of(past.session)
-        past.session.reads.settle()
+        past.session.reads.wait_for_workers()
 
     kept = [record.levelno for record in caplog.records if "could not keep" in record.getMessage()]
     assert kept == [logging.DEBUG]
@@ -250,7 +250,7 @@ def test_few_edges_are_not_worth_a_file(tmp_path: Path, monkeypatch: pytest.Monk
         past.step()
 
     topology_of(past.session)
-    past.session.reads.settle()
+    past.session.reads.wait_for_workers()
 
     assert kept_files(past.session) == []
 
@@ -267,9 +267,9 @@ def test_on_an_object_store_it_is_one_object(storage: dict[str, str], monkeypatc
     while len(past.edges) < 10:
         past.step()
     topology_of(past.session)
-    past.session.reads.settle()
+    past.session.reads.wait_for_workers()
     session = reopened(past.session, options=options)
-    monkeypatch.setattr(graph_cache, "resolve", lambda *_: pytest.fail("it was made again"))
+    monkeypatch.setattr(graph_cache, "resolve_endpoints", lambda *_: pytest.fail("it was made again"))
 
     found = topology_of(session)
 
@@ -284,7 +284,7 @@ def test_on_an_object_store_it_is_one_object(storage: dict[str, str], monkeypatc
 def some_topology(edges: list[tuple[int, int]]) -> Topology:
     source, target = (np.array([edge[side] for edge in edges], np.int32) for side in (0, 1))
     fragments = [Fragment(n, rows, 0, (f"{n}.lance",), None, 100) for n, rows in enumerate((len(edges), 4, 6))]
-    return Topology(Layouts(*(Layout((fragment,)) for fragment in fragments)), Ends(source, target))
+    return Topology(TopologyLayouts(*(Layout((fragment,)) for fragment in fragments)), EdgeEndpoints(source, target))
 
 
 EDGES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=30)
@@ -324,6 +324,6 @@ def test_no_end_can_be_missing_unnoticed() -> None:
 
 def test_a_list_that_does_not_fit_its_tables_is_not_used() -> None:
     topology = some_topology([(0, 1), (3, 5)])
-    topology.lists["out"] = adjacency(np.array([0], np.int32), np.array([1], np.int32), 2, 6)
+    topology.lists["out"] = build_csr(np.array([0], np.int32), np.array([1], np.int32), 2, 6)
 
     assert decode_topology(memoryview(b"".join(encode_topology(topology)))) is None

@@ -33,8 +33,8 @@ def keys(graph: og.Graph, predicate: str) -> list[str]:
 def test_an_answer_is_the_same_each_time(
     graph: og.Graph, wanted: str, few_values: int, few_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_compare, "_FEW_ROWS", few_rows)
-    monkeypatch.setattr(vector_compare, "_FEW_VALUES", few_values)
+    monkeypatch.setattr(vector_compare, "_MAX_SINGLE_ROWS", few_rows)
+    monkeypatch.setattr(vector_compare, "_MAX_CODED_VALUES", few_values)
     asked = og.open_graph(graph.uri, read_only=True)
     living = range(1, COUNT)
 

@@ -7,30 +7,32 @@ import pyarrow as pa
 import pytest
 
 from mutating import new_graph, run
-from omnigraph.engine.predicate_eval import Inputs
+from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.write_buffer import Pending, PendingTable
+from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Compare, Const, Expr, Op, Prop
 from omnigraph.query.mutation_plan import ROW
 from omnigraph.schema.types import Scalar
 
-INPUTS = Inputs({}, datetime(2026, 1, 2, tzinfo=UTC))
+INPUTS = QueryInputs({}, datetime(2026, 1, 2, tzinfo=UTC))
 NOWHERE = Span(0, 0)
 
 
 @pytest.fixture
-def pending(tmp_path: Path) -> Pending:
+def pending(tmp_path: Path) -> WriteBuffer:
     """Nothing yet, over the nodes a = 1, b = 2."""
     graph = new_graph(tmp_path, "node N { k: String @key  v: I64 }\nedge E: N -> N")
     run(graph, 'insert N { k: "a", v: 1 } insert N { k: "b", v: 2 }')
     session = graph._session
-    return Pending(View(session.catalog(session.snapshot()), session.tables(session.snapshot())))
+    return WriteBuffer(
+        View(session.load_catalog(session.resolve_snapshot()), session.open_tables(session.resolve_snapshot()))
+    )
 
 
 @pytest.fixture
-def nodes(pending: Pending) -> PendingTable:
-    return pending.of(pending.node_type("N"))
+def nodes(pending: WriteBuffer) -> PendingTable:
+    return pending.get_table(pending.get_node_type("N"))
 
 
 def some(**values: int) -> pa.Table:
@@ -49,15 +51,15 @@ def found(rows: pa.Table) -> dict[str, int]:
 def test_a_pending_row_hides_the_committed_one_of_its_id(nodes: PendingTable) -> None:
     nodes.put(some(a=7, c=3))
 
-    assert found(nodes.where(above(1), INPUTS, ["id", "v"])) == {"a": 7, "b": 2, "c": 3}
-    assert found(nodes.where(above(5), INPUTS, ["id", "v"])) == {"a": 7}
-    assert found(nodes.matching("id", ["a", "b", "z"], ["id", "v"])) == {"a": 7, "b": 2}
+    assert found(nodes.select_where(above(1), INPUTS, ["id", "v"])) == {"a": 7, "b": 2, "c": 3}
+    assert found(nodes.select_where(above(5), INPUTS, ["id", "v"])) == {"a": 7}
+    assert found(nodes.find_matching("id", ["a", "b", "z"], ["id", "v"])) == {"a": 7, "b": 2}
 
 
 def test_a_committed_row_that_matched_is_hidden_by_a_pending_one_that_does_not(nodes: PendingTable) -> None:
     nodes.put(some(b=0))
 
-    assert found(nodes.where(above(1), INPUTS, ["id", "v"])) == {}
+    assert found(nodes.select_where(above(1), INPUTS, ["id", "v"])) == {}
 
 
 def test_the_last_row_of_an_id_wins(nodes: PendingTable) -> None:
@@ -71,7 +73,7 @@ def test_a_deleted_row_is_seen_by_nobody(nodes: PendingTable) -> None:
     nodes.put(some(c=3))
     nodes.delete(["a", "c"])
 
-    assert found(nodes.where(above(0), INPUTS, ["id", "v"])) == {"b": 2}
+    assert found(nodes.select_where(above(0), INPUTS, ["id", "v"])) == {"b": 2}
     assert found(nodes.rows) == {}
 
 
@@ -79,16 +81,16 @@ def test_a_row_may_come_back_after_it_was_deleted(nodes: PendingTable) -> None:
     nodes.delete(["a"])
     nodes.put(some(a=9))
 
-    assert found(nodes.where(above(0), INPUTS, ["id", "v"])) == {"a": 9, "b": 2}
+    assert found(nodes.select_where(above(0), INPUTS, ["id", "v"])) == {"a": 9, "b": 2}
     assert not nodes.deleted
 
 
-def test_every_entity_is_counted_once(pending: Pending, nodes: PendingTable) -> None:
+def test_every_entity_is_counted_once(pending: WriteBuffer, nodes: PendingTable) -> None:
     nodes.put(some(a=5, c=1))
     nodes.put(some(a=6))
     nodes.delete(["b"])
 
-    assert pending.affected() == (3, 0)
+    assert pending.count_affected() == (3, 0)
 
 
 def test_only_rows_that_can_be_known_are_looked_up(nodes: PendingTable) -> None:

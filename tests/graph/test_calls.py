@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.graph.arguments import place
+from omnigraph.graph.arguments import check_uri
 from worlds import runtime
 
 SCHEMA = "node P { name: String @key  text: String? }"
@@ -38,7 +38,7 @@ def test_what_is_no_place_is_refused(given: object) -> None:
     with pytest.raises(
         og.BadArgumentError, match=r"`uri` can't be .*: it is a path, `file://…` or `s3://bucket/prefix`"
     ):
-        place(given)
+        check_uri(given)
 
 
 CALLS: dict[str, tuple[Callable[[og.Graph], object], str]] = {

@@ -116,7 +116,7 @@ def test_a_handle_given_away_can_be_moved_without_harm(graph: og.Graph) -> None:
 
     assert dataset.count_rows() == 1
     assert graph.table("Person").count_rows() == 2
-    assert graph._session.tables(graph.snapshot()).table("node:Person").count() == 2
+    assert graph._session.open_tables(graph.snapshot()).open_table("node:Person").count() == 2
 
 
 def test_an_unknown_type_gets_its_near_miss(graph: og.Graph) -> None:
@@ -152,7 +152,7 @@ def test_a_public_name_is_there(name: str) -> None:
 def test_every_name_is_at_home_where_the_table_says() -> None:
     strangers = {
         name: home
-        for name, home in og._HOME_OF.items()
+        for name, home in og._MODULE_BY_EXPORT.items()
         if getattr(og, name).__module__ != f"omnigraph.{home}" or getattr(og, name).__name__ != name
     }
 
@@ -169,8 +169,8 @@ def test_type_checkers_and_programs_are_told_the_same_names() -> None:
         for alias in node.names
     }
 
-    assert told == {(home, name) for name, home in og._HOME_OF.items()}
-    assert set(og._HOME_OF) | {"Kind", "OmnigraphError", "__version__"} == set(public_names)
+    assert told == {(home, name) for name, home in og._MODULE_BY_EXPORT.items()}
+    assert set(og._MODULE_BY_EXPORT) | {"Kind", "OmnigraphError", "__version__"} == set(public_names)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -10,7 +10,7 @@ import pytest
 import omnigraph as og
 from damaging import made
 from hostile_graphs import HOSTILE, call_every_verb, link_away, replace_by_pipe, serve, set_up, table_of
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.storage.object_store import ForeignFileError
 from watching import watch
 from worlds import FAST, runtime
@@ -60,7 +60,7 @@ def test_a_check_names_a_table_that_is_a_link(pristine: Path, tmp_path: Path) ->
         result = graph.check()
 
     linked = [finding for finding in result.findings if finding.code == "foreign_file"]
-    assert [(finding.place, finding.severity) for finding in linked] == [(f"nodes/{table.name}", Severity.ERROR)]
+    assert [(finding.place, finding.severity) for finding in linked] == [(f"nodes/{table.name}", FindingSeverity.ERROR)]
 
 
 def test_a_repair_does_not_go_back_over_what_a_link_hides(pristine: Path, tmp_path: Path) -> None:

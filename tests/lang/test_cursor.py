@@ -1,7 +1,7 @@
 import pytest
 
 from omnigraph.lang.cursor import MAX_DEPTH, Cursor, EnoughError, GaveUpError
-from omnigraph.lang.lexer import Kind, Language
+from omnigraph.lang.lexer import Language, TokenKind
 from omnigraph.lang.source import Source, Span
 
 
@@ -22,14 +22,14 @@ def test_every_look_and_every_step_counts() -> None:
 def test_behind_the_last_token_there_is_only_the_end() -> None:
     one = cursor("a")
 
-    assert one.peek(7).kind is Kind.END
+    assert one.peek(7).kind is TokenKind.END
     one.advance()
-    assert one.advance().kind is Kind.END
-    assert one.advance().kind is Kind.END
+    assert one.advance().kind is TokenKind.END
+    assert one.advance().kind is TokenKind.END
 
 
 def test_a_string_is_never_taken_for_a_sign() -> None:
-    assert not cursor('"{"').at("{")
+    assert not cursor('"{"').is_at("{")
 
 
 def test_glued_means_without_a_space() -> None:
@@ -46,7 +46,7 @@ def test_a_place_is_reported_once() -> None:
         with pytest.raises(GaveUpError):
             one.fail("something else")
 
-    (found,) = one.parsed(None).diagnostics
+    (found,) = one.build_result(None).diagnostics
     assert found.message == "expected something else, found `a`"
 
 
@@ -54,9 +54,9 @@ def test_what_the_lexer_found_explains_the_place_behind_it() -> None:
     one = cursor("a € b")
     one.advance()
 
-    one.missing("missing `,`")
+    one.report_missing("missing `,`")
 
-    (found,) = one.parsed(None).diagnostics
+    (found,) = one.build_result(None).diagnostics
     assert found.message.startswith("unexpected character `€`")
 
 
@@ -64,9 +64,9 @@ def test_something_missing_is_shown_behind_the_previous_token() -> None:
     one = cursor("a   b")
     one.advance()
 
-    one.missing("missing `,`")
+    one.report_missing("missing `,`")
 
-    (found,) = one.parsed(None).diagnostics
+    (found,) = one.build_result(None).diagnostics
     assert found.span == Span(1, 1)
 
 
@@ -75,7 +75,7 @@ def test_depth_is_bounded_and_comes_back() -> None:
 
     def descend(levels: int) -> None:
         if levels:
-            with one.nested():
+            with one.nest():
                 descend(levels - 1)
 
     descend(MAX_DEPTH)
@@ -83,7 +83,7 @@ def test_depth_is_bounded_and_comes_back() -> None:
     with pytest.raises(GaveUpError):
         descend(MAX_DEPTH + 1)
 
-    (found,) = one.parsed(None).diagnostics
+    (found,) = one.build_result(None).diagnostics
     assert (found.code, found.message) == ("Q001", "nested more than 64 deep")
 
 
@@ -95,7 +95,7 @@ def test_the_fiftieth_finding_is_the_last() -> None:
     with pytest.raises(EnoughError):
         one.report(Span(0, 1), "finding 49")
 
-    assert len(one.parsed(None).diagnostics) == 50
+    assert len(one.build_result(None).diagnostics) == 50
 
 
 def test_a_block_goes_on_behind_a_broken_item() -> None:
@@ -105,11 +105,11 @@ def test_a_block_goes_on_behind_a_broken_item() -> None:
     def item() -> None:
         read.append(one.expect("a").text)
 
-    one.block(one.advance(), "the block", item, starts=lambda: one.at("a"), ends=lambda: False)
+    one.parse_block(one.advance(), "the block", item, is_item_start=lambda: one.is_at("a"), is_block_end=lambda: False)
 
     assert read == ["a", "a"]
-    assert one.at_end
-    assert [found.message for found in one.parsed(None).diagnostics] == [
+    assert one.is_at_end
+    assert [found.message for found in one.build_result(None).diagnostics] == [
         "expected `a`, found `b`",
         "expected `a`, found `e`",
     ]
@@ -122,8 +122,14 @@ def step(one: Cursor) -> None:
 def test_a_block_ends_where_only_its_outside_can_start() -> None:
     one = cursor("{ a\n outside")
 
-    one.block(one.advance(), "the block", lambda: step(one), starts=lambda: False, ends=lambda: one.at("outside"))
+    one.parse_block(
+        one.advance(),
+        "the block",
+        lambda: step(one),
+        is_item_start=lambda: False,
+        is_block_end=lambda: one.is_at("outside"),
+    )
 
-    (found,) = one.parsed(None).diagnostics
+    (found,) = one.build_result(None).diagnostics
     assert (found.message, found.help) == ("missing `}` at the end of the block", "its `{` stands in line 1, column 1")
-    assert one.at("outside")
+    assert one.is_at("outside")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from omnigraph.lang.diagnostic_rendering import WINDOW, diagnostic_json, render_text
+from omnigraph.lang.diagnostic_rendering import MAX_LINE_COLUMNS, diagnostic_to_json, render_text
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.source import Source, Span
 
@@ -129,7 +129,7 @@ def test_a_long_line_is_clipped_around_its_caret() -> None:
 
     assert line.startswith("…")
     assert line.endswith("…")
-    assert len(line) <= WINDOW + 2
+    assert len(line) <= MAX_LINE_COLUMNS + 2
     assert line[caret.index("^") :].startswith("person")
     assert caret.strip() == "^^^^^^"
 
@@ -147,8 +147,8 @@ def test_a_mark_that_is_longer_than_the_window_ends_with_it() -> None:
 
     line, caret = line_and_caret(source, Span(0, 10_000))
 
-    assert line == "x" * WINDOW + "…"
-    assert caret == "^" * WINDOW
+    assert line == "x" * MAX_LINE_COLUMNS + "…"
+    assert caret == "^" * MAX_LINE_COLUMNS
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_fifty_findings_are_shown_without_another_word() -> None:
 def test_json_tells_every_part() -> None:
     found = unknown_type(place(PEOPLE, "person"), help="did you mean `Person`?")
 
-    assert diagnostic_json(PEOPLE, found) == {
+    assert diagnostic_to_json(PEOPLE, found) == {
         "code": "T1",
         "severity": "error",
         "message": "expected a node type, found `person`",
@@ -196,7 +196,7 @@ def test_json_can_be_written_whatever_the_source_holds() -> None:
     source = Source("\ud800", "\udcff.pg")
     found = unknown_type(Span(0, 1), "the character `\ud800`", None)
 
-    told = json.dumps(diagnostic_json(source, found), ensure_ascii=False).encode("utf-8")
+    told = json.dumps(diagnostic_to_json(source, found), ensure_ascii=False).encode("utf-8")
 
     assert json.loads(told)["message"] == "the character `\\ud800`"
     assert json.loads(told)["file"] == "\\udcff.pg"

@@ -12,7 +12,7 @@ from hypothesis import given
 from language_strategies import commented, query_texts, schema_texts
 from omnigraph.lang.formatter import format_source
 from omnigraph.lang.lexer import Language
-from omnigraph.lang.parsed import Parsed
+from omnigraph.lang.parsed import ParseResult
 from omnigraph.lang.query_ast import QueryFile
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_ast import SchemaFile
@@ -60,11 +60,11 @@ def test_formatting_twice_changes_nothing(language: Language, examples: int) -> 
     holds()
 
 
-def parse(text: str, language: Language) -> Parsed[SchemaFile] | Parsed[QueryFile]:
+def parse(text: str, language: Language) -> ParseResult[SchemaFile] | ParseResult[QueryFile]:
     return parse_schema(Source(text)) if language is Language.SCHEMA else parse_queries(Source(text))
 
 
-def comments(parsed: Parsed[SchemaFile] | Parsed[QueryFile]) -> list[str]:
+def comments(parsed: ParseResult[SchemaFile] | ParseResult[QueryFile]) -> list[str]:
     """The comments in order, without the blanks at line ends that a formatter may drop."""
     return [re.sub(r"[ \t]+$", "", re.sub(r"\r\n?", "\n", each.text), flags=re.MULTILINE) for each in parsed.comments]
 

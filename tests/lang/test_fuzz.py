@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from language_strategies import anything, mutated, query_texts, schema_texts
-from omnigraph.lang.diagnostic_rendering import diagnostic_json, render_text
+from omnigraph.lang.diagnostic_rendering import diagnostic_to_json, render_text
 from omnigraph.lang.formatter import format_source
 from omnigraph.lang.lexer import Language, tokenize
-from omnigraph.lang.parsed import Parsed
+from omnigraph.lang.parsed import ParseResult
 from omnigraph.lang.query_ast import QueryFile
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_ast import SchemaFile
@@ -53,7 +53,7 @@ def test_every_diagnostic_can_be_printed(language: Language, examples: int) -> N
         found = parse(source, language).diagnostics
 
         shown = render_text(source, found)
-        told = json.dumps([diagnostic_json(source, each) for each in found], ensure_ascii=False)
+        told = json.dumps([diagnostic_to_json(source, each) for each in found], ensure_ascii=False)
 
         assert shown.encode("utf-8").decode("utf-8") == shown
         assert told.encode("utf-8").decode("utf-8") == told
@@ -100,5 +100,5 @@ def test_an_unknown_word_at_the_start_is_stepped_over(language: Language, text: 
     assert not parsed.ok
 
 
-def parse(source: Source, language: Language) -> Parsed[SchemaFile] | Parsed[QueryFile]:
+def parse(source: Source, language: Language) -> ParseResult[SchemaFile] | ParseResult[QueryFile]:
     return parse_schema(source) if language is Language.SCHEMA else parse_queries(source)

@@ -2,7 +2,7 @@ import pytest
 
 from language_findings import unmarked
 from omnigraph.lang.diagnostics import Diagnostic
-from omnigraph.lang.lexer import Comment, Kind, Language, Token, tokenize
+from omnigraph.lang.lexer import Comment, Language, Token, TokenKind, tokenize
 from omnigraph.lang.source import Source, Span
 
 
@@ -21,22 +21,22 @@ def finding(text: str) -> tuple[Diagnostic, Span]:
 @pytest.mark.parametrize(
     "text, kind, value",
     [
-        ("name", Kind.IDENT, None),
-        ("_x1", Kind.IDENT, None),
-        ("Person", Kind.TYPE, None),
-        ("$p", Kind.VARIABLE, "p"),
-        ("$_", Kind.VARIABLE, "_"),
-        ('"a"', Kind.STRING, "a"),
-        ("007", Kind.INT, 7),
-        ("-3", Kind.INT, -3),
-        ("2.50", Kind.FLOAT, 2.5),
-        ("-1.0e-2", Kind.FLOAT, -0.01),
-        ("9" * 40, Kind.INT, 10**40 - 1),
-        ("->", Kind.SIGN, None),
-        ("<=", Kind.SIGN, None),
+        ("name", TokenKind.IDENT, None),
+        ("_x1", TokenKind.IDENT, None),
+        ("Person", TokenKind.TYPE, None),
+        ("$p", TokenKind.VARIABLE, "p"),
+        ("$_", TokenKind.VARIABLE, "_"),
+        ('"a"', TokenKind.STRING, "a"),
+        ("007", TokenKind.INT, 7),
+        ("-3", TokenKind.INT, -3),
+        ("2.50", TokenKind.FLOAT, 2.5),
+        ("-1.0e-2", TokenKind.FLOAT, -0.01),
+        ("9" * 40, TokenKind.INT, 10**40 - 1),
+        ("->", TokenKind.SIGN, None),
+        ("<=", TokenKind.SIGN, None),
     ],
 )
-def test_a_token_knows_its_kind_and_its_value(text: str, kind: Kind, value: object) -> None:
+def test_a_token_knows_its_kind_and_its_value(text: str, kind: TokenKind, value: object) -> None:
     (token,) = tokens(text)
 
     assert token == Token(kind, text, Span(0, len(text)), value, starts_line=True)  # type: ignore[arg-type] # a table
@@ -201,4 +201,4 @@ def test_at_most_fifty_findings_are_reported() -> None:
     lexed = tokenize(Source("€ " * 60), Language.QUERY)
 
     assert len(lexed.diagnostics) == 50
-    assert lexed.tokens[-1].kind is Kind.END
+    assert lexed.tokens[-1].kind is TokenKind.END

@@ -42,7 +42,7 @@ from omnigraph.lang.query_ast import (
     QueryAnnotation,
     Read,
     Star,
-    Traversal,
+    TraversalClause,
     Update,
     Variable,
     Where,
@@ -199,9 +199,9 @@ def test_a_binding_has_filters() -> None:
     assert found == Binding(variable=var("p"), type=name("Person"), filters=filters, span=HERE)
 
 
-def hop(edge: str, **more: object) -> Traversal:
-    found = Traversal(source=var("a"), edge=name(edge), target=var("b"), span=HERE)
-    return Traversal(**{field: getattr(found, field) for field in Traversal.__slots__} | more)
+def hop(edge: str, **more: object) -> TraversalClause:
+    found = TraversalClause(source=var("a"), edge=name(edge), target=var("b"), span=HERE)
+    return TraversalClause(**{field: getattr(found, field) for field in TraversalClause.__slots__} | more)
 
 
 BOUNDS = HopBounds(low=1, high=3, span=HERE)
@@ -223,7 +223,7 @@ BOUNDS = HopBounds(low=1, high=3, span=HERE)
         ('$a <"in">{1,3} $b', hop("in", edge_is_text=True, is_undirected=True, bounds=BOUNDS)),
     ],
 )
-def test_a_hop_is_written_in_many_ways(text: str, traversal: Traversal) -> None:
+def test_a_hop_is_written_in_many_ways(text: str, traversal: TraversalClause) -> None:
     assert clauses(text) == (traversal,)
 
 
@@ -236,7 +236,7 @@ def test_a_smaller_sign_compares_unless_an_edge_stands_between_two_signs() -> No
 def test_clauses_need_nothing_between_them(separator: str) -> None:
     found = clauses(separator.join(["$a: A", "$a knows $b", "not { $b: B }", "$a.x = 1", "($a.y = 2)"]))
 
-    assert [type(clause) for clause in found] == [Binding, Traversal, NotBlock, Where, Where]
+    assert [type(clause) for clause in found] == [Binding, TraversalClause, NotBlock, Where, Where]
 
 
 def test_not_blocks_nest() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.ops.argument_checks import BadArgumentError
-from omnigraph.ops.auto_optimize import RECONCILER, ReconcilePolicy, ReconcileRound
+from omnigraph.ops.auto_optimize import DEFAULT_ACTOR, ReconcilePolicy, ReconcileRound
 from omnigraph.ops.branch import Branch, list_branches
 from omnigraph.ops.commit_signature import ActorRefusedError
 from omnigraph.ops.session import ReadOnlyError, Session
@@ -57,7 +57,7 @@ def test_a_round_optimises_what_pays_and_changes_no_row(graph: og.Graph) -> None
     assert [(branch, one.table_key) for branch, one in done.tables] == [("main", "node:P")]
     assert fragments(graph, "P") == 1
     assert exported(graph) == before
-    assert graph.commits(limit=1)[0].actor == RECONCILER
+    assert graph.commits(limit=1)[0].actor == DEFAULT_ACTOR
 
 
 def test_what_nobody_wrote_is_not_looked_at_again(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_a_store_that_fails_ends_a_round_only(graph: og.Graph, monkeypatch: pyte
     "worked, rest", [(0.0, 60.0), (1.0, 60.0), (60.0, 540.0)], ids=["nothing", "a little", "a lot"]
 )
 def test_it_rests_in_proportion_to_its_work(worked: float, rest: float) -> None:
-    assert ReconcilePolicy(every_seconds=60, budget=0.1).rest_seconds(worked) == pytest.approx(rest)
+    assert ReconcilePolicy(every_seconds=60, budget=0.1).compute_rest(worked) == pytest.approx(rest)
 
 
 @pytest.mark.parametrize("given", [{"budget": 0.0}, {"budget": 1.5}, {"every_seconds": 0.0}, {"budget": float("nan")}])

@@ -16,12 +16,12 @@ from mutating import new_graph, rows, run
 from omnigraph.commit.manifest_log import Head
 from omnigraph.engine.writing import blob_claims as claims_module
 from omnigraph.engine.writing import blobs as blobs_module
-from omnigraph.engine.writing.blob_claims import claim, redeemed
-from omnigraph.ops.export import ordered_rows
+from omnigraph.engine.writing.blob_claims import encode_claim, redeem_claims
+from omnigraph.ops.export import iter_ordered_rows
 from omnigraph.ops.session import Session
 from omnigraph.storage.blob_sources import BlobSources
 from omnigraph.storage.blobs import read_blobs
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.lance_table import LanceTable
 from worlds import FAST, runtime
 
 SCHEMA = """
@@ -223,7 +223,7 @@ def test_bytes_are_moved_some_rows_at_a_time(graph: og.Graph, monkeypatch: pytes
         run(graph, PUT, n=name, b=name.encode() * 1000)
     asked: list[int] = []
 
-    def counting(table: Table, column: str, addresses: Sequence[int]) -> list[bytes | None]:
+    def counting(table: LanceTable, column: str, addresses: Sequence[int]) -> list[bytes | None]:
         asked.append(len(addresses))
         return read_blobs(table, column, addresses)
 
@@ -339,10 +339,10 @@ def test_an_export_holds_some_rows_at_a_time(graph: og.Graph, monkeypatch: pytes
     for name in "badc":
         run(graph, PUT, n=name, b=name.encode() * 1000)
     monkeypatch.setattr(blobs_module, "BATCH_BYTES", 2500)
-    type_ = graph._session.catalog(graph.snapshot()).nodes["Doc"]
-    table = graph._session.tables(graph.snapshot()).table(type_.table_key)
+    type_ = graph._session.load_catalog(graph.snapshot()).nodes["Doc"]
+    table = graph._session.open_tables(graph.snapshot()).open_table(type_.table_key)
 
-    parts = [part.select(["id", "body"]).to_pylist() for part in ordered_rows(table, type_)]
+    parts = [part.select(["id", "body"]).to_pylist() for part in iter_ordered_rows(table, type_)]
 
     assert [[row["id"] for row in part] for part in parts] == [["a", "b"], ["c", "d"]]
     assert parts[1][0]["body"] == b"c" * 1000
@@ -409,7 +409,7 @@ def test_a_merge_moves_the_bytes_it_keeps_some_rows_at_a_time(graph: og.Graph, m
     graph.load([doc(name, body=name.encode() * 1000) for name in "abcdef"], mode="append")
     asked: list[int] = []
 
-    def counting(table: Table, column: str, addresses: Sequence[int]) -> list[bytes | None]:
+    def counting(table: LanceTable, column: str, addresses: Sequence[int]) -> list[bytes | None]:
         asked.append(len(addresses))
         return read_blobs(table, column, addresses)
 
@@ -511,17 +511,17 @@ def test_an_object_that_goes_away_while_it_is_loaded_fails_the_load(
 def test_large_objects_are_loaded_some_at_a_time(
     open_to: og.Graph, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    type_ = open_to._session.catalog(open_to.snapshot()).nodes["Doc"]
+    type_ = open_to._session.load_catalog(open_to.snapshot()).nodes["Doc"]
     for number in range(5):
         (place / str(number)).write_bytes(bytes([number]) * 400)
-    claims = [claim(f"{place.as_uri()}/{number}") for number in range(5)]
+    claims = [encode_claim(f"{place.as_uri()}/{number}") for number in range(5)]
     empty = pa.nulls(5, pa.large_binary())
     batch = pa.record_batch({"id": list("abcde"), "body": pa.array(claims, pa.large_binary()), "cover": empty})
     monkeypatch.setattr(claims_module, "BATCH_BYTES", 700)
 
-    table = open_to._session.tables(open_to.snapshot()).table(type_.table_key)
+    table = open_to._session.open_tables(open_to.snapshot()).open_table(type_.table_key)
 
-    parts = list(redeemed(type_, [batch], table, open_to._session.blob_sources))
+    parts = list(redeem_claims(type_, [batch], table, open_to._session.blob_sources))
 
     assert [part.num_rows for part in parts] == [2, 2, 1]
     assert [value[0] for part in parts for value in part.column("body").to_pylist()] == [0, 1, 2, 3, 4]
@@ -541,7 +541,7 @@ def stale_handle(graph: og.Graph, first: Callable[[], object], monkeypatch: pyte
         return waiting.pop() if session.log is other._session.log and waiting else fresh(session)
 
     monkeypatch.setattr(Session, "head", head)
-    monkeypatch.setattr(Session, "recent", head)
+    monkeypatch.setattr(Session, "cached_head", head)
     return other
 
 

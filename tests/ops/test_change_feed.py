@@ -16,8 +16,8 @@ import omnigraph as og
 from feeding import commits_of, head, held, replayed, run
 from omnigraph.engine import table_diff
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.storage.lance_table import SMALL_ROWS, io_counts
-from omnigraph.storage.layout import detached_file
+from omnigraph.storage.lance_table import MIN_DELETION_FILE_ROWS, read_io_counts
+from omnigraph.storage.layout import format_detached_name
 from worlds import FAST, runtime
 
 SCHEMA = """
@@ -457,7 +457,9 @@ def test_the_order_is_the_same_whoever_asks(graph: og.Graph, monkeypatch: pytest
 # --- cost --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sizes", [(2_000, 90_000), (SMALL_ROWS, 4 * SMALL_ROWS)], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "sizes", [(2_000, 90_000), (MIN_DELETION_FILE_ROWS, 4 * MIN_DELETION_FILE_ROWS)], ids=["small", "large"]
+)
 def test_a_feed_costs_what_was_changed(sizes: tuple[int, int], tmp_path: Path) -> None:
     """Ten commits of one row each, inserted, updated or deleted: the same requests and bytes for any table.
 
@@ -476,10 +478,10 @@ def test_a_feed_costs_what_was_changed(sizes: tuple[int, int], tmp_path: Path) -
         run(graph, 'delete P where name = "k0000107"')
         cold = og.open_graph(graph.uri, runtime=runtime())
         feed = cold.changes(since=since)
-        before = io_counts()
-        with cold._session.runtime.telemetry.counting() as requests:
+        before = read_io_counts()
+        with cold._session.runtime.telemetry.count_requests() as requests:
             rows = [row["change"] for one in feed for row in one.records()]
-        costs.append((requests.total(), io_counts().nbytes - before.nbytes))
+        costs.append((requests.count(), read_io_counts().nbytes - before.nbytes))
         assert len(rows) == 10
 
     (few, small), (many, large) = costs
@@ -510,7 +512,7 @@ def test_a_feed_begins_no_earlier_than_what_cleanup_kept(graph: og.Graph) -> Non
 def damage(graph: og.Graph, key: str) -> og.Graph:
     """Remove the newest version of a table, as another tool may do; a handle that has not seen it."""
     pin = graph.snapshot().pins[key]
-    (Path(graph.uri) / pin.path / detached_file(pin.version)).unlink()
+    (Path(graph.uri) / pin.path / format_detached_name(pin.version)).unlink()
     return og.open_graph(graph.uri, runtime=runtime())
 
 

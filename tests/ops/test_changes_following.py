@@ -14,7 +14,7 @@ import pytest
 import omnigraph as og
 from feeding import head, run
 from omnigraph.clock import SystemClock
-from omnigraph.commit.history_reader import next_commits
+from omnigraph.commit.history_reader import read_next_commits
 from omnigraph.ops import change_feed as feeds
 from omnigraph.ops.row_diff import Pair
 from omnigraph.options import Options
@@ -128,7 +128,7 @@ def test_a_branch_that_is_deleted_ends_it(
 
 def test_a_branch_whose_files_are_gone_too_ends_it(graph: og.Graph, watched: og.Graph, clock: Waiting) -> None:
     graph.branches.create("dev")
-    place = Path(graph.uri) / watched._session.on("dev").log.path
+    place = Path(graph.uri) / watched._session.checkout("dev").log.path
 
     def lose() -> None:
         graph.branches.delete("dev")
@@ -156,7 +156,7 @@ def test_a_store_that_fails_for_a_while_is_outlasted(
 ) -> None:
     clock.happenings = [lambda: run(graph, 'insert C { name: "x" }'), *[lambda: None] * (ROUNDS - 1)]
     feed = watched.changes(since=head(graph), follow=True, limit=1)
-    monkeypatch.setattr(feeds, "next_commits", failing(ROUNDS, next_commits, StoreUnavailableError))
+    monkeypatch.setattr(feeds, "read_next_commits", failing(ROUNDS, read_next_commits, StoreUnavailableError))
 
     assert [one.cursor for one in feed] == [head(graph)]
     assert not clock.happenings
@@ -168,7 +168,7 @@ def test_a_commit_in_whose_middle_the_store_fails_begins_again(
     clock.happenings = [lambda: None] * ROUNDS
     last = graph.commits()[1].id
     monkeypatch.setattr("omnigraph.ops.commit_changes.BLOCK_BYTES", 1)
-    original = Pair.changes
+    original = Pair.iter_changes
     failures = iter(range(ROUNDS))
 
     def changes(pair: Pair) -> Iterator[Any]:
@@ -176,7 +176,7 @@ def test_a_commit_in_whose_middle_the_store_fails_begins_again(
         if next(failures, None) is not None:
             raise StoreUnavailableError("read", "down for a moment")
 
-    monkeypatch.setattr(Pair, "changes", changes)
+    monkeypatch.setattr(Pair, "iter_changes", changes)
 
     lines = [
         json.loads(line)
@@ -193,7 +193,7 @@ def test_who_does_not_follow_or_is_denied_is_told_of_the_failure(
     error: type[StoreUnavailableError], watched: og.Graph, clock: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = watched.changes(follow=error is StoreDeniedError)
-    monkeypatch.setattr(feeds, "next_commits", failing(1, next_commits, error))
+    monkeypatch.setattr(feeds, "read_next_commits", failing(1, read_next_commits, error))
 
     with pytest.raises(error):
         next(feed)
@@ -207,7 +207,7 @@ def test_a_store_that_stays_away_is_given_up(
     seconds = iter(range(0, 10_000, 100))
     clock.happenings = [lambda: None] * 100
     feed = watched.changes(follow=True)
-    monkeypatch.setattr(feeds, "next_commits", failing(100, next_commits, StoreUnavailableError))
+    monkeypatch.setattr(feeds, "read_next_commits", failing(100, read_next_commits, StoreUnavailableError))
     monkeypatch.setattr(clock, "monotonic", lambda: float(next(seconds)))
 
     with pytest.raises(StoreUnavailableError):
@@ -223,12 +223,12 @@ def test_who_follows_notices_that_the_branch_was_taken_back(
     lost = head(graph)
     feed = watched.changes(since=lost, follow=True)
     clock.happenings = [lambda: run(graph, 'insert P { name: "x" }')]
-    stranger = next_commits
+    stranger = read_next_commits
 
     def others(*arguments: Any) -> tuple[og.Commit, ...]:
         return tuple(msgspec.structs.replace(one, parent="another") for one in stranger(*arguments))
 
-    monkeypatch.setattr(feeds, "next_commits", others)
+    monkeypatch.setattr(feeds, "read_next_commits", others)
 
     with pytest.raises(og.CommitMissingError, match=lost):
         next(feed)

@@ -83,7 +83,7 @@ class Story:
         happening(branch)
 
     def catalog(self, branch: str) -> Catalog:
-        return self.graph._session.catalog(self.graph.snapshot(branch=branch))
+        return self.graph._session.load_catalog(self.graph.snapshot(branch=branch))
 
     def write(self, branch: str) -> None:
         """Insert or update some nodes, or an edge."""

@@ -15,11 +15,11 @@ import omnigraph as og
 from collecting import SkewedClock, names, pass_time
 from omnigraph.commit.publisher import arm
 from omnigraph.ops.check import CheckCall, check
-from omnigraph.ops.check_findings import CODES, Severity
+from omnigraph.ops.check_findings import CODES, FindingSeverity
 from omnigraph.ops.open import open_session
 from omnigraph.runtime import Runtime
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.integrity_check import Listing
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.integrity_check import TableListing
 from worlds import FAST, runtime
 
 
@@ -83,7 +83,7 @@ def test_every_damage_is_found(name: str, sound: og.Graph, tmp_path: Path) -> No
 
     found = og.check_graph(str(tmp_path / "g"), runtime=runtime())
 
-    errors = [one for one in found.findings if one.severity is Severity.ERROR]
+    errors = [one for one in found.findings if one.severity is FindingSeverity.ERROR]
     assert sorted({one.code for one in errors}) == expected
     assert found.has_errors
     assert all(one.thing and one.place and one.message and one.way_out for one in errors)
@@ -107,7 +107,7 @@ def test_a_finding_says_which_branches_show_it(sound: og.Graph, tmp_path: Path) 
     found = og.check_graph(str(tmp_path / "g"), runtime=runtime()).findings
     only = og.check_graph(str(tmp_path / "g"), branch="side", runtime=runtime()).findings
 
-    assert {one.code: one.branches for one in found if one.severity is Severity.ERROR} == {
+    assert {one.code: one.branches for one in found if one.severity is FindingSeverity.ERROR} == {
         "version_missing": ("main",),
         "file_missing": ("side",),
     }
@@ -263,7 +263,7 @@ def test_a_check_of_what_may_not_be_written_to_judges_by_its_own_clock(sound: og
     session = open_session(graph.uri, is_read_only=True, runtime=runtime(options))
     arm(session.log, session.head(), operation="load", actor="ada").lease.stop()
 
-    with session.store.runtime.telemetry.counting() as counted:
+    with session.store.runtime.telemetry.count_requests() as counted:
         found = check(session, CheckCall(is_quick=True))
 
     assert [finding.code for finding in found.findings] == ["operation_in_flight"]
@@ -316,12 +316,12 @@ def test_a_list_that_was_outrun_by_a_writer_is_no_damage(
     fresh = harm.manifest_head(tmp_path / "g").name
     looks: list[str] = []
 
-    def outrun(store: Store, path: str) -> Listing:
+    def outrun(store: GraphStorage, path: str) -> TableListing:
         looks.append(path)
         listed = store.objects.list_under(path)
-        return Listing(path, [info for info in listed if len(looks) > 1 or not info.key.endswith(fresh)])
+        return TableListing(path, [info for info in listed if len(looks) > 1 or not info.key.endswith(fresh)])
 
-    monkeypatch.setattr("omnigraph.commit.manifest_check.listing_of", outrun)
+    monkeypatch.setattr("omnigraph.commit.manifest_check.list_table", outrun)
 
     assert harm.codes(graph) == []
     assert looks[:2] == ["__manifest", "__manifest"]

@@ -24,7 +24,7 @@ from omnigraph.runtime import Runtime
 from omnigraph.storage import verification
 from omnigraph.storage.checksums import checksum_file
 from omnigraph.storage.index_staging import StoredIndex
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.lance_table import LanceTable
 from upkeep_calls import optimized
 from worlds import FAST, runtime
 
@@ -169,7 +169,7 @@ def test_rows_of_a_file_that_does_not_match_are_not_decoded(
     pin = og.open_graph(str(root), read_only=True, runtime=runtime()).snapshot().pin("node:P")
     decoded: list[tuple[str, int]] = []
 
-    def watch(table: Table, *how: Any, **more: Any) -> Any:
+    def watch(table: LanceTable, *how: Any, **more: Any) -> Any:
         decoded.append((table.path, table.version))
         return read_rows(table, *how, **more)
 
@@ -187,7 +187,7 @@ def test_an_index_that_does_not_match_is_not_asked(deep: bool, root: Path, monke
     flip(harm.index_files(root)[0])
     asked: list[tuple[str, str]] = []
 
-    def watch(table: Table, index: StoredIndex) -> Any:
+    def watch(table: LanceTable, index: StoredIndex) -> Any:
         asked.append((table.path, index.name))
         return check_lookups(table, index)
 

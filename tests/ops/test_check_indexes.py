@@ -11,8 +11,8 @@ from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.session import Session
-from omnigraph.storage.index_staging import build_segment, stage_segments, stored_indexes
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.index_staging import build_segment, list_stored_indexes, stage_segments
+from omnigraph.storage.lance_table import LanceTable
 from upkeep_calls import optimized
 from worlds import runtime
 
@@ -70,8 +70,8 @@ def graph(tmp_path: Path) -> og.Graph:
     return graph
 
 
-def table_of(session: Session) -> Table:
-    return session.tables(session.snapshot()).table("node:P")
+def table_of(session: Session) -> LanceTable:
+    return session.open_tables(session.resolve_snapshot()).open_table("node:P")
 
 
 def put_segments(session: Session, built: Sequence[str], replaced: Sequence[str] = ()) -> None:
@@ -97,14 +97,14 @@ def test_indexes_that_are_right_are_found_right(graph: og.Graph) -> None:
 
     findings = found(graph)
 
-    assert {one.kind for one in stored_indexes(table_of(graph._session))} == {*KINDS.values()}
+    assert {one.kind for one in list_stored_indexes(table_of(graph._session))} == {*KINDS.values()}
     assert findings == ()
 
 
 @pytest.mark.parametrize("column", KINDS)
 def test_an_index_that_says_to_cover_what_it_does_not_is_found(column: str, graph: og.Graph) -> None:
     session = graph._session
-    first, second = (one.number for one in table_of(session).fragments())
+    first, second = (one.number for one in table_of(session).list_fragments())
     lying = {**built_of(session, column, [first]), "fragment_ids": [first, second]}
 
     put_segments(session, [json.dumps(lying)])
@@ -117,7 +117,7 @@ def test_an_index_that_says_to_cover_what_it_does_not_is_found(column: str, grap
 
 def test_an_index_that_gives_rows_twice_is_found(graph: og.Graph) -> None:
     session = graph._session
-    numbers = [one.number for one in table_of(session).fragments()]
+    numbers = [one.number for one in table_of(session).list_fragments()]
 
     put_segments(session, [json.dumps(built_of(session, "words", numbers)) for _ in range(2)])
 
@@ -130,7 +130,7 @@ def test_an_index_that_gives_rows_twice_is_found(graph: og.Graph) -> None:
 @pytest.mark.parametrize("column", KINDS)
 def test_an_index_of_other_rows_is_found_and_dropped(column: str, graph: og.Graph) -> None:
     session = graph._session
-    first, second = (one.number for one in table_of(session).fragments())
+    first, second = (one.number for one in table_of(session).list_fragments())
     wrong = built_of(session, column, [second])
 
     put_segments(session, [json.dumps({**wrong, "fragment_ids": [first]})])

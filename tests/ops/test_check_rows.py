@@ -12,15 +12,15 @@ import pytest
 import omnigraph as og
 from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
-from omnigraph.engine.bulk.temp_directory import Scratch
-from omnigraph.engine.checking.duplicate_hashes import RepeatedHashes
+from omnigraph.engine.bulk.temp_directory import TempDirectory
+from omnigraph.engine.checking.duplicate_hashes import DuplicateHashes
 from omnigraph.engine.checking.edge_integrity import check_ends
 from omnigraph.engine.view import View
 from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.storage.index_staging import build_segment, stage_segments
 from worlds import runtime
 
@@ -56,10 +56,10 @@ def session(tmp_path: Path) -> Session:
 
 def planted(session: Session, key: str, *rows: dict[str, Any]) -> None:
     """Append rows without asking anybody."""
-    snapshot = session.snapshot()
-    type_ = session.catalog(snapshot).type(key.partition(":")[2])
+    snapshot = session.resolve_snapshot()
+    type_ = session.load_catalog(snapshot).find_type(key.partition(":")[2])
     assert type_ is not None
-    schema = arrow_schema(type_)
+    schema = build_arrow_schema(type_)
     table = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
     write_tables(session, [TableWrite(table_key=key, append=table)], operation="plant", actor="test")
 
@@ -176,8 +176,8 @@ def test_many_offenders_are_one_finding_with_a_few_examples(session: Session) ->
 def test_an_index_that_does_not_find_what_is_there_is_found_and_dropped(session: Session) -> None:
     planted(session, "node:P", person("c"), person("d"))
     planted(session, "edge:Owns", OWNED, {**OWNED, "id": "o-d", "src": "d"})
-    table = session.tables(session.snapshot()).table("node:P")
-    first, second = (one.number for one in table.fragments())
+    table = session.open_tables(session.resolve_snapshot()).open_table("node:P")
+    first, second = (one.number for one in table.list_fragments())
     segment = json.loads(build_segment(table, "id", "BTREE", "id_btree", [first]))
     lying = json.dumps({**segment, "fragment_ids": [first, second]})
     move = Move(table_key="node:P", staged=stage_segments(table, [lying], []))
@@ -195,8 +195,8 @@ def test_an_index_that_does_not_find_what_is_there_is_found_and_dropped(session:
 def test_ends_are_found_in_blocks_of_any_size(session: Session) -> None:
     planted(session, "node:P", *(person(f"n{n}") for n in range(300)))
     planted(session, "edge:Knows", *({"id": f"k{n}", "src": f"n{n}", "dst": f"n{2 * n}"} for n in range(300)))
-    snapshot = session.snapshot()
-    view = View(session.catalog(snapshot), session.tables(snapshot))
+    snapshot = session.resolve_snapshot()
+    view = View(session.load_catalog(snapshot), session.open_tables(snapshot))
     edge = view.catalog.edges["Knows"]
 
     found_in = [check_ends(view, edge, block=block) for block in (1, 10, 1_000)]
@@ -211,10 +211,10 @@ def test_hashes_that_come_twice_are_found_in_memory_and_on_disk(held: int) -> No
     hashes = random.integers(0, 2**64, 500, dtype=np.uint64)
     twice = np.sort(hashes[:20])
 
-    with RepeatedHashes(held) as repeated:
+    with DuplicateHashes(held) as repeated:
         for part in np.array_split(np.concatenate([hashes, twice]), 13):
             repeated.add(part)
-        shared = repeated.shared()
+        shared = repeated.find_duplicates()
 
     assert shared.tolist() == twice.tolist()
 
@@ -222,14 +222,14 @@ def test_hashes_that_come_twice_are_found_in_memory_and_on_disk(held: int) -> No
 def test_what_was_put_on_disk_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Path] = []
 
-    class Watched(Scratch):
+    class Watched(TempDirectory):
         def __init__(self, prefix: str) -> None:
             super().__init__(prefix)
             made.append(self.directory)
 
-    monkeypatch.setattr("omnigraph.engine.checking.duplicate_hashes.Scratch", Watched)
+    monkeypatch.setattr("omnigraph.engine.checking.duplicate_hashes.TempDirectory", Watched)
 
-    with RepeatedHashes(2) as repeated:
+    with DuplicateHashes(2) as repeated:
         repeated.add(np.arange(10, dtype=np.uint64))
         assert made[0].exists()
 

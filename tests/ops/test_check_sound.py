@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from merging import change, new_graph, run, try_merge
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from upkeep_calls import optimized
 from worlds import runtime
 
@@ -107,7 +107,9 @@ class Life:
 def found(graph: og.Graph) -> dict[str, str]:
     """What is wrong, or not as it should be; what waits for a cleanup is neither."""
     findings = og.check_graph(graph.uri, deep=True, runtime=runtime()).findings
-    return {one.code: one.message for one in findings if one.code not in UNUSED or one.severity is not Severity.NOTE}
+    return {
+        one.code: one.message for one in findings if one.code not in UNUSED or one.severity is not FindingSeverity.NOTE
+    }
 
 
 @pytest.mark.parametrize("seed", range(2))

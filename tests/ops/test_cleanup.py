@@ -30,10 +30,10 @@ from collecting import (
 )
 from load_calls import node
 from omnigraph.commit.publisher import abandon, arm
-from omnigraph.commit.task_journal import TaskNote
+from omnigraph.commit.task_journal import TaskJournal
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.cleanup import CleanupCall, cleanup
-from omnigraph.ops.cleanup_files import WHOLE_VERSIONS
+from omnigraph.ops.cleanup_files import MIN_WHOLE_VERSIONS
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.merge import MergeCall, merge
 from omnigraph.ops.optimize import OptimizeCall, optimize
@@ -42,9 +42,9 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.runtime import Runtime
 from omnigraph.storage.cas_table_errors import SwapLostError
-from omnigraph.storage.layout import DERIVED, MANIFEST, RECOVERY, version_file
-from omnigraph.storage.table_cache import Handles
-from omnigraph.storage.version_files import PinnedFiles, pinned_files
+from omnigraph.storage.layout import DERIVED, MANIFEST, RECOVERY, format_version_name
+from omnigraph.storage.table_cache import TableCache
+from omnigraph.storage.version_files import PinnedFiles, list_pinned_files
 from upkeep_calls import AtPoint, eager
 from worlds import FAST
 
@@ -111,11 +111,11 @@ def test_every_instant_of_the_time_that_is_kept_can_be_read(session: Session) ->
     collect(session, keep=2)
 
     there = looked_at(session.uri)
-    assert there.snapshot(at=session.runtime.clock.now()).commit.id == commits[0].id
+    assert there.resolve_snapshot(at=session.runtime.clock.now()).commit.id == commits[0].id
     with pytest.raises(
         og.CommitCollectedError, match="was collected: it is number 1 of the branch `main`, and cleanup 1"
     ):
-        there.snapshot(commit_id=commits[2].id)
+        there.resolve_snapshot(commit_id=commits[2].id)
 
 
 def test_each_branch_keeps_its_own(session: Session) -> None:
@@ -176,14 +176,14 @@ def test_merges_go_on_after_a_cleanup(session: Session) -> None:
 
     merge(again(session), MergeCall(source="side"))
 
-    assert content(session, session.snapshot())["node:A"] == {"a": 3, "b": 2, "c": 2, "d": 2, "e": 2}
+    assert content(session, session.resolve_snapshot())["node:A"] == {"a": 3, "b": 2, "c": 2, "d": 2, "e": 2}
 
 
 def test_branches_that_have_merged_a_third_still_merge_when_that_is_collected(session: Session) -> None:
     one, other, third = (branch(session, name) for name in ("one", "other", "third"))
     put(third, {"t": 1})
     for name in ("one", "other"):
-        put(session.on(name), {name: 1})
+        put(session.checkout(name), {name: 1})
         merge(session, MergeCall(source="third", into=name))
     delete_branch(session, "third")
     write_tables(one, [TableWrite(table_key="node:A", delete=["t"])], operation="delete", actor="test")
@@ -193,7 +193,7 @@ def test_branches_that_have_merged_a_third_still_merge_when_that_is_collected(se
 
     merge(again(session), MergeCall(source="other", into="one"))
 
-    rows = content(session, again(session).on("one").snapshot())["node:A"]
+    rows = content(session, again(session).checkout("one").resolve_snapshot())["node:A"]
     assert rows == {"a": 3, "one": 1, "other": 1, "x": 1}  # `t` was deleted, and stays so
 
 
@@ -209,8 +209,8 @@ def test_everything_that_no_kept_state_needs_goes(session: Session) -> None:
     done = collect(session)
 
     there = looked_at(session.uri)
-    assert content_files(session.uri) - needed(session.uri, there.snapshot()) == set()
-    assert needed(session.uri, there.snapshot()) - names(session.uri) == set()
+    assert content_files(session.uri) - needed(session.uri, there.resolve_snapshot()) == set()
+    assert needed(session.uri, there.resolve_snapshot()) - names(session.uri) == set()
     assert {one.table_key: one.old_versions_removed > 3 for one in done.tables} == {"node:A": True}
 
 
@@ -311,7 +311,7 @@ def test_of_most_versions_of_a_manifest_only_the_names_stay(session: Session) ->
 
     versions = [name for name in names(session.uri) if name.startswith("__manifest/_versions/1")]
     rows = [name for name in names(session.uri) if name.startswith("__manifest/data/")]
-    assert (len(versions), len(rows)) == (45, WHOLE_VERSIONS + 1)
+    assert (len(versions), len(rows)) == (45, MIN_WHOLE_VERSIONS + 1)
     assert len(list_commits(looked_at(session.uri))) == 44
 
 
@@ -323,12 +323,12 @@ def test_what_was_current_within_the_grace_stays_whole(session: Session) -> None
 
     collect(session, keep=99, grace=DAY)
 
-    assert before.table.head().num_rows
+    assert before.table.read_head().num_rows
 
 
 def test_a_writer_that_slept_on_one_of_these_names_loses_its_swap(session: Session) -> None:
     table = session.head().table
-    late = table.prepare(table.head())
+    late = table.prepare(table.read_head())
     for number in range(30):
         put(session, {"a": number})
     pass_time(session.uri, 2 * DAY)
@@ -337,7 +337,7 @@ def test_a_writer_that_slept_on_one_of_these_names_loses_its_swap(session: Sessi
     with pytest.raises(SwapLostError):
         table.commit(late)
 
-    assert content(session, session.snapshot())["node:A"] == {"a": 29}
+    assert content(session, session.resolve_snapshot())["node:A"] == {"a": 29}
 
 
 def test_a_young_version_that_a_writer_trims_meanwhile_is_not_missed(
@@ -349,14 +349,14 @@ def test_a_young_version_that_a_writer_trims_meanwhile_is_not_missed(
     few = again(session, options=replace(FAST, manifest_versions=2))
     trimmed: list[int] = []
 
-    def read_late(handles: Handles, path: str, versions: list[int]) -> PinnedFiles:
+    def read_late(handles: TableCache, path: str, versions: list[int]) -> PinnedFiles:
         newest = max(lance.dataset(f"{session.uri}/__manifest").versions(), key=lambda one: one["version"])["version"]
         if path == MANIFEST and not trimmed:
             trimmed.append(newest - 3)
-            (Path(session.uri) / MANIFEST / version_file(newest - 3)).unlink()
-        return pinned_files(handles, path, versions)
+            (Path(session.uri) / MANIFEST / format_version_name(newest - 3)).unlink()
+        return list_pinned_files(handles, path, versions)
 
-    monkeypatch.setattr("omnigraph.ops.cleanup_files.pinned_files", read_late)
+    monkeypatch.setattr("omnigraph.ops.cleanup_files.list_pinned_files", read_late)
 
     collect(few, keep=99)
 
@@ -465,23 +465,23 @@ def test_a_store_whose_clock_is_wrong_costs_nothing_that_is_kept(
 ) -> None:
     put(branch(session, "side"), {"b": 1})
     before = names(session.uri)
-    monkeypatch.setattr("omnigraph.ops.cleanup.store_now", lambda store: store.runtime.clock.now() + off)
+    monkeypatch.setattr("omnigraph.ops.cleanup.read_store_clock", lambda store: store.runtime.clock.now() + off)
 
     collect(session)
 
     there = looked_at(session.uri)
-    assert content(there, there.snapshot())["node:A"] == {"a": 3}
-    assert content(there, there.on("side").snapshot())["node:A"] == {"a": 3, "b": 1}
+    assert content(there, there.resolve_snapshot())["node:A"] == {"a": 3}
+    assert content(there, there.checkout("side").resolve_snapshot())["node:A"] == {"a": 3, "b": 1}
     assert (names(session.uri) == before) is (off < timedelta())
 
 
 def test_a_file_that_an_operation_in_flight_names_stays_however_old_it_is(session: Session) -> None:
-    stray = f"{session.snapshot().pin('node:A').path}/data/01.lance"
+    stray = f"{session.resolve_snapshot().pin('node:A').path}/data/01.lance"
     Path(session.uri, stray).write_bytes(b"rows of a long load")
     patient = again(session, options=replace(FAST, lease_seconds=10**7))
     armed = arm(patient.log, patient.head(), operation="load", actor="test")
-    armed.lease.name([stray])
-    base = session.snapshot().commit.seq
+    armed.lease.add_files([stray])
+    base = session.resolve_snapshot().commit.seq
     put(session, {"a": 4})
     pass_time(session.uri, 9 * DAY)
 
@@ -495,14 +495,14 @@ def test_a_file_that_an_operation_in_flight_names_stays_however_old_it_is(sessio
 
 
 def test_a_file_that_a_task_has_noted_stays(session: Session) -> None:
-    stray = f"{session.snapshot().pin('node:A').path}/data/01.lance"
+    stray = f"{session.resolve_snapshot().pin('node:A').path}/data/01.lance"
     Path(session.uri, stray).write_bytes(b"rows of a task")
     patient = again(session, options=replace(FAST, lease_seconds=10**7))
     armed = arm(patient.log, patient.head(), operation="load", actor="test")
-    armed.lease.enter(1)
-    note = TaskNote(patient.store, armed.lease.operation_id, 1, 0)
+    armed.lease.enter_phase(1)
+    note = TaskJournal(patient.store, armed.lease.operation_id, 1, 0)
     note.begin()
-    note.begun([stray])
+    note.on_begin([stray])
     pass_time(session.uri, 9 * DAY)
 
     collect(patient)
@@ -512,7 +512,7 @@ def test_a_file_that_a_task_has_noted_stays(session: Session) -> None:
 
 
 def test_a_sidecar_that_cannot_be_read_spares_every_file_whose_name_stands_in_it(session: Session) -> None:
-    stray = f"{session.snapshot().pin('node:A').path}/data/01.lance"
+    stray = f"{session.resolve_snapshot().pin('node:A').path}/data/01.lance"
     Path(session.uri, stray).write_bytes(b"rows of a later release")
     broken = Path(session.uri, "__recovery/01JC0000000000000000000000.json")
     broken.parent.mkdir(exist_ok=True)
@@ -528,7 +528,7 @@ def test_a_sidecar_that_cannot_be_read_spares_every_file_whose_name_stands_in_it
     "name", ["diary.txt", "nodes/diary.txt", "nodes/{table}/data/diary.txt", "nodes/{table}/_versions/d1.bak", "x/y/z"]
 )
 def test_what_is_nothing_of_a_graphs_is_told_of_and_left_alone(session: Session, name: str) -> None:
-    stranger = Path(session.uri, name.format(table=session.snapshot().pin("node:A").path.rpartition("/")[2]))
+    stranger = Path(session.uri, name.format(table=session.resolve_snapshot().pin("node:A").path.rpartition("/")[2]))
     stranger.parent.mkdir(parents=True, exist_ok=True)
     stranger.write_text("mine")
     pass_time(session.uri, 9 * DAY)
@@ -540,7 +540,7 @@ def test_what_is_nothing_of_a_graphs_is_told_of_and_left_alone(session: Session,
 
 
 def test_what_another_tool_has_made_of_a_table_stays(session: Session) -> None:
-    place = session.store.uri(session.snapshot().pin("node:A").path)
+    place = session.store.resolve_uri(session.resolve_snapshot().pin("node:A").path)
     head = lance.dataset(place)
     lance.write_dataset(head.schema.empty_table(), place, mode="append")
     kept = {name for name in names(session.uri) if "_versions/1844" in name}
@@ -566,7 +566,7 @@ def test_a_call_that_makes_no_sense_is_refused(session: Session, call: CleanupCa
 def test_a_table_that_cannot_be_read_is_left_whole_and_the_others_are_cleaned_up(session: Session) -> None:
     for number in (1, 2, 3):
         put(session, {"b": number}, "node:B")
-    pin = session.snapshot().pin("node:A")
+    pin = session.resolve_snapshot().pin("node:A")
     Path(session.uri, f"{pin.path}/_versions/d{pin.version}.manifest").write_bytes(b"damaged")
     pass_time(session.uri, 2 * DAY)
     before = {name for name in names(session.uri) if name.startswith(pin.path)}
@@ -583,7 +583,7 @@ def test_a_table_that_cannot_be_read_is_left_whole_and_the_others_are_cleaned_up
 
 def test_a_branch_that_cannot_be_read_stops_it_all(session: Session) -> None:
     put(branch(session, "side"), {"a": 9})
-    log = session.branches.log("side")
+    log = session.branches.get_log("side")
     shutil.rmtree(Path(session.uri, log.path, "data"))
     pass_time(session.uri, 2 * DAY)
     before = names(session.uri)
@@ -610,13 +610,13 @@ def test_writers_go_on_beside_it(session: Session, point: str) -> None:
 
     def meanwhile() -> None:
         put(session, {"b": 1}, "node:A", "node:B")
-        put(session.on("side"), {"c": 1})
+        put(session.checkout("side"), {"c": 1})
         put(branch(session, "new", "side"), {"d": 1})
 
     collect(again(session, faults=AtPoint(point, meanwhile)), grace=timedelta(hours=1))
 
     there = looked_at(session.uri)
-    rows = [content(there, there.on(name).snapshot())["node:A"] for name in ("main", "side", "new")]
+    rows = [content(there, there.checkout(name).resolve_snapshot())["node:A"] for name in ("main", "side", "new")]
     assert rows == [{"a": 3, "b": 1}, {"a": 3, "c": 1}, {"a": 3, "c": 1, "d": 1}]
 
 
@@ -628,7 +628,7 @@ def test_a_write_that_is_younger_than_the_grace_survives_a_cleanup(session: Sess
     put(slow, {"c": 1})
 
     there = looked_at(session.uri)
-    assert content(there, there.snapshot())["node:A"] == {"a": 3, "b": 1, "c": 1}
+    assert content(there, there.resolve_snapshot())["node:A"] == {"a": 3, "b": 1, "c": 1}
 
 
 @pytest.mark.parametrize("point", ["publish.staged", "publish.applied", "publish.flushed"])
@@ -642,7 +642,7 @@ def test_a_write_that_is_older_than_the_grace_fails_and_leaves_nothing(session: 
         put(again(session, faults=AtPoint(point, meanwhile)), {"c": 1})
 
     assert content_files(session.uri) < before
-    assert content(session, looked_at(session.uri).snapshot())["node:A"] == {"a": 3}
+    assert content(session, looked_at(session.uri).resolve_snapshot())["node:A"] == {"a": 3}
 
 
 def test_what_it_reads_does_not_grow_with_the_history(session: Session) -> None:
@@ -654,4 +654,4 @@ def test_what_it_reads_does_not_grow_with_the_history(session: Session) -> None:
         collect(again(session))
         counts.append(collect(session, confirm=False).versions_read)
 
-    assert counts == [WHOLE_VERSIONS + 2] * 2  # and one version of each table
+    assert counts == [MIN_WHOLE_VERSIONS + 2] * 2  # and one version of each table

@@ -41,7 +41,7 @@ def test_a_write_without_a_lease_whose_files_are_older_than_the_boundary_fails_t
     with pytest.raises(og.TooSlowError, match="is older than what that keeps"):
         put(again(session, faults=AtPoint(point, meanwhile)), {"c": 1})
 
-    assert content(session, looked_at(session.uri).snapshot())["node:A"] == {"a": 3}
+    assert content(session, looked_at(session.uri).resolve_snapshot())["node:A"] == {"a": 3}
 
 
 def test_a_slow_write_with_a_lease_passes_however_old_its_files_are(session: Session) -> None:
@@ -60,5 +60,5 @@ def test_a_slow_write_with_a_lease_passes_however_old_its_files_are(session: Ses
 
     there = looked_at(session.uri)
     assert done is not None
-    assert there.snapshot().commit.id == done.commit.id
-    assert content(there, there.snapshot())["node:A"] == {"a": 3, "c": 1}
+    assert there.resolve_snapshot().commit.id == done.commit.id
+    assert content(there, there.resolve_snapshot())["node:A"] == {"a": 3, "c": 1}

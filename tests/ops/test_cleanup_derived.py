@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph as og
 from collecting import DAY, SCHEMA, pass_time
-from omnigraph.engine.tables.derived_format import read_files, sealed
+from omnigraph.engine.tables.derived_format import encode_derived, read_files
 from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import DERIVED
 from upkeep_calls import AtPoint
@@ -22,7 +22,7 @@ def derive(graph: og.Graph, name: str, files: Iterable[str], text: bytes = b"der
     """An object beside the tables that says which data files it was derived from."""
     path = Path(graph.uri, DERIVED, name)
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(b"".join(sealed(b"omnigraph derived test\n", {}, files, [text], len(text))))
+    path.write_bytes(b"".join(encode_derived(b"omnigraph derived test\n", {}, files, [text], len(text))))
     return path
 
 

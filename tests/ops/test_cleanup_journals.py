@@ -64,7 +64,7 @@ def test_what_was_merged_by_way_of_a_deleted_branch_does_not_come_back(session: 
 
     merge(again(session), MergeCall(source="side"))
 
-    assert content(session, again(session).snapshot())["node:A"] == {"a": 3, "b": 1, "m": 1, "s": 1}
+    assert content(session, again(session).resolve_snapshot())["node:A"] == {"a": 3, "b": 1, "m": 1, "s": 1}
 
 
 def test_what_was_merged_by_way_of_a_branch_of_a_branch_does_not_come_back(session: Session) -> None:
@@ -81,7 +81,7 @@ def test_what_was_merged_by_way_of_a_branch_of_a_branch_does_not_come_back(sessi
 
     merge(again(session), MergeCall(source="side"))
 
-    assert content(session, again(session).snapshot())["node:A"] == {"a": 3, "b": 1, "m": 1, "s": 1}
+    assert content(session, again(session).resolve_snapshot())["node:A"] == {"a": 3, "b": 1, "m": 1, "s": 1}
 
 
 def test_a_merged_and_deleted_branch_keeps_its_journal_and_none_of_its_rows(session: Session) -> None:
@@ -98,12 +98,14 @@ def test_a_merged_and_deleted_branch_keeps_its_journal_and_none_of_its_rows(sess
     collect(session)
 
     there = looked_at(session.uri)
-    used = needed(session.uri, there.snapshot()) | needed(session.uri, there.on("side").snapshot())
-    fork = there.on("side").log.last().snapshot.manifest.fork
+    used = needed(session.uri, there.resolve_snapshot()) | needed(
+        session.uri, there.checkout("side").resolve_snapshot()
+    )
+    fork = there.checkout("side").log.final_head().snapshot.manifest.fork
     assert fork is not None
-    used |= needed(session.uri, there.snapshot(commit_id=fork.commit_id))
+    used |= needed(session.uri, there.resolve_snapshot(commit_id=fork.commit_id))
     assert content_files(session.uri) - used == set()
-    assert there.branches.journal("middle", middle.log.path).last().snapshot.commit.seq == 5
+    assert there.branches.get_journal("middle", middle.log.path).final_head().snapshot.commit.seq == 5
 
 
 def test_what_is_collected_of_a_deleted_branch_is_told_as_collected(session: Session) -> None:
@@ -150,12 +152,12 @@ def test_a_deleted_branch_is_told_once_what_goes(session: Session) -> None:
     put(session, {"b": 1})
     put(session, {"b": 2})
     pass_time(session.uri, 2 * DAY)
-    told = old.log.last()
+    told = old.log.final_head()
 
     done = collect(again(session))
 
-    assert (told.snapshot.manifest.floor.epoch, done.epoch) == (1, 2)
-    assert old.log.last().snapshot.manifest_version == told.snapshot.manifest_version
+    assert (told.snapshot.manifest.gc_horizon.epoch, done.epoch) == (1, 2)
+    assert old.log.final_head().snapshot.manifest_version == told.snapshot.manifest_version
 
 
 @pytest.mark.parametrize("source, into", [("side", "main"), ("main", "side")])
@@ -180,7 +182,7 @@ def test_clocks_that_differ_do_not_make_such_a_merge_look_harmless(session: Sess
     side = branch(session, "side")
     fast = again(side)
     fast.store.runtime = replace(fast.store.runtime, clock=SkewedClock(timedelta(hours=3)))
-    put(fast.on("side"), {"t": 1})
+    put(fast.checkout("side"), {"t": 1})
     middle = branch(session, "middle", "side")
     put(middle, {"m": 1})
     put(session, {"b": 1})
@@ -195,7 +197,7 @@ def test_clocks_that_differ_do_not_make_such_a_merge_look_harmless(session: Sess
 
 @pytest.mark.parametrize("name", ["kept", "tagged"])
 def test_a_branch_from_before_a_merge_can_be_merged_when_the_merged_one_is_deleted(session: Session, name: str) -> None:
-    before = session.snapshot().commit.id
+    before = session.resolve_snapshot().commit.id
     put(branch(session, "side"), {"s": 1})
     put(session, {"b": 1})
     if name == "tagged":
@@ -208,7 +210,7 @@ def test_a_branch_from_before_a_merge_can_be_merged_when_the_merged_one_is_delet
 
     merge(again(session), MergeCall(source="late"))
 
-    assert content(session, session.snapshot())["node:A"] == {"a": 3, "b": 1, "s": 1, "l": 1}
+    assert content(session, session.resolve_snapshot())["node:A"] == {"a": 3, "b": 1, "s": 1, "l": 1}
 
 
 @pytest.mark.parametrize("way", ["third", "side"])
@@ -241,11 +243,11 @@ def test_what_was_collected_stays_so_when_the_manifest_that_says_it_is_damaged(s
     for number in (4, 5, 6):
         put(session, {"a": number})
         put(side, {"b": number})
-    create_tag(session, "first", ref=f"{name}@{list_commits(session.on(name))[2].id}", actor="test")
+    create_tag(session, "first", ref=f"{name}@{list_commits(session.checkout(name))[2].id}", actor="test")
     pass_time(session.uri, 2 * DAY)
     collect(session)
     kept = readable(session, name)
-    tear_newest(session, session.on(name).log.path)
+    tear_newest(session, session.checkout(name).log.path)
 
     og.repair_graph(session.uri, confirm=True, force=True, actor="test", runtime=Runtime(options=FAST))
 
@@ -266,7 +268,7 @@ def test_all_that_is_there_can_be_read_when_a_manifest_went_back_and_nothing_was
 
 @pytest.mark.parametrize("grace", [DAY, timedelta(hours=1)])
 def test_a_branch_from_where_a_merged_one_parted_can_be_merged(session: Session, grace: timedelta) -> None:
-    before = session.snapshot().commit.id
+    before = session.resolve_snapshot().commit.id
     put(branch(session, "third"), {"t": 1})
     put(branch(session, "middle"), {"m": 1})
     put(session, {"b": 1})
@@ -284,11 +286,11 @@ def test_a_branch_from_where_a_merged_one_parted_can_be_merged(session: Session,
 
     merge(again(session), MergeCall(source="main", into="late"))
 
-    assert content(late, late.snapshot())["node:A"] == {"a": 3, "b": 3, "m": 1, "l": 1}
+    assert content(late, late.resolve_snapshot())["node:A"] == {"a": 3, "b": 3, "m": 1, "l": 1}
 
 
 def test_a_branch_from_what_another_one_keeps_of_main_can_be_merged(session: Session) -> None:
-    before = session.snapshot().commit.id
+    before = session.resolve_snapshot().commit.id
     put(branch(session, "middle"), {"m": 1})
     put(session, {"b": 1})
     merge(session, MergeCall(source="middle"))
@@ -304,7 +306,7 @@ def test_a_branch_from_what_another_one_keeps_of_main_can_be_merged(session: Ses
 
     merge(again(session), MergeCall(source="main", into="late"))
 
-    assert content(late, late.snapshot())["node:A"] == {"a": 3, "b": 8, "m": 1, "l": 1}
+    assert content(late, late.resolve_snapshot())["node:A"] == {"a": 3, "b": 8, "m": 1, "l": 1}
 
 
 def test_a_branch_taken_at_the_very_merge_commit_can_be_merged_after_a_cleanup(session: Session) -> None:
@@ -324,7 +326,7 @@ def test_a_branch_taken_at_the_very_merge_commit_can_be_merged_after_a_cleanup(s
 
     merge(again(session), MergeCall(source="side", into="late"))
 
-    assert content(late, again(late).on("late").snapshot())["node:A"] == {"a": 3, "l": 1, "s": 3}
+    assert content(late, again(late).checkout("late").resolve_snapshot())["node:A"] == {"a": 3, "l": 1, "s": 3}
 
 
 def test_a_branch_taken_at_the_very_merge_commit_keeps_nothing_that_it_does_not_need(session: Session) -> None:
@@ -341,10 +343,12 @@ def test_a_branch_taken_at_the_very_merge_commit_keeps_nothing_that_it_does_not_
     collect(session)
 
     there = looked_at(session.uri)
-    used = needed(session.uri, there.snapshot()) | needed(session.uri, there.on("late").snapshot())
-    fork = there.on("late").log.last().snapshot.manifest.fork
+    used = needed(session.uri, there.resolve_snapshot()) | needed(
+        session.uri, there.checkout("late").resolve_snapshot()
+    )
+    fork = there.checkout("late").log.final_head().snapshot.manifest.fork
     assert fork is not None
-    used |= needed(session.uri, there.snapshot(commit_id=fork.commit_id))
+    used |= needed(session.uri, there.resolve_snapshot(commit_id=fork.commit_id))
     assert content_files(session.uri) - used == set()
 
 
@@ -386,7 +390,7 @@ def test_a_clock_that_was_ahead_keeps_nothing_for_longer_than_its_commits_are_th
     there = session if on == "main" else branch(session, on)
     for number in range(8):
         put(there, {"a": number})
-    Path(uri, there.snapshot().pin("node:A").path, "data", "01.lance").touch()
+    Path(uri, there.resolve_snapshot().pin("node:A").path, "data", "01.lance").touch()
     pass_time(uri, timedelta(minutes=5))
     collect(again(session), keep=99, grace=timedelta())  # a version of each manifest that no commit has made
     for path in sorted(Path(uri, there.log.path, "_versions").glob("*.manifest"))[1:]:
@@ -412,17 +416,17 @@ def test_branches_that_always_overlap_leave_no_more_behind_and_cost_no_more_in_t
         pass_time(session.uri, timedelta(hours=6))
         if number % 12 == 11:
             cleaner = again(session)
-            with cleaner.runtime.telemetry.counting() as requests:
+            with cleaner.runtime.telemetry.count_requests() as requests:
                 collect(cleaner, keep=2)
             left.append(len(names(session.uri)))
-            asked.append(requests.total())
+            asked.append(requests.count())
 
     assert max(left[2:]) <= max(left[:2]) * 1.05, left
     assert max(asked[2:]) <= max(asked[:2]) * 1.05, asked
 
 
 def test_a_draft_that_is_older_than_the_grace_does_not_become_a_branch(session: Session) -> None:
-    log, found = session.located()
+    log, found = session.locate_snapshot()
     draft = session.branches.draft("late", log, found, "ada")
     pass_time(session.uri, 2 * DAY)
     collect(again(session))
@@ -430,4 +434,4 @@ def test_a_draft_that_is_older_than_the_grace_does_not_become_a_branch(session: 
     with pytest.raises(og.TooSlowError, match="was collected"):
         session.branches.register(draft)
 
-    assert session.branches.records() == []
+    assert session.branches.list_records() == []

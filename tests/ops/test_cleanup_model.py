@@ -8,10 +8,10 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from collecting_model import Collected
 from omnigraph.commit import gc_plan, publisher
-from omnigraph.commit.gc_retention import KeptPin, Line, Plan, kept_pins, planned
+from omnigraph.commit.gc_retention import BranchHistory, RetainedPin, RetentionPlan, iter_retained_pins, plan_retention
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage import garbage_files
-from omnigraph.storage.version_files import PinnedFiles, version_parts
+from omnigraph.storage.version_files import PinnedFiles, list_version_files
 
 MANY = 1_500
 
@@ -52,39 +52,39 @@ def forget_deletions(patch: pytest.MonkeyPatch) -> None:
     """A mark that does not know of deletion files."""
 
     def parts(dataset: object, path: str) -> PinnedFiles:
-        found = version_parts(dataset, path)  # type: ignore[arg-type]  # Lance's own
+        found = list_version_files(dataset, path)  # type: ignore[arg-type]  # Lance's own
         return PinnedFiles(frozenset(file for file in found.files if "_deletions" not in file), found.directories)
 
-    patch.setattr("omnigraph.storage.version_files.version_parts", parts)
+    patch.setattr("omnigraph.storage.version_files.list_version_files", parts)
 
 
 def forget_indexes(patch: pytest.MonkeyPatch) -> None:
     """A mark that does not know of the directories of indexes."""
 
     def parts(dataset: object, path: str) -> PinnedFiles:
-        found = version_parts(dataset, path)  # type: ignore[arg-type]  # Lance's own
+        found = list_version_files(dataset, path)  # type: ignore[arg-type]  # Lance's own
         return PinnedFiles(found.files, frozenset())
 
-    patch.setattr("omnigraph.storage.version_files.version_parts", parts)
+    patch.setattr("omnigraph.storage.version_files.list_version_files", parts)
 
 
 def forget_branches(patch: pytest.MonkeyPatch) -> None:
     """A mark that looks at main alone."""
 
-    def of_main(line: Line, plan: Plan, shared: Mapping[str, set[int]]) -> Iterator[KeptPin]:
-        return kept_pins(line, plan, shared) if line.path == "__manifest" else iter(())
+    def of_main(line: BranchHistory, plan: RetentionPlan, shared: Mapping[str, set[int]]) -> Iterator[RetainedPin]:
+        return iter_retained_pins(line, plan, shared) if line.path == "__manifest" else iter(())
 
-    patch.setattr(gc_plan, "kept_pins", of_main)
+    patch.setattr(gc_plan, "iter_retained_pins", of_main)
 
 
 def forget_tags(patch: pytest.MonkeyPatch) -> None:
     """A plan that keeps what is young, and nothing for its own sake."""
-    patch.setattr(gc_plan, "planned", lambda line, policy, _extra: planned(line, policy, ()))
+    patch.setattr(gc_plan, "plan_retention", lambda line, policy, _extra: plan_retention(line, policy, ()))
 
 
 def forget_the_floor(patch: pytest.MonkeyPatch) -> None:
     """Writers that go on after a cleanup without looking whether what they made is there."""
-    patch.setattr(publisher, "require_staged", lambda *_args, **_named: None)
+    patch.setattr(publisher, "check_staged_files", lambda *_args, **_named: None)
 
 
 def leave_old_versions(patch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,12 @@ import pytest
 import omnigraph as og
 from cloning import Every, branched, cloned, differences, on, opened, present, readable, tree
 from mutating import run
-from omnigraph.commit.branches import Branches
+from omnigraph.commit.branches import BranchRegistry
 from omnigraph.commit.consistent_cut import take_cut
 from omnigraph.commit.gc_horizon import CommitCollectedError
 from omnigraph.commit.manifest_log import ManifestLog, UnfinishedCloneError
 from omnigraph.ops import clone as clone_verb
-from omnigraph.ops.clone_tables import TablePlan, plan_tables
+from omnigraph.ops.clone_tables import CopyPlan, plan_tables
 from omnigraph.storage.table_cache import PinUnreadableError
 from upkeep_calls import AtPoint, exported, optimized
 from worlds import FAST, runtime
@@ -420,7 +420,7 @@ def test_a_branch_never_refers_to_a_commit_that_is_not_in_the_cut(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = graph._session
-    other = ManifestLog.other
+    other = ManifestLog.open_other
     merged: list[str | None] = []
 
     def moved(log: ManifestLog, branch: str, path: str) -> ManifestLog:
@@ -429,16 +429,16 @@ def test_a_branch_never_refers_to_a_commit_that_is_not_in_the_cut(
             graph.merge("main", into="review")
         return other(log, branch, path)
 
-    monkeypatch.setattr(ManifestLog, "other", moved)
-    cut = take_cut(Branches(ManifestLog(session.store)))
+    monkeypatch.setattr(ManifestLog, "open_other", moved)
+    cut = take_cut(BranchRegistry(ManifestLog(session.store)))
 
-    line = [commit.id for commit in session.log.history(cut.main)]
-    assert cut.head("review").snapshot.commit.merged_parent == merged[0]
+    line = [commit.id for commit in session.log.iter_history(cut.main)]
+    assert cut.get_head("review").snapshot.commit.merged_parent == merged[0]
     assert merged[0] in line
 
 
 def test_a_branch_that_goes_while_it_is_read_is_left_out(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = ManifestLog.other
+    other = ManifestLog.open_other
     done: list[og.Branch] = []
 
     def deleted(log: ManifestLog, branch: str, path: str) -> ManifestLog:
@@ -446,8 +446,8 @@ def test_a_branch_that_goes_while_it_is_read_is_left_out(graph: og.Graph, monkey
             done.append(graph.branches.delete("idea"))
         return other(log, branch, path)
 
-    monkeypatch.setattr(ManifestLog, "other", deleted)
-    cut = take_cut(Branches(ManifestLog(graph._session.store)))
+    monkeypatch.setattr(ManifestLog, "open_other", deleted)
+    cut = take_cut(BranchRegistry(ManifestLog(graph._session.store)))
 
     assert sorted(cut.branches) == ["review"]
 
@@ -520,7 +520,7 @@ def test_what_a_cleanup_takes_between_the_cut_and_the_copy_is_told_as_collected(
     old = graph.commits()[1].id
     left = [1]
 
-    def plan(*arguments: Any) -> TablePlan:
+    def plan(*arguments: Any) -> CopyPlan:
         if left:
             left.clear()
             collected(graph)

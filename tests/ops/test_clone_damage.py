@@ -10,7 +10,7 @@ import pytest
 import damaging as harm
 import omnigraph as og
 from earlier_release import without_checksums
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.storage import lance_table
 from upkeep_calls import opened, optimized
 from worlds import FAST, runtime
@@ -142,4 +142,4 @@ def test_a_sound_graph_is_cloned_with_all_its_past(root: Path, tmp_path: Path) -
     found = og.check_graph(str(tmp_path / "copy"), deep=True, runtime=runtime())
 
     assert done.collected == 0
-    assert [one for one in found.findings if one.severity is not Severity.NOTE] == []
+    assert [one for one in found.findings if one.severity is not FindingSeverity.NOTE] == []

@@ -15,14 +15,14 @@ import omnigraph as og
 from cloning import Every, branched, cloned, on, opened, present, readable, tree
 from mutating import new_graph, run
 from omnigraph.commit import clone_lock
-from omnigraph.commit.clone_lock import Claim, CloneBusyError, clones_at
+from omnigraph.commit.clone_lock import CloneBusyError, CloneLock, find_clones
 from omnigraph.commit.manifest_log import NotAGraphError, UnfinishedCloneError
 from omnigraph.commit.sidecar import Lease
 from omnigraph.faults import InjectedFaultError
 from omnigraph.ops import clone as clone_verb
 from omnigraph.ops.clone import NestedPlacesError
 from omnigraph.options import Durability
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.uri import parse_uri
 from upkeep_calls import AtPoint
 from worlds import FAST, runtime
@@ -38,8 +38,8 @@ def graph(template: str, tmp_path: Path) -> og.Graph:
     return og.open_graph(str(shutil.copytree(template, tmp_path / "g")), runtime=runtime())
 
 
-def store_at(place: Path) -> Store:
-    return Store(parse_uri(str(place)), runtime())
+def store_at(place: Path) -> GraphStorage:
+    return GraphStorage(parse_uri(str(place)), runtime())
 
 
 # --- the place --------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_the_same_clone_goes_on_at_once_and_copies_only_what_is_missing(graph: o
     # The new rows, their version and its transaction; and the first version of each table, whose name may be reused.
     assert done.files == 3 + 6
     assert readable(opened(tmp_path / "c")) == readable(graph)
-    assert clones_at(store_at(tmp_path / "c")) == []
+    assert find_clones(store_at(tmp_path / "c")) == []
 
 
 def test_what_an_earlier_try_copied_and_nobody_needs_goes(graph: og.Graph, tmp_path: Path) -> None:
@@ -245,13 +245,13 @@ def test_a_clone_that_was_made_before_the_place_was_claimed_is_left_alone(
 ) -> None:
     before: dict[str, tuple[int, int]] = {}
 
-    def claim_late(*arguments: Any) -> AbstractContextManager[Claim]:
+    def claim_late(*arguments: Any) -> AbstractContextManager[CloneLock]:
         monkeypatch.undo()
         cloned(graph, tmp_path / "c")
         before.update(tree(tmp_path / "c"))
-        return clone_lock.claimed(*arguments)
+        return clone_lock.lock_clone_target(*arguments)
 
-    monkeypatch.setattr(clone_verb, "claimed", claim_late)
+    monkeypatch.setattr(clone_verb, "lock_clone_target", claim_late)
     with pytest.raises(og.PlaceTakenError):
         cloned(graph, tmp_path / "c")
 
@@ -313,7 +313,7 @@ def test_a_clone_whose_claim_alone_was_left_is_finished_by_the_next_call(graph: 
     done = cloned(graph, tmp_path / "c")
 
     assert (done.files, done.branches["main"]) == (0, graph.snapshot().commit.id)
-    assert clones_at(store_at(tmp_path / "c")) == []
+    assert find_clones(store_at(tmp_path / "c")) == []
 
 
 def test_a_claim_that_was_left_goes_when_the_clone_is_opened(graph: og.Graph, tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_claim_that_was_left_goes_when_the_clone_is_opened(graph: og.Graph, tm
 
     made = og.open_graph(str(tmp_path / "c"), runtime=runtime())
 
-    assert clones_at(store_at(tmp_path / "c")) == []
+    assert find_clones(store_at(tmp_path / "c")) == []
     assert present(made) == present(graph)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.clock import instant_text, parse_instant
+from omnigraph.clock import format_instant, parse_instant
 from worlds import runtime
 
 Named = Callable[[og.Graph], str]
@@ -33,7 +33,7 @@ def second(graph: og.Graph) -> str:
 
 def just_after_second(graph: og.Graph) -> str:
     after, next_one = (parse_instant(graph.commits()[at].at) for at in (-2, -3))
-    return instant_text(max(after, next_one - timedelta(microseconds=1)))
+    return format_instant(max(after, next_one - timedelta(microseconds=1)))
 
 
 NAMES: dict[str, Named] = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.lang.source import Source
-from omnigraph.ops.commit_signature import MOST_BYTES, ActorRefusedError, CommitTextTooLongError
+from omnigraph.ops.commit_signature import MAX_BYTES, ActorRefusedError, CommitTextTooLongError
 from omnigraph.ops.create import create
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from worlds import rows, runtime, seeded_world
@@ -25,11 +25,11 @@ def test_nobody_signs_without_a_name_or_with_the_engines_own(actor: str, tmp_pat
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("what", MOST_BYTES)
+@pytest.mark.parametrize("what", MAX_BYTES)
 def test_a_commit_keeps_texts_up_to_a_length(what: str, tmp_path: Path) -> None:
     session = seeded_world(tmp_path / "g")
     write = TableWrite(table_key="node:A", append=rows({"n": 1}))
-    most = MOST_BYTES[what]
+    most = MAX_BYTES[what]
 
     def signed(text: str) -> dict[str, str]:
         return {"actor": "x", what.replace(" ", "_"): text}

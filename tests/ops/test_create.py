@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import StoreUnfitError, create
-from omnigraph.storage.local_object_store import LocalObjects
+from omnigraph.storage.local_object_store import LocalObjectStore
 from worlds import new_world, runtime
 
 
@@ -14,10 +14,10 @@ from worlds import new_world, runtime
 def test_a_store_that_ignores_conditions_is_refused(
     ignored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unconditional(store: LocalObjects, key: str, data: bytes, _etag: str = "") -> str:
+    def unconditional(store: LocalObjectStore, key: str, data: bytes, _etag: str = "") -> str:
         return store.put(key, data)
 
-    monkeypatch.setattr(LocalObjects, ignored, unconditional)
+    monkeypatch.setattr(LocalObjectStore, ignored, unconditional)
 
     with pytest.raises(StoreUnfitError, match="overwrite each other"):
         create(str(tmp_path / "g"), Source("node A {}"), actor="ada", runtime=runtime())

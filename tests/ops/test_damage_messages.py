@@ -14,7 +14,7 @@ from omnigraph.cli.main import main
 from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.errors import Kind
 from omnigraph.graph.graph import Graph
-from omnigraph.storage.layout import version_key
+from omnigraph.storage.layout import build_version_key
 from upkeep_calls import opened
 from worlds import runtime
 
@@ -83,7 +83,7 @@ def test_a_file_of_the_past_is_needed_by_no_branch(whole: og.Graph, tmp_path: Pa
     graph = harm.copied(whole, tmp_path / "g")
     root, first = Path(graph.uri), graph.commits()[-2].id
     pin = graph.snapshot(snapshot=first).pin("node:P")
-    flip(root / version_key(pin.path, pin.version))
+    flip(root / build_version_key(pin.path, pin.version))
 
     with pytest.raises(og.PinUnreadableError) as caught:
         opened(str(root)).query(ALL, snapshot=first)
@@ -209,7 +209,7 @@ def test_what_was_recorded_of_a_past_version_is_verified(whole: og.Graph, tmp_pa
     graph = harm.copied(whole, tmp_path / "g")
     root, first = Path(graph.uri), graph.commits()[-2].id
     pin = graph.snapshot(snapshot=first).pin("node:P")
-    file = root / version_key(pin.path, pin.version)
+    file = root / build_version_key(pin.path, pin.version)
     file.write_bytes(file.read_bytes().replace(b"spot", b"spou"))
 
     with pytest.raises(og.PinUnreadableError, match="does not match its checksum"):

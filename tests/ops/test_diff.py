@@ -11,7 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.storage.lance_table import io_counts
+from omnigraph.storage.lance_table import read_io_counts
 from worlds import FAST, rows, runtime
 
 SCHEMA = """
@@ -221,7 +221,7 @@ def test_many_changed_rows_beside_deleted_ones_are_found(tmp_path: Path) -> None
 
 
 def write(graph: og.Graph, branch: str = "main", **how: Any) -> None:
-    write_tables(graph._session.on(branch), [TableWrite(table_key="node:P", **how)], operation="w", actor="x")
+    write_tables(graph._session.checkout(branch), [TableWrite(table_key="node:P", **how)], operation="w", actor="x")
 
 
 def plain_rows(graph: og.Graph, branch: str) -> dict[str, int]:
@@ -240,10 +240,10 @@ def test_the_cost_is_that_of_what_changed(tmp_path: Path) -> None:
         write_tables(session, [TableWrite(table_key="node:P", append=big)], operation="w", actor="x")
         graph.branches.create("dev")
         few = pa.table({"id": names[:10], "v": pa.array([-1] * 10, pa.int64())})
-        write_tables(session.on("dev"), [TableWrite(table_key="node:P", upsert=few)], operation="w", actor="x")
-        io_before = io_counts().nbytes
+        write_tables(session.checkout("dev"), [TableWrite(table_key="node:P", upsert=few)], operation="w", actor="x")
+        io_before = read_io_counts().nbytes
         counts = graph.diff("main", "dev").counts()
-        costs.append(io_counts().nbytes - io_before)
+        costs.append(read_io_counts().nbytes - io_before)
         assert (counts["P"].updated, counts["P"].inserted, counts["P"].deleted) == (10, 0, 0)
 
     assert 0 < costs[1] <= costs[0] * 2

@@ -25,9 +25,9 @@ from omnigraph.engine.embed import (
     VectorSizeError,
     embed_texts,
 )
-from omnigraph.engine.embedders.factory import provider_from, query_embedding
+from omnigraph.engine.embedders.factory import build_query_embedder, create_provider
 from omnigraph.engine.embedders.hashing import HashProvider
-from omnigraph.engine.embedders.openai_http import ATTEMPTS, OpenAIProvider
+from omnigraph.engine.embedders.openai_http import MAX_ATTEMPTS, OpenAIProvider
 from omnigraph.engine.query_budget import Budget, QueryTimeoutError
 from omnigraph.ops.embed import EmbedProgress, NotEmbeddedError
 from omnigraph.ops.open_table import TypeMissingError
@@ -96,7 +96,7 @@ class Recorder:
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     made = Recorder()
-    monkeypatch.setattr("omnigraph.ops.embed.provider_from", lambda *_: made)
+    monkeypatch.setattr("omnigraph.ops.embed.create_provider", lambda *_: made)
     return made
 
 
@@ -282,7 +282,7 @@ def test_without_a_provider_the_way_out_is_told(tmp_path: Path) -> None:
     with pytest.raises(NoProviderError, match=r"Doc\.vec.*OMNIGRAPH_EMBED_PROVIDER to `openai` or `hash`$"):
         graph.embed("Doc")
     with pytest.raises(NoProviderError, match=r"OMNIGRAPH_EMBED_PROVIDER to `openai` or `hash`, or give a vector$"):
-        query_embedding(with_provider(EmbedOptions()), Budget(SystemClock()))("text", vector_property())
+        build_query_embedder(with_provider(EmbedOptions()), Budget(SystemClock()))("text", vector_property())
 
 
 @pytest.mark.parametrize(
@@ -431,14 +431,14 @@ def test_a_busy_server_is_asked_again_ever_later() -> None:
 
 
 def test_a_server_that_stays_busy_is_given_up() -> None:
-    clock, story = Waits(), f"503: overloaded, after {ATTEMPTS} attempts"
-    overloaded = Server(scripted=[(503, {}, b"overloaded")] * ATTEMPTS)
+    clock, story = Waits(), f"503: overloaded, after {MAX_ATTEMPTS} attempts"
+    overloaded = Server(scripted=[(503, {}, b"overloaded")] * MAX_ATTEMPTS)
 
     with serving(overloaded) as server, pytest.raises(ProviderFailedError, match=story):
         client(server.url, clock).embed(["a"], 8)
 
-    assert len(server.requests) == ATTEMPTS
-    assert len(clock.waits) == ATTEMPTS - 1
+    assert len(server.requests) == MAX_ATTEMPTS
+    assert len(clock.waits) == MAX_ATTEMPTS - 1
 
 
 def test_a_server_that_is_not_there_is_asked_again_and_given_up() -> None:
@@ -449,7 +449,7 @@ def test_a_server_that_is_not_there_is_asked_again_and_given_up() -> None:
     with pytest.raises(ProviderFailedError, match=r"no answer from 127\.0\.0\.1"):
         client(gone, clock).embed(["a"], 8)
 
-    assert len(clock.waits) == ATTEMPTS - 1
+    assert len(clock.waits) == MAX_ATTEMPTS - 1
 
 
 def test_a_refusal_is_told_without_the_key() -> None:
@@ -523,7 +523,7 @@ def test_vectors_of_another_size_are_refused() -> None:
 
 def test_a_query_asks_for_the_vector_of_a_text_once() -> None:
     with serving(Server()) as server:
-        embed = query_embedding(
+        embed = build_query_embedder(
             with_provider(EmbedOptions(provider=EmbedProvider.OPENAI, url=server.url, model="m1", key=KEY)),
             Budget(SystemClock()),
         )
@@ -546,7 +546,7 @@ def test_settings_that_can_not_do_are_refused(url: str, key: str | None, model: 
     runtime = with_provider(EmbedOptions(provider=EmbedProvider.OPENAI, url=url, model=model, key=key))
 
     with pytest.raises(ProviderSettingsError, match=story):
-        provider_from(runtime)
+        create_provider(runtime)
 
 
 def test_a_key_is_not_part_of_what_settings_show() -> None:

@@ -14,10 +14,10 @@ import pytest
 import damaging as harm
 import omnigraph as og
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.maintenance_worker import LocalHands
-from omnigraph.ops.session import while_wanted
+from omnigraph.ops.maintenance_worker import LocalOptimizeWorker
+from omnigraph.ops.session import with_cancellation
 from omnigraph.options import EmbedOptions, EmbedProvider
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.lance_table import LanceTable
 from worlds import FAST, runtime
 
 SCHEMA = """
@@ -60,7 +60,7 @@ def new_graph(place: Path) -> og.Graph:
 
 
 def asking(graph: og.Graph, asked: Callable[[], None]) -> og.Graph:
-    return og.Graph(while_wanted(graph._session, asked))
+    return og.Graph(with_cancellation(graph._session, asked))
 
 
 def files_of(graph: og.Graph) -> set[str]:
@@ -147,13 +147,13 @@ def test_an_optimisation_that_is_ended_leaves_no_file(tmp_path: Path, monkeypatc
 def test_an_optimisation_is_ended_while_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = new_graph(tmp_path / "g")
     before, head = files_of(graph), graph.snapshot().commit.id
-    compact = LocalHands.compact
+    compact = LocalOptimizeWorker.compact
 
-    def waits(hands: LocalHands, *given: object) -> object:
+    def waits(hands: LocalOptimizeWorker, *given: object) -> object:
         assert hands._is_over.wait(60)
         return compact(hands, *given)  # type: ignore[arg-type]  # handed on as they are
 
-    monkeypatch.setattr(LocalHands, "compact", waits)
+    monkeypatch.setattr(LocalOptimizeWorker, "compact", waits)
     with pytest.raises(EndedError):
         asking(graph, Asked(3)).optimize()
 
@@ -226,12 +226,12 @@ def test_a_repair_that_has_published_something_tells_of_it(damaged: og.Graph) ->
 
 def in_single_rows(monkeypatch: pytest.MonkeyPatch, room: str) -> None:
     """From now on each row of the tables there is a batch."""
-    batches = Table.batches
+    batches = LanceTable.iter_batches
 
-    def single(table: Table, *given: Any, **named: Any) -> Iterator[pa.RecordBatch]:
+    def single(table: LanceTable, *given: Any, **named: Any) -> Iterator[pa.RecordBatch]:
         return batches(table, *given, **(named | {"batch_rows": 1} if table.path.startswith(room) else named))
 
-    monkeypatch.setattr(Table, "batches", single)
+    monkeypatch.setattr(LanceTable, "iter_batches", single)
 
 
 def test_a_repair_is_asked_with_every_batch_that_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.engine.entity_trace import Spot, spot_before
+from omnigraph.engine.entity_trace import RowLocation, locate_row_before
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.storage.lance_table import Table, io_counts
-from omnigraph.storage.layout import detached_file
+from omnigraph.storage.lance_table import LanceTable, read_io_counts
+from omnigraph.storage.layout import format_detached_name
 from worlds import runtime
 
 SCHEMA = """
@@ -162,9 +162,9 @@ def test_a_limit_bounds_the_list_and_the_walk(graph: og.Graph, monkeypatch: pyte
 
     def looking(*arguments: Any, **named: Any) -> Any:
         looked.append(arguments)
-        return spot_before(*arguments, **named)
+        return locate_row_before(*arguments, **named)
 
-    monkeypatch.setattr("omnigraph.ops.entity_history.spot_before", looking)
+    monkeypatch.setattr("omnigraph.ops.entity_history.locate_row_before", looking)
 
     found = graph.history("P", "a", limit=2).versions
 
@@ -267,9 +267,9 @@ def test_the_cost_is_that_of_what_the_commits_changed(
             run(graph, f'update P set {{ n: 5 }} where name = "k{number + 98:07}"')  # noqa: S608 - no SQL
             run(graph, f'delete P where name = "k{number:07}"')
         cold = og.open_graph(graph.uri, runtime=runtime())
-        before = io_counts()
+        before = read_io_counts()
         assert look(cold).versions
-        after = io_counts()
+        after = read_io_counts()
         costs.append((after.requests - before.requests, after.nbytes - before.nbytes))
 
     assert costs[1][0] <= costs[0][0] * 1.5, costs
@@ -284,13 +284,13 @@ def test_commits_that_left_the_row_alone_are_not_all_looked_at(
         if number == 20:
             run(graph, 'update P set { n: 2 } where name = "a"')
     looked: set[int] = set()
-    original = Spot.lives_in
+    original = RowLocation.is_live_in
 
-    def lives_in(spot: Spot, table: Table) -> bool:
+    def lives_in(spot: RowLocation, table: LanceTable) -> bool:
         looked.add(table.version)
         return original(spot, table)
 
-    monkeypatch.setattr(Spot, "lives_in", lives_in)
+    monkeypatch.setattr(RowLocation, "is_live_in", lives_in)
 
     assert told(graph) == [("updated", ("n",)), ("inserted", ())]
     assert len(looked) <= 20
@@ -303,11 +303,11 @@ def test_a_compaction_of_many_fragments_is_passed_without_looking_into_them(grap
     graph.optimize()
     cold = og.open_graph(graph.uri, runtime=runtime())
 
-    with cold._session.runtime.telemetry.counting() as requests:
+    with cold._session.runtime.telemetry.count_requests() as requests:
         versions = told(cold, key="b")
 
     assert versions == [("updated", ("n",)), ("inserted", ())]
-    assert requests.total(target="table", operation="get") < 60, requests.table()
+    assert requests.count(target="table", operation="get") < 60, requests.format_table()
 
 
 def test_what_a_merge_settled_is_told_as_it_was_settled(graph: og.Graph) -> None:
@@ -328,7 +328,7 @@ def test_a_damaged_version_ends_the_history_without_an_error(graph: og.Graph) ->
     pin = graph.snapshot().pins["node:P"]
     run(graph, 'update P set { n: 3 } where name = "a"')
     run(graph, 'update P set { n: 4 } where name = "a"')
-    (Path(graph.uri) / pin.path / detached_file(pin.version)).unlink()
+    (Path(graph.uri) / pin.path / format_detached_name(pin.version)).unlink()
 
     found = og.open_graph(graph.uri, runtime=runtime()).history("P", "a")
 

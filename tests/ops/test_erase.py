@@ -49,8 +49,8 @@ def documents() -> Iterator[Record]:
 @pytest.fixture
 def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> og.Graph:
     """A graph that says the word in rows, blobs, indexes, what was derived, on branches and under a tag."""
-    monkeypatch.setattr(graph_cache, "DERIVED_EDGES", 1)
-    monkeypatch.setattr(column_index, "DERIVED_ROWS", 1)
+    monkeypatch.setattr(graph_cache, "MIN_DERIVED_EDGES", 1)
+    monkeypatch.setattr(column_index, "MIN_STORED_ROWS", 1)
     made = new_graph(tmp_path, SCHEMA)
     made.load(list(documents()), mode="append")
     optimized(made)
@@ -74,7 +74,7 @@ def ask(graph: og.Graph) -> list[int]:
     fresh = og.open_graph(graph.uri)
     counts = [fresh.query(text).row_count for text in (SEARCH, FIND)]
     fresh.query(HOPS)
-    fresh._session.reads.settle()
+    fresh._session.reads.wait_for_workers()
     return counts
 
 

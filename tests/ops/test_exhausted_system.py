@@ -14,7 +14,7 @@ import pytest
 import omnigraph as og
 from damaging import made
 from omnigraph.errors import OmnigraphError
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.storage.io_counters import is_unreachable
 
 SPARE = (*range(12), 14, 18, 24, 40)
@@ -64,7 +64,7 @@ def judge(verb: Callable[[], og.CheckResult | og.RepairResult]) -> str:
     except OmnigraphError as error:
         return error.code
     if isinstance(result, og.CheckResult):
-        return "damage" if any(one.severity is Severity.ERROR for one in result.findings) else "whole"
+        return "damage" if any(one.severity is FindingSeverity.ERROR for one in result.findings) else "whole"
     return "damage" if result.tables or result.manifests else "whole"
 
 

@@ -31,7 +31,7 @@ def call(text: str = QUERY, **params: object) -> QueryCall:
 def test_a_plan_is_shown_with_the_snapshot_and_what_is_made_of_the_matches(solver: Solver) -> None:
     explained = explain(solver.session, call(name="u1"))
 
-    commit = solver.session.snapshot().commit.id
+    commit = solver.session.resolve_snapshot().commit.id
     assert (
         str(explained)
         == explained.text

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import omnigraph as og
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
 from omnigraph.engine.decoding.typed_files import TypedFile, read_typed
-from omnigraph.engine.jsonl_encoding import json_lines
+from omnigraph.engine.jsonl_encoding import iter_json_lines
 from omnigraph.engine.writing import blobs as blobs_module
 from omnigraph.ops import export as export_module
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType
 from record_reading import CATALOG, SCHEMA
 from record_values import VALUES
@@ -61,14 +61,14 @@ def graph(tmp_path: Path) -> og.Graph:
 
 
 def type_of(name: str) -> AnyType:
-    found = CATALOG.type(name)
+    found = CATALOG.find_type(name)
     assert found is not None
     return found
 
 
 def put(graph: og.Graph, type_name: str, rows: list[dict[str, object]]) -> None:
     type_ = type_of(type_name)
-    table = pa.Table.from_pylist(rows, schema=arrow_schema(type_))
+    table = pa.Table.from_pylist(rows, schema=build_arrow_schema(type_))
     write_tables(graph._session, [TableWrite(table_key=type_.table_key, append=table)], operation="put", actor="ada")
 
 
@@ -84,7 +84,7 @@ def decoded(data: bytes) -> dict[str, pa.Table]:
 
 
 def stored(graph: og.Graph, type_name: str) -> pa.Table:
-    schema = arrow_schema(type_of(type_name))
+    schema = build_arrow_schema(type_of(type_name))
     rows = graph.table(type_name).to_table(blob_handling="all_binary").select(schema.names)
     return rows.sort_by("id").cast(schema)
 
@@ -195,7 +195,7 @@ def test_a_file_is_there_whole_or_not_at_all(graph: og.Graph, tmp_path: Path, mo
     def breaks(*_: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(export_module, "json_lines", breaks)
+    monkeypatch.setattr(export_module, "iter_json_lines", breaks)
     with pytest.raises(KeyboardInterrupt):
         graph.export(target)
 
@@ -246,9 +246,9 @@ ROWS = st.lists(
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_rows_come_back(rows: list[dict[str, object]], start: int) -> None:
     type_ = type_of("Thing")
-    table = pa.Table.from_pylist(rows, schema=arrow_schema(type_)).slice(start)
+    table = pa.Table.from_pylist(rows, schema=build_arrow_schema(type_)).slice(start)
 
-    found = decoded(b"".join(json_lines(type_, table)))
+    found = decoded(b"".join(iter_json_lines(type_, table)))
 
     assert bits(found["Thing"]) == bits(table) if table.num_rows else found == {}
 
@@ -260,4 +260,4 @@ def test_any_bytes_come_back(values: list[bytes]) -> None:
         {"id": [str(number) for number in range(len(values))], "body": pa.array(values, pa.large_binary())}
     )
 
-    assert decoded(b"".join(json_lines(type_, table)))["File"]["body"].to_pylist() == values
+    assert decoded(b"".join(iter_json_lines(type_, table)))["File"]["body"].to_pylist() == values

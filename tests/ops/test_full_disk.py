@@ -24,10 +24,10 @@ from collecting import DAY, TABLES, again, collect, content, looked_at, pass_tim
 from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import OmnigraphError
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.ops.session import Session
 from omnigraph.ops.tag import create_tag
-from omnigraph.storage.io_counters import store_failure
+from omnigraph.storage.io_counters import convert_store_error
 from omnigraph.storage.layout import DERIVED, EDGES, MANIFEST, NODES, RESERVE
 from omnigraph.storage.object_store import StoreFullError, StoreUnavailableError
 from upkeep_calls import AtPoint
@@ -129,7 +129,7 @@ def outcome(verb: Callable[[], object]) -> str:
 
 def errors(session: Session) -> list[str]:
     found = og.check_graph(session.uri, runtime=session.runtime).findings
-    return [one.message for one in found if one.severity is Severity.ERROR]
+    return [one.message for one in found if one.severity is FindingSeverity.ERROR]
 
 
 def table_files(session: Session) -> list[str]:
@@ -145,8 +145,8 @@ def tell_writes(disk: Path) -> object:
         outcomes.append(outcome(partial(put, session, {"a": pages}, *TABLES)))
         done = pages if outcomes[-1] == "done" else done
         leave(disk, 60)
-        assert content(session, session.snapshot()) == {"node:A": {"a": done}, "node:B": {"a": done}}
-    seen = content(again(session), session.snapshot())["node:A"]["a"]
+        assert content(session, session.resolve_snapshot()) == {"node:A": {"a": done}, "node:B": {"a": done}}
+    seen = content(again(session), session.resolve_snapshot())["node:A"]["a"]
     sidecars = len(list_sidecars(session.store)[0])
     return {"outcomes": outcomes, "seen": seen, "done": done, "errors": errors(session), "sidecars": sidecars}
 
@@ -241,7 +241,7 @@ def manifest_data(session: Session) -> list[str]:
 
 @pytest.mark.parametrize("error", ["No space left on device (os error 28)", "Disk quota exceeded (os error 122)"])
 def test_what_the_system_says_of_a_full_disk_is_known(error: str) -> None:
-    assert store_failure("write", OSError(f"LanceError(IO): {error}")).code == "store_full"
+    assert convert_store_error("write", OSError(f"LanceError(IO): {error}")).code == "store_full"
 
 
 def test_a_swap_that_a_full_disk_refuses_has_a_known_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from load_calls import edge, files_below, loaded, node, person, refused, source,
 from mutating import column, new_graph, people, rows, run
 from omnigraph.engine.bulk.row_spool import Spool, SpoolError
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadMode, Progress, TypeCounts, TypedSource
-from omnigraph.ops.load_reading import ReadRecords
+from omnigraph.ops.load_reading import LocalRecords
 
 
 @pytest.fixture
@@ -306,7 +306,7 @@ def test_a_full_disk_is_told(graph: og.Graph, temporary: Path, monkeypatch: pyte
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Spool, "_table", full)
+    monkeypatch.setattr(Spool, "_build_table", full)
     with pytest.raises(SpoolError, match="No space left on device; free some space, or set TMPDIR"):
         loaded(graph, "append", person("a"))
 
@@ -331,7 +331,7 @@ def test_a_repeated_load_answers_as_the_first_and_decodes_nothing(
 ) -> None:
     records = [person("a"), edge("Knows", "a", "a")]
     first = loaded(graph, "append", *records, idempotency_key="k")
-    monkeypatch.delattr(ReadRecords, "read")
+    monkeypatch.delattr(LocalRecords, "read")
 
     again = loaded(graph, "append", *records, idempotency_key="k")
 

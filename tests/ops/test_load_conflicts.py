@@ -11,10 +11,10 @@ import omnigraph as og
 from load_calls import Record, edge, files_below, loaded, node, person, source, text_of
 from mutating import column, new_graph, rows, run
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.engine.bulk.row_rules import keeping_rules
+from omnigraph.engine.bulk.row_rules import reject_broken_rows
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadResult, TypeCounts
-from omnigraph.ops.load_reading import ReadRecords
+from omnigraph.ops.load_reading import LocalRecords
 from worlds import runtime
 
 Outcome = LoadResult | og.OmnigraphError
@@ -216,13 +216,13 @@ def test_an_overwrite_and_a_write_of_another_table_both_stay(graph: og.Graph) ->
 
 def test_the_input_is_decoded_once(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     windows: list[int] = []
-    keeping = keeping_rules
+    keeping = reject_broken_rows
 
     def counted(window: TypedRows, *rest: Any) -> TypedRows:
         windows.append(window.rows.num_rows)
         return keeping(window, *rest)
 
-    monkeypatch.setattr("omnigraph.ops.load_reading.keeping_rules", counted)
+    monkeypatch.setattr("omnigraph.ops.load_reading.reject_broken_rows", counted)
     other, faults = beside(graph, lambda: run(graph, 'update Person set { score: 1.0 } where name = "a"'))
 
     loaded(other, "merge", person("a", age=7))
@@ -273,7 +273,7 @@ def test_a_load_is_announced_before_its_first_file(graph: og.Graph) -> None:
 
 
 def test_files_are_named_to_recovery_as_they_are_made(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.storage.staging.ROWS_PER_FRAGMENT", 10)
+    monkeypatch.setattr("omnigraph.storage.staging.MAX_FRAGMENT_ROWS", 10)
     named: list[set[str]] = []
     made: list[set[str]] = []
 
@@ -295,14 +295,14 @@ def test_files_are_named_to_recovery_as_they_are_made(graph: og.Graph, monkeypat
 
 def changed_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     """The records of the next load are read by a schema that is not the newest."""
-    begin = ReadRecords.__init__
+    begin = LocalRecords.__init__
     stale = ["an older one"]
 
-    def older(records: ReadRecords, *given: object) -> None:
+    def older(records: LocalRecords, *given: object) -> None:
         *parts, schema_id = given
         begin(records, *parts, stale.pop() if stale else schema_id)  # type: ignore[arg-type, call-arg] # handed on
 
-    monkeypatch.setattr(ReadRecords, "__init__", older)
+    monkeypatch.setattr(LocalRecords, "__init__", older)
 
 
 def test_files_are_read_again_by_a_new_schema(graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

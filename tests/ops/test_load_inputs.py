@@ -11,10 +11,10 @@ from omnigraph.errors import FileDeniedError, FileMissingError
 from omnigraph.ops.load_inputs import (
     BadInputNameError,
     GraphSource,
+    InputSource,
     InputTwiceError,
     LoadInput,
     NoInputError,
-    OneInput,
     TypedSource,
     TypeKindError,
     expand_inputs,
@@ -31,12 +31,12 @@ def put(path: Path, text: str = "name\na\n") -> Path:
     return path
 
 
-def people(data: Path | str | tuple[Path, ...], **columns: str) -> tuple[OneInput, ...]:
+def people(data: Path | str | tuple[Path, ...], **columns: str) -> tuple[InputSource, ...]:
     source = TypedSource(type="Person", is_edge=False, data=data, columns=columns)
     return expand_inputs(LoadInput(typed=(source,)), CATALOG)
 
 
-def names(inputs: tuple[OneInput, ...], below: Path) -> list[str]:
+def names(inputs: tuple[InputSource, ...], below: Path) -> list[str]:
     return [str(Path(one.name).relative_to(below)) for one in inputs]
 
 
@@ -127,7 +127,7 @@ def test_graph_jsonl_is_read_from_files_and_streams(tmp_path: Path) -> None:
     found = expand_inputs(LoadInput(graph=(GraphSource(data=path), stream)), CATALOG)
 
     assert [(one.name, one.size, one.type) for one in found] == [(str(path), 25, None), ("<stdin>", None, None)]
-    assert [part.rows["id"].to_pylist() for one in found for part in one.rows(runtime().ids)] == [["a"], ["b"]]
+    assert [part.rows["id"].to_pylist() for one in found for part in one.read_rows(runtime().ids)] == [["a"], ["b"]]
 
 
 def test_a_file_of_one_type_is_no_graph_jsonl(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_what_is_wrong_with_a_file_is_said_when_it_is_read(tmp_path: Path) -> No
     path.unlink()
 
     with pytest.raises(FileMissingError):
-        list(one.rows(runtime().ids))
+        list(one.read_rows(runtime().ids))
 
 
 # --- types and columns ---------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_arrow_data_is_an_input_with_a_name() -> None:
 
     (one,) = expand_inputs(LoadInput(typed=(source,)), CATALOG)
 
-    (found,) = one.rows(runtime().ids)
+    (found,) = one.read_rows(runtime().ids)
     assert (one.name, one.type, found.rows["dst"].to_pylist()) == ("<edges Knows>", CATALOG.edges["Knows"], ["b"])
 
 
@@ -180,7 +180,7 @@ def test_columns_are_mapped(tmp_path: Path) -> None:
 
     (one,) = expand_inputs(LoadInput(typed=(source,)), CATALOG)
 
-    (found,) = one.rows(runtime().ids)
+    (found,) = one.read_rows(runtime().ids)
     assert found.rows.select(["id", "age"]).to_pylist() == [{"id": "Ada", "age": 36}]
 
 

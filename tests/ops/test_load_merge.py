@@ -249,7 +249,7 @@ def test_a_merge_onto_rows_with_holes_between_them(tmp_path: Path) -> None:
 
 
 def test_a_merge_whose_ids_are_looked_up_in_several_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.storage.key_lookup.KEYS_AT_ONCE", 700)
+    monkeypatch.setattr("omnigraph.storage.key_lookup.MAX_KEYS_PER_PASS", 700)
     graph = new_graph(tmp_path, "node N { k: String @key  v: I64  w: I64? }")
     names = [f"n{number}" for number in range(6_000)]
     loaded(graph, "append", *(node("N", k=name, v=0, w=number) for number, name in enumerate(names[:5_000])))

@@ -11,7 +11,7 @@ import omnigraph as og
 from load_calls import loaded, refused
 from omnigraph.engine.decoding import fast_records
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
-from omnigraph.engine.decoding.line_blocks import LineBlock, Places
+from omnigraph.engine.decoding.line_blocks import LineBlock, LinePositions
 from record_reading import refusals
 from schema_making import accepted
 from worlds import runtime
@@ -116,7 +116,7 @@ def test_records_of_the_older_shape_are_read_the_quick_way(monkeypatch: pytest.M
     left: list[int] = []
     quick = fast_records.read_graph_block
 
-    def counting(block: LineBlock, catalog: object) -> tuple[list[fast_records.FastRows], Places]:
+    def counting(block: LineBlock, catalog: object) -> tuple[list[fast_records.FastRows], LinePositions]:
         found, rest = quick(block, catalog)  # type: ignore[arg-type]
         left.append(len(rest))
         return found, rest

@@ -11,10 +11,10 @@ import pytest
 import omnigraph as og
 from damaging import codes, made
 from omnigraph.clock import SystemClock
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.runtime import Runtime
 from omnigraph.storage.cas_table_errors import NewestVersionDamagedError
-from omnigraph.storage.layout import version_number
+from omnigraph.storage.layout import parse_version_number
 from worlds import FAST, runtime
 
 
@@ -91,7 +91,7 @@ def test_it_is_told_by_reads_writes_cleanup_and_check(pristine: Path, tmp_path: 
         for _ in range(2):
             with pytest.raises(NewestVersionDamagedError):
                 graph.query(NAMES, branch=branch)
-    found = codes(str(root), Severity.ERROR)
+    found = codes(str(root), FindingSeverity.ERROR)
 
     assert "manifest_damaged" in found
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()} == before
@@ -108,7 +108,7 @@ def test_a_handle_that_has_not_seen_it_does_not_make_it_anew(pristine: Path, tmp
         with pytest.raises(NewestVersionDamagedError):
             waiting.mutate('query q() { insert P { name: "other" } }')
 
-    assert "manifest_damaged" in codes(str(root), Severity.ERROR)
+    assert "manifest_damaged" in codes(str(root), FindingSeverity.ERROR)
 
 
 @pytest.mark.parametrize("loss, branch", CASES)
@@ -123,7 +123,7 @@ def test_a_repair_goes_back_and_says_so(pristine: Path, tmp_path: Path, loss: st
 
     assert {"p.name": "new"} in rows
     assert "repair" in operations
-    assert codes(str(root), Severity.ERROR) == []
+    assert codes(str(root), FindingSeverity.ERROR) == []
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"version":true}', '{"version":4294967296}', '{"version":1}', "[7]"])
@@ -142,7 +142,7 @@ def test_a_version_that_comes_between_the_look_and_the_hint_is_found(pristine: P
     root = tmp_path / "graph"
     shutil.copytree(pristine, root)
     versions = root / "__manifest" / "_versions"
-    newest = version_number(min(versions.glob("*.manifest")).name)
+    newest = parse_version_number(min(versions.glob("*.manifest")).name)
 
     with og.open_graph(str(root), runtime=runtime()) as graph:
         graph.mutate(INSERT)

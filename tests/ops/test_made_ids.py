@@ -8,7 +8,7 @@ import omnigraph as og
 from load_calls import edge, loaded, node
 from omnigraph.engine.bulk import id_checks
 from omnigraph.schema.arrow import ID
-from omnigraph.spark.load.key_shuffle import Ledger, Rules
+from omnigraph.spark.load.key_shuffle import KeyRules, KeyShufflePlan
 from omnigraph.storage import key_lookup
 from worlds import runtime
 
@@ -25,13 +25,13 @@ def graph(tmp_path: Path) -> og.Graph:
 def looked_up(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, *records: object) -> list[str]:
     """The tables whose committed ids a load asks for."""
     asked: list[str] = []
-    look = key_lookup.existing
+    look = key_lookup.find_existing
 
     def watched(table: object, *rest: object) -> object:
         asked.append(repr(table).partition("/")[0])
         return look(table, *rest)  # type: ignore[arg-type] # what it was called with
 
-    monkeypatch.setattr(id_checks, "existing", watched)
+    monkeypatch.setattr(id_checks, "find_existing", watched)
     loaded(graph, "append", *records)  # type: ignore[arg-type] # records
     return asked
 
@@ -50,9 +50,9 @@ def test_one_given_id_is_looked_up_with_all_others(graph: og.Graph, monkeypatch:
 
 
 def test_the_ledger_of_a_spark_load_does_not_read_them_either(graph: og.Graph) -> None:
-    catalog = graph._session.catalog(graph.snapshot())
-    rules = Rules(loaded=frozenset({"Saw"}), replaced=frozenset(), is_append=True, made=frozenset({"Saw"}))
+    catalog = graph._session.load_catalog(graph.snapshot())
+    rules = KeyRules(loaded=frozenset({"Saw"}), replaced=frozenset(), is_append=True, generated=frozenset({"Saw"}))
 
-    needed = Ledger(catalog, rules).plan().committed
+    needed = KeyShufflePlan(catalog, rules).plan().committed
 
     assert needed == {"Person": {ID}}

@@ -357,7 +357,7 @@ def test_where_it_is_not_gone_back_any_further_what_is_alike_comes(
 
 
 def test_more_crossings_in_a_row_than_are_gone_back_through(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.ops.merge.MOST_CROSSINGS", 2)
+    monkeypatch.setattr("omnigraph.ops.merge.MAX_CRISS_CROSS_DEPTH", 2)
     for number in range(2, 6):
         run(graph, f'insert P {{ name: "q{number}" }}')
         run(graph, f'insert P {{ name: "o{number}" }}' + change("P", "n", number, name="b"), "dev")

@@ -447,7 +447,7 @@ def test_a_merge_that_is_overtaken_leaves_no_file_of_its_own(is_refused: bool, g
 
     ranks = {name: row.get("rank") for name, row in contents(graph)["P"].items()}
     assert ranks == (dict.fromkeys("abcd") if is_refused else {"a": 5, "b": 7, "c": 7, "d": 7})
-    sessions = (graph._session, graph._session.on("dev"))
+    sessions = (graph._session, graph._session.checkout("dev"))
     unused = [set(orphans(session, ("nodes", "edges"))) for session in sessions]
     assert unused[0] & unused[1] == set()
 

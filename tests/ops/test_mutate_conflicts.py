@@ -31,7 +31,7 @@ def after(graph: og.Graph, first: Callable[[], object], monkeypatch: pytest.Monk
         return waiting.pop() if session.log is other._session.log and waiting else fresh(session)
 
     monkeypatch.setattr(Session, "head", head)
-    monkeypatch.setattr(Session, "recent", head)
+    monkeypatch.setattr(Session, "cached_head", head)
     return other
 
 

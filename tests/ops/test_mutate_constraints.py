@@ -9,7 +9,7 @@ import omnigraph as og
 from mutating import column, new_graph, people, run
 from omnigraph.engine.writing import unique
 from omnigraph.storage.columnar_sets import Positions
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.lance_table import LanceTable
 
 
 @pytest.fixture
@@ -123,15 +123,15 @@ def test_only_the_unique_groups_that_an_update_changes_are_looked_at(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch, values: str, asked: list[tuple[str, ...]]
 ) -> None:
     seen: list[tuple[str, ...]] = []
-    look_up = unique.taken_values
+    look_up = unique.find_taken_values
 
     def noting(
-        table: Table, columns: tuple[str, ...], values: pa.Table, own_ids: pa.Array
+        table: LanceTable, columns: tuple[str, ...], values: pa.Table, own_ids: pa.Array
     ) -> tuple[Positions, pa.Array]:
         seen.append(columns)
         return look_up(table, columns, values, own_ids)
 
-    monkeypatch.setattr(unique, "taken_values", noting)
+    monkeypatch.setattr(unique, "find_taken_values", noting)
 
     run(graph, f'update Person set {{ {values} }} where name = "ada"')  # noqa: S608 - no SQL
 

@@ -12,9 +12,9 @@ from mutating import run
 from omnigraph.ops import maintenance_worker
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import ReadOnlyError
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.object_store import StoreUnavailableError
-from omnigraph.storage.upkeep import SegmentBuild, build
+from omnigraph.storage.upkeep import SegmentBuild, build_index_segment
 from upkeep_calls import EAGER, by_table, exported, files_of, fragments, indexed_rows, opened, optimized
 from worlds import FAST, runtime
 
@@ -158,11 +158,11 @@ def test_a_table_with_nothing_to_do_costs_a_look(graph: og.Graph) -> None:
     again = opened(graph.uri)
     again.optimize()
 
-    with again._session.runtime.telemetry.counting() as requests:
+    with again._session.runtime.telemetry.count_requests() as requests:
         again.optimize()
 
-    assert requests.total(operation="put") == 0
-    assert requests.total(target="table") == 0
+    assert requests.count(operation="put") == 0
+    assert requests.count(target="table") == 0
 
 
 def test_each_table_gets_a_commit_of_its_own_that_says_who_and_why(graph: og.Graph) -> None:
@@ -324,12 +324,12 @@ def _edges(count: int) -> pa.Table:
 def test_a_table_that_fails_is_reported_and_the_others_are_done(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(table: Table, segment: SegmentBuild) -> str:
+    def wrong(table: LanceTable, segment: SegmentBuild) -> str:
         if segment.column == "src":
             raise StoreUnavailableError("build it", "the disk is full")
-        return build(table, segment)
+        return build_index_segment(table, segment)
 
-    monkeypatch.setattr(maintenance_worker, "build", wrong)
+    monkeypatch.setattr(maintenance_worker, "build_index_segment", wrong)
     before, known = exported(graph), files_of(graph)
 
     done = opened(graph.uri).optimize()
@@ -347,7 +347,7 @@ def test_an_interrupt_leaves_nothing_behind(graph: og.Graph, monkeypatch: pytest
     def interrupted(*_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(maintenance_worker, "build", interrupted)
+    monkeypatch.setattr(maintenance_worker, "build_index_segment", interrupted)
     before, commits = files_of(graph), len(graph.commits())
 
     with pytest.raises(KeyboardInterrupt):

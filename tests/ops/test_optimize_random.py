@@ -66,11 +66,11 @@ class Rounds:
 
 def content(session: Session) -> dict[str, int]:
     """What the table says; by a scan, and by its index, which must agree."""
-    table = session.tables(session.snapshot()).table(KEY)
+    table = session.open_tables(session.resolve_snapshot()).open_table(KEY)
     found = table.scan(["id", "v"]).to_pylist()
-    by_index = table.matching("id", IDS, ["id", "v"]).to_pylist()
+    by_index = table.find_rows("id", IDS, ["id", "v"]).to_pylist()
     assert sorted(map(repr, by_index)) == sorted(map(repr, found))
-    assert session.snapshot().pin(KEY).rows == len(found)
+    assert session.resolve_snapshot().pin(KEY).rows == len(found)
     held = {one["id"]: one["v"] for one in found}
     assert len(held) == len(found)
     return held

@@ -10,7 +10,7 @@ import pytest
 import omnigraph as og
 from mutating import new_graph
 from omnigraph.cli.main import main
-from omnigraph.locations import Location, local_path, locate, scheme_of
+from omnigraph.locations import Location, locate, parse_scheme, resolve_local_path
 from omnigraph.spark.read.export import export_on_spark
 from worlds import runtime
 
@@ -41,7 +41,7 @@ def load_with(graph: og.Graph, place: str) -> object:
 
 
 def export_with_spark(graph: og.Graph, place: str) -> object:
-    state, form = graph._session.snapshot(), og.ExportFormat.JSONL
+    state, form = graph._session.resolve_snapshot(), og.ExportFormat.JSONL
     return export_on_spark(graph._session, state, None, None, place, format=form)  # type: ignore[arg-type]  # refused first
 
 
@@ -154,7 +154,7 @@ def test_commands_refuse_it_too(
     ],
 )
 def test_a_scheme_is_told_from_a_path(text: str, scheme: str | None) -> None:
-    assert scheme_of(text) == scheme
+    assert parse_scheme(text) == scheme
 
 
 def test_a_path_object_made_of_an_address_is_not_written_to(graph: og.Graph, empty: Path) -> None:
@@ -165,9 +165,9 @@ def test_a_path_object_made_of_an_address_is_not_written_to(graph: og.Graph, emp
 
 
 def test_a_place_of_this_machine_stays_as_it_was_given() -> None:
-    assert local_path("a/b") == Path("a/b")
-    assert local_path("file:///a/b%20c") == Path("/a/b c")
+    assert resolve_local_path("a/b") == Path("a/b")
+    assert resolve_local_path("file:///a/b%20c") == Path("/a/b c")
     assert locate("S3://bucket/key/") == Location("key", "bucket")
     with pytest.raises(og.BadPlaceError, match="this machine only"):
-        local_path("s3://bucket/key")
-    assert os.fspath(local_path(Path("x"))) == "x"
+        resolve_local_path("s3://bucket/key")
+    assert os.fspath(resolve_local_path(Path("x"))) == "x"

@@ -6,7 +6,7 @@ import pytest
 
 import omnigraph as og
 from mutating import new_graph, people, run
-from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.physical_plan import PhysicalPlan
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.ops import plan_cache
@@ -32,7 +32,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the queries that were planned, in turn."""
     made: list[str] = []
 
-    def noted(query: ReadQuery, reading: Reading) -> PhysicalPlan:
+    def noted(query: ReadQuery, reading: ExecutionContext) -> PhysicalPlan:
         made.append(query.name)
         return plan_read(query, reading)
 
@@ -80,7 +80,7 @@ def test_a_pattern_that_reads_the_clock_is_planned_each_time(graph: og.Graph, pl
 
 
 def test_only_the_last_plans_are_kept(graph: og.Graph, planned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_cache, "PLANS_OF_A_QUERY", 1)
+    monkeypatch.setattr(plan_cache, "MAX_PLANS_PER_QUERY", 1)
 
     for age in (1, 2, 1):
         graph.query(BY_AGE, params={"a": age})
@@ -90,7 +90,7 @@ def test_only_the_last_plans_are_kept(graph: og.Graph, planned: list[str], monke
 
 def test_a_plan_does_not_keep_large_values_alive(graph: og.Graph, planned: list[str]) -> None:
     among = "query q($n: [String]) { match { $p: Person  $p.name in $n } return { $p.name } }"
-    few, many, long = ["ada"], ["ada"] * (plan_cache.MOST_KEPT + 1), ["ada", "x" * plan_cache.MOST_KEPT]
+    few, many, long = ["ada"], ["ada"] * (plan_cache.MAX_PARAM_SIZE + 1), ["ada", "x" * plan_cache.MAX_PARAM_SIZE]
 
     found = [graph.query(among, params={"n": names}).row_count for names in (few, few, many, many, long, long)]
 

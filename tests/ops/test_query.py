@@ -16,7 +16,7 @@ import omnigraph as og
 from mutating import new_graph, people, run
 from omnigraph.clock import SystemClock
 from omnigraph.engine import executor as running
-from omnigraph.engine.executor import answer
+from omnigraph.engine.executor import execute
 from omnigraph.engine.output import result_pipeline as finishing
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result_files import ResultFormatError
@@ -24,9 +24,9 @@ from omnigraph.errors import TextTooLargeError
 from omnigraph.lang.source import Source
 from omnigraph.ops import plan_cache, query_cache
 from omnigraph.ops import query as verb
-from omnigraph.ops.plan_cache import KeptPlans
+from omnigraph.ops.plan_cache import PlanCache
 from omnigraph.ops.query import QueryCall
-from omnigraph.ops.query_cache import KeptCatalogs, PreparedQueries
+from omnigraph.ops.query_cache import CatalogCache, QueryCache
 
 NAMES = "query names() { match { $p: Person } return { $p.name } order { $p.name } }"
 ONE = "query one($n: String) { match { $p: Person { name: $n } } return { $p.name, $p.age } }"
@@ -160,11 +160,11 @@ def test_a_read_only_graph_can_be_asked(graph: og.Graph) -> None:
 def test_parameters_are_checked_before_a_row_is_read(
     graph: og.Graph, text: str, params: dict[str, object], problem: str
 ) -> None:
-    with graph._session.runtime.telemetry.counting() as requests, pytest.raises(og.ParameterError) as refused:
+    with graph._session.runtime.telemetry.count_requests() as requests, pytest.raises(og.ParameterError) as refused:
         graph.query(text, params=params)
 
     assert problem in str(refused.value)
-    assert requests.total(target="table") == 0
+    assert requests.count(target="table") == 0
 
 
 # --- within time and memory, in parts ---------------------------------------------------------------------------
@@ -206,9 +206,9 @@ def test_a_commit_in_the_middle_of_a_query_is_not_seen(graph: og.Graph, monkeypa
     def slowly(*arguments: Any) -> Any:
         run(og.open_graph(graph.uri), 'update Person set { age: 99 } where name = "ada"')
         run(og.open_graph(graph.uri), 'delete Person where name = "bob"')
-        return answer(*arguments)
+        return execute(*arguments)
 
-    monkeypatch.setattr(verb, "answer_of", slowly)
+    monkeypatch.setattr(verb, "execute", slowly)
     result = graph.query("query q() { match { $p: Person } return { $p.name, $p.age } order { $p.name } }")
 
     assert result.rows() == [{"p.name": "ada", "p.age": 36}, {"p.name": "bob", "p.age": None}]
@@ -218,7 +218,7 @@ def test_a_commit_in_the_middle_of_a_query_is_not_seen(graph: og.Graph, monkeypa
 
 
 def test_rows_that_are_fetched_later_are_of_the_same_state(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "FETCHED_AT_ONCE", 0)
+    monkeypatch.setattr(verb, "MAX_EAGER_ROWS", 0)
     result = graph.query(NAMES)
     run(graph, 'delete Person where name = "ada"')
 
@@ -347,7 +347,7 @@ def test_an_answer_that_took_too_long_is_none(many: og.Graph, monkeypatch: pytes
         clock.time += 11.0
         return found
 
-    monkeypatch.setattr(running, "finish", late)
+    monkeypatch.setattr(running, "build_result", late)
 
     with pytest.raises(og.QueryTimeoutError):
         many.query(NAMES, budget=Budget(clock, seconds=10.0))
@@ -368,9 +368,9 @@ def test_a_query_that_is_cancelled_while_it_runs_stops_soon(graph: og.Graph, mon
         canceller = threading.Thread(target=budget.cancel)
         canceller.start()
         canceller.join()
-        return answer(*arguments)
+        return execute(*arguments)
 
-    monkeypatch.setattr(verb, "answer_of", meanwhile)
+    monkeypatch.setattr(verb, "execute", meanwhile)
     with pytest.raises(og.QueryCancelledError):
         verb.query(graph._session, QueryCall(source=Source(NAMES)), budget)
     monkeypatch.undo()
@@ -388,7 +388,7 @@ def test_an_interrupted_query_leaves_nothing_behind(
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    graph._session.plans = KeptPlans()  # so that it is planned again
+    graph._session.plans = PlanCache()  # so that it is planned again
     monkeypatch.setattr(module, part, interrupted)
     with pytest.raises(KeyboardInterrupt):
         graph.query(NAMES)
@@ -417,16 +417,16 @@ query q() {
 def test_a_query_that_is_interrupted_in_any_step_leaves_the_handle_as_it_was(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected, step, left, interrupted = graph.query(EVERY_STEP).rows(), running._Run.step, -1, 0
+    expected, step, left, interrupted = graph.query(EVERY_STEP).rows(), running._Executor.run_step, -1, 0
 
-    def until(self: running._Run, *arguments: Any, **options: Any) -> Any:
+    def until(self: running._Executor, *arguments: Any, **options: Any) -> Any:
         nonlocal left
         if left == 0:
             raise KeyboardInterrupt
         left -= 1
         return step(self, *arguments, **options)
 
-    monkeypatch.setattr(running._Run, "step", until)
+    monkeypatch.setattr(running._Executor, "run_step", until)
     for steps in range(50):
         left = steps
         with suppress(KeyboardInterrupt):
@@ -474,38 +474,38 @@ def test_a_query_by_another_name_is_another_query(graph: og.Graph) -> None:
 
 
 def test_another_schema_binds_a_query_anew(graph: og.Graph) -> None:
-    kept = PreparedQueries(10_000)
+    kept = QueryCache(10_000)
     session = graph._session
-    catalog = session.catalog(session.snapshot())
+    catalog = session.load_catalog(session.resolve_snapshot())
 
-    first = kept.get(Source(NAMES), None, "s1", catalog)
+    first = kept.get_or_prepare(Source(NAMES), None, "s1", catalog)
 
-    assert kept.get(Source(NAMES), None, "s1", catalog) is first
-    assert kept.get(Source(NAMES), None, "s2", catalog) is not first
+    assert kept.get_or_prepare(Source(NAMES), None, "s1", catalog) is first
+    assert kept.get_or_prepare(Source(NAMES), None, "s2", catalog) is not first
 
 
 def test_only_so_many_queries_are_kept(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     session = graph._session
-    catalog = session.catalog(session.snapshot())
-    monkeypatch.setattr(query_cache, "KEPT_QUERIES", 2)
+    catalog = session.load_catalog(session.resolve_snapshot())
+    monkeypatch.setattr(query_cache, "MAX_QUERIES", 2)
     seen = counting(monkeypatch)
-    kept = PreparedQueries(10_000)
+    kept = QueryCache(10_000)
 
     for text in (NAMES, NAMES + " ", NAMES, NAMES + "  ", NAMES, NAMES + " "):
-        kept.get(Source(text), None, "s", catalog)
+        kept.get_or_prepare(Source(text), None, "s", catalog)
 
     assert seen == [NAMES, NAMES + " ", NAMES + "  ", NAMES + " "]
 
 
 def test_only_so_much_text_is_kept(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     session = graph._session
-    catalog = session.catalog(session.snapshot())
-    monkeypatch.setattr(query_cache, "KEPT_BYTES", len(NAMES) + 5)
+    catalog = session.load_catalog(session.resolve_snapshot())
+    monkeypatch.setattr(query_cache, "MAX_TEXT_BYTES", len(NAMES) + 5)
     seen = counting(monkeypatch)
-    kept = PreparedQueries(10_000)
+    kept = QueryCache(10_000)
 
     for text in (NAMES, NAMES + " ", NAMES):
-        kept.get(Source(text), None, "s", catalog)
+        kept.get_or_prepare(Source(text), None, "s", catalog)
 
     assert len(seen) == 3
 
@@ -513,11 +513,11 @@ def test_only_so_much_text_is_kept(graph: og.Graph, monkeypatch: pytest.MonkeyPa
 def test_a_query_asked_again_reads_no_table(graph: og.Graph) -> None:
     graph.query(FRIENDS, params={"n": "ada"}).rows()
 
-    with graph._session.runtime.telemetry.counting() as requests:
+    with graph._session.runtime.telemetry.count_requests() as requests:
         graph.query(FRIENDS, params={"n": "bob"}).rows()
 
-    assert requests.total(target="table") == 0
-    assert requests.total(target="manifest") <= 1
+    assert requests.count(target="table") == 0
+    assert requests.count(target="manifest") <= 1
 
 
 def test_queries_of_several_threads_don_t_mix(graph: og.Graph) -> None:
@@ -547,19 +547,19 @@ def test_now_is_one_instant_for_the_whole_query(graph: og.Graph) -> None:
 
 
 def test_the_catalog_of_a_schema_is_one_object(graph: og.Graph) -> None:
-    first = graph._session.catalog(graph.snapshot())
+    first = graph._session.load_catalog(graph.snapshot())
     people(graph, "cyd")
 
-    assert graph._session.catalog(graph.snapshot()) is first
+    assert graph._session.load_catalog(graph.snapshot()) is first
 
 
 def test_only_so_many_catalogs_are_kept(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_cache, "KEPT_CATALOGS", 2)
-    kept = KeptCatalogs()
+    monkeypatch.setattr(query_cache, "MAX_CATALOGS", 2)
+    kept = CatalogCache()
     one, two, three = (msgspec.structs.replace(graph.snapshot().manifest.schema, id=name) for name in "123")
 
-    first, second = kept.get(one), kept.get(two)
-    kept.get(three)
+    first, second = kept.get_or_decode(one), kept.get_or_decode(two)
+    kept.get_or_decode(three)
 
-    assert kept.get(two) is second
-    assert kept.get(one) is not first
+    assert kept.get_or_decode(two) is second
+    assert kept.get_or_decode(one) is not first

@@ -12,7 +12,7 @@ import omnigraph as og
 from collecting import files, pass_time
 from omnigraph.ops.query import begin
 from omnigraph.runtime import Runtime
-from omnigraph.spark.session.graph_location import Place
+from omnigraph.spark.session.graph_location import GraphLocation
 from serving import ALL, Served, serving
 from worlds import FAST
 
@@ -72,14 +72,14 @@ def test_a_tagged_state_is_read_for_as_long_as_one_likes(graph: og.Graph) -> Non
 @pytest.mark.parametrize("when", ["before it is opened", "while it is open"])
 def test_a_process_of_spark_that_is_too_late_is_told_the_same(graph: og.Graph, when: str) -> None:
     pin = graph.snapshot().pin("node:P")
-    table = Place(uri=graph.uri).table(pin.path, pin.version)
+    table = GraphLocation(uri=graph.uri).open_table(pin.path, pin.version)
     if when == "while it is open":
-        table.fragments()
+        table.list_fragments()
 
     replace_all(graph)
 
     with pytest.raises(og.SnapshotCollectedError) as caught:
-        sum(batch.num_rows for batch in table.batches(["k"]))
+        sum(batch.num_rows for batch in table.iter_batches(["k"]))
     assert caught.value.code == "snapshot_collected"
 
 

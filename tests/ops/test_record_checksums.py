@@ -17,9 +17,9 @@ from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.ops import record_checksums as recording
 from omnigraph.ops.check import CheckResult
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.options import Options, Verify
-from omnigraph.storage.table_cache import Handles
+from omnigraph.storage.table_cache import TableCache
 from upkeep_calls import opened, optimized
 from worlds import FAST, runtime
 
@@ -151,7 +151,7 @@ def test_a_damaged_list_is_told_and_keeps_nobody_from_reading(verify: Verify, ro
     found = check(root).findings
 
     assert graph.query(ALL).rows() == rows
-    assert {(one.code, one.severity) for one in found} == {("list_damaged", Severity.WARNING)}
+    assert {(one.code, one.severity) for one in found} == {("list_damaged", FindingSeverity.WARNING)}
     assert {one.place for one in found} == {path.relative_to(root).as_posix() for path in lists(root)}
 
 
@@ -203,7 +203,7 @@ def test_cleanup_keeps_lists_that_kept_commits_name_and_takes_others(root: Path)
 
 
 def test_a_writer_meanwhile_keeps_its_commit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def write_first(log: ManifestLog, handles: Handles, plan: CommitPlan) -> publisher.Committed:
+    def write_first(log: ManifestLog, handles: TableCache, plan: CommitPlan) -> publisher.PublishResult:
         opened(str(root)).load(harm.people("z"), mode="append")
         return publisher.publish(log, handles, plan)
 

@@ -157,13 +157,13 @@ def test_a_blob_does_not_count_but_has_a_limit_of_its_own(
 
 
 def test_columns_of_rows_are_no_records(graph: og.Graph) -> None:
-    edge = graph._session.catalog(graph.snapshot()).edges["Cites"]
+    edge = graph._session.load_catalog(graph.snapshot()).edges["Cites"]
 
-    found = list(record_size.too_large(edge, pa.table({"id": ["e"], "why": ["x" * (2 * LIMIT)]})))
+    found = list(record_size.find_oversized_records(edge, pa.table({"id": ["e"], "why": ["x" * (2 * LIMIT)]})))
 
     assert found == []
 
 
 @pytest.mark.parametrize("blobs, longest", [(0, 8), (1, 512), (2, 1016)])
 def test_a_line_may_be_as_long_as_a_record_with_its_blobs(blobs: int, longest: int) -> None:
-    assert record_size.longest_line(blobs) == longest * 1024 * 1024
+    assert record_size.compute_line_limit(blobs) == longest * 1024 * 1024

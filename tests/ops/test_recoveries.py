@@ -14,7 +14,7 @@ from omnigraph.commit import recovery_log
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.ops.branch import delete_branch
-from omnigraph.ops.history import commit_page, list_commits
+from omnigraph.ops.history import list_commits, read_commit_page
 from omnigraph.ops.recoveries import list_recoveries
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
@@ -89,11 +89,11 @@ def test_a_page_goes_on_behind_another(session: Session) -> None:
 
 
 def test_rows_of_earlier_releases_are_read(session: Session) -> None:
-    row = recovery_log.rows(session.store)[0]
+    row = recovery_log.read_rows(session.store)[0]
     old = msgspec.structs.replace(
         row, operation_id="old", recovery_id="old", outcomes='{"operation":"load","tables":[]}'
     )
-    recovery_log.record(session.store, old)
+    recovery_log.record_recovery(session.store, old)
 
     (newest, *_) = list_recoveries(session)
 
@@ -130,7 +130,7 @@ def test_a_server_pages_through_them(tmp_path: Path) -> None:
             bytes_reclaimed=number,
             created_at="2026-01-31T12:00:00Z",
         )
-        recovery_log.record(served.graph._session.store, row)
+        recovery_log.record_recovery(served.graph._session.store, row)
     first = served.client.get("/graphs/people/recoveries?limit=2").json()
 
     rest = served.client.get(f"/graphs/people/recoveries?limit=2&cursor={first['next_cursor']}").json()
@@ -144,7 +144,7 @@ def test_a_server_pages_through_them(tmp_path: Path) -> None:
 
 
 def test_a_filter_works_across_branches(session: Session) -> None:
-    side = session.on("side")
+    side = session.checkout("side")
     die(side, "publish.flushed", "dora")
     settle(session)
 
@@ -164,10 +164,10 @@ def test_commits_of_all_branches_come_once_and_newest_first(tmp_path: Path) -> N
         made += [put(one, {"a": number}) for one in (child, session, side)]
 
     found = list_commits(session, all_branches=True)
-    page = commit_page(session, limit=4, all_branches=True)
+    page = read_commit_page(session, limit=4, all_branches=True)
     pages = [*page.commits]
     while page.next is not None:
-        page = commit_page(session, limit=4, before=page.next, all_branches=True)
+        page = read_commit_page(session, limit=4, before=page.next, all_branches=True)
         pages += page.commits
 
     assert [one.id for one in found][: len(made)] == made[::-1]

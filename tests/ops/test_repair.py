@@ -16,11 +16,11 @@ from omnigraph.cli.exit_codes import EXIT_CODES
 from omnigraph.cli.main import main
 from omnigraph.commit.manifest_types import SchemaRecord
 from omnigraph.errors import Kind
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.ops.repair_plan import Certainty, Remedy
-from omnigraph.ops.repair_result import Outcome
+from omnigraph.ops.repair_result import RepairOutcome
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.table_cache import read_errors
+from omnigraph.storage.table_cache import translate_read_errors
 from repairing import SCHEMA, codes_of, compacted_graph, mended, person
 from upkeep_calls import exported, opened, optimized
 from worlds import FAST, runtime
@@ -126,7 +126,7 @@ def test_a_preview_tells_everything_and_does_nothing(sound: og.Graph, tmp_path: 
     (found,) = mended(root).tables
 
     assert (found.plan.certainty, found.plan.remedy) == (Certainty.VERIFIED, Remedy.EARLIER_VERSION)
-    assert (found.outcome, found.commit_id, found.branch) == (Outcome.PLANNED, None, "main")
+    assert (found.outcome, found.commit_id, found.branch) == (RepairOutcome.PLANNED, None, "main")
     assert [step.operation for step in found.plan.lost] == ["optimize"]
     assert files_of(root) == files
 
@@ -146,11 +146,15 @@ def test_what_loses_rows_is_refused_unless_it_is_forced(sound: og.Graph, tmp_pat
     forced = mended(root, confirm=True, force=True)
 
     (table,) = refused.tables
-    assert (table.plan.certainty, table.outcome, refused.has_refused) == (Certainty.SUSPICIOUS, Outcome.REFUSED, True)
+    assert (table.plan.certainty, table.outcome, refused.has_refused) == (
+        Certainty.SUSPICIOUS,
+        RepairOutcome.REFUSED,
+        True,
+    )
     told = table.to_json()
     assert (told["classification"], told["action"]) == (told["certainty"], told["outcome"]) == ("suspicious", "refused")
     assert [(step.operation, step.rows_before, step.rows_after) for step in table.plan.lost] == [("load", 3, 4)]
-    assert [one.outcome for one in forced.tables] == [Outcome.PUBLISHED]
+    assert [one.outcome for one in forced.tables] == [RepairOutcome.PUBLISHED]
     assert not forced.has_refused
     assert exported(opened(str(root))) == before
     assert not og.check_graph(str(root), runtime=runtime()).has_errors
@@ -186,7 +190,7 @@ def test_a_table_of_which_nothing_is_left_becomes_an_empty_one(sound: og.Graph, 
     opened(str(root)).load([person(one) for one in ("a", "b", "c")], mode="append")
 
     assert (refused.plan.certainty, refused.plan.remedy) == (Certainty.UNVERIFIABLE, Remedy.EMPTY_TABLE)
-    assert (refused.outcome, forced.outcome) == (Outcome.REFUSED, Outcome.PUBLISHED)
+    assert (refused.outcome, forced.outcome) == (RepairOutcome.REFUSED, RepairOutcome.PUBLISHED)
     assert forced.dangling == ("every edge of Knows (3) without a node",)
     assert not og.check_graph(str(root), runtime=runtime()).has_errors
 
@@ -277,7 +281,7 @@ def test_what_repair_goes_back_to_was_read_whole(wordy: og.Graph, tmp_path: Path
     assert (plan.certainty, refused.has_refused) == (Certainty.SUSPICIOUS, True)
     assert [step.operation for step in plan.lost] == ["optimize", "load", "load"]
     assert [one.plan.target.rows for one in forced.tables if one.plan.target is not None] == [200]
-    assert harm.codes(str(root), Severity.ERROR, deep=True) == []
+    assert harm.codes(str(root), FindingSeverity.ERROR, deep=True) == []
 
 
 def test_damage_in_the_midst_of_a_file_is_found_by_a_deep_repair(wordy: og.Graph, tmp_path: Path) -> None:
@@ -349,9 +353,9 @@ def test_an_export_of_a_file_that_can_not_be_decoded_does_not_blame_its_target(
 def test_what_was_asked_wrongly_is_not_taken_for_damage(wordy: og.Graph) -> None:
     dataset = wordy.table("P")
 
-    with pytest.raises(ValueError, match="no_such"), read_errors("nodes/p", 1):
+    with pytest.raises(ValueError, match="no_such"), translate_read_errors("nodes/p", 1):
         dataset.to_table(columns=["no_such"])
-    with pytest.raises(ValueError, match="no_such"), read_errors("nodes/p", 1):
+    with pytest.raises(ValueError, match="no_such"), translate_read_errors("nodes/p", 1):
         dataset.to_table(filter="no_such > 1")
 
 
@@ -433,7 +437,7 @@ def test_the_manifest_of_a_branch_goes_back_too(forked: og.Graph, tmp_path: Path
 
     (done,) = graph.repair(confirm=True, force=True).manifests
 
-    assert (done.branch, done.outcome) == ("side", Outcome.PUBLISHED)
+    assert (done.branch, done.outcome) == ("side", RepairOutcome.PUBLISHED)
     assert exported(graph, branch="side") == exported(graph)
 
 
@@ -452,7 +456,7 @@ def test_what_nothing_can_be_done_about_is_refused_with_a_reason(name: str, fork
 
     found = mended(tmp_path / "g", confirm=True, force=True)
 
-    assert [one.outcome for one in found.manifests] == [Outcome.REFUSED]
+    assert [one.outcome for one in found.manifests] == [RepairOutcome.REFUSED]
     assert found.manifests[0].reason
     assert found.has_refused
 
@@ -486,7 +490,7 @@ def test_a_history_begins_later_when_a_part_of_it_is_lost(tmp_path: Path) -> Non
 def test_a_schema_that_can_not_be_read_goes_back_with_its_manifest(tmp_path: Path) -> None:
     with without_checksums():
         graph = compacted_graph(tmp_path / "g")
-        root, head = Path(graph.uri), graph._session.log.latest()
+        root, head = Path(graph.uri), graph._session.log.head()
         before = exported(graph)
         broken = replace(head.snapshot.manifest, schema=_spoilt(head.snapshot.manifest.schema))
         graph._session.log.publish(head, broken, lambda _: True)
@@ -495,7 +499,7 @@ def test_a_schema_that_can_not_be_read_goes_back_with_its_manifest(tmp_path: Pat
     (done,) = mended(root, confirm=True, force=True).manifests
 
     assert "the schema can't be read" in planned.reason
-    assert done.outcome is Outcome.PUBLISHED
+    assert done.outcome is RepairOutcome.PUBLISHED
     assert exported(opened(str(root))) == before
 
 

@@ -9,13 +9,13 @@ import pytest
 import damaging as harm
 import omnigraph as og
 from collecting import DAY, pass_time
-from omnigraph.commit.manifest_check import look_at
+from omnigraph.commit.manifest_check import inspect_manifest
 from omnigraph.commit.manifest_repair import put_aside
 from omnigraph.faults import POINTS, InjectedFaultError
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.ops.repair_plan import Certainty
-from omnigraph.ops.repair_result import Outcome, RepairResult
-from omnigraph.storage.graph_storage import Store
+from omnigraph.ops.repair_result import RepairOutcome, RepairResult
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.uri import parse_uri
 from repairing import codes_of, compacted_graph, mended, person
@@ -38,7 +38,7 @@ def test_a_writer_to_another_table_is_not_in_the_way(sound: og.Graph, tmp_path: 
     (table,) = mended(root, confirm=True, faults=AtPoint("repair.planned", write)).tables
 
     history = [commit.operation for commit in opened(str(root)).commits(limit=2)]
-    assert table.outcome is Outcome.PUBLISHED
+    assert table.outcome is RepairOutcome.PUBLISHED
     assert history == ["repair", "mutate"]
     assert codes_of(root) == ["past_damaged"]
 
@@ -62,7 +62,7 @@ def test_rows_that_are_written_while_a_repair_is_planned_are_not_lost(sound: og.
 
     (table,) = mended(root, confirm=True, faults=AtPoint("repair.planned", write)).tables
 
-    assert table.outcome is Outcome.PUBLISHED
+    assert table.outcome is RepairOutcome.PUBLISHED
     assert '"late"' in exported(opened(str(root))).decode()
     assert codes_of(root) == []
 
@@ -90,8 +90,8 @@ def test_a_late_repair_takes_nothing_that_was_published_under_a_freed_number(
     root = Path(harm.copied(sound, tmp_path / "g").uri)
     opened(str(root)).mutate('query q() { insert P { name: "lost" } }')
     harm.truncated(harm.newest_manifest)(root)
-    store = Store(parse_uri(str(root)), runtime())
-    seen_before = look_at(store, "main", MANIFEST)
+    store = GraphStorage(parse_uri(str(root)), runtime())
+    seen_before = inspect_manifest(store, "main", MANIFEST)
     late: list[object] = []
 
     def meanwhile() -> None:
@@ -102,10 +102,10 @@ def test_a_late_repair_takes_nothing_that_was_published_under_a_freed_number(
 
     done = mended(root, confirm=True, force=True, faults=AtPoint(point, meanwhile))
 
-    assert [one.outcome for one in done.manifests] == [Outcome.PUBLISHED]
+    assert [one.outcome for one in done.manifests] == [RepairOutcome.PUBLISHED]
     assert len(late) == 1
     assert '"kept"' in exported(opened(str(root))).decode()
-    assert harm.codes(str(root), Severity.ERROR) == []
+    assert harm.codes(str(root), FindingSeverity.ERROR) == []
 
 
 def test_two_repairs_of_one_manifest_make_one_sound_graph(sound: og.Graph, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_two_repairs_of_one_manifest_make_one_sound_graph(sound: og.Graph, tmp_p
     assert (done.manifests, done.tables) == ((), ())
     assert exported(opened(str(root))) == before
     assert [one.operation for one in opened(str(root)).commits(limit=2)] == ["repair", "optimize"]
-    assert harm.codes(str(root), Severity.ERROR) == []
+    assert harm.codes(str(root), FindingSeverity.ERROR) == []
 
 
 def test_a_repair_never_pins_what_a_cleanup_has_taken_meanwhile(sound: og.Graph, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_repair_never_pins_what_a_cleanup_has_taken_meanwhile(sound: og.Graph,
 
     (table,) = mended(root, confirm=True, faults=AtPoint("repair.planned", clean_up)).tables
 
-    assert (table.outcome, table.plan.certainty) == (Outcome.REFUSED, Certainty.SUSPICIOUS)
+    assert (table.outcome, table.plan.certainty) == (RepairOutcome.REFUSED, Certainty.SUSPICIOUS)
     assert table.plan.target is not None
     assert table.plan.target.rows == 0  # as it was made: all that cleanups leave for ever
     assert [one.operation for one in opened(str(root)).commits(limit=1)] == ["optimize"]
@@ -156,12 +156,12 @@ def test_a_repair_never_pins_what_a_cleanup_is_about_to_take(point: str, sound: 
     opened(str(root), faults=AtPoint(point, repair)).cleanup(keep=1, grace=timedelta(0), confirm=True)
 
     ((table,),) = (one.tables for one in found)
-    if table.outcome is Outcome.PUBLISHED:  # before the cleanup had said what it gives up: it keeps this then
+    if table.outcome is RepairOutcome.PUBLISHED:  # before the cleanup had said what it gives up: it keeps this then
         assert exported(opened(str(root))) == before
     else:
-        assert table.outcome is Outcome.REFUSED
+        assert table.outcome is RepairOutcome.REFUSED
         assert [one.operation for one in opened(str(root)).commits(limit=1)] == ["optimize"]
-    assert (table.outcome is Outcome.PUBLISHED) == (point == "cleanup.listed")
+    assert (table.outcome is RepairOutcome.PUBLISHED) == (point == "cleanup.listed")
 
 
 def test_what_only_a_cleanup_has_given_up_is_gone_back_to_when_that_is_forced(sound: og.Graph, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_what_only_a_cleanup_has_given_up_is_gone_back_to_when_that_is_forced(so
     (refused,) = mended(root, confirm=True).tables
     (forced,) = mended(root, confirm=True, force=True).tables
 
-    assert (refused.outcome, forced.outcome) == (Outcome.REFUSED, Outcome.PUBLISHED)
+    assert (refused.outcome, forced.outcome) == (RepairOutcome.REFUSED, RepairOutcome.PUBLISHED)
     assert refused.plan.certainty is Certainty.UNVERIFIABLE
     assert "given up" in refused.plan.reasons[-1]
     assert exported(opened(str(root))) == before
@@ -194,7 +194,7 @@ def test_what_a_repair_went_back_to_survives_every_later_cleanup(sound: og.Graph
     (table,) = mended(root, confirm=True).tables
     opened(str(root)).cleanup(keep=1, grace=timedelta(0), confirm=True)
 
-    assert table.outcome is Outcome.PUBLISHED
+    assert table.outcome is RepairOutcome.PUBLISHED
     assert exported(opened(str(root))) == before
     assert codes_of(root) == []
 
@@ -212,9 +212,9 @@ def test_a_compaction_beside_a_repair_brings_nothing_back_that_is_lost(sound: og
     faults = AtPoint("upkeep.compacted", damage_and_repair)
     opened(str(root), faults=faults).optimize(types=["P"])
 
-    assert [one.outcome for one in found[0].tables] == [Outcome.PUBLISHED]
+    assert [one.outcome for one in found[0].tables] == [RepairOutcome.PUBLISHED]
     assert exported(opened(str(root))) == before
-    assert harm.codes(str(root), Severity.ERROR) == []
+    assert harm.codes(str(root), FindingSeverity.ERROR) == []
 
 
 class CrashError(BaseException):
@@ -239,4 +239,4 @@ def test_a_repair_that_died_anywhere_is_finished_by_the_next(point: str, sound: 
     repaired = [one for one in opened(str(root)).commits() if one.operation == "repair"]
     assert len(repaired) == 1
     assert exported(opened(str(root))) == before
-    assert harm.codes(str(root), Severity.ERROR) == []
+    assert harm.codes(str(root), FindingSeverity.ERROR) == []

@@ -13,7 +13,7 @@ from omnigraph.cli.main import main
 from omnigraph.errors import Kind
 from omnigraph.ops.clone import NestedPlacesError
 from omnigraph.ops.repair_from_copy import AnotherGraphError
-from omnigraph.ops.repair_result import FileRepair, Outcome
+from omnigraph.ops.repair_result import FileRepair, RepairOutcome
 from omnigraph.storage.layout import MANIFEST, VERSION_NOTE
 from upkeep_calls import exported, opened
 from worlds import runtime
@@ -107,9 +107,9 @@ def test_a_damaged_file_comes_back_bit_for_bit(name: str, whole: og.Graph, tmp_p
     done = put_back(root, copy)
 
     assert planned
-    assert {one.outcome for one in planned} == {Outcome.PLANNED}
+    assert {one.outcome for one in planned} == {RepairOutcome.PLANNED}
     assert contents(root).keys() >= untouched.keys()
-    assert {one.outcome for one in done} == {Outcome.PUBLISHED}
+    assert {one.outcome for one in done} == {RepairOutcome.PUBLISHED}
     assert {name: data for name, data in needed(contents(root)).items() if name in before} == before
     assert exported(opened(str(root))) == rows
     assert put_back(root, copy) == ()
@@ -163,7 +163,7 @@ def test_a_copy_with_the_same_damage_is_not_taken(whole: og.Graph, tmp_path: Pat
 
     (found,) = put_back(root, copy)
 
-    assert found.outcome is Outcome.REFUSED
+    assert found.outcome is RepairOutcome.REFUSED
     assert found.trouble == "the copy does not match its checksum either"
     assert contents(root) == before
 
@@ -177,7 +177,7 @@ def test_what_the_copy_does_not_have_stays_as_it_is(whole: og.Graph, tmp_path: P
 
     (found,) = put_back(root, copy)
     assert code == 1
-    assert (found.outcome, found.trouble) == (Outcome.REFUSED, "the copy has none either")
+    assert (found.outcome, found.trouble) == (RepairOutcome.REFUSED, "the copy has none either")
 
 
 def test_another_graph_is_no_copy(whole: og.Graph, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_version_that_a_copy_has_written_itself_is_not_taken(whole: og.Graph, 
 
     found = put_back(root, copy)
 
-    assert [one.outcome for one in found] == [Outcome.REFUSED]
+    assert [one.outcome for one in found] == [RepairOutcome.REFUSED]
     assert found[0].trouble is not None
     assert "this graph's" in found[0].trouble
 
@@ -231,7 +231,7 @@ def test_a_manifest_that_is_gone_comes_back(whole: og.Graph, tmp_path: Path) -> 
 
     found = put_back(root, copy)
 
-    assert {one.outcome for one in found} == {Outcome.PUBLISHED}
+    assert {one.outcome for one in found} == {RepairOutcome.PUBLISHED}
     assert exported(opened(str(root))) == rows
     assert not og.check_graph(str(root), runtime=runtime()).has_errors
 
@@ -279,7 +279,7 @@ def test_a_file_of_a_list_is_fetched_only_if_the_copy_has_the_recorded_one(
     after = contents(tmp_path / "g")
     fetched = put_back(tmp_path / "g", recorded)
 
-    assert [one.outcome for one in refused] == [Outcome.REFUSED]
+    assert [one.outcome for one in refused] == [RepairOutcome.REFUSED]
     assert after == before
-    assert [one.outcome for one in fetched] == [Outcome.PUBLISHED]
+    assert [one.outcome for one in fetched] == [RepairOutcome.PUBLISHED]
     assert contents(tmp_path / "g") == contents(recorded)

@@ -8,9 +8,9 @@ import damaging as harm
 import omnigraph as og
 from earlier_release import without_checksums
 from omnigraph.cli.main import main
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.ops.repair_plan import Certainty, Remedy
-from omnigraph.ops.repair_result import Outcome
+from omnigraph.ops.repair_result import RepairOutcome
 from repairing import SCHEMA, mended, person
 from upkeep_calls import opened, optimized
 from worlds import runtime
@@ -67,10 +67,10 @@ def test_only_the_rows_of_the_damaged_file_are_lost(
 
     (table,) = refused.tables
     assert (table.plan.remedy, table.plan.certainty) == (Remedy.WITHOUT_ROWS, Certainty.SUSPICIOUS)
-    assert (table.outcome, table.plan.lost_rows, table.plan.pin.rows) == (Outcome.REFUSED, 3, 12)
+    assert (table.outcome, table.plan.lost_rows, table.plan.pin.rows) == (RepairOutcome.REFUSED, 3, 12)
     assert "3 of 12 rows can't be read" in table.plan.reasons[-1]
     assert table.to_json()["rows_after"] == 9
-    assert [one.outcome for one in forced.tables] == [Outcome.PUBLISHED]
+    assert [one.outcome for one in forced.tables] == [RepairOutcome.PUBLISHED]
     assert names(root) == sorted(row["data"]["name"] for row in (*SECOND, *THIRD))  # type: ignore[index]  # a record
     assert mended(root, deep=True).tables == ()
 
@@ -120,4 +120,4 @@ def test_indexes_know_nothing_of_rows_that_are_left_out(tmp_path: Path) -> None:
     found = og.check_graph(str(root), runtime=runtime(), deep=True)
     assert table.plan.remedy is Remedy.WITHOUT_ROWS
     assert {name[0] for name in names(root)} == {"d", "e"}
-    assert {one.code for one in found.findings if one.severity is Severity.ERROR} == {"end_missing"}
+    assert {one.code for one in found.findings if one.severity is FindingSeverity.ERROR} == {"end_missing"}

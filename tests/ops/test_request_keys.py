@@ -15,7 +15,7 @@ import pytest
 import omnigraph as og
 from load_calls import loaded, person, text_of
 from mutating import SCHEMA, column, new_graph, people
-from omnigraph.commit.idempotency import require_same_request
+from omnigraph.commit.idempotency import check_same_request
 from omnigraph.ops import load_digest
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
@@ -118,7 +118,7 @@ def test_a_commit_from_before_requests_were_kept_answers_by_its_key_alone(graph:
     commit = graph.commit(done.commit_id or "")
     old = msgspec.structs.replace(commit, request=None)
 
-    require_same_request(old, "mutate", "a digest")
+    check_same_request(old, "mutate", "a digest")
 
     assert commit.request is not None
 
@@ -210,7 +210,7 @@ def test_a_load_is_known_by_what_its_file_holds_and_not_by_its_name(graph: og.Gr
 def test_a_large_file_is_known_by_its_size_and_time(
     graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load_digest, "WHOLE_BYTES", 4)
+    monkeypatch.setattr(load_digest, "MAX_WHOLE_FILE_BYTES", 4)
     path = tmp_path / "p.csv"
     done = graph.load(nodes={"Person": file_of(path, "a")}, mode="append", idempotency_key="k")
     again = graph.load(nodes={"Person": str(path)}, mode="append", idempotency_key="k")

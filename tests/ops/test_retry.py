@@ -3,7 +3,7 @@
 import pytest
 
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.ops.retry import ATTEMPTS, rerun_on_conflict
+from omnigraph.ops.retry import MAX_ATTEMPTS, rerun_on_conflict
 from worlds import runtime
 
 
@@ -11,7 +11,7 @@ def losing(times: int) -> tuple[list[int], ConflictError]:
     return list(range(times)), ConflictError("node:A", "1", "2", "the table was changed")
 
 
-@pytest.mark.parametrize("losses", [0, 1, ATTEMPTS - 1])
+@pytest.mark.parametrize("losses", [0, 1, MAX_ATTEMPTS - 1])
 def test_a_conflict_that_passes_is_not_seen(losses: int) -> None:
     left, conflict = losing(losses)
 
@@ -34,4 +34,4 @@ def test_a_conflict_that_stays_is_the_callers() -> None:
     with pytest.raises(ConflictError):
         rerun_on_conflict(runtime(), attempt)
 
-    assert len(tries) == ATTEMPTS
+    assert len(tries) == MAX_ATTEMPTS

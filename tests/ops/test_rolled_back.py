@@ -10,15 +10,15 @@ import pytest
 import omnigraph as og
 from collecting import DAY, names, pass_time
 from omnigraph.commit.commit_references import ManifestRolledBackError
-from omnigraph.commit.manifest_check import ManifestLook, look_at
+from omnigraph.commit.manifest_check import ManifestInspection, inspect_manifest
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.ops import check_manifests
-from omnigraph.ops.check import anew
-from omnigraph.ops.check_findings import Severity
-from omnigraph.ops.repair_result import Outcome
+from omnigraph.ops.check import open_fresh_session
+from omnigraph.ops.check_findings import FindingSeverity
+from omnigraph.ops.repair_result import RepairOutcome
 from omnigraph.runtime import Runtime
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import MANIFEST
 from rolling_back import WITNESSES, add, lose_versions, make_graph, roll_back
 from worlds import FAST, runtime
@@ -28,7 +28,7 @@ CALM = runtime(replace(FAST, heartbeat_seconds=600, lease_seconds=3600))
 
 def errors(uri: str) -> list[tuple[str, str]]:
     found = og.check_graph(uri, runtime=CALM).findings
-    return [(one.code, one.thing) for one in found if one.severity is Severity.ERROR]
+    return [(one.code, one.thing) for one in found if one.severity is FindingSeverity.ERROR]
 
 
 def details(uri: str) -> str:
@@ -80,10 +80,10 @@ def test_a_repair_accepts_the_loss_by_force_only(tmp_path: Path, witness: str) -
     still = errors(uri)
     done = og.repair_graph(uri, confirm=True, force=True, runtime=CALM)
 
-    assert [one.outcome for one in preview.manifests] == [Outcome.PLANNED]
-    assert [one.outcome for one in refused.manifests] == [Outcome.REFUSED]
+    assert [one.outcome for one in preview.manifests] == [RepairOutcome.PLANNED]
+    assert [one.outcome for one in refused.manifests] == [RepairOutcome.REFUSED]
     assert still == [("manifest_rolled_back", branch)]
-    assert [(one.branch, one.outcome) for one in done.manifests] == [(branch, Outcome.PUBLISHED)]
+    assert [(one.branch, one.outcome) for one in done.manifests] == [(branch, RepairOutcome.PUBLISHED)]
     assert errors(uri) == []
     assert og.repair_graph(uri, runtime=CALM).manifests == ()
     with og.open_graph(uri, runtime=CALM) as graph:
@@ -130,7 +130,7 @@ def test_recovery_does_not_write_over_what_an_operation_stood_on(tmp_path: Path)
     report = recover(session.store, session.log)
 
     assert [reason for _, reason in report.failed if "number 3" in reason] != []
-    assert session.log.latest().snapshot.manifest_version == before
+    assert session.log.head().snapshot.manifest_version == before
     assert len(list_sidecars(session.store)[0]) == 1
 
 
@@ -147,32 +147,32 @@ def test_a_graph_that_moves_on_is_not_accused(tmp_path: Path, what: str, monkeyp
     graph = make_graph(uri, CALM)
     looks = []
 
-    def look(store: Store, branch: str, path: str) -> ManifestLook:
-        found = look_at(store, branch, path)
+    def look(store: GraphStorage, branch: str, path: str) -> ManifestInspection:
+        found = inspect_manifest(store, branch, path)
         looks.append(path)
         if path == MANIFEST and len(looks) == 1:
             add(graph, "late")
             MEANWHILE[what](graph)
         return found
 
-    monkeypatch.setattr(check_manifests, "look_at", look)
+    monkeypatch.setattr(check_manifests, "inspect_manifest", look)
 
-    found = check_manifests.check_manifests(anew(graph._session), None)
+    found = check_manifests.check_manifests(open_fresh_session(graph._session), None)
 
-    assert [one.code for one in found.findings if one.severity is Severity.ERROR] == []
+    assert [one.code for one in found.findings if one.severity is FindingSeverity.ERROR] == []
 
 
 def test_nothing_is_asked_for_on_the_way_of_a_commit(tmp_path: Path) -> None:
     graph = make_graph(str(tmp_path / "g"), CALM)
     add(graph, "c")
-    with CALM.telemetry.counting() as usual:
+    with CALM.telemetry.count_requests() as usual:
         add(graph, "d")
     for number in range(5):
         graph.tags.create(f"t{number}")
         graph.branches.create(f"b{number}")
     add(graph, "e")
 
-    with CALM.telemetry.counting() as counted:
+    with CALM.telemetry.count_requests() as counted:
         add(graph, "f")
 
-    assert counted.total() == usual.total()
+    assert counted.count() == usual.count()

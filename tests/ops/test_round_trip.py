@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from record_reading import CATALOG, SCHEMA
 from record_values import BLOBS, THINGS
 from worlds import runtime
@@ -37,9 +37,9 @@ def put(graph: og.Graph, rows: dict[str, list[dict[str, Any]]]) -> None:
     """Rows as they are, in one commit."""
     writes = []
     for name, its in rows.items():
-        type_ = CATALOG.type(name)
+        type_ = CATALOG.find_type(name)
         assert type_ is not None
-        table = pa.Table.from_pylist(its, schema=arrow_schema(type_))
+        table = pa.Table.from_pylist(its, schema=build_arrow_schema(type_))
         writes.append(TableWrite(table_key=type_.table_key, append=table))
     write_tables(graph._session, writes, operation="put", actor="ada")
 

@@ -12,7 +12,7 @@ from load_calls import edge, node
 from mutating import new_graph, rows, run
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.engine.migrating import constraint_check
-from omnigraph.ops.retry import ATTEMPTS
+from omnigraph.ops.retry import MAX_ATTEMPTS
 from omnigraph.ops.schema_apply import SchemaDropsDataError, SchemaUnfitError, SchemaUnsupportedError
 from omnigraph.runtime import Runtime
 from worlds import FAST
@@ -332,7 +332,7 @@ def test_a_change_gives_up_when_its_table_never_rests(graph: og.Graph, monkeypat
     with pytest.raises(ConflictError, match="node:Person"):
         graph.apply_schema(changed("age: I32?", "age: I32?\n  nick: String?"))
 
-    assert graph.snapshot().pin("node:Person").rows == 5 + ATTEMPTS
+    assert graph.snapshot().pin("node:Person").rows == 5 + MAX_ATTEMPTS
 
 
 def test_writers_of_other_tables_never_stop_a_change(graph: og.Graph) -> None:

@@ -15,15 +15,15 @@ import pytest
 import damaging as harm
 import omnigraph as og
 from omnigraph.clock import SystemClock
-from omnigraph.commit.branches import Branches
+from omnigraph.commit.branches import BranchRegistry
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.retained_versions import KeptVersions, find_kept_versions
+from omnigraph.commit.retained_versions import RetainedVersions, find_retained_versions
 from omnigraph.ops import scrub as scrubbing
-from omnigraph.ops.scrub import FILE_WEIGHT, RECHECK_SECONDS, RETRY_SECONDS, Scrub, ScrubState, rest_seconds
+from omnigraph.ops.scrub import FILE_OVERHEAD_BYTES, RECHECK_SECONDS, RETRY_SECONDS, Scrub, ScrubState, compute_rest
 from omnigraph.runtime import Runtime
 from omnigraph.storage import scrubbing as reading
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.layout import MANIFEST, version_file
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import MANIFEST, format_version_name
 from omnigraph.storage.object_store import StoreUnavailableError
 from upkeep_calls import AtPoint, files_of
 from worlds import FAST
@@ -113,7 +113,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are verified from now on, in their order."""
     seen: list[str] = []
 
-    def scan_file(store: Store, file: reading.StoredFile) -> reading.Scan:
+    def scan_file(store: GraphStorage, file: reading.StoredFile) -> reading.Scan:
         seen.append(file.key)
         return reading.scan_file(store, file)
 
@@ -156,7 +156,10 @@ def test_every_file_that_a_kept_commit_or_a_tag_names_is_verified_once(
 
     assert len(seen) == len(set(seen))
     # In no commit are only Lance's own heads: the first, empty version of each table, and the hint that leads to it.
-    assert {Path(one).name for one in named - covered} <= {"latest_version_hint.json", Path(version_file(1)).name}
+    assert {Path(one).name for one in named - covered} <= {
+        "latest_version_hint.json",
+        Path(format_version_name(1)).name,
+    }
 
 
 def test_the_order_is_another_one_after_a_restart_and_the_same_in_each_pass(
@@ -192,7 +195,7 @@ def test_the_order_is_another_one_after_a_restart_and_the_same_in_each_pass(
 def test_the_rest_is_the_share_of_the_time_less_what_was_spent(
     weight: int, total: int, days: float, spent: float, rest: float
 ) -> None:
-    assert rest_seconds(weight, total, days, spent) == pytest.approx(rest)
+    assert compute_rest(weight, total, days, spent) == pytest.approx(rest)
 
 
 def test_an_empty_graph_is_looked_at_again_soon(tmp_path: Path) -> None:
@@ -410,14 +413,14 @@ def test_a_branch_that_goes_while_manifests_are_read_is_no_damage(
 ) -> None:
     looks: list[Head] = []
 
-    def losing(branches: Branches, main: Head) -> KeptVersions:
+    def losing(branches: BranchRegistry, main: Head) -> RetainedVersions:
         if not looks:
             scrubbed.graph.branches.delete("side")
             shutil.rmtree(scrubbed.root / "__branches")
         looks.append(main)
-        return find_kept_versions(branches, main)
+        return find_retained_versions(branches, main)
 
-    monkeypatch.setattr(scrubbing, "find_kept_versions", losing)
+    monkeypatch.setattr(scrubbing, "find_retained_versions", losing)
     scrubbed.run_pass()
 
     assert len(looks) == 2
@@ -432,7 +435,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Keys whose scan fails, as often as they stand in the list."""
     keys: list[str] = []
 
-    def scanned(store: Store, file: reading.StoredFile) -> reading.Scan:
+    def scanned(store: GraphStorage, file: reading.StoredFile) -> reading.Scan:
         if file.key in keys:
             keys.remove(file.key)
             raise StoreUnavailableError("read", "no answer")
@@ -475,7 +478,7 @@ def test_a_fault_that_nobody_foresaw_does_not_end_it(
     scrubbed: Scrubbed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(scrubbing, "find_kept_versions", AtPoint("", lambda: None))
+        patched.setattr(scrubbing, "find_retained_versions", AtPoint("", lambda: None))
         scrubbed.scrub.step()
     assert "is tried again later" in caplog.text
 
@@ -503,7 +506,7 @@ def test_a_large_file_is_read_a_chunk_at_a_time_with_a_rest_behind_each(
             break
 
     per_byte = 30 * DAY / scrubbed.scrub._total
-    assert rests[-1] == pytest.approx(FILE_WEIGHT * per_byte)
+    assert rests[-1] == pytest.approx(FILE_OVERHEAD_BYTES * per_byte)
     assert rests[:2] == pytest.approx([chunk * per_byte] * 2)
 
 

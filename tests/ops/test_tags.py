@@ -11,7 +11,7 @@ from omnigraph.graph import Graph
 from omnigraph.ops.branch import create_branch, delete_branch
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.open import open_session
-from omnigraph.ops.revision import state_of
+from omnigraph.ops.revision import resolve_state
 from omnigraph.ops.session import Session
 from omnigraph.ops.tag import Tag, create_tag, delete_tag, list_tags
 from omnigraph.runtime import Runtime
@@ -39,7 +39,7 @@ def tag(session: Session, name: str, ref: str = "main") -> Tag:
 
 
 def said(session: Session, name: str) -> int:
-    return content(session, state_of(session, name))["node:A"]["a"]
+    return content(session, resolve_state(session, name))["node:A"]["a"]
 
 
 def test_a_tag_stays_where_it_is(session: Session) -> None:
@@ -88,7 +88,7 @@ def test_a_tag_is_a_state_wherever_a_commit_is(session: Session) -> None:
 
     assert made.parent_commit == other.parent_commit == list_tags(session)[0].commit_id
     assert (said(session, "again"), said(session, "more")) == (3, 3)
-    assert content(session, session.snapshot(commit_id="v1"))["node:A"] == {"a": 3}
+    assert content(session, session.resolve_snapshot(commit_id="v1"))["node:A"] == {"a": 3}
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_a_tag_that_is_made_while_a_branch_of_its_name_is_being_made_keeps_the_n
     with pytest.raises(og.TagExistsError, match="`same`"):
         create_branch(drafting, "same", actor="ada")
 
-    assert [one.name for one in session.branches.records()] == []
+    assert [one.name for one in session.branches.list_records()] == []
     assert [one.name for one in list_tags(session)] == ["same"]
     assert list(session.store.objects.list_under(BRANCHES)) == before
 
 
 def test_a_branch_that_is_made_while_a_tag_of_its_name_is_being_made_keeps_the_name(session: Session) -> None:
-    found = session.located()
+    found = session.locate_snapshot()
     create_branch(another(session), "same", actor="ada")
 
     with pytest.raises(og.BranchExistsError, match="`same`"):
@@ -140,7 +140,7 @@ def test_a_tag_that_is_deleted_is_gone(session: Session) -> None:
 
     assert (deleted.name, list_tags(session)) == ("v1", [])
     with pytest.raises(og.CommitMissingError, match="`v1` names no commit"):
-        session.snapshot(commit_id="v1")
+        session.resolve_snapshot(commit_id="v1")
 
 
 def test_a_missing_tag_comes_with_the_one_that_was_meant(session: Session) -> None:
@@ -175,7 +175,7 @@ def test_a_branch_can_be_taken_from_a_tag_whose_branch_is_gone(session: Session)
     collect(session)
 
     assert said(looked_at(session.uri), "again") == 7
-    assert [commit.seq for commit in list_commits(looked_at(session.uri).on("again"))] == [4, 3, 2, 1, 0]
+    assert [commit.seq for commit in list_commits(looked_at(session.uri).checkout("again"))] == [4, 3, 2, 1, 0]
 
 
 def test_a_collected_commit_can_be_neither_tagged_nor_branched_from(session: Session) -> None:
@@ -193,9 +193,9 @@ def test_a_collected_commit_can_be_neither_tagged_nor_branched_from(session: Ses
 @pytest.mark.parametrize("place", ["main", "side"])
 def test_who_names_a_commit_while_it_is_collected_comes_too_late(session: Session, what: str, place: str) -> None:
     put(branch(session, "side"), {"a": 7})
-    put(session.on("side"), {"a": 8})
-    old = list_commits(session.on(place))[1]
-    found = session.on(place).located(commit_id=old.id)
+    put(session.checkout("side"), {"a": 8})
+    old = list_commits(session.checkout(place))[1]
+    found = session.checkout(place).locate_snapshot(commit_id=old.id)
     pass_time(session.uri, 2 * DAY)
     collect(another(session))
 
@@ -208,14 +208,14 @@ def test_who_names_a_commit_while_it_is_collected_comes_too_late(session: Sessio
     with pytest.raises(og.CommitCollectedError):
         name_it()
 
-    assert (list_tags(session), [one.name for one in session.branches.records()]) == ([], ["side"])
+    assert (list_tags(session), [one.name for one in session.branches.list_records()]) == ([], ["side"])
 
 
 @pytest.mark.parametrize("point", ["cleanup.listed", "cleanup.floored"])
 def test_a_commit_that_is_named_before_the_floor_is_kept(session: Session, point: str) -> None:
     put(branch(session, "side"), {"a": 7})
-    put(session.on("side"), {"a": 8})
-    old = [list_commits(session.on(name))[1] for name in ("main", "side")]
+    put(session.checkout("side"), {"a": 8})
+    old = [list_commits(session.checkout(name))[1] for name in ("main", "side")]
     pass_time(session.uri, 2 * DAY)
 
     def meanwhile() -> None:
@@ -223,7 +223,7 @@ def test_a_commit_that_is_named_before_the_floor_is_kept(session: Session, point
             log, found = before[commit.id]
             session.branches.tags.create(name, found, log, "ada")
 
-    before = {commit.id: session.on(commit.branch).located(commit_id=commit.id) for commit in old}
+    before = {commit.id: session.checkout(commit.branch).locate_snapshot(commit_id=commit.id) for commit in old}
     collect(another(session, AtPoint(point, meanwhile)))
 
     there = looked_at(session.uri)
@@ -232,7 +232,7 @@ def test_a_commit_that_is_named_before_the_floor_is_kept(session: Session, point
 
 def test_a_tag_of_a_deleted_branch_is_sound_when_another_branch_has_the_name(session: Session) -> None:
     create_branch(session, "dev", actor="ada")
-    put(session.on("dev"), {"a": 9})
+    put(session.checkout("dev"), {"a": 9})
     tag(session, "v1", "dev")
     delete_branch(session, "dev")
     create_branch(session, "dev", actor="ada")

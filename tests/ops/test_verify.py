@@ -15,11 +15,11 @@ import omnigraph as og
 from altering import Metadata, alter_commit, alter_commits, alter_schemas, read_commits, rewrite_rows, strip_digests
 from branching import branch as make_branch
 from cloning import branched, cloned, on
-from omnigraph.commit.commit_plan import Adopted, CommitPlan
+from omnigraph.commit.commit_plan import AdoptedTable, CommitPlan
 from omnigraph.commit.manifest_types import RECORD, Commit, PinChange
 from omnigraph.commit.publisher import publish
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.verify import VerifyCall, verify
@@ -88,7 +88,7 @@ def verify_error(root: Path, branch: str = "main") -> OmnigraphError:
 
 def find_errors(root: Path) -> list[tuple[str, str]]:
     found = og.check_graph(str(root), runtime=runtime(), quick=True).findings
-    return [(one.code, one.message) for one in found if one.severity is Severity.ERROR]
+    return [(one.code, one.message) for one in found if one.severity is FindingSeverity.ERROR]
 
 
 # --- what is proved ------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_a_merge_covers_the_digest_of_what_it_merged(tmp_path: Path) -> None:
 
 def test_a_merge_is_proved_also_when_the_branch_is_gone(tmp_path: Path) -> None:
     graph = branched(tmp_path / "g")
-    (path,) = {one.path for one in graph._session.branches.records() if one.name == "review"}
+    (path,) = {one.path for one in graph._session.branches.list_records() if one.name == "review"}
     graph.merge("review", into="main")
     graph.branches.delete("idea")
     graph.branches.delete("review")
@@ -226,7 +226,7 @@ def test_a_merge_is_proved_also_when_the_branch_is_gone(tmp_path: Path) -> None:
 
 def test_a_merged_commit_that_was_altered_in_its_own_branch_is_found(tmp_path: Path) -> None:
     graph = branched(tmp_path / "g")
-    (path,) = {one.path for one in graph._session.branches.records() if one.name == "review"}
+    (path,) = {one.path for one in graph._session.branches.list_records() if one.name == "review"}
     merged = graph.commits(branch="review")[0]
     graph.merge("review", into="main")
     merge = graph.commits()[0]
@@ -297,7 +297,7 @@ def grow(root: Path, options: Options, commits: int) -> og.Graph:
 
 def test_of_a_history_that_lost_its_beginning_the_rest_is_proved(tmp_path: Path) -> None:
     graph = grow(tmp_path / "g", replace(FAST, head_commits=4, sealed_fragments=99), 14)
-    parts = graph._session.log.latest().table.files()
+    parts = graph._session.log.head().table.list_files()
     (tmp_path / "g" / parts[0][0]).unlink()
     mended(tmp_path / "g", confirm=True, force=True)
 
@@ -440,9 +440,9 @@ def older(copy: Path) -> Path:
 
 def record(session: Session) -> str:
     """Publish a commit that records what a branch shows."""
-    head = session.log.latest()
+    head = session.log.head()
     manifest = head.snapshot.manifest
-    adopted = {key: Adopted(record=manifest.tables[key], pin=pin) for key, pin in manifest.pins.items()}
+    adopted = {key: AdoptedTable(record=manifest.tables[key], pin=pin) for key, pin in manifest.pins.items()}
     plan = CommitPlan(base=head, operation=RECORD, actor="me", adopted=adopted)
     return publish(session.log, session.handles, plan).commit.id
 
@@ -470,7 +470,7 @@ def test_what_has_no_digests_says_so_and_how_to_begin(older: Path) -> None:
 
 @pytest.mark.parametrize("branch", ["main", "side"])
 def test_a_chain_begins_with_the_commit_that_records(older: Path, branch: str) -> None:
-    session = open_session(str(older), is_read_only=False, runtime=runtime()).on(branch)
+    session = open_session(str(older), is_read_only=False, runtime=runtime()).checkout(branch)
     recorded = record(session)
     graph = opened(older)
     graph.load(harm.people("z"), mode="append", branch=branch)

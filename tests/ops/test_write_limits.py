@@ -195,7 +195,7 @@ def test_a_limit_that_is_none_is_refused(verb: str, given: dict[str, object], la
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every update that may be streamed is."""
-    monkeypatch.setattr(statements, "MAX_HELD_ROWS", 0)
+    monkeypatch.setattr(statements, "MAX_BUFFERED_ROWS", 0)
 
 
 def docs(graph: og.Graph) -> list[dict[str, object]]:
@@ -221,7 +221,7 @@ def test_a_streamed_update_does_what_a_held_one_does(
     held, streamed = new_graph(tmp_path / "held"), new_graph(tmp_path / "streamed")
 
     one = held.mutate(f"query q() {{ {text} }}")
-    monkeypatch.setattr(statements, "MAX_HELD_ROWS", 0)
+    monkeypatch.setattr(statements, "MAX_BUFFERED_ROWS", 0)
     other = streamed.mutate(f"query q() {{ {text} }}")
 
     assert (other.affected_nodes, other.affected_edges) == (one.affected_nodes, one.affected_edges)
@@ -274,14 +274,14 @@ def test_statements_that_see_each_other_are_held(graph: og.Graph) -> None:
 def test_a_streamed_update_gives_way_to_a_change_of_what_it_chose(
     meanwhile: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check = StreamedRows.stored
+    check = StreamedRows.iter_stored
 
     def stored(rows: StreamedRows) -> object:
-        monkeypatch.setattr(StreamedRows, "stored", check)
+        monkeypatch.setattr(StreamedRows, "iter_stored", check)
         og.open_graph(graph.uri, runtime=runtime(OPTIONS)).mutate(f"query q() {{ {meanwhile} }}")
         return check(rows)
 
-    monkeypatch.setattr(StreamedRows, "stored", stored)
+    monkeypatch.setattr(StreamedRows, "iter_stored", stored)
 
     with pytest.raises(og.ConflictError):
         graph.mutate("query q() { update Doc set { rank: null } where rank < 4 }")

@@ -34,7 +34,7 @@ def modules_of(room: str) -> set[str]:
 
 
 def test_every_module_of_the_servers_extras_is_known_as_such() -> None:
-    assert modules_of("server") - omnigraph._SERVERS_OWN == set()
+    assert modules_of("server") - omnigraph._SERVER_PACKAGES == set()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from omnigraph.query.expr import (
     StartsWith,
     TextMatch,
 )
-from omnigraph.query.logical_plan import Direction, Hop, Pattern
+from omnigraph.query.logical_plan import Hop, HopDirection, Pattern
 from omnigraph.schema.types import ListOf, Scalar
 
 Row = Mapping[tuple[str, str], Any]
@@ -175,7 +175,9 @@ def _holds(pattern: Pattern, graph: Graph, params: Mapping[str, Any] | None, row
 
 def _hop_holds(hop: Hop, graph: Graph, row: Row) -> bool:
     ends = (row[hop.source, "@id"], row[hop.target, "@id"])
-    wanted = {Direction.OUT: {ends}, Direction.IN: {ends[::-1]}, Direction.BOTH: {ends, ends[::-1]}}[hop.direction]
+    wanted = {HopDirection.OUT: {ends}, HopDirection.IN: {ends[::-1]}, HopDirection.BOTH: {ends, ends[::-1]}}[
+        hop.direction
+    ]
     if hop.edge_variable is not None:
         return (row[hop.edge_variable, "@src"], row[hop.edge_variable, "@dst"]) in wanted
     return any((src, dst) in wanted for _, src, dst, _ in graph.edges.get(hop.edge.name, ()))

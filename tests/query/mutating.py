@@ -1,6 +1,6 @@
 """Mutations for tests: from text against one small schema."""
 
-from omnigraph.lang.diagnostics import Checked
+from omnigraph.lang.diagnostics import StageResult
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.query.bind_mutation import bind_mutation
@@ -26,7 +26,7 @@ edge Follows: Person -> Person { weight: F64 @key(src, dst) }
 """)
 
 
-def checked(text: str, params: str = "", annotations: str = "") -> Checked[MutationQuery | None]:
+def checked(text: str, params: str = "", annotations: str = "") -> StageResult[MutationQuery | None]:
     """What binding makes of the statements of one query."""
     source = Source(f"query q({params}) {annotations} {{ {text} }}")
     (query,) = parse_queries(source).require(source).queries

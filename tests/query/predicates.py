@@ -24,7 +24,7 @@ from omnigraph.query.expr import (
     TextMatch,
     TextMode,
 )
-from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, comparable
+from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, are_comparable
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ def _pool(variables: tuple[str, ...], names: tuple[str, ...]) -> list[tuple[Expr
     for name in names * 3:
         pool += [(prop(name, variable), PROPS[name][0]) for variable in variables]
     for type_, values in _VALUES.items():
-        if any(comparable(type_, PROPS[name][0]) or type_ == PROPS[name][0] for name in names):
+        if any(are_comparable(type_, PROPS[name][0]) or type_ == PROPS[name][0] for name in names):
             pool += [(const(value, type_), type_) for value in (None, *values)]
     for name, (type_, nullable) in PARAMS.items():
         pool.append((ParamRef(name=name, type=type_, nullable=nullable, origin=NOWHERE), type_))
@@ -120,9 +120,9 @@ def _pool(variables: tuple[str, ...], names: tuple[str, ...]) -> list[tuple[Expr
 
 def _leaves(variables: tuple[str, ...], names: tuple[str, ...]) -> st.SearchStrategy[Expr]:
     pool = _pool(variables, names)
-    pairs = [(a, b) for a, left in pool for b, right in pool if comparable(left, right)]
+    pairs = [(a, b) for a, left in pool for b, right in pool if are_comparable(left, right)]
     texts = [value for value, type_ in pool if type_ is Scalar.STRING]
-    elements = [(e, t) for e, type_ in pool for t in _VALUES if isinstance(t, Scalar) and comparable(type_, t)]
+    elements = [(e, t) for e, type_ in pool for t in _VALUES if isinstance(t, Scalar) and are_comparable(type_, t)]
     text, nowhere = _drawn(texts), st.just(NOWHERE)
     searches = [
         TextMatch(mode=TextMode.ANY, prop=prop("name", variables[0]), query=const(query, Scalar.STRING), origin=NOWHERE)

@@ -1,6 +1,6 @@
 """Reads for tests: from text against one small schema."""
 
-from omnigraph.lang.diagnostics import Checked, Diagnostic
+from omnigraph.lang.diagnostics import Diagnostic, StageResult
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import bind_query
@@ -34,7 +34,7 @@ edge In: City -> City
 """)
 
 
-def checked(text: str) -> Checked[BoundQuery | None]:
+def checked(text: str) -> StageResult[BoundQuery | None]:
     """What binding makes of one query."""
     source = Source(text)
     (query,) = parse_queries(source).require(source).queries

@@ -4,8 +4,8 @@ import pytest
 
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.source import Span
-from omnigraph.query.bind_values import holds
-from omnigraph.query.expr import And, Compare, Const, EdgeRef, Identity, Meta, NodeRef, Now, Op, ParamRef, Prop
+from omnigraph.query.bind_values import can_store
+from omnigraph.query.expr import And, Compare, Const, EdgeRef, Identity, MetaColumn, NodeRef, Now, Op, ParamRef, Prop
 from omnigraph.query.mutation_plan import ROW, Delete, InsertEdge, InsertNode, StoredValue, Update
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
@@ -143,9 +143,15 @@ def test_names_of_a_predicate_are_properties_of_the_row() -> None:
 
 @pytest.mark.parametrize(
     "word,part",
-    [("from", Meta.SRC), ("to", Meta.DST), ("@src", Meta.SRC), ("@dst", Meta.DST), ("@id", Meta.ID)],
+    [
+        ("from", MetaColumn.SRC),
+        ("to", MetaColumn.DST),
+        ("@src", MetaColumn.SRC),
+        ("@dst", MetaColumn.DST),
+        ("@id", MetaColumn.ID),
+    ],
 )
-def test_an_edge_has_ends_and_an_id_in_predicates(word: str, part: Meta) -> None:
+def test_an_edge_has_ends_and_an_id_in_predicates(word: str, part: MetaColumn) -> None:
     statement = first(f'delete Knows where {word} = "x"')
 
     assert isinstance(statement, Delete)
@@ -216,7 +222,7 @@ def test_a_parameter_with_an_impossible_type_is_reported_once() -> None:
     ],
 )
 def test_a_column_holds_what_loses_nothing(column: ValueType, given: ValueType) -> None:
-    assert holds(column, given)
+    assert can_store(column, given)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +243,7 @@ def test_a_column_holds_what_loses_nothing(column: ValueType, given: ValueType) 
     ],
 )
 def test_a_column_refuses_what_could_lose_something(column: ValueType, given: ValueType) -> None:
-    assert not holds(column, given)
+    assert not can_store(column, given)
 
 
 def test_a_stored_parameter_keeps_its_own_type() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from omnigraph.query.expr import Aggregate, Entity, Fold, Identity, ParamRef, Prop
-from omnigraph.query.logical_plan import ReadQuery, SortKey
+from omnigraph.query.expr import Aggregate, AggregateFunction, Entity, Identity, ParamRef, Prop
+from omnigraph.query.logical_plan import OrderTerm, ReadQuery
 from omnigraph.schema.types import ListOf, Scalar, ValueType
 from query.reading import checked, problems_behind, returning
 
@@ -93,14 +93,17 @@ def test_columns_beside_an_aggregate_are_group_keys_in_order() -> None:
     status, whole = query.grouping.keys
     assert isinstance(status, Prop)
     assert isinstance(whole, Entity)
-    assert [aggregate.fold for aggregate in query.grouping.aggregates] == [Fold.COUNT]
+    assert [aggregate.fold for aggregate in query.grouping.aggregates] == [AggregateFunction.COUNT]
 
 
 def test_an_aggregate_in_the_order_only_is_worked_out_too() -> None:
     query = returning("{ $p.status, count(*) as n } order { avg($p.age) }")
 
     assert query.grouping is not None
-    assert [aggregate.fold for aggregate in query.grouping.aggregates] == [Fold.COUNT, Fold.AVG]
+    assert [aggregate.fold for aggregate in query.grouping.aggregates] == [
+        AggregateFunction.COUNT,
+        AggregateFunction.AVG,
+    ]
 
 
 @pytest.mark.parametrize("text", ["count(*)", "count($p)"])
@@ -145,7 +148,7 @@ def test_an_aggregate_or_group_without_meaning_is_marked(tail: str, marked: str)
 def test_an_alias_stands_for_its_expression() -> None:
     query = returning("{ $p.age as years } order { years desc }")
 
-    assert query.order == (SortKey(value=query.output[0].value, descending=True),)
+    assert query.order == (OrderTerm(value=query.output[0].value, descending=True),)
 
 
 def test_ties_are_broken_by_the_ids_of_all_variables_in_order_of_appearance() -> None:

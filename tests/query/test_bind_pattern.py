@@ -1,14 +1,14 @@
 import pytest
 
 from omnigraph.query.expr import Compare, EdgeRef, Identity, In, NodeRef, Op, Prop
-from omnigraph.query.logical_plan import GENERATED, Direction, Shared
+from omnigraph.query.logical_plan import GENERATED_PREFIX, HopDirection, SharedVariable
 from query.reading import checked, matching, only_finding, problems, problems_in, returning
 
 
 def test_braces_filter_at_their_node_and_predicates_stand_apart() -> None:
     pattern = matching('$p: Person { name: "Ann", tags: "x" } $p.age > 3').pattern
 
-    equality, membership = pattern.node("p").filters
+    equality, membership = pattern.find_node("p").filters
     (above,) = pattern.filters
     assert isinstance(equality, Compare)
     assert isinstance(membership, In)
@@ -20,7 +20,7 @@ def test_a_variable_bound_twice_has_both_filters() -> None:
     pattern = matching('$p: Person { name: "Ann" } $p: Person { age: 3 }').pattern
 
     assert [node.variable for node in pattern.nodes] == ["p"]
-    assert len(pattern.node("p").filters) == 2
+    assert len(pattern.find_node("p").filters) == 2
 
 
 def test_anonymous_variables_are_all_different_and_no_user_can_write_them() -> None:
@@ -28,7 +28,7 @@ def test_anonymous_variables_are_all_different_and_no_user_can_write_them() -> N
 
     names = [*pattern.types]
     assert len(set(names)) == 5
-    assert all(name.startswith(GENERATED) for name in names)
+    assert all(name.startswith(GENERATED_PREFIX) for name in names)
 
 
 def test_a_hop_keeps_its_bounds_and_edge_variable() -> None:
@@ -63,7 +63,7 @@ def test_a_product_is_allowed() -> None:
 def test_a_block_binds_its_own_variables_and_shares_the_others() -> None:
     (block,) = matching("$p: Person not { $p worksAt $c $c.founded > $p.age }").pattern.absent
 
-    assert block.shared == (Shared(variable="p", type=NodeRef("Person")),)
+    assert block.shared == (SharedVariable(variable="p", type=NodeRef("Person")),)
     assert [node.variable for node in block.pattern.nodes] == ["c"]
 
 
@@ -85,7 +85,7 @@ def test_a_block_passes_on_what_only_a_block_inside_it_shares() -> None:
 def test_a_block_may_share_an_edge_variable() -> None:
     (block,) = matching("$p $e:knows $q not { $r: Person $r.born = $e.since }").pattern.absent
 
-    assert block.shared == (Shared(variable="e", type=EdgeRef("Knows", "Person", "Person")),)
+    assert block.shared == (SharedVariable(variable="e", type=EdgeRef("Knows", "Person", "Person")),)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_block_does_not_decide_types_outside() -> None:
 def test_types_outside_decide_directions_inside() -> None:
     (block,) = matching("$c: Company not { $c worksAt $p }").pattern.absent
 
-    assert block.pattern.hops[0].direction is Direction.IN
+    assert block.pattern.hops[0].direction is HopDirection.IN
 
 
 @pytest.mark.parametrize(
@@ -233,8 +233,8 @@ def test_ids_are_values_of_their_own() -> None:
 def test_columns_of_every_variable_are_known() -> None:
     pattern = returning("{ $p.name, $e.role }", "$p $e:worksAt $c $p.age > 3 not { $p.bio = $c.name }").pattern
 
-    assert pattern.node("p").columns == ("age", "bio", "name")
-    assert pattern.node("c").columns == ("name",)
+    assert pattern.find_node("p").columns == ("age", "bio", "name")
+    assert pattern.find_node("c").columns == ("name",)
     assert pattern.hops[0].columns == ("role",)
 
 

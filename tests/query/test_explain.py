@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from omnigraph.query.explain import explain
-from omnigraph.query.format_expr import value_text
+from omnigraph.query.format_expr import format_value
 from omnigraph.query.rules import rewrite
 from omnigraph.schema.catalog import Value
 from query.planning import plan
@@ -263,8 +263,8 @@ def test_a_delete() -> None:
     ],
 )
 def test_a_value_is_shown_as_the_language_writes_it(value: Value, text: str) -> None:
-    assert value_text(value) == text
+    assert format_value(value) == text
 
 
 def test_a_long_text_is_clipped() -> None:
-    assert len(value_text("x" * 10_000)) < 100
+    assert len(format_value("x" * 10_000)) < 100

@@ -5,6 +5,7 @@ import pytest
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import (
     Aggregate,
+    AggregateFunction,
     And,
     Bm25,
     Compare,
@@ -12,7 +13,6 @@ from omnigraph.query.expr import (
     Contains,
     Entity,
     Expr,
-    Fold,
     Identity,
     In,
     IsNull,
@@ -28,11 +28,11 @@ from omnigraph.query.expr import (
     StartsWith,
     TextMatch,
     TextMode,
-    children,
-    conjuncts,
+    find_properties,
+    find_variables,
+    list_children,
     map_children,
-    properties,
-    variables,
+    split_conjuncts,
     walk,
 )
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
@@ -78,8 +78,8 @@ EVERY_KIND: list[Expr] = [
     NEAREST,
     BM25,
     Rrf(first=NEAREST, second=BM25, k=K, origin=HERE),
-    Aggregate(fold=Fold.SUM, argument=AGE, origin=HERE),
-    Aggregate(fold=Fold.COUNT, origin=HERE),
+    Aggregate(fold=AggregateFunction.SUM, argument=AGE, origin=HERE),
+    Aggregate(fold=AggregateFunction.COUNT, origin=HERE),
 ]
 
 
@@ -93,7 +93,7 @@ def test_walking_meets_the_expression_and_all_its_children(expr: Expr) -> None:
     met = list(walk(expr))
 
     assert met[0] is expr
-    assert all(child in met for child in children(expr))
+    assert all(child in met for child in list_children(expr))
 
 
 def test_where_an_expression_was_written_is_no_part_of_it() -> None:
@@ -107,12 +107,12 @@ def test_variables_and_properties_come_once_in_order() -> None:
     other = prop("age", variable="q")
     expr = And(terms=(less(AGE, other), less(other, AGE), less(prop("age", variable="a"), K)), origin=HERE)
 
-    assert variables(expr) == ("p", "q", "a")
-    assert properties(expr) == (("p", "age"), ("q", "age"), ("a", "age"))
+    assert find_variables(expr) == ("p", "q", "a")
+    assert find_properties(expr) == (("p", "age"), ("q", "age"), ("a", "age"))
 
 
 def test_a_whole_node_needs_all_its_fields() -> None:
-    assert properties(PERSON) == (("p", "age"), ("p", "name"))
+    assert find_properties(PERSON) == (("p", "age"), ("p", "name"))
 
 
 def test_conjuncts_take_nested_ands_apart_and_leave_ors() -> None:
@@ -120,7 +120,7 @@ def test_conjuncts_take_nested_ands_apart_and_leave_ors() -> None:
     either = Or(terms=(one, two), origin=HERE)
     nested = And(terms=(one, And(terms=(two, either), origin=HERE), three), origin=HERE)
 
-    assert conjuncts(nested) == (one, two, either, three)
+    assert split_conjuncts(nested) == (one, two, either, three)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_conjuncts_take_nested_ands_apart_and_leave_ors() -> None:
         (TextMatch(mode=TextMode.ANY, prop=BIO, query=ASKED, origin=HERE), True),
         (NEAREST, False),
         (BM25, True),
-        (Aggregate(fold=Fold.COUNT, argument=AGE, origin=HERE), False),
-        (Aggregate(fold=Fold.MAX, argument=NAME, origin=HERE), True),
+        (Aggregate(fold=AggregateFunction.COUNT, argument=AGE, origin=HERE), False),
+        (Aggregate(fold=AggregateFunction.MAX, argument=NAME, origin=HERE), True),
     ],
 )
 def test_an_expression_knows_whether_it_can_be_unknown(expr: Expr, nullable: bool) -> None:
@@ -149,16 +149,16 @@ def test_an_expression_knows_whether_it_can_be_unknown(expr: Expr, nullable: boo
 @pytest.mark.parametrize(
     "fold, argument, type_",
     [
-        (Fold.COUNT, TAGS, Scalar.I64),
-        (Fold.SUM, AGE, Scalar.I64),
-        (Fold.SUM, prop("x", Scalar.U64), Scalar.I64),
-        (Fold.SUM, prop("x", Scalar.F32), Scalar.F64),
-        (Fold.AVG, AGE, Scalar.F64),
-        (Fold.MIN, AGE, Scalar.I32),
-        (Fold.MAX, prop("s", EnumOf(("a",))), EnumOf(("a",))),
+        (AggregateFunction.COUNT, TAGS, Scalar.I64),
+        (AggregateFunction.SUM, AGE, Scalar.I64),
+        (AggregateFunction.SUM, prop("x", Scalar.U64), Scalar.I64),
+        (AggregateFunction.SUM, prop("x", Scalar.F32), Scalar.F64),
+        (AggregateFunction.AVG, AGE, Scalar.F64),
+        (AggregateFunction.MIN, AGE, Scalar.I32),
+        (AggregateFunction.MAX, prop("s", EnumOf(("a",))), EnumOf(("a",))),
     ],
 )
-def test_an_aggregate_has_the_type_of_its_function(fold: Fold, argument: Prop, type_: ValueType) -> None:
+def test_an_aggregate_has_the_type_of_its_function(fold: AggregateFunction, argument: Prop, type_: ValueType) -> None:
     assert Aggregate(fold=fold, argument=argument, origin=HERE).type == type_
 
 
@@ -194,12 +194,14 @@ REFUSED: list[Callable[[], object]] = [
         k=K,
         origin=HERE,
     ),
-    lambda: Aggregate(fold=Fold.SUM, origin=HERE),
-    lambda: Aggregate(fold=Fold.SUM, argument=NAME, origin=HERE),
-    lambda: Aggregate(fold=Fold.MIN, argument=TAGS, origin=HERE),
-    lambda: Aggregate(fold=Fold.SUM, argument=AGE, distinct=True, origin=HERE),
-    lambda: Aggregate(fold=Fold.COUNT, argument=TAGS, distinct=True, origin=HERE),
-    lambda: Aggregate(fold=Fold.MAX, argument=Aggregate(fold=Fold.COUNT, origin=HERE), origin=HERE),
+    lambda: Aggregate(fold=AggregateFunction.SUM, origin=HERE),
+    lambda: Aggregate(fold=AggregateFunction.SUM, argument=NAME, origin=HERE),
+    lambda: Aggregate(fold=AggregateFunction.MIN, argument=TAGS, origin=HERE),
+    lambda: Aggregate(fold=AggregateFunction.SUM, argument=AGE, distinct=True, origin=HERE),
+    lambda: Aggregate(fold=AggregateFunction.COUNT, argument=TAGS, distinct=True, origin=HERE),
+    lambda: Aggregate(
+        fold=AggregateFunction.MAX, argument=Aggregate(fold=AggregateFunction.COUNT, origin=HERE), origin=HERE
+    ),
     lambda: Entity(variable="q", type=NodeRef("Person"), fields=(AGE,), origin=HERE),
     lambda: Entity(variable="p", type=NodeRef("Person"), fields=(FACE,), origin=HERE),
 ]

@@ -3,8 +3,8 @@ import pytest
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
-from omnigraph.query.functions import FUNCTIONS, Family, Place, look_up, names
-from omnigraph.schema.findings import Findings
+from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily, list_functions, resolve_function
+from omnigraph.schema.findings import DiagnosticCollector
 
 
 def call(text: str) -> ast.Call:
@@ -19,19 +19,19 @@ def call(text: str) -> ast.Call:
 @pytest.mark.parametrize(
     "text, place",
     [
-        ("now()", Place.OPERAND),
-        ("now()", Place.STORED),
-        ("count(*)", Place.OUTPUT),
-        ("sum($p.a)", Place.ORDER),
-        ("search($p.a, $q)", Place.PREDICATE),
-        ("fuzzy($p.a, $q, 1)", Place.PREDICATE),
-        ("rrf($a, $b, k=3)", Place.ORDER),
+        ("now()", CallContext.OPERAND),
+        ("now()", CallContext.STORED),
+        ("count(*)", CallContext.OUTPUT),
+        ("sum($p.a)", CallContext.ORDER),
+        ("search($p.a, $q)", CallContext.PREDICATE),
+        ("fuzzy($p.a, $q, 1)", CallContext.PREDICATE),
+        ("rrf($a, $b, k=3)", CallContext.ORDER),
     ],
 )
-def test_a_function_is_found_where_it_may_stand(text: str, place: Place) -> None:
-    findings = Findings()
+def test_a_function_is_found_where_it_may_stand(text: str, place: CallContext) -> None:
+    findings = DiagnosticCollector()
 
-    function = look_up(call(text), place, findings)
+    function = resolve_function(call(text), place, findings)
 
     assert function is not None
     assert not findings
@@ -40,49 +40,49 @@ def test_a_function_is_found_where_it_may_stand(text: str, place: Place) -> None
 @pytest.mark.parametrize(
     "text, place, code",
     [
-        ("now()", Place.PREDICATE, "Q000"),
-        ("count(*)", Place.OPERAND, "T8"),
-        ("count(*)", Place.AGGREGATE, "T8"),
-        ("min($p.a)", Place.STORED, "T8"),
-        ("nearest($p.a, $q)", Place.OPERAND, "T18"),
-        ("bm25($p.a, $q)", Place.AGGREGATE, "T18"),
-        ("search($p.a, $q)", Place.OUTPUT, "T18"),
-        ("now(1)", Place.OUTPUT, "Q000"),
-        ("count($a, $b)", Place.OUTPUT, "T8"),
-        ("nearest($a)", Place.OUTPUT, "T15"),
-        ("bm25($a)", Place.OUTPUT, "T21"),
-        ("rrf($a, $b, $c, $d)", Place.OUTPUT, "T21"),
-        ("rrf($a, $b, w=3)", Place.OUTPUT, "T21"),
-        ("rrf($a, $b, 3, k=3)", Place.OUTPUT, "T21"),
-        ("search($a)", Place.PREDICATE, "T19"),
-        ("match_text($a)", Place.PREDICATE, "T19"),
-        ("fuzzy($a)", Place.PREDICATE, "T20"),
-        ("lower($a)", Place.OUTPUT, "Q000"),
+        ("now()", CallContext.PREDICATE, "Q000"),
+        ("count(*)", CallContext.OPERAND, "T8"),
+        ("count(*)", CallContext.AGGREGATE, "T8"),
+        ("min($p.a)", CallContext.STORED, "T8"),
+        ("nearest($p.a, $q)", CallContext.OPERAND, "T18"),
+        ("bm25($p.a, $q)", CallContext.AGGREGATE, "T18"),
+        ("search($p.a, $q)", CallContext.OUTPUT, "T18"),
+        ("now(1)", CallContext.OUTPUT, "Q000"),
+        ("count($a, $b)", CallContext.OUTPUT, "T8"),
+        ("nearest($a)", CallContext.OUTPUT, "T15"),
+        ("bm25($a)", CallContext.OUTPUT, "T21"),
+        ("rrf($a, $b, $c, $d)", CallContext.OUTPUT, "T21"),
+        ("rrf($a, $b, w=3)", CallContext.OUTPUT, "T21"),
+        ("rrf($a, $b, 3, k=3)", CallContext.OUTPUT, "T21"),
+        ("search($a)", CallContext.PREDICATE, "T19"),
+        ("match_text($a)", CallContext.PREDICATE, "T19"),
+        ("fuzzy($a)", CallContext.PREDICATE, "T20"),
+        ("lower($a)", CallContext.OUTPUT, "Q000"),
     ],
 )
-def test_a_wrong_call_has_the_code_of_its_function(text: str, place: Place, code: str) -> None:
-    findings = Findings()
+def test_a_wrong_call_has_the_code_of_its_function(text: str, place: CallContext, code: str) -> None:
+    findings = DiagnosticCollector()
 
-    function = look_up(call(text), place, findings)
+    function = resolve_function(call(text), place, findings)
 
     assert function is None
-    assert [found.code for found in findings.ordered()] == [code]
+    assert [found.code for found in findings.finalize()] == [code]
 
 
 def test_an_unknown_function_gets_the_nearest_name() -> None:
-    findings = Findings()
+    findings = DiagnosticCollector()
 
-    look_up(call("serach($p.a, $q)"), Place.PREDICATE, findings)
+    resolve_function(call("serach($p.a, $q)"), CallContext.PREDICATE, findings)
 
-    assert findings.ordered()[0].help == "did you mean `search`?"
+    assert findings.finalize()[0].help == "did you mean `search`?"
 
 
 def test_a_function_like_no_other_gets_the_list_of_the_place() -> None:
-    findings = Findings()
+    findings = DiagnosticCollector()
 
-    look_up(call("uppercase($p.a)"), Place.PREDICATE, findings)
+    resolve_function(call("uppercase($p.a)"), CallContext.PREDICATE, findings)
 
-    assert findings.ordered()[0].help == "the functions as a predicate are `search`, `match_text` and `fuzzy`"
+    assert findings.finalize()[0].help == "the functions as a predicate are `search`, `match_text` and `fuzzy`"
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -93,4 +93,4 @@ def test_the_help_of_a_function_shows_a_call_of_it(name: str) -> None:
 
 
 def test_every_family_has_functions() -> None:
-    assert all(names([family]) for family in Family)
+    assert all(list_functions([family]) for family in FunctionFamily)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.query.logical_plan import Direction, ReadQuery
+from omnigraph.query.logical_plan import HopDirection, ReadQuery
 from property_profiles import SOME_AND_MANY, profile
 from query.reading import checked, matching, only_finding, problems_in
 
@@ -13,7 +13,7 @@ def types(query: ReadQuery) -> dict[str, str]:
     return {node.variable: node.type.name for node in query.pattern.nodes}
 
 
-def directions(query: ReadQuery) -> list[Direction]:
+def directions(query: ReadQuery) -> list[HopDirection]:
     return [hop.direction for hop in query.pattern.hops]
 
 
@@ -21,14 +21,14 @@ def test_an_edge_types_both_its_ends() -> None:
     query = matching("$a knows $b")
 
     assert types(query) == {"a": "Person", "b": "Person"}
-    assert directions(query) == [Direction.OUT]
+    assert directions(query) == [HopDirection.OUT]
 
 
 def test_a_hop_runs_as_stored_when_nothing_speaks_against_it() -> None:
     query = matching("$x worksAt $y")
 
     assert types(query) == {"x": "Person", "y": "Company"}
-    assert directions(query) == [Direction.OUT]
+    assert directions(query) == [HopDirection.OUT]
 
 
 @pytest.mark.parametrize("binding", ["$x: Company", "$y: Person"])
@@ -36,25 +36,25 @@ def test_a_binding_at_either_end_turns_a_hop_around(binding: str) -> None:
     query = matching(f"$x worksAt $y {binding}")
 
     assert types(query) == {"x": "Company", "y": "Person"}
-    assert directions(query) == [Direction.IN]
+    assert directions(query) == [HopDirection.IN]
 
 
 def test_types_flow_along_a_chain_against_the_order_of_clauses() -> None:
     query = matching("$c basedIn $d  $b worksAt $c  $a knows $b")
 
     assert types(query) == {"a": "Person", "b": "Person", "c": "Company", "d": "City"}
-    assert directions(query) == [Direction.OUT] * 3
+    assert directions(query) == [HopDirection.OUT] * 3
 
 
 def test_two_edges_can_decide_what_neither_decides_alone() -> None:
     query = matching("$x worksAt $y  $z livesIn $x")
 
     assert types(query) == {"x": "Person", "y": "Company", "z": "City"}
-    assert directions(query) == [Direction.OUT, Direction.IN]
+    assert directions(query) == [HopDirection.OUT, HopDirection.IN]
 
 
 def test_an_undirected_hop_runs_both_ways() -> None:
-    assert directions(matching("$a <knows> $b")) == [Direction.BOTH]
+    assert directions(matching("$a <knows> $b")) == [HopDirection.BOTH]
 
 
 def test_a_pattern_that_has_two_readings_is_refused_with_a_way_out() -> None:
@@ -77,7 +77,7 @@ def test_one_binding_decides_a_whole_pattern() -> None:
     query = matching("$x worksAt $y  $y worksAt $z  $z: Company")
 
     assert types(query) == {"x": "Company", "y": "Person", "z": "Company"}
-    assert directions(query) == [Direction.IN, Direction.OUT]
+    assert directions(query) == [HopDirection.IN, HopDirection.OUT]
 
 
 @pytest.mark.parametrize(

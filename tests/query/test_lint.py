@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph.lang.diagnostic_codes import Severity
+from omnigraph.lang.diagnostic_codes import DiagnosticSeverity
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import bind_file
@@ -28,7 +28,7 @@ def in_match(clauses: str) -> list[tuple[str, str]]:
 
 
 def test_advice_is_a_warning_not_an_error() -> None:
-    assert {warning.severity for warning in linted(ADD)} == {Severity.WARNING}
+    assert {warning.severity for warning in linted(ADD)} == {DiagnosticSeverity.WARNING}
 
 
 # --- L201 ----------------------------------------------------------------------------------------

@@ -6,12 +6,12 @@ import pytest
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import (
     Aggregate,
+    AggregateFunction,
     Compare,
     Const,
     EdgeRef,
     Entity,
     Expr,
-    Fold,
     Identity,
     Nearest,
     NodeRef,
@@ -21,18 +21,18 @@ from omnigraph.query.expr import (
     Prop,
 )
 from omnigraph.query.logical_plan import (
-    Absent,
-    Column,
-    Direction,
     Grouping,
     Hop,
+    HopDirection,
     NodeBinding,
+    NotExists,
+    OrderTerm,
+    OutputColumn,
     Pattern,
     ReadQuery,
-    Shared,
-    SortKey,
-    predicates,
-    with_columns,
+    SharedVariable,
+    iter_predicates,
+    prune_columns,
 )
 from omnigraph.schema.types import ListOf, Scalar, VectorOf
 
@@ -45,7 +45,7 @@ def node(name: str, type_: NodeRef = PERSON, *filters: Expr) -> NodeBinding:
     return NodeBinding(variable=name, type=type_, filters=filters, origin=HERE)
 
 
-def hop(source: str, edge: EdgeRef, target: str, direction: Direction = Direction.OUT, **more: object) -> Hop:
+def hop(source: str, edge: EdgeRef, target: str, direction: HopDirection = HopDirection.OUT, **more: object) -> Hop:
     plain = Hop(edge=edge, source=source, target=target, direction=direction, origin=HERE)
     return replace(plain, **more)  # type: ignore[arg-type]  # keyword arguments of a test, checked when built
 
@@ -61,18 +61,18 @@ def is_three(variable: str, name: str = "age") -> Compare:
 
 ID = Identity(variable="p", origin=HERE)
 AGE = prop("p", "age")
-COUNT = Aggregate(fold=Fold.COUNT, origin=HERE)
+COUNT = Aggregate(fold=AggregateFunction.COUNT, origin=HERE)
 LIMIT = ParamRef(name="n", type=Scalar.I64, origin=HERE)
 VECTOR = Prop(variable="p", name="face", type=VectorOf(2), origin=HERE)
 RANK = Nearest(prop=VECTOR, query=Const(value="x", type=Scalar.STRING, origin=HERE), origin=HERE)
-SHARES_P = (Shared(variable="p", type=PERSON),)
+SHARES_P = (SharedVariable(variable="p", type=PERSON),)
 
 
 def read(pattern: Pattern | None = None, **more: object) -> ReadQuery:
     plain = ReadQuery(
         name="q",
         pattern=pattern or Pattern(nodes=(node("p"),)),
-        output=(Column(name="age", value=AGE),),
+        output=(OutputColumn(name="age", value=AGE),),
         ties=(ID,),
         origin=HERE,
     )
@@ -85,29 +85,29 @@ REFUSED: dict[str, Callable[[], object]] = {
     "too many steps": lambda: hop("p", KNOWS, "q", high=65),
     "several steps between types": lambda: hop("p", WORKS_AT, "c", high=2),
     "several steps with an edge variable": lambda: hop("p", KNOWS, "q", high=2, edge_variable="e"),
-    "undirected between types": lambda: hop("p", WORKS_AT, "c", Direction.BOTH),
+    "undirected between types": lambda: hop("p", WORKS_AT, "c", HopDirection.BOTH),
     "a filter without an edge variable": lambda: hop("p", KNOWS, "q", filters=(is_three("e"),)),
     "a filter of another variable": lambda: node("p", PERSON, is_three("q")),
     "a filter that is no predicate": lambda: node("p", PERSON, AGE),
     "an unbound end": lambda: read(Pattern(nodes=(node("p"),), hops=(hop("p", KNOWS, "q"),))),
     "an end of another type": lambda: read(Pattern(nodes=(node("p"), node("q")), hops=(hop("p", WORKS_AT, "q"),))),
     "a direction that does not fit": lambda: read(
-        Pattern(nodes=(node("p"), node("c", COMPANY)), hops=(hop("p", WORKS_AT, "c", Direction.IN),))
+        Pattern(nodes=(node("p"), node("c", COMPANY)), hops=(hop("p", WORKS_AT, "c", HopDirection.IN),))
     ),
     "a variable bound twice": lambda: read(Pattern(nodes=(node("p"), node("p")))),
     "an edge with a node's name": lambda: read(
         Pattern(nodes=(node("p"),), hops=(hop("p", KNOWS, "p", edge_variable="p"),))
     ),
     "an unbound variable in a filter": lambda: read(Pattern(nodes=(node("p"),), filters=(is_three("x"),))),
-    "an unbound variable in a column": lambda: read(output=(Column(name="a", value=prop("x", "a")),)),
-    "a block that shares nothing": lambda: Absent(shared=(), pattern=Pattern(nodes=(node("q"),)), origin=HERE),
-    "a block that binds again": lambda: Absent(shared=SHARES_P, pattern=Pattern(nodes=(node("p"),)), origin=HERE),
+    "an unbound variable in a column": lambda: read(output=(OutputColumn(name="a", value=prop("x", "a")),)),
+    "a block that shares nothing": lambda: NotExists(shared=(), pattern=Pattern(nodes=(node("q"),)), origin=HERE),
+    "a block that binds again": lambda: NotExists(shared=SHARES_P, pattern=Pattern(nodes=(node("p"),)), origin=HERE),
     "a block that shares what is not there": lambda: read(
         Pattern(
             nodes=(node("p"),),
             absent=(
-                Absent(
-                    shared=(Shared(variable="x", type=PERSON),),
+                NotExists(
+                    shared=(SharedVariable(variable="x", type=PERSON),),
                     pattern=Pattern(nodes=(), filters=(is_three("x"),)),
                     origin=HERE,
                 ),
@@ -115,18 +115,20 @@ REFUSED: dict[str, Callable[[], object]] = {
         )
     ),
     "no columns": lambda: read(output=()),
-    "two columns of one name": lambda: read(output=(Column(name="a", value=AGE), Column(name="a", value=ID))),
+    "two columns of one name": lambda: read(
+        output=(OutputColumn(name="a", value=AGE), OutputColumn(name="a", value=ID))
+    ),
     "an undeclared parameter": lambda: read(limit=LIMIT),
     "a parameter of another type": lambda: read(
         limit=LIMIT, params=(Parameter(name="n", type=Scalar.I32, origin=HERE),)
     ),
     "a negative limit": lambda: read(limit=-1),
-    "an aggregate without groups": lambda: read(output=(Column(name="n", value=COUNT),)),
+    "an aggregate without groups": lambda: read(output=(OutputColumn(name="n", value=COUNT),)),
     "a column outside the groups": lambda: read(grouping=Grouping(keys=(), aggregates=(COUNT,))),
     "groups without aggregates": lambda: Grouping(keys=(AGE,), aggregates=()),
     "a group key twice": lambda: Grouping(keys=(AGE, AGE), aggregates=(COUNT,)),
     "a rank with distinct": lambda: read(rank=RANK, distinct=True),
-    "an order outside distinct columns": lambda: read(distinct=True, ties=(), order=(SortKey(value=ID),)),
+    "an order outside distinct columns": lambda: read(distinct=True, ties=(), order=(OrderTerm(value=ID),)),
 }
 
 
@@ -150,12 +152,12 @@ def test_a_hop_is_a_set_unless_it_has_an_edge_variable() -> None:
 
 
 def test_a_backward_hop_has_the_stored_types_exchanged() -> None:
-    backward = hop("c", WORKS_AT, "p", Direction.IN)
+    backward = hop("c", WORKS_AT, "p", HopDirection.IN)
 
     assert (backward.source_type, backward.target_type) == ("Company", "Person")
 
 
-@pytest.mark.parametrize("more", [{"limit": 3}, {"offset": 0}, {"order": (SortKey(value=AGE),)}])
+@pytest.mark.parametrize("more", [{"limit": 3}, {"offset": 0}, {"order": (OrderTerm(value=AGE),)}])
 def test_a_read_with_a_limit_offset_or_order_is_ordered(more: dict[str, object]) -> None:
     assert read(**more).is_ordered  # type: ignore[arg-type]  # keyword arguments of a test, checked when built
     assert not read().is_ordered
@@ -164,55 +166,55 @@ def test_a_read_with_a_limit_offset_or_order_is_ordered(more: dict[str, object])
 def test_distinct_nodes_may_be_ordered_by_their_id() -> None:
     whole = Entity(variable="p", type=PERSON, fields=(), origin=HERE)
 
-    query = read(distinct=True, output=(Column(name="p", value=whole),), order=(SortKey(value=ID),))
+    query = read(distinct=True, output=(OutputColumn(name="p", value=whole),), order=(OrderTerm(value=ID),))
 
-    assert query.order == (SortKey(value=ID),)
+    assert query.order == (OrderTerm(value=ID),)
 
 
 def test_predicates_are_found_at_every_depth() -> None:
-    inner = Absent(shared=SHARES_P, pattern=Pattern(nodes=(), filters=(is_three("p", "d"),)), origin=HERE)
-    block = Absent(
+    inner = NotExists(shared=SHARES_P, pattern=Pattern(nodes=(), filters=(is_three("p", "d"),)), origin=HERE)
+    block = NotExists(
         shared=SHARES_P,
         pattern=Pattern(nodes=(node("q", PERSON, is_three("q", "c")),), absent=(inner,)),
         origin=HERE,
     )
     nodes = (node("p", PERSON, is_three("p", "a")),)
 
-    found = predicates(Pattern(nodes=nodes, filters=(is_three("p", "b"),), absent=(block,)))
+    found = iter_predicates(Pattern(nodes=nodes, filters=(is_three("p", "b"),), absent=(block,)))
 
     assert list(found) == [is_three("p", "a"), is_three("p", "b"), is_three("q", "c"), is_three("p", "d")]
 
 
 def test_columns_are_what_is_read_of_a_variable_anywhere() -> None:
-    block = Absent(shared=SHARES_P, pattern=Pattern(nodes=(), filters=(is_three("p", "inside"),)), origin=HERE)
+    block = NotExists(shared=SHARES_P, pattern=Pattern(nodes=(), filters=(is_three("p", "inside"),)), origin=HERE)
     nodes = (node("p", PERSON, is_three("p", "at_node")), node("q"))
     edge = hop("p", KNOWS, "q", edge_variable="e", filters=(is_three("e", "weight"),))
     query = read(Pattern(nodes=nodes, hops=(edge,), absent=(block,)))
 
-    pattern = with_columns(query).pattern
+    pattern = prune_columns(query).pattern
 
-    assert pattern.node("p").columns == ("age", "at_node", "inside")
-    assert pattern.node("q").columns == ()
+    assert pattern.find_node("p").columns == ("age", "at_node", "inside")
+    assert pattern.find_node("q").columns == ()
     assert pattern.hops[0].columns == ("weight",)
 
 
 def test_two_blocks_with_a_variable_of_one_name_keep_their_columns_apart() -> None:
-    def block(type_: NodeRef, name: str) -> Absent:
+    def block(type_: NodeRef, name: str) -> NotExists:
         inner = Pattern(nodes=(node("x", type_, is_three("x", name)),), filters=(is_three("p"),))
-        return Absent(shared=SHARES_P, pattern=inner, origin=HERE)
+        return NotExists(shared=SHARES_P, pattern=inner, origin=HERE)
 
     query = read(Pattern(nodes=(node("p"),), absent=(block(PERSON, "height"), block(COMPANY, "founded"))))
 
-    first, second = (absent.pattern.node("x") for absent in with_columns(query).pattern.absent)
+    first, second = (absent.pattern.find_node("x") for absent in prune_columns(query).pattern.absent)
     assert first.columns == ("height",)
     assert second.columns == ("founded",)
 
 
 def test_group_keys_and_aggregates_are_read_too() -> None:
     tags = Prop(variable="p", name="tags", type=ListOf(Scalar.STRING), origin=HERE)
-    counted = Aggregate(fold=Fold.COUNT, argument=tags, origin=HERE)
-    columns = (Column(name="age", value=AGE), Column(name="n", value=counted))
+    counted = Aggregate(fold=AggregateFunction.COUNT, argument=tags, origin=HERE)
+    columns = (OutputColumn(name="age", value=AGE), OutputColumn(name="n", value=counted))
 
     query = read(output=columns, grouping=Grouping(keys=(AGE,), aggregates=(counted,)), ties=(AGE,))
 
-    assert with_columns(query).pattern.node("p").columns == ("age", "tags")
+    assert prune_columns(query).pattern.find_node("p").columns == ("age", "tags")

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from omnigraph.query.expr import Op
-from omnigraph.query.numeric_narrowing import exact, lowest, narrow, neighbour
+from omnigraph.query.numeric_narrowing import find_exact, find_min_value, narrow, round_to_type
 from omnigraph.schema.types import INTEGER_RANGES, Scalar
 from property_profiles import SOME_AND_MANY, profile
 
@@ -51,7 +51,7 @@ def test_what_was_stored_as_a_fraction_is_found_by_it() -> None:
     found = narrow(Op.EQ, 0.1, Scalar.F32)
 
     assert (found.op, found.value) == (Op.EQ, stored)
-    assert exact(0.1, Scalar.F32) == stored
+    assert find_exact(0.1, Scalar.F32) == stored
 
 
 @SOME_AND_MANY
@@ -59,7 +59,7 @@ def test_a_narrowed_comparison_says_the_same_of_every_value(examples: int) -> No
     @profile(examples)
     @given(data=st.data(), column=st.sampled_from(NUMERIC), op=st.sampled_from(list(Op)), number=NUMBERS)
     def check(data: st.DataObject, column: Scalar, op: Op, number: float) -> None:
-        value = data.draw(values(column) | st.just(neighbour(number, column)) | st.just(lowest(column)))
+        value = data.draw(values(column) | st.just(round_to_type(number, column)) | st.just(find_min_value(column)))
 
         narrowed = narrow(op, number, column)
 
@@ -90,7 +90,7 @@ def test_a_narrowed_number_is_a_value_of_the_column(column: Scalar, number: floa
     [(3, Scalar.F64, 3.0), (3.0, Scalar.I32, 3), (2.5, Scalar.I64, None), (2**31, Scalar.I32, None)],
 )
 def test_an_exact_number_has_the_columns_type(number: float, column: Scalar, expected: float | None) -> None:
-    found = exact(number, column)
+    found = find_exact(number, column)
 
     assert found == expected
     assert type(found) is type(expected)

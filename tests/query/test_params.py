@@ -11,7 +11,7 @@ from omnigraph.errors import Kind
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Parameter
 from omnigraph.query.params import ParameterError, check_param_texts, check_params, parse_param_text
-from omnigraph.schema.misfit import Misfit
+from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 
 NOWHERE = Span(0, 0)
@@ -316,7 +316,7 @@ def test_a_text_is_read_by_the_declared_type(type_: ValueType, text: str, expect
     ],
 )
 def test_a_text_that_is_no_value_of_the_type_is_refused(type_: ValueType, text: str) -> None:
-    assert isinstance(parse_param_text(type_, text), Misfit)
+    assert isinstance(parse_param_text(type_, text), InvalidValue)
 
 
 def test_texts_of_a_command_line_are_checked_together() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.query.expr import EdgeRef, Expr, Identity, NodeRef
-from omnigraph.query.logical_plan import Absent, Hop, NodeBinding, Pattern, Shared
+from omnigraph.query.logical_plan import Hop, NodeBinding, NotExists, Pattern, SharedVariable
 from omnigraph.query.rules import PATTERN_RULES
-from omnigraph.query.rules.empty_pattern import settle_emptiness
+from omnigraph.query.rules.empty_pattern import reduce_empty_patterns
 from omnigraph.query.rules.pushdown import push_down
 from omnigraph.query.rules.simplify import simplify_filters
 from property_profiles import SOME_AND_MANY, profile
@@ -47,11 +47,13 @@ def hop(source: str, target: str, edge_variable: str | None = None) -> Hop:
     return Hop(edge=KNOWS, source=source, target=target, edge_variable=edge_variable, origin=NOWHERE)
 
 
-def absent(pattern: Pattern, *shared: str) -> Absent:
-    return Absent(shared=tuple(Shared(variable=v, type=PERSON) for v in shared), pattern=pattern, origin=NOWHERE)
+def absent(pattern: Pattern, *shared: str) -> NotExists:
+    return NotExists(
+        shared=tuple(SharedVariable(variable=v, type=PERSON) for v in shared), pattern=pattern, origin=NOWHERE
+    )
 
 
-def friends(*filters: Expr, blocks: tuple[Absent, ...] = ()) -> Pattern:
+def friends(*filters: Expr, blocks: tuple[NotExists, ...] = ()) -> Pattern:
     return Pattern(nodes=(node("p"), node("q")), hops=(hop("p", "q", "e"),), filters=filters, absent=blocks)
 
 
@@ -61,7 +63,7 @@ def friends(*filters: Expr, blocks: tuple[Absent, ...] = ()) -> Pattern:
 def test_a_filter_of_one_node_goes_to_its_binding() -> None:
     pushed = push_down(friends(ADULT))
 
-    assert pushed.node("p").filters == (ADULT,)
+    assert pushed.find_node("p").filters == (ADULT,)
     assert pushed.filters == ()
 
 
@@ -80,7 +82,7 @@ def test_a_filter_of_two_variables_stays() -> None:
 def test_a_conjunction_is_split_and_each_part_goes_its_way() -> None:
     pushed = push_down(friends(both(OLDER, both(ADULT, null(prop("age", "q"))))))
 
-    assert (pushed.node("p").filters, pushed.node("q").filters) == ((ADULT,), (null(prop("age", "q")),))
+    assert (pushed.find_node("p").filters, pushed.find_node("q").filters) == ((ADULT,), (null(prop("age", "q")),))
     assert pushed.filters == (OLDER,)
 
 
@@ -94,7 +96,7 @@ def test_what_a_binding_has_already_stays_in_front() -> None:
     named = compare(prop("name", "p"), "=", const("Ada"))
     pattern = Pattern(nodes=(node("p", named),), filters=(ADULT,))
 
-    assert push_down(pattern).node("p").filters == (named, ADULT)
+    assert push_down(pattern).find_node("p").filters == (named, ADULT)
 
 
 def test_a_filter_of_a_shared_variable_stays_in_its_block() -> None:
@@ -104,7 +106,7 @@ def test_a_filter_of_a_shared_variable_stays_in_its_block() -> None:
     inside = push_down(friends(blocks=(block,))).absent[0].pattern
 
     assert inside.filters == (ADULT,)
-    assert inside.node("r").filters == (own,)
+    assert inside.find_node("r").filters == (own,)
 
 
 # --- simplify ------------------------------------------------------------------------------------
@@ -134,33 +136,33 @@ def test_an_empty_pattern_keeps_its_variables_and_nothing_else() -> None:
     block = absent(Pattern(nodes=(node("r"),), hops=(hop("p", "r"),)), "p")
     pattern = replace(friends(FALSE, OLDER, blocks=(block,)), nodes=(node("p", ADULT), node("q")))
 
-    assert settle_emptiness(pattern) == friends(FALSE)
+    assert reduce_empty_patterns(pattern) == friends(FALSE)
 
 
 def test_a_block_that_cannot_match_is_gone() -> None:
     block = absent(Pattern(nodes=(node("r"),), hops=(hop("p", "r"),), filters=(FALSE,)), "p")
 
-    assert settle_emptiness(friends(blocks=(block,))) == friends()
+    assert reduce_empty_patterns(friends(blocks=(block,))) == friends()
 
 
 def test_a_block_that_always_matches_leaves_nothing() -> None:
     block = absent(Pattern(nodes=()), "p")
 
-    assert settle_emptiness(friends(blocks=(block,))) == friends(FALSE)
+    assert reduce_empty_patterns(friends(blocks=(block,))) == friends(FALSE)
 
 
 def test_a_block_that_holds_nothing_but_a_block_is_not_known_to_match() -> None:
     inner = absent(Pattern(nodes=(node("r"),), hops=(hop("p", "r"),)), "p")
     outer = absent(Pattern(nodes=(), absent=(inner,)), "p")
 
-    assert settle_emptiness(friends(blocks=(outer,))) == friends(blocks=(outer,))
+    assert reduce_empty_patterns(friends(blocks=(outer,))) == friends(blocks=(outer,))
 
 
 def test_emptiness_travels_through_nested_blocks() -> None:
     never = absent(Pattern(nodes=(), filters=(FALSE,)), "p")
     always = absent(Pattern(nodes=(), absent=(never,)), "p")
 
-    assert settle_emptiness(friends(blocks=(always,))) == friends(FALSE)
+    assert reduce_empty_patterns(friends(blocks=(always,))) == friends(FALSE)
 
 
 # --- meaning -------------------------------------------------------------------------------------
@@ -233,4 +235,4 @@ def test_applying_all_rules_again_changes_nothing(pattern: Pattern) -> None:
 def test_the_identity_of_a_variable_is_a_filter_of_it_alone() -> None:
     by_id = compare(Identity(variable="p", origin=NOWHERE), "=", const("ada"))
 
-    assert push_down(friends(by_id)).node("p").filters == (by_id,)
+    assert push_down(friends(by_id)).find_node("p").filters == (by_id,)

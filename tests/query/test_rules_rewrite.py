@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph.query.format_expr import expr_text
+from omnigraph.query.format_expr import format_expr
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.mutation_plan import Delete, InsertNode, MutationQuery, Update
 from omnigraph.query.rules import rewrite, rewrite_read
@@ -10,7 +10,7 @@ from query.planning import plan, read
 
 
 def filters_of(query: ReadQuery, variable: str = "p") -> list[str]:
-    return [expr_text(expr) for expr in rewrite_read(query).pattern.node(variable).filters]
+    return [format_expr(expr) for expr in rewrite_read(query).pattern.find_node(variable).filters]
 
 
 def where_of(text: str, params: str = "") -> str:
@@ -18,7 +18,7 @@ def where_of(text: str, params: str = "") -> str:
     assert isinstance(rewritten, MutationQuery)
     (statement,) = rewritten.statements
     assert isinstance(statement, Update | Delete)
-    return expr_text(statement.where)
+    return format_expr(statement.where)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_filters_are_simplified_and_stand_at_their_node(clauses: str, expected: 
 def test_a_pattern_that_cannot_match_is_reduced_to_false(clauses: str) -> None:
     pattern = rewrite_read(read(clauses)).pattern
 
-    assert [expr_text(expr) for expr in pattern.filters] == ["false"]
-    assert pattern.node("p").filters == ()
+    assert [format_expr(expr) for expr in pattern.filters] == ["false"]
+    assert pattern.find_node("p").filters == ()
 
 
 def test_a_block_that_cannot_match_is_gone() -> None:
@@ -70,13 +70,13 @@ def test_a_block_that_cannot_match_is_gone() -> None:
 def test_a_property_that_only_a_dropped_filter_reads_is_not_read() -> None:
     query = read("$p: Person $p.mail = $p.mail or 1 = 1")
 
-    assert rewrite_read(query).pattern.node("p").columns == ("name",)
+    assert rewrite_read(query).pattern.find_node("p").columns == ("name",)
 
 
 def test_a_bare_variable_reads_all_but_vector_and_blob() -> None:
     query = read("$p: Person", output="$p")
 
-    columns = rewrite_read(query).pattern.node("p").columns
+    columns = rewrite_read(query).pattern.find_node("p").columns
 
     assert columns == ("age", "bio", "mail", "name", "seen", "status")
 
@@ -86,14 +86,14 @@ def test_an_aggregate_and_an_order_key_read_their_properties() -> None:
 
     pattern = rewrite_read(query).pattern
 
-    assert (pattern.node("p").columns, pattern.node("f").columns) == (("name",), ("age",))
+    assert (pattern.find_node("p").columns, pattern.find_node("f").columns) == (("name",), ("age",))
     assert pattern.hops[0].columns == ("weight",)
 
 
 def test_a_variable_that_is_only_counted_reads_nothing() -> None:
     query = read("$p: Person $p knows $f", output="$p.name, count($f) as n")
 
-    assert rewrite_read(query).pattern.node("f").columns == ()
+    assert rewrite_read(query).pattern.find_node("f").columns == ()
 
 
 def test_rewriting_again_changes_nothing() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.query.expr import Expr
-from omnigraph.query.rules.filter_truth import settle
+from omnigraph.query.rules.filter_truth import reduce_filter
 from omnigraph.query.rules.simplify import EXACT_RULES, simplify
 from property_profiles import SOME_AND_MANY, profile
 from query.evaluate import evaluate
@@ -34,7 +34,7 @@ def test_an_exact_rule_keeps_true_false_and_unknown(rule: Rule, predicate: Expr,
 @given(predicate=PREDICATES, seed=SEEDS)
 @settings(max_examples=150)
 def test_settling_keeps_the_rows(predicate: Expr, seed: int) -> None:
-    after, before = outcomes(settle(predicate), seed), outcomes(predicate, seed)
+    after, before = outcomes(reduce_filter(predicate), seed), outcomes(predicate, seed)
 
     assert [outcome is True for outcome in after] == [outcome is True for outcome in before]
 

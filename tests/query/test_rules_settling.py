@@ -2,7 +2,7 @@ import pytest
 
 from omnigraph.query.expr import Expr
 from omnigraph.query.rules.contradiction import contradicts
-from omnigraph.query.rules.filter_truth import settle
+from omnigraph.query.rules.filter_truth import reduce_filter
 from query.predicates import FALSE, TRUE, UNKNOWN, both, compare, const, either, member, no, not_null, null, prop
 
 AGE, RANK, NAME = prop("age"), prop("rank"), prop("name")
@@ -62,35 +62,35 @@ def test_terms_that_a_row_can_meet_do_not_contradict(terms: list[Expr]) -> None:
 
 
 def test_a_contradiction_is_false() -> None:
-    assert settle(both(age("=", 1), age("=", 2))) == FALSE
+    assert reduce_filter(both(age("=", 1), age("=", 2))) == FALSE
 
 
 def test_a_contradiction_in_one_branch_leaves_the_other() -> None:
-    assert settle(either(both(age("=", 1), age("=", 2)), null(AGE))) == null(AGE)
+    assert reduce_filter(either(both(age("=", 1), age("=", 2)), null(AGE))) == null(AGE)
 
 
 def test_unknown_is_false_for_a_filter() -> None:
-    assert settle(both(age("=", 1), UNKNOWN)) == FALSE
-    assert settle(either(age("=", 1), UNKNOWN)) == age("=", 1)
+    assert reduce_filter(both(age("=", 1), UNKNOWN)) == FALSE
+    assert reduce_filter(either(age("=", 1), UNKNOWN)) == age("=", 1)
 
 
 def test_what_is_true_unless_null_is_a_null_test() -> None:
-    assert settle(compare(AGE, "=", AGE)) == not_null(AGE)
+    assert reduce_filter(compare(AGE, "=", AGE)) == not_null(AGE)
 
 
 def test_what_is_never_true_is_false() -> None:
-    assert settle(compare(AGE, "!=", AGE)) == FALSE
+    assert reduce_filter(compare(AGE, "!=", AGE)) == FALSE
 
 
 def test_a_null_test_beside_a_comparison_is_redundant() -> None:
-    assert settle(both(not_null(AGE), age(">", 1))) == age(">", 1)
+    assert reduce_filter(both(not_null(AGE), age(">", 1))) == age(">", 1)
 
 
 def test_a_null_test_of_another_property_stays() -> None:
-    assert settle(both(not_null(NAME), age(">", 1))) == both(not_null(NAME), age(">", 1))
+    assert reduce_filter(both(not_null(NAME), age(">", 1))) == both(not_null(NAME), age(">", 1))
 
 
 def test_unknown_below_a_not_is_left_alone() -> None:
     predicate = no(either(member(AGE, 1, 2), UNKNOWN))
 
-    assert settle(predicate) == predicate
+    assert reduce_filter(predicate) == predicate

@@ -40,7 +40,7 @@ def churn(uri: str, name: str, times: int) -> dict[str, int]:
             counts["exists"] += 1
         try:
             write_tables(
-                session.on("shared"),
+                session.checkout("shared"),
                 [TableWrite(table_key="node:A", upsert=rows({f"{name}{number}": number}))],
                 operation="w",
                 actor=name,
@@ -68,7 +68,7 @@ def families(uri: str, name: str, times: int) -> dict[str, int]:
             counts["orphaned"] += 1
             continue
         counts["made"] += 1
-        assert session.on(child).snapshot().pins
+        assert session.checkout(child).resolve_snapshot().pins
         delete_branch(session, child)
     return counts
 
@@ -96,7 +96,7 @@ def write_on(uri: str, branch: str, name: str, times: int) -> list[str]:
         row = f"{name}-{number}"
         try:
             write_tables(
-                session.on(branch),
+                session.checkout(branch),
                 [TableWrite(table_key="node:A", append=rows({row: number}))],
                 operation="append",
                 actor=name,

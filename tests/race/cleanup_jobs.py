@@ -39,8 +39,8 @@ def branches_and_tags(uri: str, name: str, times: int) -> list[str]:
             put(there, {name: number})
             create_tag(session, f"{name}-t", ref=f"{name}-{number}", actor=name)
             delete_branch(session, f"{name}-{number}")
-            tagged = session.snapshot(commit_id=f"{name}-t")
-            if value(session.on_log(session.log), "a") is None or tagged.commit.branch != f"{name}-{number}":
+            tagged = session.resolve_snapshot(commit_id=f"{name}-t")
+            if value(session.checkout_log(session.log), "a") is None or tagged.commit.branch != f"{name}-{number}":
                 failed.append("read something else")
             delete_tag(session, f"{name}-t")
         except Exception as error:  # noqa: BLE001 - whatever it is, the test wants none

@@ -23,7 +23,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
-from omnigraph.storage.table_cache import Handles
+from omnigraph.storage.table_cache import TableCache
 from worlds import FAST, rows, state
 
 RACING = Options(
@@ -56,7 +56,9 @@ def count_up(uri: str, times: int) -> int:
     for _ in range(times):
         while True:
             head = session.head()
-            value = session.tables(head.snapshot).table("node:A").matching("id", ["a"], ["v"])["v"][0].as_py()
+            value = (
+                session.open_tables(head.snapshot).open_table("node:A").find_rows("id", ["a"], ["v"])["v"][0].as_py()
+            )
             try:
                 write_tables(
                     session,
@@ -82,9 +84,10 @@ def transfer(uri: str, times: int, seed: int) -> int:
         row, step = choice.choice("abcd"), choice.choice((1, -1))
         while True:
             head = session.head()
-            tables = session.tables(head.snapshot)
+            tables = session.open_tables(head.snapshot)
             values = {
-                key: tables.table(key).matching("id", [row], ["v"])["v"][0].as_py() for key in ("node:A", "node:B")
+                key: tables.open_table(key).find_rows("id", [row], ["v"])["v"][0].as_py()
+                for key in ("node:A", "node:B")
             }
             try:
                 write_tables(
@@ -160,7 +163,7 @@ def list_append(uri: str, name: str, times: int, seed: int, bug: str | None) -> 
 def lists(uri: str) -> dict[str, list[str]]:
     """Every list, in the end."""
     session = opened(uri)
-    return _read(session.tables(session.snapshot()), [(table, key) for table in LISTS for key in KEYS])
+    return _read(session.open_tables(session.resolve_snapshot()), [(table, key) for table in LISTS for key in KEYS])
 
 
 def _transaction(
@@ -168,7 +171,7 @@ def _transaction(
 ) -> dict[str, object]:
     start = time.monotonic()
     head: Head = session.head()
-    reads = _read(session.tables(head.snapshot), places)
+    reads = _read(session.open_tables(head.snapshot), places)
     appends = {f"{table}/{key}": name + key for table, key in written}
     outcome = "ok"
     if written:
@@ -195,7 +198,7 @@ def _transaction(
 def _read(tables: SnapshotTables, places: list[tuple[str, str]]) -> dict[str, list[str]]:
     found = {}
     for table, key in places:
-        items = tables.table(table).matching("id", [key], ["items"])["items"].to_pylist()
+        items = tables.open_table(table).find_rows("id", [key], ["items"])["items"].to_pylist()
         assert len(items) <= 1, f"{table}/{key} is there {len(items)} times"
         found[f"{table}/{key}"] = items[0].split() if items else []
     return found
@@ -209,13 +212,13 @@ def plant(bug: str) -> None:
     """Break the publisher of this process on purpose, so that the checker can be seen to notice."""
     right = rebase
 
-    def without_requirements(plan: CommitPlan, now: Head, between: list[Commit], handles: Handles) -> CommitPlan:
+    def without_requirements(plan: CommitPlan, now: Head, between: list[Commit], handles: TableCache) -> CommitPlan:
         """Bug: what the write relied on is not looked at again."""
         import dataclasses
 
         return right(dataclasses.replace(plan, requirements=()), now, between, handles)
 
-    def on_the_stale_pin(plan: CommitPlan, now: Head, between: list[Commit], handles: Handles) -> CommitPlan:
+    def on_the_stale_pin(plan: CommitPlan, now: Head, between: list[Commit], handles: TableCache) -> CommitPlan:
         """Bug: the staged write stays on the pin it was made for, and takes the place of what others wrote."""
         import dataclasses
 

@@ -65,7 +65,7 @@ def test_makers_of_different_branches_never_fail(uri: str, zygote: Zygote) -> No
     session = opened(uri)
     assert [len(one) for one in made] == [8, 8, 8]
     assert len(names(session)) == 24
-    assert all(state(session.on(name)) == state(session) for name in names(session)[::7])
+    assert all(state(session.checkout(name)) == state(session) for name in names(session)[::7])
 
 
 def test_every_creation_is_undone_by_one_deletion(uri: str, zygote: Zygote) -> None:
@@ -107,8 +107,8 @@ def test_writers_of_different_branches_do_not_meet(uri: str, zygote: Zygote) -> 
 
     assert [len(one) for one in done] == [15, 15, 15]
     for name, rows in zip(("main", "one", "two"), done, strict=True):
-        assert set(state(session.on(name))["node:A"]) == {"a", "b", "c", "d", *rows}
-        assert session.on(name).snapshot().commit.seq == 1 + 15
+        assert set(state(session.checkout(name))["node:A"]) == {"a", "b", "c", "d", *rows}
+        assert session.checkout(name).resolve_snapshot().commit.seq == 1 + 15
 
 
 def test_writers_of_one_branch_lose_nothing(uri: str, zygote: Zygote) -> None:
@@ -120,5 +120,5 @@ def test_writers_of_one_branch_lose_nothing(uri: str, zygote: Zygote) -> None:
     )
 
     written = [row for one in done for row in one]
-    assert set(state(session.on("shared"))["node:A"]) == {"a", "b", "c", "d", *written}
+    assert set(state(session.checkout("shared"))["node:A"]) == {"a", "b", "c", "d", *written}
     assert len(state(session)["node:A"]) == 4

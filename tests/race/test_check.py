@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import omnigraph as og
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from upkeep_calls import opened
 from worlds import runtime
 
@@ -47,6 +47,6 @@ def test_a_check_beside_everybody_else_finds_no_error(tmp_path: Path) -> None:
         writer.join()
 
     assert failures == []
-    assert [one.message for result in found for one in result.findings if one.severity is Severity.ERROR] == []
+    assert [one.message for result in found for one in result.findings if one.severity is FindingSeverity.ERROR] == []
     assert found[-1].commits > found[0].commits
     assert og.check_graph(graph.uri, runtime=runtime()).findings == ()

@@ -111,7 +111,7 @@ def test_maintenance_takes_a_write_along_that_came_meanwhile(
 def test_however_many_rows_maintenance_moved_they_are_known_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.commit.requirements.COMPARED_ROWS", 3)
+    monkeypatch.setattr("omnigraph.commit.requirements.MAX_COMPARED_ROWS", 3)
     graph = new_graph(tmp_path)
     for name in "abcdef":
         loaded(graph, "append", person(name, age=1))
@@ -126,7 +126,7 @@ def test_however_many_rows_maintenance_moved_they_are_known_again(
 def test_a_row_that_was_written_anew_is_told_from_one_that_was_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.commit.requirements.COMPARED_ROWS", 3)
+    monkeypatch.setattr("omnigraph.commit.requirements.MAX_COMPARED_ROWS", 3)
     graph = new_graph(tmp_path)
     for name in "abcdef":
         loaded(graph, "append", person(name, age=1))

@@ -30,7 +30,7 @@ def together(zygote: Zygote, target: str, jobs: Sequence[Mapping[str, object]]) 
 def line_of_history(uri: str, commits: int) -> None:
     """The history is one line without gaps, of the expected length."""
     session = reader(uri)
-    history = list(session.log.history(session.head()))
+    history = list(session.log.iter_history(session.head()))
     assert [commit.seq for commit in history] == list(range(commits))[::-1]
     assert all(later.parent == earlier.id for later, earlier in pairwise(history))
 

@@ -9,7 +9,7 @@ import pytest
 
 import damaging as harm
 import omnigraph as og
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from upkeep_calls import exported, opened, optimized
 from worlds import runtime
 from zygote import Zygote
@@ -63,7 +63,7 @@ def test_a_table_goes_back_beside_everybody_else(compacted: og.Graph, tmp_path: 
     assert names(compacted, "P") == ["a", "b", "c"]
     assert ended[2].result == []
     assert [*ended[3].result, *ended[4].result] == ["node:P published earlier_version"]
-    assert harm.codes(compacted.uri, Severity.ERROR) == []
+    assert harm.codes(compacted.uri, FindingSeverity.ERROR) == []
 
 
 def test_a_manifest_that_many_repair_goes_back_once(compacted: og.Graph, tmp_path: Path, zygote: Zygote) -> None:
@@ -81,4 +81,4 @@ def test_a_manifest_that_many_repair_goes_back_once(compacted: og.Graph, tmp_pat
     assert 1 <= len(told) <= 3
     assert set(told) == {"main published"}
     assert (names(compacted, "P"), names(compacted, "Q")) == (["a", "b", "c"], ["after"])
-    assert harm.codes(compacted.uri, Severity.ERROR) == []
+    assert harm.codes(compacted.uri, FindingSeverity.ERROR) == []

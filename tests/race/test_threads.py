@@ -44,7 +44,7 @@ def test_threads_of_one_handle_lose_no_increment(shared: Session) -> None:
         done = 0
         while done < TIMES:
             head = shared.head()
-            value = shared.tables(head.snapshot).table("node:A").matching("id", ["a"], ["v"])["v"][0].as_py()
+            value = shared.open_tables(head.snapshot).open_table("node:A").find_rows("id", ["a"], ["v"])["v"][0].as_py()
             try:
                 write_tables(
                     shared,
@@ -77,5 +77,5 @@ def test_threads_of_one_handle_on_tables_of_their_own_never_fail(shared: Session
 
     opened = reopened(shared)
     assert [len(found) for found in state(opened).values()] == [4 + TIMES] * len(TABLES)
-    seqs = [commit.seq for commit in opened.log.history(opened.head())]
+    seqs = [commit.seq for commit in opened.log.iter_history(opened.head())]
     assert seqs == list(range(2 + THREADS * TIMES))[::-1]

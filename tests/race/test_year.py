@@ -100,10 +100,10 @@ class Cost:
         counts, times = [], []
         for _ in range(15):
             began = time.perf_counter()
-            with graph._session.runtime.telemetry.counting() as counted:
+            with graph._session.runtime.telemetry.count_requests() as counted:
                 action()
             times.append((time.perf_counter() - began) * 1_000)
-            counts.append(counted.total())
+            counts.append(counted.count())
         return cls(statistics.median(counts), statistics.median(times))
 
 

@@ -158,7 +158,7 @@ def test_queries_of_a_reader_that_races_a_writer_see_one_state_each(uri: str, ca
 def test_rows_that_are_fetched_later_are_of_the_state_that_was_asked(uri: str) -> None:
     graph = handle(uri, cache_bytes=0)
 
-    with patch.object(ops_query, "FETCHED_AT_ONCE", 0):
+    with patch.object(ops_query, "MAX_EAGER_ROWS", 0):
         result = graph.query("query q() { match { $a: Left } return { $a.k, $a.v } }")
         batches = result.batches(7)
         first = next(batches)

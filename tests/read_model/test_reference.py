@@ -27,7 +27,7 @@ from omnigraph.query.expr import EdgeRef, Entity, Expr, NodeRef
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.params import check_params
 from omnigraph.runtime import Runtime
-from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.arrow import to_arrow_type
 from property_profiles import profile
 from read_queries import Asked, Triple, random_triple, triples
 from read_seeding import Arm, Indexes, Past, grown, seed
@@ -161,7 +161,7 @@ def check_answers(reader: Reader, graph: og.Graph, expected: Sequence[tuple[Aske
     with as_if_large(reader.chunk_rows) if reader.is_large else nullcontext():
         for asked, wanted in expected:
             assert_same(wanted, found_by(graph, asked), f"{reader.name}:\n{asked.text}{dict(asked.params)}")
-        graph._session.reads.settle()
+        graph._session.reads.wait_for_workers()
 
 
 # --- what is expected, what is found ---------------------------------------------------------------
@@ -181,7 +181,7 @@ def expectation(asked: Asked, graph: PlainGraph, session: Session, most_tried: f
     """What the reference answers; None when it has too much to try."""
     source = Source(asked.text)
     (tree,) = parse_queries(source).require(source).queries
-    bound = bind_query(tree, session.catalog(session.snapshot())).require(source)
+    bound = bind_query(tree, session.load_catalog(session.resolve_snapshot())).require(source)
     assert isinstance(bound, ReadQuery)
     try:
         found = answer(bound, graph, check_params(bound.params, asked.params), most_tried=most_tried)
@@ -235,9 +235,9 @@ def _plain(value: Any) -> Any:
 def _arrow(expr: Expr) -> pa.DataType:
     if isinstance(expr, Entity):
         ids = [pa.field(part.value, pa.utf8(), nullable=False) for part in expr.ids]
-        return pa.struct(ids + [pa.field(p.name, arrow_type(p.type), nullable=p.nullable) for p in expr.fields])
+        return pa.struct(ids + [pa.field(p.name, to_arrow_type(p.type), nullable=p.nullable) for p in expr.fields])
     assert not isinstance(expr.type, NodeRef | EdgeRef)
-    return arrow_type(expr.type)
+    return to_arrow_type(expr.type)
 
 
 def opened(uri: str, reader: Reader) -> og.Graph:

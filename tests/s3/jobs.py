@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from crash.jobs import leftovers, look, write_at_once
 from omnigraph.commit.recovery import recover
-from omnigraph.faults import faults_from
+from omnigraph.faults import read_faults
 from omnigraph.ops.open import open_session
 from omnigraph.runtime import Runtime
 from worlds import FAST, state
@@ -27,5 +27,5 @@ def aftermath(uri: str) -> dict[str, dict[str, object]]:
 
 def heal(uri: str) -> None:
     """A recovery pass when all leases have run out, with the fault that the environment arms."""
-    session = open_session(uri, is_read_only=True, runtime=Runtime(options=EXPIRED, faults=faults_from(os.environ)))
+    session = open_session(uri, is_read_only=True, runtime=Runtime(options=EXPIRED, faults=read_faults(os.environ)))
     recover(session.store, session.log)

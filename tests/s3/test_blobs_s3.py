@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.storage.s3_object_store import S3Objects
+from omnigraph.storage.s3_object_store import S3ObjectStore
 from s3_server import BUCKET, fresh_uri, s3_server
 from worlds import FAST, runtime
 
@@ -24,7 +24,7 @@ def storage() -> Iterator[dict[str, str]]:
 @pytest.fixture
 def graph(storage: dict[str, str], tmp_path: Path) -> og.Graph:
     """A graph that may read below one prefix, with an object there and one beside it."""
-    objects = S3Objects(BUCKET, "", storage)
+    objects = S3ObjectStore(BUCKET, "", storage)
     objects.put("pictures/of/a %41.png", b"png" * 100)
     objects.put("pictures/large", b"x" * 1001)
     objects.put("pictures-too/a", b"secret")

@@ -22,7 +22,7 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Options
-from omnigraph.storage.layout import table_path
+from omnigraph.storage.layout import build_table_path
 from omnigraph.storage.object_store import StoreDeniedError, StoreUnavailableError
 from s3_server import copied, fresh_uri, s3_server
 from worlds import FAST, new_world, rows, runtime, seeded_world, state
@@ -84,7 +84,7 @@ def world(template: str, direct: Options) -> Session:
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The writers of this test stand for different processes: the mutex between threads is not theirs."""
-    monkeypatch.setattr(publisher, "gate", lambda *_: threading.Lock())
+    monkeypatch.setattr(publisher, "get_branch_lock", lambda *_: threading.Lock())
 
 
 def opened(world: Session, options: Options) -> Session:
@@ -101,7 +101,7 @@ def insert(session: Session, row: str, tables: tuple[str, ...] = TWO) -> str:
 
 
 def history(session: Session) -> list[str]:
-    return [commit.id for commit in session.log.history(session.head())]
+    return [commit.id for commit in session.log.iter_history(session.head())]
 
 
 def once_visible(world: Session, commit_id: str, row: str = "n") -> None:
@@ -215,7 +215,7 @@ def breaks_at_a_creation(monkeypatch: pytest.MonkeyPatch, *, is_made: bool, plac
     monkeypatch.setattr(LanceDataset, "commit", staticmethod(commit))
 
 
-@pytest.mark.parametrize("place", ["/__manifest", table_path("node", "A")])
+@pytest.mark.parametrize("place", ["/__manifest", build_table_path("node", "A")])
 def test_an_init_that_lance_cannot_settle_is_settled_by_looking(
     place: str, direct: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,7 +288,7 @@ def test_a_late_swap_after_recovery_has_declared_it_dead_has_no_effect(
 
     assert unknown.value.commit_id not in history(world)
     assert "n" not in state(world)["node:A"]
-    assert [row.kind for row in recovery_log.rows(judge.store)] == ["RolledBack"]
+    assert [row.kind for row in recovery_log.read_rows(judge.store)] == ["RolledBack"]
     assert list_sidecars(world.store) == ([], [])
 
 
@@ -586,7 +586,7 @@ def test_a_fence_whose_response_is_lost_is_finished_by_the_next_pass(
     second = recover(judge.store, judge.log)
 
     assert len(first.rolled_back) + len(second.rolled_back) == 1
-    assert len(recovery_log.rows(world.store)) == 1
+    assert len(recovery_log.read_rows(world.store)) == 1
     assert list_sidecars(world.store) == ([], [])
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.ops.repair_plan import Certainty
 from omnigraph.runtime import Runtime
-from omnigraph.storage.layout import MANIFEST, detached_file, version_file
+from omnigraph.storage.layout import MANIFEST, format_detached_name, format_version_name
 from s3_server import fresh_uri, s3_server
 from upkeep_calls import eager, exported
 from worlds import FAST
@@ -42,7 +42,7 @@ def graph(settings: Runtime) -> og.Graph:
 
 def errors(graph: og.Graph, settings: Runtime) -> list[str]:
     found = og.check_graph(graph.uri, runtime=settings).findings
-    return [one.code for one in found if one.severity is Severity.ERROR]
+    return [one.code for one in found if one.severity is FindingSeverity.ERROR]
 
 
 def test_a_sound_graph_on_s3_gives_no_finding(graph: og.Graph, settings: Runtime) -> None:
@@ -99,7 +99,7 @@ def test_a_clone_from_s3_compares_what_comes_with_lists(graph: og.Graph, setting
 def test_a_lost_version_on_s3_is_found_and_repaired(graph: og.Graph, settings: Runtime) -> None:
     before = exported(graph)
     pin = graph.snapshot().pin("node:P")
-    graph._session.store.objects.delete(f"{pin.path}/{detached_file(pin.version)}")
+    graph._session.store.objects.delete(f"{pin.path}/{format_detached_name(pin.version)}")
 
     found = errors(graph, settings)
     (done,) = og.repair_graph(graph.uri, confirm=True, runtime=settings).tables
@@ -126,7 +126,7 @@ def test_a_torn_manifest_on_s3_goes_back(graph: og.Graph, settings: Runtime) -> 
     before = exported(graph)
     graph.load([{"type": "P", "data": {"k": "late", "n": 1}}], mode="append")
     newest = graph.snapshot().manifest_version
-    graph._session.store.objects.put(f"{MANIFEST}/{version_file(newest)}", b"torn")
+    graph._session.store.objects.put(f"{MANIFEST}/{format_version_name(newest)}", b"torn")
 
     found = errors(graph, settings)
     (done,) = og.repair_graph(graph.uri, confirm=True, force=True, runtime=settings).manifests

@@ -12,7 +12,7 @@ from collecting import collect, content, small_world
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.history import list_commits
 from omnigraph.ops.open import open_session
-from omnigraph.ops.revision import state_of
+from omnigraph.ops.revision import resolve_state
 from omnigraph.ops.session import Session
 from omnigraph.ops.tag import create_tag
 from omnigraph.runtime import Runtime
@@ -55,7 +55,7 @@ def again(session: Session, **runtime: object) -> Session:
 
 
 def test_what_is_kept_is_read_and_the_rest_is_gone_on_s3(session: Session) -> None:
-    expected = {name: content(session, state_of(session, name)) for name in ("main", "side", "then")}
+    expected = {name: content(session, resolve_state(session, name)) for name in ("main", "side", "then")}
     oldest = list_commits(session)[-2].id
     before = len(session.store.objects.list_under("nodes"))
 
@@ -63,11 +63,11 @@ def test_what_is_kept_is_read_and_the_rest_is_gone_on_s3(session: Session) -> No
     left = collect(session, grace=NOTHING, confirm=False)
 
     there = again(session)
-    assert {name: content(there, state_of(there, name)) for name in expected} == expected
+    assert {name: content(there, resolve_state(there, name)) for name in expected} == expected
     assert done.bytes_removed > 0
     assert (len(session.store.objects.list_under("nodes")) < before, left.bytes_removed) == (True, 0)
     with pytest.raises(og.CommitCollectedError):
-        there.snapshot(commit_id=oldest)
+        there.resolve_snapshot(commit_id=oldest)
 
 
 def test_a_writer_that_was_overtaken_fails_on_s3(session: Session) -> None:
@@ -79,7 +79,7 @@ def test_a_writer_that_was_overtaken_fails_on_s3(session: Session) -> None:
         put(again(session, faults=AtPoint("publish.flushed", meanwhile)), {"z": 1})
 
     there = again(session)
-    assert content(there, there.snapshot())["node:A"] == {"a": 4}
+    assert content(there, there.resolve_snapshot())["node:A"] == {"a": 4}
 
 
 class _KilledError(BaseException):
@@ -107,7 +107,7 @@ def test_a_cleanup_that_dies_anywhere_on_s3_takes_nothing_that_is_kept(session: 
     delete_branch(session, "dead")
     wait_a_second(session)
     kept = ("main", "side", "then", "last")
-    expected = {name: content(session, state_of(session, name)) for name in kept}
+    expected = {name: content(session, resolve_state(session, name)) for name in kept}
     steps = ["listed", "floored", "floored", "floor", "marked", "removed", "removed", "swept"]
 
     for place, point in enumerate(steps):
@@ -115,13 +115,13 @@ def test_a_cleanup_that_dies_anywhere_on_s3_takes_nothing_that_is_kept(session: 
         with pytest.raises(_KilledError):
             collect(again(session, faults=_KilledAt(f"cleanup.{point}", nth)), grace=NOTHING)
         there = again(session)
-        assert {name: content(there, state_of(there, name)) for name in kept} == expected, f"{point} {nth}"
+        assert {name: content(there, resolve_state(there, name)) for name in kept} == expected, f"{point} {nth}"
         put(again(session), {"next": nth}, "node:B")
-        expected["main"] = content(session, session.snapshot())
+        expected["main"] = content(session, session.resolve_snapshot())
 
     wait_a_second(session)
     collect(again(session), grace=NOTHING)
     wait_a_second(session)
     there = again(session)
-    assert {name: content(there, state_of(there, name)) for name in kept} == expected
+    assert {name: content(there, resolve_state(there, name)) for name in kept} == expected
     assert collect(there, grace=NOTHING, confirm=False).bytes_removed == 0

@@ -11,7 +11,7 @@ import omnigraph as og
 from cloning import Every, cloned, on, opened, readable
 from omnigraph.commit.manifest_log import UnfinishedCloneError
 from omnigraph.faults import InjectedFaultError
-from omnigraph.ops.clone import NestedPlacesError, check_apart
+from omnigraph.ops.clone import NestedPlacesError, check_not_nested
 from omnigraph.options import Options
 from omnigraph.storage.uri import parse_uri
 from s3_server import fresh_uri, s3_server
@@ -84,9 +84,9 @@ def test_a_clone_that_died_on_s3_is_gone_on_with(options: Options, tmp_path: Pat
 @pytest.mark.parametrize("target", ["s3://b/x/g", "s3://b/x/g/nodes", "s3://b/x"])
 def test_prefixes_inside_of_each_other_are_refused(target: str) -> None:
     with pytest.raises(NestedPlacesError):
-        check_apart(parse_uri("s3://b/x/g"), parse_uri(target))
+        check_not_nested(parse_uri("s3://b/x/g"), parse_uri(target))
 
 
 @pytest.mark.parametrize("target", ["s3://b/g2", "s3://c/g", "s3://b/x/g", "/b/g"])
 def test_prefixes_beside_each_other_are_not(target: str) -> None:
-    check_apart(parse_uri("s3://b/g"), parse_uri(target))
+    check_not_nested(parse_uri("s3://b/g"), parse_uri(target))

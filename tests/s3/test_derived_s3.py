@@ -17,8 +17,8 @@ from omnigraph.engine.tables import graph_cache
 from omnigraph.lang.source import Source
 from omnigraph.ops.cleanup_derived import DerivedSorter
 from omnigraph.options import Options
-from omnigraph.storage.s3_object_store import S3Objects
-from omnigraph.telemetry import Requests
+from omnigraph.storage.s3_object_store import S3ObjectStore
+from omnigraph.telemetry import RequestCounts
 from s3_server import BUCKET, fresh_uri, s3_server
 from worlds import FAST, runtime
 
@@ -40,14 +40,14 @@ print(json.dumps([rows, requests.total(target="table")]))
 
 def keep_everything() -> None:
     """Small graphs are worth keeping something of, too."""
-    graph_cache.DERIVED_EDGES = column_index.DERIVED_ROWS = 1
+    graph_cache.MIN_DERIVED_EDGES = column_index.MIN_STORED_ROWS = 1
 
 
 @pytest.fixture(scope="module", autouse=True)
 def everything_is_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(graph_cache, "DERIVED_EDGES", 1)
-        patched.setattr(column_index, "DERIVED_ROWS", 1)
+        patched.setattr(graph_cache, "MIN_DERIVED_EDGES", 1)
+        patched.setattr(column_index, "MIN_STORED_ROWS", 1)
         yield
 
 
@@ -61,13 +61,13 @@ def options_of(storage: dict[str, str], *, derived_cache: bool = True) -> Option
     return replace(FAST, storage=storage, derived_cache=derived_cache)
 
 
-def answers(uri: str, storage: dict[str, str], *, derived_cache: bool = True) -> tuple[list[object], Requests]:
+def answers(uri: str, storage: dict[str, str], *, derived_cache: bool = True) -> tuple[list[object], RequestCounts]:
     """What a handle that has read nothing answers, and the requests of that; what it keeps is kept when it returns."""
     used = runtime(options_of(storage, derived_cache=derived_cache))
     graph = og.Graph.open(uri, is_read_only=False, keep_derived=True, runtime=used)
-    with used.telemetry.counting() as requests:
+    with used.telemetry.count_requests() as requests:
         rows: list[object] = [graph.query(question).rows() for question in QUESTIONS]
-        graph._session.reads.settle()
+        graph._session.reads.wait_for_workers()
     return rows, requests
 
 
@@ -94,8 +94,8 @@ def kept(uri: str, storage: dict[str, str]) -> dict[str, bytes]:
     return {info.key: bytes(objects.get(info.key).data) for info in objects.list_under("_derived")}
 
 
-def _objects(uri: str, storage: dict[str, str]) -> S3Objects:
-    return S3Objects(BUCKET, uri.removeprefix(f"s3://{BUCKET}/"), storage)
+def _objects(uri: str, storage: dict[str, str]) -> S3ObjectStore:
+    return S3ObjectStore(BUCKET, uri.removeprefix(f"s3://{BUCKET}/"), storage)
 
 
 def test_what_one_handle_keeps_saves_the_next_one_requests(uri: str, storage: dict[str, str]) -> None:
@@ -106,8 +106,8 @@ def test_what_one_handle_keeps_saves_the_next_one_requests(uri: str, storage: di
 
     assert sorted(key.split("/")[-1].split("-")[0] for key in kept(uri, storage)) == ["topology", "words"]
     assert first == second == expected
-    assert requests.total(target="table") < without.total(target="table")
-    assert requests.total(operation="put") == 0
+    assert requests.count(target="table") < without.count(target="table")
+    assert requests.count(operation="put") == 0
 
 
 def test_the_next_process_makes_nothing_again(
@@ -121,7 +121,7 @@ def test_the_next_process_makes_nothing_again(
 
     rows, requests = json.loads(found.stdout)
     assert rows == expected
-    assert requests < without.total(target="table")
+    assert requests < without.count(target="table")
 
 
 def test_it_can_be_deleted_at_any_time(uri: str, storage: dict[str, str]) -> None:

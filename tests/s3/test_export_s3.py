@@ -102,13 +102,13 @@ def test_what_fails_on_the_way_leaves_what_was_there(
     graph: og.Graph, storage: dict[str, str], monkeypatch: pytest.MonkeyPatch, format_: str
 ) -> None:
     target = f"{fresh_uri()}{'/all.jsonl' if format_ == 'jsonl' else ''}"
-    ordered_rows = export.ordered_rows
+    ordered_rows = export.iter_ordered_rows
 
     def failing(*args: object) -> Iterator[pa.Table]:
         yield from ordered_rows(*args)  # type: ignore[arg-type]  # as they came
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(export, "ordered_rows", failing)
+    monkeypatch.setattr(export, "iter_ordered_rows", failing)
 
     with pytest.raises(OSError, match="the disk is gone"):
         graph.export(target, format=format_)

@@ -19,9 +19,9 @@ import omnigraph as og
 from load_calls import person, text_of
 from mutating import SCHEMA
 from omnigraph.lang.source import Source
-from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource, expand_inputs, total_bytes
+from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource, count_bytes, expand_inputs
 from omnigraph.schema.accept import load_schema
-from omnigraph.storage.s3_object_store import S3Objects
+from omnigraph.storage.s3_object_store import S3ObjectStore
 from s3_server import BUCKET, plain_client, s3_server
 from worlds import FAST, runtime
 
@@ -43,7 +43,7 @@ def graph(storage: dict[str, str], tmp_path: Path) -> og.Graph:
 
 def put(storage: dict[str, str], key: str, data: bytes) -> str:
     """Write an object; its address."""
-    S3Objects(BUCKET, "", storage).put(key, data)
+    S3ObjectStore(BUCKET, "", storage).put(key, data)
     return f"s3://{BUCKET}/{key}"
 
 
@@ -276,7 +276,7 @@ def test_the_bytes_of_an_input_on_s3_are_known_before_it_is_read(storage: dict[s
     put(storage, "sized/a.jsonl", b"x" * 10)
     put(storage, "sized/b.jsonl", b"x" * 7)
 
-    found = total_bytes(LoadInput(graph=(GraphSource(data=f"s3://{BUCKET}/sized"),)), storage)
+    found = count_bytes(LoadInput(graph=(GraphSource(data=f"s3://{BUCKET}/sized"),)), storage)
 
     assert found == 17
 
@@ -292,7 +292,7 @@ def test_an_object_that_is_written_again_after_it_was_found_is_not_mixed_up(
     put(storage, f"changed/people.{ending}", file_bytes(ending) + b" ")
 
     with pytest.raises(og.OmnigraphError, match="written again") as refused:
-        list(one.rows(runtime().ids))
+        list(one.read_rows(runtime().ids))
 
     assert refused.value.code == "file_unreadable"
 

@@ -45,7 +45,7 @@ def together(zygote: Zygote, target: str, jobs: list[dict[str, object]]) -> list
 
 def is_a_line(session: Session, commits: int) -> bool:
     """Whether the history is one line without gaps, of this length."""
-    history = list(session.log.history(session.head()))
+    history = list(session.log.iter_history(session.head()))
     return [commit.seq for commit in history] == list(range(commits))[::-1] and all(
         later.parent == earlier.id for later, earlier in pairwise(history)
     )
@@ -89,6 +89,6 @@ def test_histories_on_s3_are_strictly_serializable(storage: dict[str, str], zygo
     assert sum(txn.outcome == "ok" and bool(txn.appends) for txn in history) >= 10
     assert anomalies(history, final.result) == []
     session = open_session(uri, is_read_only=True, runtime=runtime(replace(FAST, storage=storage)))
-    assert len(list(session.log.history(session.head()))) == 1 + sum(
+    assert len(list(session.log.iter_history(session.head()))) == 1 + sum(
         txn.outcome == "ok" and bool(txn.appends) for txn in history
     )

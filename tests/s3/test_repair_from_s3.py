@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.ops.repair_result import Outcome
+from omnigraph.ops.repair_result import RepairOutcome
 from omnigraph.runtime import Runtime
-from omnigraph.storage.layout import MANIFEST, version_file, version_key
+from omnigraph.storage.layout import MANIFEST, build_version_key, format_version_name
 from s3_server import fresh_uri, s3_server
 from upkeep_calls import eager, exported
 from worlds import FAST
@@ -44,16 +44,16 @@ def test_a_graph_on_s3_gets_its_files_back(is_remote: bool, settings: Runtime, t
     before, pin, objects = exported(graph), graph.snapshot().pin("node:P"), graph._session.store.objects
     file = graph.table("P").get_fragments()[0].metadata.files[0].path
     version = objects.list_under(f"{MANIFEST}/_versions")[0].key
-    for key in (version_key(pin.path, pin.version), f"{pin.path}/data/{file}"):
+    for key in (build_version_key(pin.path, pin.version), f"{pin.path}/data/{file}"):
         objects.delete(key)
     objects.put(version, objects.get(version).data[:100])
 
     planned = og.repair_graph(graph.uri, source=copy, runtime=settings).files
     done = og.repair_graph(graph.uri, source=copy, confirm=True, runtime=settings).files
 
-    assert version == f"{MANIFEST}/{version_file(graph.snapshot().manifest_version)}"
-    assert {one.outcome for one in planned} == {Outcome.PLANNED}
-    assert {one.outcome for one in done} == {Outcome.PUBLISHED}
+    assert version == f"{MANIFEST}/{format_version_name(graph.snapshot().manifest_version)}"
+    assert {one.outcome for one in planned} == {RepairOutcome.PLANNED}
+    assert {one.outcome for one in done} == {RepairOutcome.PUBLISHED}
     assert len(done) == 3
     assert exported(og.open_graph(graph.uri, runtime=settings)) == before
     assert og.check_graph(graph.uri, deep=True, runtime=settings).findings == ()
@@ -70,6 +70,6 @@ def test_a_graph_on_disk_gets_its_files_back_from_s3(settings: Runtime, tmp_path
 
     (done,) = og.repair_graph(graph.uri, source=copy, confirm=True, runtime=settings).files
 
-    assert done.outcome is Outcome.PUBLISHED
+    assert done.outcome is RepairOutcome.PUBLISHED
     assert file.read_bytes() == whole
     assert exported(og.open_graph(graph.uri, runtime=settings)) == before

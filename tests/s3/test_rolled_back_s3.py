@@ -8,7 +8,7 @@ import pytest
 import omnigraph as og
 from collecting import DAY
 from omnigraph.commit.commit_references import ManifestRolledBackError
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.runtime import Runtime
 from rolling_back import WITNESSES, roll_back
 from s3_server import fresh_uri, s3_server
@@ -23,7 +23,7 @@ def settings() -> Iterator[Runtime]:
 
 def errors(uri: str, settings: Runtime) -> list[tuple[str, str]]:
     found = og.check_graph(uri, runtime=settings).findings
-    return [(one.code, one.thing) for one in found if one.severity is Severity.ERROR]
+    return [(one.code, one.thing) for one in found if one.severity is FindingSeverity.ERROR]
 
 
 @pytest.mark.parametrize("witness", WITNESSES)

@@ -59,14 +59,14 @@ def test_a_merge_of_two_schemas_costs_the_same_for_any_number_of_tables(graphs: 
     counted = []
     for graph, tables in zip(graphs, TABLES, strict=True):
         steps = {}
-        with graph._session.runtime.telemetry.counting() as steps["branch"]:
+        with graph._session.runtime.telemetry.count_requests() as steps["branch"]:
             graph.branches.create("dev")
-        with graph._session.runtime.telemetry.counting() as steps["apply"]:
+        with graph._session.runtime.telemetry.count_requests() as steps["apply"]:
             graph.apply_schema(RANK + others(tables))
         graph.apply_schema(NICK + others(tables), branch="dev")
         run(graph, 'update P set { nick: "ay" } where name = "a"', "dev")
         run(graph, 'update P set { rank: 9 } where name = "b"')
-        with graph._session.runtime.telemetry.counting() as steps["merge"]:
+        with graph._session.runtime.telemetry.count_requests() as steps["merge"]:
             done = graph.merge("dev")
         assert done.outcome.value == "merged"
         counted.append({name: step.counts for name, step in steps.items()})

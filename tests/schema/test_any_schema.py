@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import language_strategies
-from omnigraph.lang.diagnostics import Checked
+from omnigraph.lang.diagnostics import StageResult
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.bind import bind_schema
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.catalog_codec import decode_catalog, encode_catalog
@@ -22,7 +22,7 @@ any_text = st.one_of(
 )
 
 
-def bound(text: str) -> Checked[Catalog]:
+def bound(text: str) -> StageResult[Catalog]:
     """What the binder makes of a text, or of the part of it that could be read."""
     return bind_schema(parse_schema(Source(text)).tree)
 
@@ -47,7 +47,7 @@ def test_what_is_accepted_can_be_stored_planned_and_linted(text: str) -> None:
 
     assert decode_catalog(encode_catalog(catalog)) == catalog
     assert plan_migration(catalog, checked.value).is_empty
-    assert all(len(arrow_schema(type_)) >= len(type_.properties) for type_ in types)
+    assert all(len(build_arrow_schema(type_)) >= len(type_.properties) for type_ in types)
     assert not any(found.is_error for found in lint_schema(parsed.tree, catalog))
 
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from omnigraph.errors import Kind
 from omnigraph.schema.arrow import (
     ArrowTypeError,
-    arrow_field,
-    arrow_schema,
-    arrow_type,
+    build_arrow_field,
+    build_arrow_schema,
     identity_from_arrow,
+    to_arrow_type,
     type_from_arrow,
 )
 from omnigraph.schema.catalog import UNASSIGNED, AnyType, Catalog, Property
@@ -30,7 +30,7 @@ EVERY_TYPE: tuple[ValueType, ...] = (
 
 @pytest.mark.parametrize("type_", EVERY_TYPE, ids=str)
 def test_a_field_gives_its_type_back(type_: ValueType) -> None:
-    field = arrow_field(Property(name="x", type=type_, identity=7))
+    field = build_arrow_field(Property(name="x", type=type_, identity=7))
 
     assert type_from_arrow(field) == type_
     assert identity_from_arrow(field) == 7
@@ -51,26 +51,26 @@ def test_a_field_gives_its_type_back(type_: ValueType) -> None:
     ids=str,
 )
 def test_a_type_has_its_arrow_type(type_: ValueType, arrow: pa.DataType) -> None:
-    assert arrow_type(type_) == arrow
+    assert to_arrow_type(type_) == arrow
 
 
 def test_a_table_starts_with_its_ids() -> None:
     catalog = accepted("node A { x: I32  y: String? } edge E: A -> A { z: F64 }")
 
-    node, edge = arrow_schema(catalog.nodes["A"]), arrow_schema(catalog.edges["E"])
+    node, edge = build_arrow_schema(catalog.nodes["A"]), build_arrow_schema(catalog.edges["E"])
 
     assert [(f.name, f.nullable) for f in node] == [("id", False), ("x", False), ("y", True)]
     assert [(f.name, f.nullable) for f in edge] == [("id", False), ("src", False), ("dst", False), ("z", False)]
 
 
 def test_a_blob_is_marked() -> None:
-    field = arrow_field(Property(name="x", type=Scalar.BLOB))
+    field = build_arrow_field(Property(name="x", type=Scalar.BLOB))
 
     assert field.metadata == {b"omnigraph:type": b"Blob"}
 
 
 def test_a_property_without_an_identity_has_none_in_arrow() -> None:
-    assert identity_from_arrow(arrow_field(Property(name="x", type=Scalar.I32))) == UNASSIGNED
+    assert identity_from_arrow(build_arrow_field(Property(name="x", type=Scalar.I32))) == UNASSIGNED
 
 
 @settings(max_examples=30)
@@ -80,7 +80,7 @@ def test_every_column_of_every_table_leads_back_to_its_property(schema: Catalog)
 
     types: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
     for type_ in types:
-        table = arrow_schema(type_)
+        table = build_arrow_schema(type_)
         for p in type_.properties:
             field = table.field(p.name)
             assert (type_from_arrow(field), identity_from_arrow(field), field.nullable) == (

@@ -209,7 +209,7 @@ def test_a_partial_catalog_knows_every_name() -> None:
     catalog = bind_schema(parse_schema(source).require(source)).value
 
     assert list(catalog.nodes["A"].by_name) == ["x", "y"]
-    assert catalog.edge("e") is not None
+    assert catalog.find_edge("e") is not None
 
 
 def test_load_schema_raises_with_everything_found() -> None:

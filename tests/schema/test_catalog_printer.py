@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings
 
-from omnigraph.schema.catalog_printer import schema_text
+from omnigraph.schema.catalog_printer import print_catalog
 from omnigraph.schema.migration_planner import plan_migration
 from schema_making import catalog_from, schema_texts
 
@@ -40,7 +40,7 @@ edge Bare: Lone -> Lone
 def test_binding_the_text_gives_the_catalog_again() -> None:
     catalog = catalog_from(EVERYTHING)
 
-    assert catalog_from(schema_text(catalog)) == catalog
+    assert catalog_from(print_catalog(catalog)) == catalog
 
 
 @settings(max_examples=30)
@@ -48,12 +48,12 @@ def test_binding_the_text_gives_the_catalog_again() -> None:
 def test_any_schema_is_written_as_it_is(text: str) -> None:
     catalog = catalog_from(text)
 
-    again = catalog_from(schema_text(catalog))
+    again = catalog_from(print_catalog(catalog))
 
     assert plan_migration(catalog, again).is_empty
 
 
 def test_the_text_of_a_text_is_itself() -> None:
-    once = schema_text(catalog_from(EVERYTHING))
+    once = print_catalog(catalog_from(EVERYTHING))
 
-    assert schema_text(catalog_from(once)) == once
+    assert print_catalog(catalog_from(once)) == once

@@ -6,11 +6,11 @@ from itertools import groupby
 from hypothesis import given, settings
 
 from omnigraph.schema.catalog import AnyType, Cardinality, Catalog, CheckRule, EdgeType, NodeType, Property, RangeRule
-from omnigraph.schema.catalog_codec import fingerprint
+from omnigraph.schema.catalog_codec import compute_fingerprint
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.migration_planner import plan_migration
 from omnigraph.schema.migration_steps import MigrationPlan, Step, StepKind
-from omnigraph.schema.step_details import IndexOf, KeyOf, Rule, UniqueOf
+from omnigraph.schema.step_details import IndexRule, KeyRule, Rule, UniqueRule
 from schema_making import accepted, catalog_from, catalogs
 
 
@@ -45,7 +45,7 @@ class Applier:
         )
 
     def target(self, name: str) -> AnyType:
-        found = self.new.type(name)
+        found = self.new.find_type(name)
         assert found is not None
         return found
 
@@ -180,12 +180,12 @@ class Applier:
 
 def with_rule(t: AnyType, rule: Rule) -> AnyType:
     match rule:
-        case KeyOf(columns=columns):
+        case KeyRule(columns=columns):
             assert not t.key
             return replace(t, key=columns)
-        case UniqueOf(columns=columns):
+        case UniqueRule(columns=columns):
             return replace(t, unique=(*t.unique, columns))
-        case IndexOf(property=name):
+        case IndexRule(property=name):
             return replace(t, indexed=(*t.indexed, name))
         case RangeRule():
             return replace(t, ranges=(*(r for r in t.ranges if r.property != rule.property), rule))
@@ -198,13 +198,13 @@ def with_rule(t: AnyType, rule: Rule) -> AnyType:
 
 def without_rule(t: AnyType, rule: Rule) -> AnyType:
     match rule:
-        case KeyOf(columns=columns):
+        case KeyRule(columns=columns):
             assert t.key == columns
             return replace(t, key=())
-        case UniqueOf(columns=columns):
+        case UniqueRule(columns=columns):
             assert columns in t.unique
             return replace(t, unique=tuple(other for other in t.unique if other != columns))
-        case IndexOf(property=name):
+        case IndexRule(property=name):
             assert name in t.indexed
             return replace(t, indexed=tuple(other for other in t.indexed if other != name))
         case RangeRule():
@@ -224,14 +224,14 @@ def test_the_steps_applied_in_order_give_the_new_schema(before: Catalog, new: Ca
 
     result = Applier(old, new).run(plan_migration(old, new))
 
-    assert fingerprint(result) == fingerprint(new)
+    assert compute_fingerprint(result) == compute_fingerprint(new)
 
 
 @settings(max_examples=80)
 @given(catalogs(), catalogs())
 def test_a_plan_is_empty_exactly_when_the_schemas_say_the_same(old: Catalog, new: Catalog) -> None:
     assert plan_migration(old, old).is_empty
-    assert plan_migration(old, new).is_empty == (fingerprint(old) == fingerprint(new))
+    assert plan_migration(old, new).is_empty == (compute_fingerprint(old) == compute_fingerprint(new))
 
 
 @settings(max_examples=50)
@@ -268,4 +268,4 @@ def test_a_swap_of_types_with_everything_else_applied() -> None:
     plan = plan_migration(old, new)
 
     assert plan.is_supported
-    assert fingerprint(Applier(old, new).run(plan)) == fingerprint(new)
+    assert compute_fingerprint(Applier(old, new).run(plan)) == compute_fingerprint(new)

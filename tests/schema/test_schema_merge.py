@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from omnigraph.schema.catalog import AnyType, Catalog, Property, catalog_of
-from omnigraph.schema.catalog_codec import encode_catalog, fingerprint
+from omnigraph.schema.catalog import AnyType, Catalog, Property, build_catalog
+from omnigraph.schema.catalog_codec import compute_fingerprint, encode_catalog
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.migration_planner import plan_migration
 from omnigraph.schema.schema_merge import MergedSchema, merge_schemas
-from omnigraph.schema.type_merge import Divergence, Names
+from omnigraph.schema.type_merge import SchemaConflict, SideNames
 from schema_making import accepted, catalog_from, schema_texts
 
-NAMES = Names("main", "dev")
+NAMES = SideNames("main", "dev")
 BASE = """
 interface Named { name: String }
 node Person implements Named {
@@ -34,7 +34,7 @@ def on_branch(old: Catalog, text: str, first: int) -> Catalog:
     return assign_identities(catalog_from(text), old, first=first)
 
 
-def merged(ours: str, theirs: str, base: str = BASE) -> MergedSchema | tuple[Divergence, ...]:
+def merged(ours: str, theirs: str, base: str = BASE) -> MergedSchema | tuple[SchemaConflict, ...]:
     old = accepted(base)
     return merge_schemas(old, on_branch(old, ours, 1000), on_branch(old, theirs, 2000), NAMES)
 
@@ -125,7 +125,7 @@ def test_which_side_is_which_makes_no_difference(ours: str, theirs: str) -> None
     assert isinstance(one, MergedSchema)
     assert isinstance(other, MergedSchema)
     assert encode_catalog(one.catalog) == encode_catalog(other.catalog)
-    assert one.same == other.same
+    assert one.aliases == other.aliases
 
 
 def test_everything_keeps_its_identity() -> None:
@@ -145,9 +145,9 @@ def test_the_same_addition_on_both_sides_is_one(text: str, count: int) -> None:
     found = merged(text, text)
 
     assert isinstance(found, MergedSchema)
-    assert fingerprint(found.catalog) == fingerprint(catalog_from(text))
-    assert len(found.same) == count
-    assert all(one >= 2000 > other >= 1000 for one, other in found.same.items())
+    assert compute_fingerprint(found.catalog) == compute_fingerprint(catalog_from(text))
+    assert len(found.aliases) == count
+    assert all(one >= 2000 > other >= 1000 for one, other in found.aliases.items())
 
 
 @pytest.mark.parametrize(
@@ -269,18 +269,18 @@ def test_a_merge_is_symmetric_and_what_it_gives_can_be_applied(base: str, one: s
     old = accepted(base)
     ours, theirs = on_branch(old, one, 1000), on_branch(old, other, 2000)
 
-    found, back = merge_schemas(old, ours, theirs, NAMES), merge_schemas(old, theirs, ours, Names("dev", "main"))
+    found, back = merge_schemas(old, ours, theirs, NAMES), merge_schemas(old, theirs, ours, SideNames("dev", "main"))
 
     if isinstance(found, MergedSchema):
         assert isinstance(back, MergedSchema)
         assert encode_catalog(found.catalog) == encode_catalog(back.catalog)
-        assert fingerprint(catalog_from(found.text)) == fingerprint(found.catalog)
+        assert compute_fingerprint(catalog_from(found.text)) == compute_fingerprint(found.catalog)
     else:
         assert not isinstance(back, MergedSchema)
         assert _sorted(found) == _sorted(back)
 
 
-def _sorted(divergences: tuple[Divergence, ...]) -> list[tuple[str, str, str]]:
+def _sorted(divergences: tuple[SchemaConflict, ...]) -> list[tuple[str, str, str]]:
     return sorted((one.table, one.property or "", one.message) for one in divergences)
 
 
@@ -301,7 +301,7 @@ def _unclaimed(catalog: Catalog) -> Catalog:
     """The catalog without earlier names: a plan would take them for renames that are still to be made."""
     nodes = tuple(replace(one, renamed_from=None, properties=_plain(one)) for one in catalog.nodes.values())
     edges = tuple(replace(one, renamed_from=None, properties=_plain(one)) for one in catalog.edges.values())
-    return catalog_of(nodes, edges, tuple(catalog.interfaces.values()), catalog.next_identity)
+    return build_catalog(nodes, edges, tuple(catalog.interfaces.values()), catalog.next_identity)
 
 
 def _plain(type_: AnyType) -> tuple[Property, ...]:

@@ -20,9 +20,9 @@ from omnigraph.lang.literals import (
 )
 from omnigraph.lang.source import Span
 from omnigraph.schema.catalog import Value
-from omnigraph.schema.misfit import Misfit, shown
+from omnigraph.schema.misfit import InvalidValue, format_value
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf
-from omnigraph.schema.values import derive_id, from_json, from_literal, key_text, to_json
+from omnigraph.schema.values import derive_id, format_key, from_json, from_literal, to_json
 
 HERE = Span(0, 1)
 STATE = EnumOf(("on", "off"))
@@ -30,8 +30,8 @@ INTEGERS = tuple(INTEGER_RANGES)
 EVERY_TYPE: tuple[ValueType, ...] = (*Scalar, STATE, ListOf(Scalar.I64), ListOf(Scalar.DATE), VectorOf(3))
 
 
-def reason(value: Value | Misfit) -> str:
-    assert isinstance(value, Misfit), f"{value!r} fits"
+def reason(value: Value | InvalidValue) -> str:
+    assert isinstance(value, InvalidValue), f"{value!r} fits"
     return value.reason
 
 
@@ -46,19 +46,19 @@ def test_an_integer_type_takes_its_bounds_and_nothing_beyond(scalar: Scalar) -> 
     refused = (from_json(scalar, low - 1), from_json(scalar, high + 1))
 
     assert taken == (low, high)
-    assert all(isinstance(value, Misfit) for value in refused)
+    assert all(isinstance(value, InvalidValue) for value in refused)
 
 
 def test_a_misfit_says_the_range_and_the_value() -> None:
     found = from_json(Scalar.I32, 3_000_000_000)
 
-    assert found == Misfit("expected a whole number from -2147483648 to 2147483647, got 3000000000")
+    assert found == InvalidValue("expected a whole number from -2147483648 to 2147483647, got 3000000000")
 
 
 @pytest.mark.parametrize("value", [1.0, True, "1", [1], {"a": 1}, None, math.nan])
 @pytest.mark.parametrize("scalar", [Scalar.I32, Scalar.U32])
 def test_only_a_whole_number_is_an_integer(scalar: Scalar, value: object) -> None:
-    assert isinstance(from_json(scalar, value), Misfit)
+    assert isinstance(from_json(scalar, value), InvalidValue)
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_a_64_bit_integer_may_be_a_decimal_string(text: str, value: int) -> None
     "text", ["", "+1", " 1", "1 ", "1.0", "1e3", "0x1", "١", "1_000", "9223372036854775808", "9" * 5000]
 )
 def test_other_strings_are_no_64_bit_integer(text: str) -> None:
-    assert isinstance(from_json(Scalar.I64, text), Misfit)
+    assert isinstance(from_json(Scalar.I64, text), InvalidValue)
 
 
 def test_a_decimal_string_is_for_json_only() -> None:
-    assert isinstance(from_literal(Scalar.I64, StringLiteral("1", HERE)), Misfit)
+    assert isinstance(from_literal(Scalar.I64, StringLiteral("1", HERE)), InvalidValue)
 
 
 # --- floats --------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_a_float_refuses_what_is_too_large(type_: Scalar, value: float) -> None:
 def test_a_32_bit_float_is_rounded_once_and_shown_short() -> None:
     value = from_json(Scalar.F32, 0.1)
 
-    assert not isinstance(value, Misfit)
+    assert not isinstance(value, InvalidValue)
     assert value == 0.10000000149011612
     assert to_json(Scalar.F32, value) == 0.1
 
@@ -114,7 +114,7 @@ def test_a_32_bit_float_is_rounded_once_and_shown_short() -> None:
 def test_a_32_bit_float_that_needs_8_digits_has_8() -> None:
     value = from_json(Scalar.F32, 0.13436424732208252)
 
-    assert not isinstance(value, Misfit)
+    assert not isinstance(value, InvalidValue)
     assert repr(to_json(Scalar.F32, value)) == "0.13436425"
 
 
@@ -126,7 +126,7 @@ def test_a_float32_that_needs_nine_digits_is_shown_with_nine() -> None:
 
 
 def test_a_boolean_is_not_a_number() -> None:
-    assert isinstance(from_json(Scalar.F64, True), Misfit)
+    assert isinstance(from_json(Scalar.F64, True), InvalidValue)
 
 
 # --- text ------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_a_huge_number_is_not_spelled_out() -> None:
 
 
 def test_control_characters_are_escaped_in_messages() -> None:
-    assert shown("a\x1b[31mb") == r'"a\u001b[31mb"'
+    assert format_value("a\x1b[31mb") == r'"a\u001b[31mb"'
 
 
 @pytest.mark.parametrize("text", ["base64:", "base64:AAEC", "s3://bucket/key", "file:///a%20b", "https://x.org/a?b#c"])
@@ -162,7 +162,7 @@ def test_a_blob_is_base64_or_a_uri_and_stays_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["base64:AAE", "base64:A A=", "base64:é", "just text", "", "a b://c", "s3:"])
 def test_other_text_is_no_blob(text: str) -> None:
-    assert isinstance(from_json(Scalar.BLOB, text), Misfit)
+    assert isinstance(from_json(Scalar.BLOB, text), InvalidValue)
 
 
 def test_bytes_are_shown_as_base64() -> None:
@@ -192,7 +192,7 @@ def test_a_date_keeps_its_text(text: str) -> None:
     ],
 )
 def test_other_text_is_no_date(text: str) -> None:
-    assert isinstance(from_json(Scalar.DATE, text), Misfit)
+    assert isinstance(from_json(Scalar.DATE, text), InvalidValue)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_other_text_is_no_date(text: str) -> None:
 def test_a_time_has_one_canonical_text(text: str, canonical: str) -> None:
     value = from_json(Scalar.DATETIME, text)
 
-    assert not isinstance(value, Misfit)
+    assert not isinstance(value, InvalidValue)
     assert to_json(Scalar.DATETIME, value) == canonical
 
 
@@ -275,7 +275,7 @@ def test_a_list_has_what_its_items_are_one_by_one(element: Scalar, items: list[o
 
     found = from_json(ListOf(element), items)
 
-    wrong = next((place for place, value in enumerate(each) if isinstance(value, Misfit)), None)
+    wrong = next((place for place, value in enumerate(each) if isinstance(value, InvalidValue)), None)
     if wrong is None:
         assert repr(found) == repr(tuple(each))
     else:
@@ -343,7 +343,7 @@ def test_a_literal_of_its_type_fits(type_: ValueType, literal: Literal, value: V
 def test_a_literal_of_another_type_does_not(type_: ValueType) -> None:
     unlike = [literal for other, literal, _ in LITERALS if _family(other) != _family(type_)]
 
-    assert all(isinstance(from_literal(type_, literal), Misfit) for literal in unlike)
+    assert all(isinstance(from_literal(type_, literal), InvalidValue) for literal in unlike)
 
 
 def _family(type_: ValueType) -> str:
@@ -385,7 +385,7 @@ def test_a_vector_literal_has_its_size() -> None:
     ],
 )
 def test_a_key_column_has_one_text(type_: ValueType, value: Value, text: str) -> None:
-    assert key_text(type_, value) == text
+    assert format_key(type_, value) == text
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_a_key_column_has_one_text(type_: ValueType, value: Value, text: str) ->
 )
 def test_what_no_key_may_have_has_no_text(type_: ValueType, value: Value) -> None:
     with pytest.raises(TypeError, match="key"):
-        key_text(type_, value)
+        format_key(type_, value)
 
 
 def test_a_one_column_key_is_the_id() -> None:
@@ -455,7 +455,7 @@ JSON_VALUES = st.recursive(
 def test_any_json_fits_or_says_why(type_: ValueType, value: object) -> None:
     found = from_json(type_, value)
 
-    if isinstance(found, Misfit):
+    if isinstance(found, InvalidValue):
         assert 0 < len(found.reason) < 400
     else:
         assert from_json(type_, to_json(type_, found)) == found

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.clock import SystemClock
-from omnigraph.config.tokens import TokenRecord, digest_of, new_token, read_tokens, token_entry
+from omnigraph.config.tokens import TokenRecord, format_token_entry, generate_token, hash_token, read_tokens
 from omnigraph.policy import Access, Action, Actor
 from omnigraph.server.auth import ReadOnlyPolicy, Tokens
 from serving import TOKENS, serving, write_tokens
@@ -29,7 +29,7 @@ def home(tmp_path: Path) -> Path:
 def test_a_token_tells_who_asks_and_their_groups(home: Path) -> None:
     tokens = Tokens(home / "tokens.toml", (), CLOCK)
 
-    assert tokens.actor_of(bearer("writer")) == Actor(name="writer", groups=frozenset({"writers"}))
+    assert tokens.authenticate(bearer("writer")) == Actor(name="writer", groups=frozenset({"writers"}))
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_a_token_tells_who_asks_and_their_groups(home: Path) -> None:
         TOKENS["reader"],
         f"Bearer {TOKENS['reader']}x",
         f"Bearer {TOKENS['reader'][:-1]}",
-        f"Bearer {digest_of(TOKENS['reader']).hex()}",
+        f"Bearer {hash_token(TOKENS['reader']).hex()}",
         f"Bearer {'x' * 10_000}",
     ],
 )
 def test_anything_else_is_nobody(header: str | None, home: Path) -> None:
-    assert Tokens(home / "tokens.toml", (), CLOCK).actor_of(header) is None
+    assert Tokens(home / "tokens.toml", (), CLOCK).authenticate(header) is None
 
 
 def test_every_record_is_compared_whichever_is_right(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,30 +61,30 @@ def test_every_record_is_compared_whichever_is_right(home: Path, monkeypatch: py
 
     monkeypatch.setattr(hmac, "compare_digest", counting)
     for header in (bearer("reader"), bearer("writer"), bearer("revoked"), None):
-        tokens.actor_of(header)
+        tokens.authenticate(header)
 
     assert len(compared) == 4 * 2
 
 
 def test_a_token_that_is_taken_out_of_the_file_is_refused_from_the_next_request_on(home: Path) -> None:
     tokens = Tokens(home / "tokens.toml", (), CLOCK)
-    before = tokens.actor_of(bearer("reader"))
+    before = tokens.authenticate(bearer("reader"))
 
     write_tokens(home, ("writer",))
 
     assert before is not None
-    assert tokens.actor_of(bearer("reader")) is None
-    assert tokens.actor_of(bearer("writer")) is not None
+    assert tokens.authenticate(bearer("reader")) is None
+    assert tokens.authenticate(bearer("writer")) is not None
 
 
 def test_two_tokens_of_an_actor_are_valid_at_once(home: Path) -> None:
     path = home / "tokens.toml"
-    fresh = new_token()
+    fresh = generate_token()
     tokens = Tokens(path, (), CLOCK)
 
-    path.write_text(path.read_text("utf-8") + token_entry(fresh, "reader"), encoding="utf-8")
+    path.write_text(path.read_text("utf-8") + format_token_entry(fresh, "reader"), encoding="utf-8")
 
-    assert [tokens.actor_of(one) is not None for one in (bearer("reader"), f"Bearer {fresh}")] == [True, True]
+    assert [tokens.authenticate(one) is not None for one in (bearer("reader"), f"Bearer {fresh}")] == [True, True]
 
 
 @pytest.mark.parametrize("text", ["[[token]", "[[token]]\nactor = 'x'\n", None])
@@ -99,40 +99,40 @@ def test_a_file_that_is_broken_for_a_while_locks_nobody_out(
             path.unlink()
         else:
             path.write_text(text, encoding="utf-8")
-        still = tokens.actor_of(bearer("reader"))
+        still = tokens.authenticate(bearer("reader"))
     write_tokens(home, ("writer",))
 
     assert still is not None
     assert "what it said last counts" in caplog.text
-    assert tokens.actor_of(bearer("reader")) is None
+    assert tokens.authenticate(bearer("reader")) is None
 
 
 def test_a_token_ends_when_it_says() -> None:
     now = CLOCK.now()
-    token = new_token()
-    record = TokenRecord(actor=Actor(name="a"), digest=digest_of(token), expires=now - timedelta(seconds=1))
-    later = TokenRecord(actor=Actor(name="b"), digest=digest_of(token), expires=now + timedelta(hours=1))
+    token = generate_token()
+    record = TokenRecord(actor=Actor(name="a"), digest=hash_token(token), expires=now - timedelta(seconds=1))
+    later = TokenRecord(actor=Actor(name="b"), digest=hash_token(token), expires=now + timedelta(hours=1))
 
-    assert Tokens(None, [record], CLOCK).actor_of(f"Bearer {token}") is None
-    assert Tokens(None, [later], CLOCK).actor_of(f"Bearer {token}") == Actor(name="b")
+    assert Tokens(None, [record], CLOCK).authenticate(f"Bearer {token}") is None
+    assert Tokens(None, [later], CLOCK).authenticate(f"Bearer {token}") == Actor(name="b")
 
 
 def test_a_record_does_not_show_its_hash() -> None:
-    record = TokenRecord(actor=Actor(name="a"), digest=digest_of("secret"))
+    record = TokenRecord(actor=Actor(name="a"), digest=hash_token("secret"))
 
     assert "digest" not in repr(record)
 
 
 def test_an_entry_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "t.toml"
-    token, ends = new_token(), CLOCK.now().replace(microsecond=0)
-    path.write_text(token_entry(token, "ada", ("a", "b"), ends), encoding="utf-8")
+    token, ends = generate_token(), CLOCK.now().replace(microsecond=0)
+    path.write_text(format_token_entry(token, "ada", ("a", "b"), ends), encoding="utf-8")
     path.chmod(0o600)
 
     found = read_tokens(path)
 
     assert found == (
-        TokenRecord(actor=Actor(name="ada", groups=frozenset({"a", "b"})), digest=digest_of(token), expires=ends),
+        TokenRecord(actor=Actor(name="ada", groups=frozenset({"a", "b"})), digest=hash_token(token), expires=ends),
     )
     assert token not in path.read_text("utf-8")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.ops.auto_optimize import RECONCILER, ReconcilePolicy
-from omnigraph.server.background_maintenance import Caretaker
+from omnigraph.ops.auto_optimize import DEFAULT_ACTOR, ReconcilePolicy
+from omnigraph.server.background_maintenance import MaintenanceWorker
 from serving import serving
 from upkeep_calls import eager
 
@@ -25,11 +25,11 @@ def test_it_optimises_and_ends_with_the_server(tmp_path: Path) -> None:
     served.graph.load([{"type": "Person", "data": {"name": "Zed"}}], mode="append")
 
     deadline = time.monotonic() + 60
-    while served.graph.commits(limit=1)[0].actor != RECONCILER and time.monotonic() < deadline:
+    while served.graph.commits(limit=1)[0].actor != DEFAULT_ACTOR and time.monotonic() < deadline:
         time.sleep(0.05)
     served.service.close()
 
-    assert served.graph.commits(limit=1)[0].actor == RECONCILER
+    assert served.graph.commits(limit=1)[0].actor == DEFAULT_ACTOR
     assert maintainers() == []
 
 
@@ -42,10 +42,10 @@ def test_without_the_setting_nobody_does(tmp_path: Path) -> None:
 
 def test_a_graph_that_is_served_read_only_is_left_alone(tmp_path: Path) -> None:
     served = serving(tmp_path)
-    (hosted,) = served.service.hosting.graphs.values()
+    (hosted,) = served.service.registry.graphs.values()
     hosted.config = replace(hosted.config, is_read_only=True)
 
-    caretaker = Caretaker([hosted], OFTEN)
+    caretaker = MaintenanceWorker([hosted], OFTEN)
     caretaker.start()
 
     assert maintainers() == []
@@ -55,9 +55,9 @@ def test_a_graph_that_is_served_read_only_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_graph_that_cannot_be_opened_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     served = serving(tmp_path)
-    (hosted,) = served.service.hosting.graphs.values()
+    (hosted,) = served.service.registry.graphs.values()
     hosted.config = replace(hosted.config, uri=str(tmp_path / "later.omni"))
-    caretaker = Caretaker([hosted], OFTEN)
+    caretaker = MaintenanceWorker([hosted], OFTEN)
     caretaker.start()
 
     deadline = time.monotonic() + 60
@@ -73,7 +73,7 @@ def test_a_graph_that_cannot_be_opened_is_tried_again(tmp_path: Path, caplog: py
 @pytest.mark.parametrize("keep_derived", [True, False])
 def test_the_reads_of_a_served_graph_keep_what_they_derived_if_it_is_set_so(tmp_path: Path, keep_derived: bool) -> None:
     served = serving(tmp_path)
-    (hosted,) = served.service.hosting.graphs.values()
+    (hosted,) = served.service.registry.graphs.values()
     hosted.config = replace(hosted.config, keep_derived=keep_derived)
 
     hosted.open()

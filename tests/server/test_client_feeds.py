@@ -10,12 +10,12 @@ import pytest
 import omnigraph as og
 from doors import served
 from omnigraph.clock import SystemClock
-from omnigraph.config.server import Limits
+from omnigraph.config.server import ServerLimits
 from serving import ADD, TOKENS
 from worlds import runtime
 
 SCHEMA = "node Person { name: String @key  age: I64?  photo: Blob? }\nedge Knows: Person -> Person\n"
-FEW = Limits(threads=4, rows=10)
+FEW = ServerLimits(threads=4, rows=10)
 PHOTO = bytes(range(256)) * 8_192
 MANY = b"".join(b'{"type":"Person","data":{"name":"p%03d"}}\n' % number for number in range(50))
 
@@ -106,7 +106,7 @@ def test_who_follows_a_server_that_is_gone_for_a_while_goes_on(tmp_path: Path, b
         remote._calls.transport._port = 1  # nobody is there
         remote._calls.transport.close()
         feed._clock = Back(remote, int(url.rpartition(":")[2]))
-        feed._waiting.clear()
+        feed._pending.clear()
         second = next(feed)
 
     assert [first.cursor, second.cursor] == [one.cursor for one in both.here.changes(limit=2)]

@@ -10,12 +10,12 @@ import pytest
 from starlette.types import Message
 
 from omnigraph.clock import SystemClock
-from omnigraph.config.server import Limits
+from omnigraph.config.server import ServerLimits
 from omnigraph.engine.query_budget import Budget, QueryCancelledError
 from omnigraph.options import EmbedOptions, EmbedProvider
-from omnigraph.server.http.middleware import _Receiving, refusal
+from omnigraph.server.http.middleware import _LimitedReceive, build_error_response
 from omnigraph.server.http_errors import RequestTooLongError
-from omnigraph.server.service import Exchange, _cancel_when_gone, _require_time
+from omnigraph.server.service import Exchange, _cancel_on_disconnect, _check_time
 from serving import SCHEMA, Served, serving
 from worlds import FAST
 
@@ -26,7 +26,7 @@ WITH_VECTORS = SCHEMA.replace("age: I64?", 'age: I64?  bio: String?  v: Vector(4
 def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server at which nothing has any time."""
     options = replace(FAST, embedding=EmbedOptions(provider=EmbedProvider.HASH))
-    limits = Limits(threads=2, seconds=1e-9, write_seconds=1e-9)
+    limits = ServerLimits(threads=2, seconds=1e-9, write_seconds=1e-9)
     found = serving(tmp_path_factory.mktemp("hurried"), limits=limits, options=options)
     found.graph.apply_schema(WITH_VECTORS)
     for number in range(4):
@@ -41,7 +41,7 @@ def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server that gives everything as much time as it needs."""
     options = replace(FAST, embedding=EmbedOptions(provider=EmbedProvider.HASH))
-    found = serving(tmp_path_factory.mktemp("patient"), limits=Limits(threads=2), options=options)
+    found = serving(tmp_path_factory.mktemp("patient"), limits=ServerLimits(threads=2), options=options)
     found.graph.apply_schema(WITH_VECTORS)
     found.graph.mutate('query q() { insert Person { name: "p", bio: "text" } }')
     found.graph.branches.create("side")
@@ -118,24 +118,24 @@ def test_a_write_that_takes_too_long_is_ended_as_a_query_is(
 def test_a_verb_ends_when_nobody_waits_for_it(hurried: Served) -> None:
     budget = Budget(hurried.service.runtime.clock, seconds=60.0)
 
-    _require_time(budget)
+    _check_time(budget)
     budget.cancel()
 
     with pytest.raises(QueryCancelledError):
-        _require_time(budget)
+        _check_time(budget)
 
 
 def test_a_verb_ends_behind_its_time(hurried: Served) -> None:
     budget = Budget(hurried.service.runtime.clock, seconds=0.0)
 
     with pytest.raises(RequestTooLongError, match="0 seconds"):
-        _require_time(budget)
+        _check_time(budget)
 
 
 def test_somebody_who_goes_away_is_no_failure_of_the_server(hurried: Served, caplog: pytest.LogCaptureFixture) -> None:
     exchange = Exchange(id="1", method="GET", began=0.0)
 
-    refusal(QueryCancelledError(), exchange, hurried.service)
+    build_error_response(QueryCancelledError(), exchange, hurried.service)
 
     assert exchange.code == "query_cancelled"
     assert "failure" not in [record.getMessage() for record in caplog.records]
@@ -155,7 +155,7 @@ def test_who_watches_for_a_client_can_always_be_stopped(turns: int) -> None:
             return message
 
         budget = Budget(SystemClock(), seconds=60.0)
-        watcher = asyncio.ensure_future(_cancel_when_gone(_Receiving(receive, 100, 60.0), budget))
+        watcher = asyncio.ensure_future(_cancel_on_disconnect(_LimitedReceive(receive, 100, 60.0), budget))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         comes.set_result({"type": "http.request", "body": b"", "more_body": False})

@@ -7,7 +7,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from omnigraph.server.http.header_timeout import punctual
+from omnigraph.server.http.header_timeout import build_protocol
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 SECONDS = 60.0
@@ -22,10 +22,10 @@ async def hello(_: Scope, receive: Receive, send: Send) -> None:
 
 async def told(pieces: list[bytes], headers_seconds: float) -> bytes:
     """What a client hears that sends these pieces, until the connection ends."""
-    config = Config(hello, http=punctual(headers_seconds), log_config=None, lifespan="off", timeout_keep_alive=1)
+    config = Config(hello, http=build_protocol(headers_seconds), log_config=None, lifespan="off", timeout_keep_alive=1)
     config.load()
     loop, state = asyncio.get_running_loop(), ServerState()
-    protocol = punctual(headers_seconds)
+    protocol = build_protocol(headers_seconds)
     server = await loop.create_server(lambda: protocol(config, state, {}), "127.0.0.1", 0)
     async with server:
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
@@ -56,9 +56,9 @@ def test_a_second_request_that_is_begun_and_not_finished_ends_the_connection() -
 
 def test_bytes_that_trickle_in_do_not_buy_time() -> None:
     async def trickle() -> int:
-        config = Config(hello, http=punctual(0.2), log_config=None, lifespan="off", timeout_keep_alive=1)
+        config = Config(hello, http=build_protocol(0.2), log_config=None, lifespan="off", timeout_keep_alive=1)
         config.load()
-        loop, state, protocol = asyncio.get_running_loop(), ServerState(), punctual(0.2)
+        loop, state, protocol = asyncio.get_running_loop(), ServerState(), build_protocol(0.2)
         async with await loop.create_server(lambda: protocol(config, state, {}), "127.0.0.1", 0) as server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
             sent = 0

@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from agents import MODES, talk, text_of
-from omnigraph.config.server import HostedGraph, Limits
+from omnigraph.config.server import HostedGraph, ServerLimits
 from omnigraph.server import stored_queries
 from omnigraph.server.mcp import calls as mcp_calls
 from serving import ADD, ALL, SCHEMA, TOKENS, Served, serving
@@ -137,7 +137,7 @@ def test_an_answer_that_is_cut_says_how_to_go_on_and_that_is_right(served: Serve
 
 
 def test_an_answer_is_cut_where_it_gets_long(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_calls, "MOST_BYTES", len('["Ada",36]'))
+    monkeypatch.setattr(mcp_calls, "MAX_RESPONSE_BYTES", len('["Ada",36]'))
 
     answer = call(served, "reader", "graph_query", {"query": ALL})
 
@@ -148,7 +148,7 @@ def test_an_answer_is_cut_where_it_gets_long(served: Served, monkeypatch: pytest
 def test_a_row_that_is_too_long_alone_is_an_error_with_a_way_out(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_calls, "MOST_BYTES", 3)
+    monkeypatch.setattr(mcp_calls, "MAX_RESPONSE_BYTES", 3)
 
     answer = call(served, "reader", "graph_query", {"query": ALL})
 
@@ -163,7 +163,7 @@ def test_branches_and_commits_are_cut_where_they_get_long_and_all_can_be_had(
     for name in ("a", "b", "c"):
         fresh.graph.branches.create(name)
         fresh.graph.mutate(ADD, params={"n": name})
-    monkeypatch.setattr(mcp_calls, "MOST_BYTES", 600)
+    monkeypatch.setattr(mcp_calls, "MAX_RESPONSE_BYTES", 600)
 
     async def everything(client: Client) -> tuple[list[str], list[str]]:
         branches: list[str] = []
@@ -191,7 +191,7 @@ def test_a_text_full_of_mistakes_is_told_in_few_words(served: Served) -> None:
 
     assert answer.structured_content["code"] == "invalid_source"
     assert len(text_of(answer)) <= 17_000
-    assert len(json.dumps(answer.structured_content)) <= mcp_calls.MOST_BYTES
+    assert len(json.dumps(answer.structured_content)) <= mcp_calls.MAX_RESPONSE_BYTES
 
 
 def test_a_plan_is_told_as_text(served: Served) -> None:
@@ -384,7 +384,7 @@ def test_what_is_no_message_is_a_4xx(body: bytes, version: str | None, served: S
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_understood(tmp_path: Path) -> None:
-    served = serving(tmp_path, limits=Limits(threads=2, body_bytes=1_000))
+    served = serving(tmp_path, limits=ServerLimits(threads=2, body_bytes=1_000))
 
     answer = served.client.post("/mcp/people", content=b" " * 1_001, headers=served.as_role("reader"))
 
@@ -404,7 +404,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_understood(tmp_path: P
 def test_a_call_has_the_deadline_of_every_request(
     tool: str, arguments: dict[str, Any], code: str, tmp_path: Path
 ) -> None:
-    served = serving(tmp_path, limits=Limits(threads=2, seconds=1e-9, write_seconds=1e-9))
+    served = serving(tmp_path, limits=ServerLimits(threads=2, seconds=1e-9, write_seconds=1e-9))
     served.graph.branches.create("side")
     served.graph.mutate(ADD, params={"n": "Eve"}, branch="side")
 
@@ -446,7 +446,7 @@ def test_a_call_has_the_limits_that_it_asks_for(tool: str, arguments: dict[str, 
 
 def test_a_client_that_goes_away_ends_its_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     served = serving(tmp_path)
-    budget, cancelled = served.service.budget(), threading.Event()
+    budget, cancelled = served.service.build_read_budget(), threading.Event()
     monkeypatch.setattr(budget, "cancel", cancelled.set)
     monkeypatch.setattr(served.service, "budget", lambda *_: budget)
     monkeypatch.setattr("omnigraph.graph.graph.query", lambda *_: cancelled.wait(60) or pytest.fail("it went on"))
@@ -490,8 +490,8 @@ def test_writes_are_counted_like_those_of_every_route(tmp_path: Path) -> None:
     served = serving(tmp_path)
     arguments = {"query": ADD, "params": {"n": "X"}, "branch": "main"}
 
-    with served.service.admission.write("writer") as _, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(served.service.admission, "_limits", Limits(writes_per_actor=1))
+    with served.service.admission.admit_write("writer") as _, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(served.service.admission, "_limits", ServerLimits(writes_per_actor=1))
         answer = call(served, "writer", "graph_mutate", arguments)
 
     assert answer.structured_content["code"] == "too_many_requests"
@@ -520,7 +520,7 @@ def test_calls_are_counted_by_tool_and_outcome_but_not_by_names_that_somebody_ma
 
     talk(fresh, "reader", calls)
 
-    text = fresh.service.metrics.text()
+    text = fresh.service.metrics.render()
     assert 'omnigraph_tool_calls_total{graph="people",outcome="ok",tool="friends"} 1\n' in text
     assert 'omnigraph_tool_calls_total{graph="people",outcome="invalid_parameters",tool="friends"} 1\n' in text
     assert 'omnigraph_tool_calls_total{graph="people",outcome="tool_not_found",tool="-"} 1\n' in text
@@ -553,7 +553,7 @@ def test_where_the_library_is_missing_the_rest_is_served(served: Served, monkeyp
 def test_a_parameter_that_is_named_like_a_control_is_the_parameter(control: str, fresh: Served) -> None:
     text = f"query odd(${control}: String) {{ match {{ $p: Person {{ name: ${control} }} }} return {{ $p.age }} }}\n"
     (fresh.home / "queries" / "odd.gq").write_text(text, encoding="utf-8")
-    fresh.service.hosting.graphs["people"].open()
+    fresh.service.registry.graphs["people"].open()
 
     answer = call(fresh, "admin", "odd", {control: "Ada"})
 
@@ -563,7 +563,7 @@ def test_a_parameter_that_is_named_like_a_control_is_the_parameter(control: str,
 def test_a_stored_query_with_the_name_of_a_tool_has_another_name(fresh: Served) -> None:
     text = "query graph_query() { match { $p: Person } return { count($p) as people } }\n"
     (fresh.home / "queries" / "odd.gq").write_text(text, encoding="utf-8")
-    fresh.service.hosting.graphs["people"].open()
+    fresh.service.registry.graphs["people"].open()
 
     answer = call(fresh, "admin", "stored_graph_query", {})
 
@@ -572,7 +572,7 @@ def test_a_stored_query_with_the_name_of_a_tool_has_another_name(fresh: Served) 
 
 
 def test_a_schema_that_changes_changes_the_tools(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_queries, "_LOOK_SECONDS", -1.0)
+    monkeypatch.setattr(stored_queries, "_POLL_SECONDS", -1.0)
     text = "query whole() { match { $p: Person } return { $p } }\n"
     (fresh.home / "queries" / "whole.gq").write_text(text, encoding="utf-8")
 
@@ -593,9 +593,9 @@ def test_a_schema_that_changes_changes_the_tools(fresh: Served, monkeypatch: pyt
 def test_rows_that_are_not_as_their_tool_declares_are_an_error_with_a_way_out(
     fresh: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = fresh.service.hosting.graphs["people"].stored
+    found = fresh.service.registry.graphs["people"].stored_queries
     assert found is not None
-    others = [replace(one, columns=pa.schema([pa.field("q.name", pa.int64())])) for one in found.all()]
+    others = [replace(one, columns=pa.schema([pa.field("q.name", pa.int64())])) for one in found.list_all()]
     monkeypatch.setattr(found, "all", lambda: others)
 
     answer = call(fresh, "reader", "friends", {"n": "Ada"})

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from omnigraph.config.server import Limits
+from omnigraph.config.server import ServerLimits
 from omnigraph.server.admission import Admission
-from omnigraph.server.http.app import make_app
+from omnigraph.server.http.app import build_app
 from omnigraph.server.http_errors import ServerBusyError, TooManyRequestsError
 from serving import ADD, ALL, Served, serving
 
-LIMITS = Limits(
+LIMITS = ServerLimits(
     body_bytes=4_096,
     load_bytes=8_192,
     body_seconds=0.2,
@@ -188,7 +188,7 @@ def test_a_query_that_needs_more_than_it_may_use_is_a_422(ask: dict[str, Any], c
 
 
 def test_nobody_can_ask_for_more_than_the_server_gives(served: Served) -> None:
-    budget = served.service.budget(seconds=1e9, memory_bytes=2**60)
+    budget = served.service.build_read_budget(seconds=1e9, memory_bytes=2**60)
 
     assert budget.seconds_left <= LIMITS.seconds
     assert budget._memory == LIMITS.memory_bytes
@@ -199,7 +199,7 @@ def test_nobody_can_ask_for_more_than_the_server_gives(served: Served) -> None:
 
 def test_an_actor_has_so_many_writes_at_once(served: Served) -> None:
     admission = served.service.admission
-    with admission.write("admin"), admission.write("admin"):
+    with admission.admit_write("admin"), admission.admit_write("admin"):
         mine = served.client.post(
             "/graphs/people/mutate", json={"query": ADD, "params": {"n": "W"}}, headers=served.as_role("admin")
         )
@@ -213,7 +213,7 @@ def test_an_actor_has_so_many_writes_at_once(served: Served) -> None:
 
 def test_an_actor_has_so_many_requests_at_once(served: Served) -> None:
     admission = served.service.admission
-    with admission.request("admin"), admission.request("admin"), admission.request("admin"):
+    with admission.admit_request("admin"), admission.admit_request("admin"), admission.admit_request("admin"):
         mine = served.client.get("/graphs", headers=served.as_role("admin"))
         theirs = served.client.get("/graphs", headers=served.as_role("reader"))
 
@@ -241,12 +241,12 @@ def test_an_actor_whose_request_has_ended_gets_one_more_and_not_all(what: str) -
 
 
 def test_an_actor_whose_request_has_ended_has_no_more_threads_than_before() -> None:
-    admission = Admission(Limits(threads=4))
+    admission = Admission(ServerLimits(threads=4))
     release = threading.Event()
 
     async def crowd() -> str:
-        with admission.request("greedy"):
-            with admission.request("greedy"):
+        with admission.admit_request("greedy"):
+            with admission.admit_request("greedy"):
                 begun = [asyncio.ensure_future(admission.run("greedy", release.wait)) for _ in range(3)]
                 await asyncio.sleep(0.05)
             begun += [asyncio.ensure_future(admission.run("greedy", release.wait)) for _ in range(3)]
@@ -277,7 +277,7 @@ def test_one_actor_does_not_get_all_threads(served: Served) -> None:
 
 
 def test_those_who_read_do_not_wait_for_those_who_write() -> None:
-    admission = Admission(Limits(threads=4))
+    admission = Admission(ServerLimits(threads=4))
     release = threading.Event()
 
     async def crowd() -> str:
@@ -293,7 +293,7 @@ def test_those_who_read_do_not_wait_for_those_who_write() -> None:
 
 
 def test_more_than_may_wait_is_refused() -> None:
-    admission = Admission(Limits(threads=1, waiting=1))
+    admission = Admission(ServerLimits(threads=1, waiting=1))
     release = threading.Event()
 
     async def crowd() -> list[bool]:
@@ -331,7 +331,7 @@ def exchange(
             (b"authorization", served.as_role("admin")["Authorization"].encode()),
         ],
     }
-    asyncio.run(asyncio.wait_for(make_app(served.service)(scope, receive, send), 10))
+    asyncio.run(asyncio.wait_for(build_app(served.service)(scope, receive, send), 10))
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(served: Served) -> None:
@@ -388,7 +388,7 @@ def test_a_stream_that_fails_has_no_end(served: Served, monkeypatch: pytest.Monk
     async def send(message: Message) -> None:
         sent.append(message)
 
-    monkeypatch.setattr("omnigraph.server.http.routes_read.result_pieces", failing)
+    monkeypatch.setattr("omnigraph.server.http.routes_read.stream_result", failing)
     body = json.dumps({"query": ALL}).encode()
     exchange(served, "/graphs/people/query", once(body, then_gone=False), send, "application/x-ndjson")
 
@@ -397,7 +397,7 @@ def test_a_stream_that_fails_has_no_end(served: Served, monkeypatch: pytest.Monk
 
 
 def test_a_client_that_went_away_cancels_its_query(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    budget = served.service.budget()
+    budget = served.service.build_read_budget()
     cancelled = threading.Event()
     monkeypatch.setattr(budget, "cancel", cancelled.set)
     monkeypatch.setattr(served.service, "budget", lambda *_: budget)

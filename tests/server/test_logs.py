@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from omnigraph.clock import SystemClock
-from omnigraph.commit.recovery import Report
+from omnigraph.commit.recovery import RecoveryReport
 from omnigraph.server.logs import JsonFormatter
 from serving import ADD, ALL, TOKENS, Served, serving
 
@@ -91,7 +91,7 @@ def test_no_log_has_a_token_a_value_a_row_or_a_query(served: Served, lines: io.S
         client.get(f"/graphs/people/commits?limit={CANARY}", headers=headers)
         client.post("/graphs/people/export", json={}, headers=headers)
 
-    text = lines.getvalue() + served.service.metrics.text()
+    text = lines.getvalue() + served.service.metrics.render()
     assert len(requests_of(lines)) == 12 * len(TOKENS)
     assert CANARY not in text
     assert [role for role, token in TOKENS.items() if token in text] == []
@@ -144,9 +144,9 @@ def test_metrics_count_requests_commits_and_conflicts(served: Served) -> None:
 
 
 def test_metrics_count_what_was_recovered(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = Report(rolled_back=["a", "b"], rolled_forward=["c"])
+    report = RecoveryReport(rolled_back=["a", "b"], rolled_forward=["c"])
     monkeypatch.setattr("omnigraph.commit.recovery.recover", lambda *_, **__: report)
-    served.service.hosting.graphs["people"].open()
+    served.service.registry.graphs["people"].open()
 
     text = served.client.get("/metrics", headers=served.as_role("reader")).text
 
@@ -185,7 +185,7 @@ def test_no_log_has_what_an_agent_says(version: str | None, served: Served, line
         for text in (f'{{"jsonrpc": "{CANARY}', json.dumps({"jsonrpc": "2.0", "id": 1, "method": CANARY})):
             served.client.post("/mcp/people", content=text, headers=headers | served.as_role(role))
 
-    text = lines.getvalue() + served.service.metrics.text()
+    text = lines.getvalue() + served.service.metrics.render()
     assert len(requests_of(lines)) == (len(calls) + 2) * len(TOKENS)
     assert CANARY not in text
     assert [role for role, token in TOKENS.items() if token in text] == []

@@ -8,7 +8,7 @@ from fastapi.routing import APIRoute
 from omnigraph import __version__
 from omnigraph.policy import Action
 from omnigraph.server.http.app import ROUTERS
-from omnigraph.server.http.routes_server import source_version
+from omnigraph.server.http.routes_server import find_source_version
 from server_routes import ROLES, ROUTES, UNKNOWN, Route, request, serve_every_route
 from serving import Served
 
@@ -58,12 +58,12 @@ def test_health_says_which_release_and_revision_it_is(served: Served, monkeypatc
             return '{"url": "x", "vcs_info": {"vcs": "git", "commit_id": "4be1"}}'
 
     monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed())
-    source_version.cache_clear()
+    find_source_version.cache_clear()
 
     try:
         told = served.client.get("/healthz").json()
     finally:
-        source_version.cache_clear()
+        find_source_version.cache_clear()
 
     assert told == {"status": "ok", "version": __version__, "source_version": "4be1", "internal_schema_version": 4}
 
@@ -78,7 +78,7 @@ def test_a_package_that_came_from_no_repository_has_no_revision(
 
     monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed())
 
-    assert source_version.__wrapped__() is None
+    assert find_source_version.__wrapped__() is None
 
 
 @pytest.mark.parametrize("path", ["/", "/graphs/people", "/graphs/people/nothing", "/docs", "/redoc"])
@@ -89,10 +89,10 @@ def test_who_is_not_recognised_does_not_learn_which_paths_there_are(path: str, s
 
 @pytest.mark.parametrize("action", list(Action))
 def test_an_actor_without_any_policy_may_nothing(action: Action, served: Served) -> None:
-    hosted = served.service.hosting.graphs["people"]
+    hosted = served.service.registry.graphs["people"]
     tokens = served.service.tokens
     assert tokens is not None
-    nobody = tokens.actor_of(served.as_role("nobody")["Authorization"])
+    nobody = tokens.authenticate(served.as_role("nobody")["Authorization"])
     assert nobody is not None
 
     assert not hosted.allows(nobody, action, branch="main")

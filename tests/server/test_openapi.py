@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import errors_reference
-from omnigraph.server.http.error_responses import _OF_CODES
+from omnigraph.server.http.error_responses import _STATUS_BY_CODE
 from serving import TOKENS, Served, serving
 
 EXAMPLES, MANY = 3, 60
@@ -88,7 +88,7 @@ def test_only_health_is_open_to_everybody(document: Any) -> None:
 def test_every_status_is_of_a_code_that_there_is() -> None:
     codes = {error.code for error in errors_reference.errors()}
 
-    assert set(_OF_CODES) <= codes
+    assert set(_STATUS_BY_CODE) <= codes
 
 
 @pytest.mark.parametrize("examples", [EXAMPLES, pytest.param(MANY, marks=pytest.mark.soak)])

@@ -10,7 +10,7 @@ from omnigraph.clock import SystemClock
 from omnigraph.policy import Access, Action, Actor
 from omnigraph.server import policy_reload
 from omnigraph.server.cedar_policies import CedarPolicies, PoliciesError
-from omnigraph.server.policy_reload import LivePolicies
+from omnigraph.server.policy_reload import ReloadingPolicies
 from serving import ADD, POLICIES, Served, serving
 
 CLOCK = SystemClock()
@@ -22,7 +22,7 @@ ALSO = '@id("readers may write") permit(principal in Group::"readers", action ==
 
 @pytest.fixture(autouse=True)
 def always_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_reload, "_LOOK_SECONDS", -1.0)
+    monkeypatch.setattr(policy_reload, "_POLL_SECONDS", -1.0)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def test_a_policy_that_is_added_and_taken_away_counts_from_then_on(directory: Path) -> None:
-    policies = LivePolicies(directory, CLOCK)
+    policies = ReloadingPolicies(directory, CLOCK)
     before = policies.decide("people", CHANGE).is_allowed
 
     (directory / "more.cedar").write_text(ALSO, encoding="utf-8")
@@ -56,7 +56,7 @@ def test_what_cannot_be_used_leaves_the_policies_as_they_were(
     text: str | None, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (directory / "more.cedar").write_text(ALSO, encoding="utf-8")
-    policies = LivePolicies(directory, CLOCK)
+    policies = ReloadingPolicies(directory, CLOCK)
 
     with caplog.at_level(logging.ERROR, "omnigraph"):
         for path in directory.iterdir():
@@ -74,7 +74,7 @@ def test_policies_that_are_wrong_from_the_start_are_refused(tmp_path: Path) -> N
     (tmp_path / "all.cedar").write_text("permit(", encoding="utf-8")
 
     with pytest.raises(PoliciesError):
-        LivePolicies(tmp_path, CLOCK)
+        ReloadingPolicies(tmp_path, CLOCK)
 
 
 def test_a_server_goes_by_the_policies_of_now(served: Served) -> None:

@@ -317,7 +317,7 @@ def test_a_graph_that_is_not_there_looks_like_one_that_may_not_be_read(served: S
 
 
 def test_no_answer_names_the_place_of_a_graph(served: Served) -> None:
-    config = served.service.hosting.graphs["people"].session
+    config = served.service.registry.graphs["people"].session
     assert config is not None
     config.is_read_only = True
     try:
@@ -385,16 +385,16 @@ def test_a_stored_query_takes_nothing_of_the_other_kind(served: Served) -> None:
 
 
 def test_changed_stored_queries_count_once_they_are_right(served: Served) -> None:
-    stored = served.service.hosting.graphs["people"].stored
+    stored = served.service.registry.graphs["people"].stored_queries
     assert stored is not None
     path = served.home / "queries" / "more.gq"
 
     path.write_text("query broken() { match { $p: Persn } return { $p.name } }", encoding="utf-8")
-    stored._looked -= 10
-    while_broken = [one.name for one in stored.all()]
+    stored._checked_at -= 10
+    while_broken = [one.name for one in stored.list_all()]
     path.write_text("query whole() { match { $p: Person } return { $p.name } }  ", encoding="utf-8")
-    stored._looked -= 10
-    when_right = [one.name for one in stored.all()]
+    stored._checked_at -= 10
+    when_right = [one.name for one in stored.list_all()]
 
     assert while_broken == ["everybody", "friends", "rename_age"]
     assert when_right == ["everybody", "friends", "rename_age", "whole"]

@@ -10,11 +10,17 @@ import pytest
 import omnigraph as og
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Parameter
-from omnigraph.schema.misfit import Misfit
+from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import from_json
 from omnigraph.server.mcp import arguments
-from omnigraph.server.mcp.schemas import is_as_declared, parameter_schema, row_schema, struct_schema, value_schema
+from omnigraph.server.mcp.schemas import (
+    build_parameter_schema,
+    build_row_schema,
+    build_struct_schema,
+    build_value_schema,
+    is_as_declared,
+)
 from worlds import runtime
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +40,9 @@ def fits(schema: dict[str, Any], value: object) -> bool:
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 def test_what_the_engine_takes_the_schema_accepts(type_: ValueType) -> None:
-    schema = value_schema(type_, is_nullable=False)
+    schema = build_value_schema(type_, is_nullable=False)
 
-    taken = [value for value in VALUES if not isinstance(from_json(type_, value), Misfit)]
+    taken = [value for value in VALUES if not isinstance(from_json(type_, value), InvalidValue)]
 
     assert taken
     assert [value for value in taken if not fits(schema, value)] == []
@@ -44,22 +50,22 @@ def test_what_the_engine_takes_the_schema_accepts(type_: ValueType) -> None:
 
 @pytest.mark.parametrize("type_", [one for one in TYPES if one not in FORMATS], ids=str)
 def test_what_the_engine_refuses_the_schema_refuses(type_: ValueType) -> None:
-    schema = value_schema(type_, is_nullable=False)
+    schema = build_value_schema(type_, is_nullable=False)
 
-    refused = [value for value in VALUES if isinstance(from_json(type_, value), Misfit)]
+    refused = [value for value in VALUES if isinstance(from_json(type_, value), InvalidValue)]
 
     assert [value for value in refused if fits(schema, value)] == []
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 def test_null_fits_what_is_nullable_and_nothing_else(type_: ValueType) -> None:
-    found = [fits(value_schema(type_, is_nullable=is_nullable), None) for is_nullable in (True, False)]
+    found = [fits(build_value_schema(type_, is_nullable=is_nullable), None) for is_nullable in (True, False)]
 
     assert found == [True, False]
 
 
 def test_a_parameter_says_in_words_what_it_takes() -> None:
-    schema = parameter_schema(Parameter(name="n", type=EnumOf(("a", "b")), origin=Span(0, 0)))
+    schema = build_parameter_schema(Parameter(name="n", type=EnumOf(("a", "b")), origin=Span(0, 0)))
 
     assert schema == {"type": "string", "enum": ["a", "b"], "description": "enum(a, b): one of a, b"}
 
@@ -88,14 +94,14 @@ def test_rows_are_as_their_schema_says(output: str, graph: og.Graph) -> None:
     rows = list(result.json_rows())
     assert rows
     for row in rows:
-        jsonschema_rs.validate(row_schema(result.schema), row)
+        jsonschema_rs.validate(build_row_schema(result.schema), row)
 
 
 @pytest.mark.parametrize(
     "type_", [one for name, one in vars(arguments).items() if name.endswith(("Arguments", "Controls"))]
 )
 def test_arguments_are_described_in_full(type_: Any) -> None:
-    schema = struct_schema(type_)
+    schema = build_struct_schema(type_)
 
     jsonschema_rs.meta.validate(schema)
     assert schema["additionalProperties"] is False

@@ -140,7 +140,7 @@ def test_metrics_count_what_was_verified_and_what_is_damaged(served: Served) -> 
 
 
 def test_a_graph_that_is_served_read_only_is_scrubbed_too(served: Served) -> None:
-    (hosted,) = served.service.hosting.graphs.values()
+    (hosted,) = served.service.registry.graphs.values()
     hosted.config = replace(hosted.config, is_read_only=True)
     files = sorted(str(path) for path in Path(served.graph.uri).rglob("*"))
     (scrub,) = Scrubber([hosted], 30.0, lambda: False)._scrubs.values()
@@ -177,7 +177,7 @@ def test_it_stops_while_a_huge_file_is_read(hurried: Served, monkeypatch: pytest
             closed.set()
 
     monkeypatch.setattr("omnigraph.ops.scrub.scan_file", endless)
-    scrubber = Scrubber(hurried.service.hosting.graphs.values(), BRIEF, lambda: False)
+    scrubber = Scrubber(hurried.service.registry.graphs.values(), BRIEF, lambda: False)
     scrubber.start()
     assert has_begun.wait(60)
 
@@ -198,7 +198,7 @@ def test_it_does_not_wait_for_a_store_that_hangs(hurried: Served, monkeypatch: p
 
     monkeypatch.setattr("omnigraph.ops.scrub.scan_file", hanging)
     monkeypatch.setattr(module, "_SECONDS_TO_STOP", 0.01)
-    scrubber = Scrubber(hurried.service.hosting.graphs.values(), BRIEF, lambda: False)
+    scrubber = Scrubber(hurried.service.registry.graphs.values(), BRIEF, lambda: False)
     scrubber.start()
     assert hangs.wait(60)
 
@@ -218,17 +218,17 @@ def test_it_gives_way_to_requests_for_a_while(served: Served, monkeypatch: pytes
         looks.append(len(looks) < until)
         return looks[-1]
 
-    graphs = served.service.hosting.graphs.values()
-    Scrubber(graphs, 30.0, lambda: is_busy(3))._give_way()
+    graphs = served.service.registry.graphs.values()
+    Scrubber(graphs, 30.0, lambda: is_busy(3))._yield_to_requests()
     assert looks == [True, True, True, False]
 
     looks.clear()
-    Scrubber(graphs, 30.0, lambda: is_busy(10**6))._give_way()
-    assert looks == [True] * module._BUSY_LOOKS
+    Scrubber(graphs, 30.0, lambda: is_busy(10**6))._yield_to_requests()
+    assert looks == [True] * module._MAX_BUSY_WAITS
 
 
 def test_a_graph_that_cannot_be_opened_is_tried_again(served: Served, tmp_path: Path) -> None:
-    (hosted,) = served.service.hosting.graphs.values()
+    (hosted,) = served.service.registry.graphs.values()
     hosted.config = replace(hosted.config, uri=str(tmp_path / "later.omni"))
     (scrub,) = Scrubber([hosted], 30.0, lambda: False)._scrubs.values()
 

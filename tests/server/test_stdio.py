@@ -22,8 +22,8 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.policy import Actor
 from omnigraph.server.mcp import calls
 from omnigraph.server.mcp.arguments import QueryArguments
-from omnigraph.server.mcp.line_reader import NO_MESSAGE, Lines
-from omnigraph.server.mcp.stdio import AgentSettingsError, _Agent, serve_mcp
+from omnigraph.server.mcp.line_reader import OVERSIZED_LINE, StdinLines
+from omnigraph.server.mcp.stdio import AgentSettingsError, _StdioAgent, serve_mcp
 from server_process import laid_out
 from serving import ADD, ALL, serving
 
@@ -183,7 +183,7 @@ class Endless(io.RawIOBase):
 
 
 def test_of_a_line_that_is_too_long_only_a_piece_is_in_memory() -> None:
-    lines = Lines(cast("BinaryIO", io.BufferedReader(Endless(2**26))), limit=2**16)
+    lines = StdinLines(cast("BinaryIO", io.BufferedReader(Endless(2**26))), limit=2**16)
 
     async def all_of_them() -> list[str]:
         return [line async for line in lines]
@@ -193,7 +193,7 @@ def test_of_a_line_that_is_too_long_only_a_piece_is_in_memory() -> None:
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
-    assert found == [NO_MESSAGE, "short\n"]
+    assert found == [OVERSIZED_LINE, "short\n"]
     assert most < 2**23
 
 
@@ -202,25 +202,25 @@ def test_of_a_line_that_is_too_long_only_a_piece_is_in_memory() -> None:
 def test_a_message_may_be_as_long_as_a_body_and_its_end_does_not_count(
     size: int, end: bytes, *, is_taken: bool
 ) -> None:
-    lines = Lines(io.BytesIO(b"x" * size + end), limit=10)
+    lines = StdinLines(io.BytesIO(b"x" * size + end), limit=10)
 
     async def all_of_them() -> list[str]:
         return [line async for line in lines]
 
     found = anyio.run(all_of_them)
 
-    assert found == ["x" * size + end.decode() if is_taken else NO_MESSAGE]
+    assert found == ["x" * size + end.decode() if is_taken else OVERSIZED_LINE]
 
 
 def test_behind_a_line_that_is_too_long_comes_the_next() -> None:
-    lines = Lines(io.BytesIO(b"x" * 10 + b"\ry\n" + b"x" * 11 + b"\n" + b"x" * 12 + b"\n" + b"short\n"), limit=10)
+    lines = StdinLines(io.BytesIO(b"x" * 10 + b"\ry\n" + b"x" * 11 + b"\n" + b"x" * 12 + b"\n" + b"short\n"), limit=10)
 
     async def all_of_them() -> list[str]:
         return [line async for line in lines]
 
     found = anyio.run(all_of_them)
 
-    assert found == [NO_MESSAGE, NO_MESSAGE, NO_MESSAGE, "short\n"]
+    assert found == [OVERSIZED_LINE, OVERSIZED_LINE, OVERSIZED_LINE, "short\n"]
 
 
 def test_a_signal_ends_it_though_its_stdin_is_open(home: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_call_that_is_taken_back_ends_its_query(tmp_path: Path, monkeypatch: p
             ended.set()
 
     monkeypatch.setattr("omnigraph.graph.graph.query", endless)
-    caller = _Agent(served.service, "people", Actor(name="a"))._caller("tools/call")
+    caller = _StdioAgent(served.service, "people", Actor(name="a"))._build_caller("tools/call")
 
     async def taken_back() -> None:
         async with anyio.create_task_group() as tasks:

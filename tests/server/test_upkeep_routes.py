@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from earlier_release import without_checksums
-from omnigraph.config.server import Limits
+from omnigraph.config.server import ServerLimits
 from omnigraph.engine.query_budget import Budget
-from omnigraph.server.http.request_arguments import part_of
-from omnigraph.server.http.responses import within
+from omnigraph.server.http.request_arguments import parse_range
+from omnigraph.server.http.responses import limit_time
 from omnigraph.server.http_errors import RangeRefusedError
 from serving import ADD, SCHEMA, Served, serving
 from worlds import FAST
@@ -97,7 +97,7 @@ def test_a_part_of_a_blob_is_sent(header: str, part: slice, served: Served) -> N
 
 @pytest.mark.parametrize("header", ["bytes=0-1,5-6", "lines=1-2", "bytes=9-3", "bytes=-", "bytes=x-", ""])
 def test_a_part_that_is_not_understood_is_all_of_it(header: str) -> None:
-    assert part_of(header, 100) == range(100)
+    assert parse_range(header, 100) == range(100)
 
 
 def test_a_part_behind_the_end_is_refused(served: Served) -> None:
@@ -105,7 +105,7 @@ def test_a_part_behind_the_end_is_refused(served: Served) -> None:
 
     assert response.json()["size"] == len(PHOTO)
     with pytest.raises(RangeRefusedError):
-        part_of("bytes=0-", 0)
+        parse_range("bytes=0-", 0)
 
 
 def test_a_null_has_no_content(served: Served) -> None:
@@ -225,7 +225,7 @@ def test_a_cleanup_that_makes_no_sense_is_a_400(body: dict[str, Any], served: Se
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    limits = Limits(threads=2, write_seconds=1e-9, stream_seconds=1e-9, rows=1, answer_bytes=700)
+    limits = ServerLimits(threads=2, write_seconds=1e-9, stream_seconds=1e-9, rows=1, answer_bytes=700)
     found = serving(tmp_path_factory.mktemp("narrow"), limits=limits)
     for number in range(5):
         found.graph.mutate(TALL, params={"n": "Bob", "a": number})
@@ -283,7 +283,7 @@ def test_a_stream_that_works_too_long_is_refused(method: str, path: str, body: A
 
 def test_only_the_work_of_a_stream_counts(narrow: Served) -> None:
     clock = narrow.service.runtime.clock
-    pieces = within(iter([b"a", b"b"]), clock, 0.5)
+    pieces = limit_time(iter([b"a", b"b"]), clock, 0.5)
 
     next(pieces)
     clock.sleep(0.6)

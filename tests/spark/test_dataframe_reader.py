@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 import omnigraph as og
 from omnigraph.spark.read import table_scan
 from omnigraph.spark.spark_graph import SparkGraph
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.lance_table import LanceTable
 
 SCHEMA = """
 node Person { name: String @key  story: String? }
@@ -77,14 +77,16 @@ def test_texts_count_where_vectors_are_null(tmp_path: Path, spark: SparkSession)
 
 
 def test_files_of_unknown_size_are_never_taken_for_small(handle: SparkGraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    every = Table.fragments
-    monkeypatch.setattr(Table, "fragments", lambda table: tuple(replace(one, nbytes=0) for one in every(table)))
+    every = LanceTable.list_fragments
+    monkeypatch.setattr(
+        LanceTable, "list_fragments", lambda table: tuple(replace(one, nbytes=0) for one in every(table))
+    )
 
     assert known_size(handle.table("Person")) > 1024 * 1024 * MEGABYTE
 
 
 def test_a_table_is_read_by_all_cores_where_that_pays(handle: SparkGraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_scan, "LEAST_ROWS_PER_TASK", 100)
+    monkeypatch.setattr(table_scan, "MIN_ROWS_PER_TASK", 100)
 
     assert handle.table("Person").rdd.getNumPartitions() == handle.spark.sparkContext.defaultParallelism == 2
 
@@ -107,7 +109,7 @@ def test_a_small_table_is_sent_to_every_task_of_a_join_and_a_large_one_is_not(ha
 def test_a_task_is_told_one_number_however_large_the_table_is(
     handle: SparkGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_scan, "LEAST_ROWS_PER_TASK", 100)
+    monkeypatch.setattr(table_scan, "MIN_ROWS_PER_TASK", 100)
     monkeypatch.setattr(table_scan, "ROWS_PER_TASK", 500)
     frame = handle.table("Page", columns=["title"])
 

@@ -11,8 +11,8 @@ from omnigraph.cli.main import main
 from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource
 from omnigraph.options import Engine, Options
-from omnigraph.spark.load.engine_choice import Asked, Choice, Machine, choice_of, choose_engine
-from omnigraph.spark.session.master import cores_of, is_own_machine
+from omnigraph.spark.load.engine_choice import EngineChoice, LoadRequest, Machine, choose_by_rules, choose_engine
+from omnigraph.spark.session.master import count_cores, is_own_machine
 from worlds import runtime
 
 GB = 10**9
@@ -34,36 +34,36 @@ AT_A_CLUSTER = replace(LAPTOP, cluster="spark://host:7077")
     ],
 )
 def test_large_input_goes_to_spark_where_that_pays(machine: Machine, size: int, engine: Engine) -> None:
-    assert choice_of(Asked(size=size), machine).engine is engine
+    assert choose_by_rules(LoadRequest(size=size), machine).engine is engine
 
 
 @pytest.mark.parametrize(
     "asked, told",
     [
-        (Asked(size=1200), "engine local: 1.2 kB of input, less than 2.1 GB"),
-        (Asked(size=5 * GB), "engine spark: 5.0 GB of input, 2.1 GB or more"),
-        (Asked(size=None), "engine local: a stream is read once, by one process"),
-        (Asked(has_frames=True, size=None), "engine spark: a DataFrame is in Spark already"),
-        (Asked(size=1, master="local[2]"), "engine spark on local[2]: a master is named"),
-        (Asked(engine=Engine.LOCAL, size=5 * GB), "engine local: as asked"),
-        (Asked(engine=Engine.SPARK, size=1, master="yarn"), "engine spark on yarn: as asked"),
+        (LoadRequest(size=1200), "engine local: 1.2 kB of input, less than 2.1 GB"),
+        (LoadRequest(size=5 * GB), "engine spark: 5.0 GB of input, 2.1 GB or more"),
+        (LoadRequest(size=None), "engine local: a stream is read once, by one process"),
+        (LoadRequest(has_frames=True, size=None), "engine spark: a DataFrame is in Spark already"),
+        (LoadRequest(size=1, master="local[2]"), "engine spark on local[2]: a master is named"),
+        (LoadRequest(engine=Engine.LOCAL, size=5 * GB), "engine local: as asked"),
+        (LoadRequest(engine=Engine.SPARK, size=1, master="yarn"), "engine spark on yarn: as asked"),
     ],
 )
-def test_a_choice_says_why(asked: Asked, told: str) -> None:
-    assert str(choice_of(asked, SERVER)) == told
+def test_a_choice_says_why(asked: LoadRequest, told: str) -> None:
+    assert str(choose_by_rules(asked, SERVER)) == told
 
 
 def test_a_limit_of_the_caller_counts_instead_of_the_rule() -> None:
-    assert choice_of(Asked(size=100, limit=100), LAPTOP).engine is Engine.SPARK
-    assert choice_of(Asked(size=99, limit=100), LAPTOP).engine is Engine.LOCAL
+    assert choose_by_rules(LoadRequest(size=100, limit=100), LAPTOP).engine is Engine.SPARK
+    assert choose_by_rules(LoadRequest(size=99, limit=100), LAPTOP).engine is Engine.LOCAL
 
 
 def test_without_spark_everything_is_done_here() -> None:
-    machine = replace(SERVER, lacks=lambda: "Spark is not installed")
+    machine = replace(SERVER, find_missing=lambda: "Spark is not installed")
 
-    found = choice_of(Asked(size=5 * GB), machine)
+    found = choose_by_rules(LoadRequest(size=5 * GB), machine)
 
-    assert found == Choice(engine=Engine.LOCAL, reason="5.0 GB of input, and Spark is not installed")
+    assert found == EngineChoice(engine=Engine.LOCAL, reason="5.0 GB of input, and Spark is not installed")
 
 
 def test_the_size_is_that_of_all_files(tmp_path: Path) -> None:
@@ -131,4 +131,4 @@ def test_masters_elsewhere(master: str) -> None:
     "master, cores", [("local", 1), ("local[3]", 3), ("local[2,5]", 2), ("local-cluster[2,3,9]", 6)]
 )
 def test_the_cores_of_a_master(master: str, cores: int) -> None:
-    assert cores_of(master) == cores
+    assert count_cores(master) == cores

@@ -24,9 +24,9 @@ from omnigraph.spark.session.error_translation import (
     SqlError,
     TaskBrokenError,
     TaskFailedError,
-    carrying,
-    surfacing,
-    told,
+    carry_errors,
+    surface_errors,
+    translate_error,
 )
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -37,7 +37,7 @@ PROBLEM = Problem(
 
 def raising(error: BaseException) -> Task:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with carrying():
+        with carry_errors():
             for batch in batches:
                 yield batch
                 raise error
@@ -47,7 +47,7 @@ def raising(error: BaseException) -> Task:
 
 def run(spark: SparkSession, task: Task) -> OmnigraphError:
     """The error of a job with one task."""
-    with pytest.raises(OmnigraphError) as caught, surfacing():
+    with pytest.raises(OmnigraphError) as caught, surface_errors():
         spark.range(0, 3, numPartitions=1).mapInArrow(task, "id long").collect()
     assert "\tat " not in str(caught.value)
     return caught.value
@@ -141,7 +141,7 @@ def test_a_source_that_breaks_while_spark_plans_is_no_mistake_in_sql(
 ) -> None:
     spark.dataSource.register(lacking())
 
-    with pytest.raises(kind, match=reason) as caught, surfacing():
+    with pytest.raises(kind, match=reason) as caught, surface_errors():
         spark.read.format("lacking").option("said", said).load()
 
     assert "\n" not in str(caught.value)
@@ -149,7 +149,7 @@ def test_a_source_that_breaks_while_spark_plans_is_no_mistake_in_sql(
 
 def test_spark_need_not_look_for_garbage_in_our_modules(spark: SparkSession) -> None:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with carrying():
+        with carry_errors():
             for _ in batches:
                 yield pa.RecordBatch.from_pydict(
                     {"kept": [gc.get_freeze_count()], "looked_at": [len(gc.get_objects())]}
@@ -192,14 +192,14 @@ def test_a_job_that_somebody_cancels_is_told_so(spark: SparkSession) -> None:
     ],
 )
 def test_a_mistake_in_sql_is_one_line(spark: SparkSession, statement: str, reason: str) -> None:
-    with pytest.raises(SqlError, match=reason) as caught, surfacing():
+    with pytest.raises(SqlError, match=reason) as caught, surface_errors():
         spark.sql(statement)
 
     assert "\n" not in str(caught.value)
 
 
 def test_a_connection_that_is_gone_is_told_so() -> None:
-    found = told(ConnectionRefusedError(111, "Connection refused"))
+    found = translate_error(ConnectionRefusedError(111, "Connection refused"))
 
     assert isinstance(found, SparkFailedError)
     assert "its process is gone" in str(found)
@@ -221,12 +221,12 @@ def test_what_an_error_carries_can_do_nothing() -> None:
     vars(error)["path"] = Bad()
 
     def task() -> NoReturn:
-        with carrying():
+        with carry_errors():
             raise error
 
     with pytest.raises(Exception, match="there is no file") as carried:
         task()
-    found = told(RuntimeError(str(carried.value)))
+    found = translate_error(RuntimeError(str(carried.value)))
 
     assert isinstance(found, SparkFailedError)
     assert "an error could not be read" in str(found)
@@ -237,4 +237,4 @@ def test_the_driver_that_gets_no_error_of_ours_says_so() -> None:
 
     text = base64.b64encode(pickle.dumps({"a": 1})).decode()
 
-    assert isinstance(told(RuntimeError(f"[omnigraph:{text}]")), SparkFailedError)
+    assert isinstance(translate_error(RuntimeError(f"[omnigraph:{text}]")), SparkFailedError)

@@ -34,7 +34,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> og.G
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export_module, "ROWS_PER_FILE", 30)
     monkeypatch.setattr(export_module, "BLOB_ROWS_PER_FILE", 25)
-    monkeypatch.setattr(export_module, "LEAST_ROWS_PER_FILE", 10)
+    monkeypatch.setattr(export_module, "MIN_ROWS_PER_FILE", 10)
 
 
 def test_the_files_of_jsonl_are_those_of_one_process_one_behind_the_other(graph: og.Graph, tmp_path: Path) -> None:

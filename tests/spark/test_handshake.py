@@ -13,7 +13,7 @@ import spark_other_build
 from load_calls import person
 from mutating import new_graph
 from omnigraph.spark.session import handshake
-from omnigraph.spark.session.handshake import ExecutorDiffersError, check_build, own_build
+from omnigraph.spark.session.handshake import ExecutorDiffersError, check_build, compute_build
 from spark_loading import file_of
 
 PACKAGE = Path(og.__file__).parent
@@ -57,12 +57,12 @@ def test_nothing_was_published(answers: dict[str, str], graph: og.Graph) -> None
     assert [path.name for path in Path(graph.uri, "__recovery").glob("*")] == []
 
 
-@pytest.mark.parametrize("place", range(len(own_build())))
+@pytest.mark.parametrize("place", range(len(compute_build())))
 def test_the_first_difference_is_named(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = own_build()
+    driver = compute_build()
     name, value = driver[place]
     other = tuple((one, "other") if one == name else (one, said) for one, said in driver)
-    monkeypatch.setattr(handshake, "own_build", lambda: other)
+    monkeypatch.setattr(handshake, "compute_build", lambda: other)
 
     with pytest.raises(ExecutorDiffersError) as refused:
         check_build(driver)
@@ -71,15 +71,15 @@ def test_the_first_difference_is_named(place: int, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_executor_that_knows_less_of_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = own_build()
-    monkeypatch.setattr(handshake, "own_build", lambda: driver[:-1])
+    driver = compute_build()
+    monkeypatch.setattr(handshake, "compute_build", lambda: driver[:-1])
 
     with pytest.raises(ExecutorDiffersError, match="unknown there"):
         check_build(driver)
 
 
 def test_a_driver_that_says_less_of_itself_is_refused() -> None:
-    for driver in ((), own_build()[:-1]):
+    for driver in ((), compute_build()[:-1]):
         with pytest.raises(ExecutorDiffersError, match="unknown here"):
             check_build(driver)
 

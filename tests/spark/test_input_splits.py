@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from omnigraph.engine.decoding.input_files import FileDamagedError
 from omnigraph.engine.decoding.record_error import ColumnError, RecordError
-from omnigraph.ops.load_inputs import GraphSource, LoadInput, OneInput, TypedSource, expand_inputs
+from omnigraph.ops.load_inputs import GraphSource, InputSource, LoadInput, TypedSource, expand_inputs
 from omnigraph.spark.load.input_splits import (
     Split,
     StreamElsewhereError,
     check_reachable,
-    lines_before,
+    count_lines_before,
     plan_splits,
-    split_rows,
-    spooled,
+    read_split,
+    spool_inputs,
 )
 from record_reading import CATALOG
 from worlds import runtime
@@ -50,33 +50,33 @@ METADATA = '{"metadata":{"branch":"main"}}'
 CELLS = ["ada,36", "bob,old", '"a,b",1', '"two\nlines",2', "", '"say ""hi""",3', "too,many,cells", "zoë,4"]
 
 
-def graph_file(path: Path, text: bytes) -> OneInput:
+def graph_file(path: Path, text: bytes) -> InputSource:
     path.write_bytes(text)
     (one,) = expand_inputs(LoadInput(graph=(GraphSource(data=path),)), CATALOG)
     return one
 
 
-def typed_file(path: Path, type_: str = "Person", *, is_edge: bool = False) -> OneInput:
+def typed_file(path: Path, type_: str = "Person", *, is_edge: bool = False) -> InputSource:
     (one,) = expand_inputs(LoadInput(typed=(TypedSource(type=type_, is_edge=is_edge, data=path),)), CATALOG)
     return one
 
 
-def whole(one: OneInput) -> Found:
+def whole(one: InputSource) -> Found:
     return gathered([(one, Split(number=0, input=0, start=0, end=-1))])
 
 
-def by_splits(one: OneInput, target: int) -> Found:
+def by_splits(one: InputSource, target: int) -> Found:
     splits = plan_splits([one], target_bytes=target)
     return gathered([(pickle.loads(pickle.dumps(one)), split) for split in splits])  # noqa: S301 - our own bytes
 
 
-def gathered(parts: list[tuple[OneInput, Split]]) -> Found:
+def gathered(parts: list[tuple[InputSource, Split]]) -> Found:
     rows: list[tuple[int, str, int, str]] = []
     rejected: list[tuple[int, RecordError, bytes]] = []
     lines: dict[int, int] = {}
     for one, split in parts:
         refused: list[tuple[RecordError, bytes]] = []
-        reading = split_rows(one, split, runtime().ids, reject=lambda *bad, to=refused: to.append(bad))
+        reading = read_split(one, split, runtime().ids, reject=lambda *bad, to=refused: to.append(bad))
         for window in reading:
             ids = window.rows["id"].to_pylist()
             rows += [
@@ -85,7 +85,7 @@ def gathered(parts: list[tuple[OneInput, Split]]) -> Found:
             ]
         lines[split.number] = reading.lines
         rejected += [(split.number, error, text) for error, text in refused]
-    before = lines_before([split for _, split in parts], lines)
+    before = count_lines_before([split for _, split in parts], lines)
     return (
         sorted((type_, before[number] + line, id_) for number, type_, line, id_ in rows),
         sorted(
@@ -240,7 +240,7 @@ def test_compressed_text_is_one_split(tmp_path: Path) -> None:
 
 def test_a_stream_is_spooled_and_keeps_its_name(tmp_path: Path) -> None:
     stream = GraphSource(data=io.BytesIO("\n".join(LINES).encode()), name="<stdin>")
-    inputs = spooled(expand_inputs(LoadInput(graph=(stream,)), CATALOG), tmp_path)
+    inputs = spool_inputs(expand_inputs(LoadInput(graph=(stream,)), CATALOG), tmp_path)
 
     rows, rejected = by_splits(inputs[0], 30)
 
@@ -251,7 +251,7 @@ def test_a_stream_is_spooled_and_keeps_its_name(tmp_path: Path) -> None:
 def test_a_table_is_spooled_and_split_by_its_batches(tmp_path: Path) -> None:
     batches = [pa.record_batch({"name": [f"p{n}-{m}" for m in range(10)]}) for n in range(10)]
     source = TypedSource(type="Person", is_edge=False, data=pa.Table.from_batches(batches))
-    (one,) = spooled(expand_inputs(LoadInput(typed=(source,)), CATALOG), tmp_path)
+    (one,) = spool_inputs(expand_inputs(LoadInput(typed=(source,)), CATALOG), tmp_path)
 
     rows, _ = by_splits(one, 200)
 

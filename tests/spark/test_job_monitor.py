@@ -12,8 +12,8 @@ from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.errors import FileMissingError
 from omnigraph.ops.load_call import LoadCall, Progress
 from omnigraph.ops.load_inputs import LoadInput
-from omnigraph.spark.session.error_translation import TaskFailedError, carrying
-from omnigraph.spark.session.job_monitor import JobProgress, load_teller, run_job
+from omnigraph.spark.session.error_translation import TaskFailedError, carry_errors
+from omnigraph.spark.session.job_monitor import JobProgress, build_progress_callback, run_job
 
 
 def is_idle(spark: SparkSession) -> bool:
@@ -38,7 +38,7 @@ def test_a_job_tells_how_many_of_its_tasks_are_done(spark: SparkSession, tmp_pat
             yield batch
 
     frame = spark.range(0, 4, numPartitions=4).mapInArrow(task, "id long")
-    rows = run_job(spark, frame.collect, description="slow", tell=tell)
+    rows = run_job(spark, frame.collect, description="slow", on_progress=tell)
 
     assert len(rows) == 4
     assert {progress.tasks for progress in told} <= {0, 4}
@@ -79,7 +79,9 @@ def test_an_interrupt_stops_the_job_too(spark: SparkSession, tmp_path: Path, sto
         yield from batches
 
     with pytest.raises(stop):
-        run_job(spark, spark.range(1).mapInArrow(task, "id long").collect, description="to be stopped", tell=tell)
+        run_job(
+            spark, spark.range(1).mapInArrow(task, "id long").collect, description="to be stopped", on_progress=tell
+        )
 
     assert is_idle(spark)
     assert beats_no_more(tmp_path / "beats")
@@ -105,7 +107,7 @@ def test_when_a_job_has_failed_no_task_of_it_is_left(spark: SparkSession, tmp_pa
 
 def test_an_error_of_a_task_is_raised_as_ours(spark: SparkSession) -> None:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with carrying():
+        with carry_errors():
             yield from batches
             raise FileMissingError("people.jsonl")
 
@@ -127,6 +129,6 @@ def test_a_load_tells_bytes_by_the_share_of_its_tasks() -> None:
     told: list[Progress] = []
     call = LoadCall(input=LoadInput(), mode=LoadMode.APPEND, actor="test", progress=told.append)
 
-    load_teller(call, "read", rows=lambda: 30, total_bytes=1000)(JobProgress(tasks=4, done=1))
+    build_progress_callback(call, "read", rows=lambda: 30, total_bytes=1000)(JobProgress(tasks=4, done=1))
 
     assert told == [Progress(phase="read", rows=30, bytes=250, total_bytes=1000)]

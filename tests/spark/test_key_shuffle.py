@@ -13,8 +13,8 @@ from omnigraph.faults import NoFaults
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog_codec import encode_catalog
 from omnigraph.spark.load import key_shuffle
-from omnigraph.spark.load.key_hashes import id_hashes
-from omnigraph.spark.load.key_shuffle import Unit, bucket_of, ledger_rows
+from omnigraph.spark.load.key_hashes import hash_ids
+from omnigraph.spark.load.key_shuffle import KeySource, assign_buckets, iter_key_batches
 from omnigraph.spark.load.load_spec import LoadSpec
 from omnigraph.storage.blob_sources import NO_SOURCES
 
@@ -24,12 +24,12 @@ BUCKETS = 3
 def spec_of(graph: og.Graph) -> LoadSpec:
     """What a task is told of a graph."""
     session = graph._session
-    snapshot = session.snapshot()
+    snapshot = session.resolve_snapshot()
     return LoadSpec(
         uri=graph.uri,
         storage=(),
         operation_id="test",
-        catalog=encode_catalog(session.catalog(snapshot)),
+        catalog=encode_catalog(session.load_catalog(snapshot)),
         pins={key: (pin.path, str(pin.version)) for key, pin in snapshot.pins.items()},
         blobs=NO_SOURCES,
         inputs=(),
@@ -50,12 +50,14 @@ def test_keys_are_told_in_bounded_pieces_and_all_of_them(
     for start in (0, 10, 20):
         names = [f"p{start + number}" for number in range(10)]
         loaded(graph, "append", *map(person, names), *(edge("Knows", name, "p0") for name in names))
-    monkeypatch.setattr(key_shuffle, "_HELD_ROWS", held)
-    fragments = tuple(one.number for one in graph._session.tables(graph.snapshot()).table("edge:Knows").fragments())
-    unit = Unit(type="Knows", roles=(DST, ID, SRC), committed=fragments)
+    monkeypatch.setattr(key_shuffle, "_MAX_BUFFERED_ROWS", held)
+    fragments = tuple(
+        one.number for one in graph._session.open_tables(graph.snapshot()).open_table("edge:Knows").list_fragments()
+    )
+    unit = KeySource(type="Knows", roles=(DST, ID, SRC), committed=fragments)
     spec = spec_of(graph)
 
-    batches = list(ledger_rows(spec, [unit], iter([0]), BUCKETS))
+    batches = list(iter_key_batches(spec, [unit], iter([0]), BUCKETS))
 
     found: Counter[tuple[str, int, int]] = Counter()
     for batch in batches:
@@ -65,7 +67,7 @@ def test_keys_are_told_in_bounded_pieces_and_all_of_them(
     rows = graph.table("Knows").to_table()
     expected: Counter[tuple[str, int, int]] = Counter()
     for role in (DST, ID, SRC):
-        hashes = id_hashes(rows[role], spec.seed)
-        buckets = bucket_of(hashes, BUCKETS).tolist()
+        hashes = hash_ids(rows[role], spec.seed)
+        buckets = assign_buckets(hashes, BUCKETS).tolist()
         expected.update((f"committed/Knows/{role}", *one) for one in zip(buckets, hashes.tolist(), strict=True))
     assert found == expected

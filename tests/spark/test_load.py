@@ -21,10 +21,10 @@ from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.faults import ArmedFaults
 from omnigraph.ops.load import GraphSource, LoadCall, LoadError, LoadInput, LoadMode, LoadResult, Progress, TypedSource
 from omnigraph.spark.load.frame_digest import digest_frames
-from omnigraph.spark.load.load_engine import SparkLoading
+from omnigraph.spark.load.load_engine import SparkLoadOptions
 from omnigraph.spark.load.load_input import SparkInput
 from omnigraph.spark.load.load_state import InputChangedError
-from omnigraph.spark.load.load_task import Staging, worked_on
+from omnigraph.spark.load.load_task import StageWork, run_splits
 from omnigraph.spark.session.error_translation import JobCancelledError
 from spark_loading import APART, exported, file_of, left_over, reasons, spark_loaded, texts
 from worlds import runtime
@@ -261,7 +261,7 @@ def test_what_two_tasks_of_one_split_write_is_loaded_once(
     take_over = SparkInput.take_over
 
     def beside(given: SparkInput, *rest: object) -> object:
-        assert [one.split for one in worked_on(given.spec, 1, [0, 1], Staging())] == [0, 1]
+        assert [one.split for one in run_splits(given.spec, 1, [0, 1], StageWork())] == [0, 1]
         return take_over(given, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(SparkInput, "take_over", beside)
@@ -281,13 +281,13 @@ def test_a_task_that_outlives_its_phase_leaves_nothing(graph: og.Graph, tmp_path
     armed, phases = given.begin(keeps_staged=True)
     late = Path(graph.uri, "nodes", "late.lance")
 
-    with phases.opened() as phase:
-        note = given.spec.worker().note(phase.number, 0)
+    with phases.open_phase() as phase:
+        note = given.spec.create_worker().begin_note(phase.number, 0)
     late.write_bytes(b"x")
     with pytest.raises(PhaseClosedError):
-        note.made(["nodes/late.lance"])
+        note.on_complete(["nodes/late.lance"])
     with pytest.raises(PhaseClosedError):
-        list(worked_on(given.spec, phase.number, [0], Staging()))
+        list(run_splits(given.spec, phase.number, [0], StageWork()))
     armed.lease.disarm()
     given.close()
 
@@ -327,7 +327,7 @@ def test_a_job_that_somebody_cancels_leaves_nothing(spark: SparkSession, graph: 
             spark.sparkContext.cancelAllJobs()
 
     with pytest.raises((JobCancelledError, LoadError)) as failed:
-        spark_loaded(spark, graph, "append", data, SparkLoading(split_bytes=2000), progress=cancel)
+        spark_loaded(spark, graph, "append", data, SparkLoadOptions(split_bytes=2000), progress=cancel)
 
     assert isinstance(failed.value, JobCancelledError)
     assert files_below(graph) == before

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import omnigraph as og
 from mutating import new_graph
 from omnigraph.ops.load import LoadError
-from omnigraph.spark.load.load_engine import SparkLoading
+from omnigraph.spark.load.load_engine import SparkLoadOptions
 from spark_loading import left_over, reasons, spark_loaded
 
 KINDS: dict[str, Callable[[int], dict[str, object] | str]] = {
@@ -61,7 +61,7 @@ def mended(lines: list[str]) -> str:
     )
 
 
-def check(spark: SparkSession, place: Path, good: int, bad: int, loading: SparkLoading) -> og.Graph:
+def check(spark: SparkSession, place: Path, good: int, bad: int, loading: SparkLoadOptions) -> og.Graph:
     graph = new_graph(place)
     data = place / "in.jsonl"
     kinds = written(data, good, bad)
@@ -90,13 +90,13 @@ def check(spark: SparkSession, place: Path, good: int, bad: int, loading: SparkL
 
 
 def test_every_bad_row_is_found_in_one_run_and_can_be_mended(spark: SparkSession, tmp_path: Path) -> None:
-    graph = check(spark, tmp_path, 6_000, 120, SparkLoading(split_bytes=100_000, local_keys=0))
+    graph = check(spark, tmp_path, 6_000, 120, SparkLoadOptions(split_bytes=100_000, max_local_keys=0))
 
     assert graph.table("Person").count_rows() == 6_120
 
 
 @pytest.mark.soak
 def test_a_thousand_bad_rows_among_a_million_are_found(spark: SparkSession, tmp_path: Path) -> None:
-    graph = check(spark, tmp_path, 1_000_000, 1_000, SparkLoading())
+    graph = check(spark, tmp_path, 1_000_000, 1_000, SparkLoadOptions())
 
     assert graph.table("Person").count_rows() == 1_001_000

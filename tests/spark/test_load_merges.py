@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 import omnigraph as og
 from crash.jobs import leftovers
 from load_calls import Record, edge, files_below, loaded, node
-from omnigraph.commit.task_journal import TaskNote
-from omnigraph.engine.bulk.load_batch import Batch
+from omnigraph.commit.task_journal import TaskJournal
+from omnigraph.engine.bulk.load_batch import LoadBatch
 from omnigraph.engine.view import View
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadResult, Progress, TypedSource
 from omnigraph.spark.load import load_jobs
-from omnigraph.spark.load.load_engine import SparkLoading
+from omnigraph.spark.load.load_engine import SparkLoadOptions
 from omnigraph.spark.load.load_merge import SparkMerge
 from spark_loading import exported, file_of, left_over, reasons, spark_loaded, texts
 from worlds import runtime
@@ -28,7 +28,9 @@ node Team { name: String @key  code: I64?  room: String?  @unique(code, room) }
 edge Knows: Person -> Person { since: I32?  @key(src, dst) }
 edge Leads: Team -> Person @card(1..2) { since: I32? }
 """
-ON_EXECUTORS = SparkLoading(split_bytes=1500, local_keys=0, local_bytes=0, merged_here=0, read_here=0)
+ON_EXECUTORS = SparkLoadOptions(
+    split_bytes=1500, max_local_keys=0, max_local_reread_bytes=0, max_local_merge_rows=0, max_local_read_bytes=0
+)
 
 
 def person(number: int, **more: object) -> Record:
@@ -47,14 +49,14 @@ SEED: list[Record] = [
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For every merge that executors were asked for, whether it stayed with them; else the driver took all rows."""
     found: list[bool] = []
-    asked = SparkMerge._checked_on_executors
+    asked = SparkMerge._check_on_executors
 
-    def watched(self: SparkMerge, view: View, *, leaves_out: bool) -> Batch | None:
+    def watched(self: SparkMerge, view: View, *, leaves_out: bool) -> LoadBatch | None:
         batch = asked(self, view, leaves_out=leaves_out)
         found.append(batch is not None)
         return batch
 
-    monkeypatch.setattr(SparkMerge, "_checked_on_executors", watched)
+    monkeypatch.setattr(SparkMerge, "_check_on_executors", watched)
     return found
 
 
@@ -304,7 +306,7 @@ def test_a_small_merge_is_read_by_the_driver_and_starts_no_job(
     expected = ended(here, own)
 
     monkeypatch.delattr(load_jobs, "run_job")
-    merged = partial(spark_loaded, spark, there, "merge", data, SparkLoading(), on_error=tmp_path / "b")
+    merged = partial(spark_loaded, spark, there, "merge", data, SparkLoadOptions(), on_error=tmp_path / "b")
 
     assert ended(there, merged) == expected
     assert reasons(tmp_path / "b") == reasons(tmp_path / "a")
@@ -315,15 +317,15 @@ def test_a_small_merge_is_read_by_the_driver_and_starts_no_job(
 def test_what_the_driver_reads_by_itself_is_held_in_memory_while_it_is_little(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_held: int, is_kept: bool
 ) -> None:
-    monkeypatch.setattr("omnigraph.spark.load.driver_buffer.MOST_HELD", most_held)
+    monkeypatch.setattr("omnigraph.spark.load.driver_buffer.MAX_BUFFERED_BYTES", most_held)
     kept: list[str] = []
-    keep = TaskNote.keep
+    keep = TaskJournal.keep
 
-    def noted(self: TaskNote, name: str, data: bytes) -> str:
+    def noted(self: TaskJournal, name: str, data: bytes) -> str:
         kept.append(name)
         return keep(self, name, data)
 
-    monkeypatch.setattr(TaskNote, "keep", noted)
+    monkeypatch.setattr(TaskJournal, "keep", noted)
     records = [*GOOD["rows that are new, changed, partial and the same"], person(1, age="old"), person(2, bio=7)]
     data = file_of(tmp_path, *records)
     local, remote = seeded(tmp_path / "local"), seeded(tmp_path / "spark")
@@ -331,7 +333,7 @@ def test_what_the_driver_reads_by_itself_is_held_in_memory_while_it_is_little(
 
     ends = (
         ended(local, partial(loaded, local, "merge", inputs=here, on_error=tmp_path / "a")),
-        ended(remote, partial(spark_loaded, spark, remote, "merge", here, SparkLoading(), on_error=tmp_path / "b")),
+        ended(remote, partial(spark_loaded, spark, remote, "merge", here, SparkLoadOptions(), on_error=tmp_path / "b")),
     )
 
     assert ends[0] == ends[1]

@@ -10,7 +10,7 @@ from corpus_format import Case, read_cases
 from corpus_runner import failure_of
 from corpus_writing import LoadOrder, is_load_case
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
-from omnigraph.spark.load.load_engine import SparkLoading, reader
+from omnigraph.spark.load.load_engine import SparkLoadOptions, build_reader
 from spark_loading import exported, spark_loaded
 
 CASES = [
@@ -19,7 +19,7 @@ CASES = [
     for case in read_cases(path)
     if is_load_case(case)
 ]
-SMALL = SparkLoading(split_bytes=300, read_here=0)
+SMALL = SparkLoadOptions(split_bytes=300, max_local_read_bytes=0)
 """Splits of few lines, so that even a small input has several."""
 
 
@@ -33,7 +33,7 @@ def test_a_case_of_the_corpus_holds_on_spark(case: Case, spark: SparkSession) ->
             on_error=order.bad_records,
             is_dry_run=order.is_dry_run,
         )
-        return load(graph._session, call, reader(spark=spark, loading=SMALL))
+        return load(graph._session, call, build_reader(spark=spark, loading=SMALL))
 
     failure = failure_of(case, engine)
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import omnigraph as og
 from load_calls import Record, edge, loaded, node
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput
-from omnigraph.spark.load.load_engine import SparkLoading
+from omnigraph.spark.load.load_engine import SparkLoadOptions
 from spark_loading import exported, file_of, left_over, spark_loaded
 from worlds import runtime
 
@@ -72,9 +72,9 @@ def both(
     seeding = [one for one in records(seed + 1_000, count) if not isinstance(one, str)]
     data = file_of(place, *records(seed, count))
     given = LoadInput(graph=(GraphSource(data=data),))
-    how = SparkLoading(split_bytes=1 + data.stat().st_size // 4, read_here=0)
+    how = SparkLoadOptions(split_bytes=1 + data.stat().st_size // 4, max_local_read_bytes=0)
     if seed % 2 == 0:  # nothing is done on the driver that executors can do
-        how = replace(how, local_keys=0, local_bytes=0, merged_here=0)
+        how = replace(how, max_local_keys=0, max_local_reread_bytes=0, max_local_merge_rows=0)
     ends: list[dict[str, Any]] = []
     for name in ("local", "spark"):
         graph = og.create_graph(str(place / name), SCHEMA, runtime=runtime())

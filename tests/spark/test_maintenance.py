@@ -12,8 +12,8 @@ from load_calls import files_below
 from mutating import run
 from omnigraph.ops.optimize import OptimizeCall, OptimizeResult, optimize
 from omnigraph.ops.optimize_table import UpkeepCall
-from omnigraph.spark.maintenance import SparkHands, hands
-from omnigraph.spark.session.graph_location import Place
+from omnigraph.spark.maintenance import SparkMaintenanceWorker, create_worker
+from omnigraph.spark.session.graph_location import GraphLocation
 from upkeep_calls import EAGER, by_table, exported, files_of, fragments, indexed_rows, opened, optimized
 from worlds import runtime
 
@@ -59,7 +59,9 @@ def copied(seeded: Path, place: Path) -> og.Graph:
 def on_spark(graph: og.Graph, spark: SparkSession) -> OptimizeResult:
     session = opened(graph.uri)._session
     call = OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True))
-    return optimize(session, call, SparkHands(spark, Place.of(session), EAGER, least_rows=0))
+    return optimize(
+        session, call, SparkMaintenanceWorker(spark, GraphLocation.from_session(session), EAGER, min_rows=0)
+    )
 
 
 def test_executors_do_what_this_process_does(seeded: Path, tmp_path: Path, spark: SparkSession) -> None:
@@ -80,8 +82,11 @@ def test_executors_do_what_this_process_does(seeded: Path, tmp_path: Path, spark
 
 def test_indexes_that_were_built_in_parts_serve(seeded: Path, tmp_path: Path, spark: SparkSession) -> None:
     graph = copied(seeded, tmp_path / "g")
-    wide = SparkHands(
-        spark, Place.of(graph._session), replace(EAGER, merged_fragments=99, deleted_rows=99), least_rows=0
+    wide = SparkMaintenanceWorker(
+        spark,
+        GraphLocation.from_session(graph._session),
+        replace(EAGER, merged_fragments=99, deleted_rows=99),
+        min_rows=0,
     )
     session = opened(graph.uri)._session
     session.store.runtime = replace(session.runtime, options=replace(session.runtime.options, upkeep=wide.options))
@@ -116,7 +121,7 @@ def test_an_error_of_an_executor_is_the_tables_and_leaves_nothing(
     done = optimize(
         session,
         OptimizeCall(upkeep=UpkeepCall(actor="test"), types=("P",)),
-        SparkHands(spark, Place.of(session), broken, least_rows=0),
+        SparkMaintenanceWorker(spark, GraphLocation.from_session(session), broken, min_rows=0),
     )
 
     assert by_table(done)["P"].error is not None
@@ -130,7 +135,7 @@ def test_what_is_small_stays_in_this_process(seeded: Path, tmp_path: Path, spark
     session = opened(graph.uri)._session
     jobs = len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
 
-    done = optimize(session, OptimizeCall(upkeep=UpkeepCall(actor="test")), hands(session, None))
+    done = optimize(session, OptimizeCall(upkeep=UpkeepCall(actor="test")), create_worker(session, None))
 
     assert by_table(done)["P"].fragments_removed == PARTS
     assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) == jobs

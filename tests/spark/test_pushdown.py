@@ -10,11 +10,19 @@ from pyspark.sql.types import StructType
 
 import omnigraph as og
 from omnigraph.schema.catalog import AnyType
-from omnigraph.spark.read.spark_types import spark_schema
-from omnigraph.spark.read.sql_views import Use, _empty, _leaves, _planned, _predicate, _viewed, planned_uses
-from omnigraph.spark.read.table_scan import Piece, pieces, plan_scan, read_piece
+from omnigraph.spark.read.spark_types import to_spark_schema
+from omnigraph.spark.read.sql_views import (
+    TypeUsage,
+    _build_predicate,
+    _create_empty_table,
+    _create_views,
+    _iter_leaves,
+    _plan_query,
+    plan_usage,
+)
+from omnigraph.spark.read.table_scan import ScanTask, plan_scan, plan_tasks, read_task
 from omnigraph.spark.spark_graph import SparkGraph
-from omnigraph.storage.lance_table import Fragment, io_counts
+from omnigraph.storage.lance_table import Fragment, read_io_counts
 from spark_worlds import all_types_graph, type_of
 
 EXACT = [
@@ -110,8 +118,8 @@ def letters() -> type[DataSource]:
 def read_rows(graph: og.Graph, name: str, columns: list[str] | None, where: str | None) -> list[dict[str, object]]:
     """What the tasks hand to Spark, read in this process."""
     scan = plan_scan(graph._session, graph.snapshot(), type_of(graph, name), columns, where)
-    whole = Piece(tuple(fragment.number for fragment in scan.table().fragments()))
-    return [row for batch in read_piece(scan, whole) for row in batch.to_pylist()]
+    whole = ScanTask(tuple(fragment.number for fragment in scan.open_table().list_fragments()))
+    return [row for batch in read_task(scan, whole) for row in batch.to_pylist()]
 
 
 def test_what_is_handed_down_lets_pass_what_spark_lets_pass(
@@ -133,10 +141,10 @@ def test_what_is_handed_down_lets_pass_what_spark_lets_pass(
 def handed_down(spark: SparkSession, conditions: list[str], name: str, type_: AnyType) -> list[str | None]:
     """The predicate of each condition, planned all at once."""
     statements = [f"select id from {name} where {one}" for one in conditions]  # noqa: S608 - our own
-    with _viewed(spark, {name: _empty(spark, name, spark_schema(type_))}):
-        execution = _planned(spark, " union all ".join(statements))
+    with _create_views(spark, {name: _create_empty_table(spark, name, to_spark_schema(type_))}):
+        execution = _plan_query(spark, " union all ".join(statements))
         assert execution is not None
-        return [_predicate(spark, leaf) for leaf in _leaves(execution.optimizedPlan())]
+        return [_build_predicate(spark, leaf) for leaf in _iter_leaves(execution.optimizedPlan())]
 
 
 @pytest.mark.parametrize(
@@ -165,10 +173,10 @@ def test_a_statement_reads_what_it_uses(
 ) -> None:
     type_ = type_of(graph, "Thing")
 
-    planned = planned_uses(spark, text, {"thing": type_})
+    planned = plan_usage(spark, text, {"thing": type_})
 
     assert planned is not None
-    assert planned[0]["thing"] == Use(columns or spark_schema(type_).names, where)
+    assert planned[0]["thing"] == TypeUsage(columns or to_spark_schema(type_).names, where)
 
 
 @pytest.mark.parametrize(
@@ -177,15 +185,15 @@ def test_a_statement_reads_what_it_uses(
 def test_where_columns_count_by_position_or_something_is_made_all_are_read(
     graph: og.Graph, spark: SparkSession, text: str
 ) -> None:
-    assert planned_uses(spark, text, {"thing": type_of(graph, "Thing")}) is None
+    assert plan_usage(spark, text, {"thing": type_of(graph, "Thing")}) is None
 
 
 def test_fewer_columns_are_fewer_bytes(graph: og.Graph) -> None:
-    before = io_counts().nbytes
+    before = read_io_counts().nbytes
     read_rows(graph, "Thing", None, None)
-    everything = io_counts().nbytes - before
+    everything = read_io_counts().nbytes - before
     read_rows(graph, "Thing", ["i32"], None)
-    one = io_counts().nbytes - before - everything
+    one = read_io_counts().nbytes - before - everything
 
     assert 0 < one < everything / 5
 
@@ -231,29 +239,29 @@ def test_a_task_reads_as_many_rows_as_are_worth_it() -> None:
     small = [fragment(number, 40_000) for number in range(8)]
     large = [fragment(number, 1_000_000) for number in range(5)]
 
-    assert pieces([]) == []
-    assert pieces(small, at_least=2) == [Piece((0, 1, 2, 3)), Piece((4, 5, 6, 7))]
-    assert pieces(small, at_least=100) == [Piece((number,)) for number in range(8)]
-    assert pieces(large) == [Piece((0, 1)), Piece((2, 3)), Piece((4,))]
-    halves = [Piece((0,), range(500_000)), Piece((0,), range(500_000, 1_000_000))]
-    assert pieces(large[:1], at_least=2) == halves
-    assert pieces(large[:1], at_least=2, can_cut=False) == [Piece((0,))]
+    assert plan_tasks([]) == []
+    assert plan_tasks(small, min_tasks=2) == [ScanTask((0, 1, 2, 3)), ScanTask((4, 5, 6, 7))]
+    assert plan_tasks(small, min_tasks=100) == [ScanTask((number,)) for number in range(8)]
+    assert plan_tasks(large) == [ScanTask((0, 1)), ScanTask((2, 3)), ScanTask((4,))]
+    halves = [ScanTask((0,), range(500_000)), ScanTask((0,), range(500_000, 1_000_000))]
+    assert plan_tasks(large[:1], min_tasks=2) == halves
+    assert plan_tasks(large[:1], min_tasks=2, can_split=False) == [ScanTask((0,))]
     uneven = [fragment(0, 1_048_576), fragment(1, 951_424)]
-    assert pieces(uneven, at_least=2) == [Piece((0,)), Piece((1,))]
+    assert plan_tasks(uneven, min_tasks=2) == [ScanTask((0,)), ScanTask((1,))]
     thirds = [fragment(number, rows) for number, rows in enumerate((969_932, 969_932, 681_574))]
-    assert len(pieces(thirds, at_least=4)) == 5
+    assert len(plan_tasks(thirds, min_tasks=4)) == 5
 
 
 @pytest.mark.parametrize("name", ["Thing", "Link"])
 def test_the_pieces_of_a_fragment_are_all_of_it(graph: og.Graph, name: str) -> None:
     scan = plan_scan(graph._session, graph.snapshot(), type_of(graph, name))
-    for one in scan.table().fragments():
+    for one in scan.open_table().list_fragments():
         rows = one.rows - one.deleted
-        cut = [Piece((one.number,), range(rows // 3)), Piece((one.number,), range(rows // 3, rows))]
+        cut = [ScanTask((one.number,), range(rows // 3)), ScanTask((one.number,), range(rows // 3, rows))]
 
-        found = [row for piece in cut for batch in read_piece(scan, piece) for row in batch.to_pylist()]
+        found = [row for piece in cut for batch in read_task(scan, piece) for row in batch.to_pylist()]
 
-        whole = [row for batch in read_piece(scan, Piece((one.number,))) for row in batch.to_pylist()]
+        whole = [row for batch in read_task(scan, ScanTask((one.number,))) for row in batch.to_pylist()]
         assert found == whole
         assert len(found) == rows
 

@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import omnigraph as og
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.spark.spark_graph import SparkGraph
 from spark_worlds import all_types_graph, put, stored, type_of
 
@@ -22,7 +22,7 @@ def handle(graph: og.Graph, spark: SparkSession) -> SparkGraph:
 
 def rows_of(frame: DataFrame, graph: og.Graph, name: str) -> pa.Table:
     """What a DataFrame holds, in the types of the table, by id."""
-    schema = arrow_schema(type_of(graph, name))
+    schema = build_arrow_schema(type_of(graph, name))
     found = frame.toArrow()
     return found.cast(pa.schema([schema.field(column) for column in found.column_names])).sort_by("id")
 

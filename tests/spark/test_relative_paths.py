@@ -11,9 +11,9 @@ from load_calls import person, text_of
 from mutating import new_graph
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.ops.load import GraphSource, LoadInput, TypedSource
-from omnigraph.ops.load_inputs import GraphLines, OneInput, expand_inputs
+from omnigraph.ops.load_inputs import GraphLines, InputSource, expand_inputs
 from omnigraph.spark.load import load_input
-from omnigraph.spark.load.input_splits import InputNotOnExecutorError, Split, plan_splits, with_absolute_path
+from omnigraph.spark.load.input_splits import InputNotOnExecutorError, Split, make_path_absolute, plan_splits
 from spark_loading import APART, left_over, reasons, spark_loaded
 
 PEOPLE = 60
@@ -58,7 +58,7 @@ def test_messages_have_the_name_that_was_given(spark: SparkSession, graph: og.Gr
 def test_what_an_executor_does_not_find_is_said_to_be_missing_there(
     spark: SparkSession, graph: og.Graph, place: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def plan(inputs: Sequence[OneInput], *, target_bytes: int) -> list[Split]:
+    def plan(inputs: Sequence[InputSource], *, target_bytes: int) -> list[Split]:
         """Executors see the directory of the driver here, so the file goes before they look."""
         found = plan_splits(inputs, target_bytes=target_bytes)
         (place / name).unlink()
@@ -87,9 +87,9 @@ def test_a_mistake_of_columns_has_the_name_that_was_given(spark: SparkSession, g
 @pytest.mark.parametrize("given", [LoadInput(graph=(GraphSource(data="in.jsonl"),)), typed("in.csv")])
 def test_an_input_has_an_absolute_path_and_the_name_that_was_given(graph: og.Graph, given: LoadInput) -> None:
     session = graph._session
-    (one,) = expand_inputs(given, session.catalog(session.snapshot()))
+    (one,) = expand_inputs(given, session.load_catalog(session.resolve_snapshot()))
 
-    found = with_absolute_path(one)
+    found = make_path_absolute(one)
 
     path = found.source.data if isinstance(found.source, GraphLines) else getattr(found.source, "path", None)
     assert isinstance(path, Path)

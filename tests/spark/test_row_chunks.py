@@ -9,11 +9,11 @@ import pytest
 from load_calls import edge, person, text_of
 from mutating import new_graph
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
-from omnigraph.engine.decoding.json_lines import chunks_of
+from omnigraph.engine.decoding.json_lines import iter_chunks
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.spark.load import row_chunks
-from omnigraph.spark.load.key_hashes import id_hashes
-from omnigraph.spark.load.row_chunks import PieceRoll, piece_rows
+from omnigraph.spark.load.key_hashes import hash_ids
+from omnigraph.spark.load.row_chunks import RollingChunkWriter, read_chunk
 
 SEED = 7
 
@@ -25,8 +25,8 @@ def windows(place: Path) -> list[TypedRows]:
     for start in (0, 10, 20):
         names = [f"p{start + number}" for number in range(10)]
         text = text_of([*map(person, names), *(edge("Knows", name, name) for name in names)])
-        catalog = session.catalog(session.head().snapshot)
-        found += read_graph_records(chunks_of(io.BytesIO(text)), catalog, session.runtime.ids, name="in")
+        catalog = session.load_catalog(session.head().snapshot)
+        found += read_graph_records(iter_chunks(io.BytesIO(text)), catalog, session.runtime.ids, name="in")
     return found
 
 
@@ -41,7 +41,7 @@ def test_rows_of_any_number_are_kept_in_bounded_pieces(
         return name
 
     monkeypatch.setattr(row_chunks, limit, 1)
-    roll = PieceRoll(keep, SEED)
+    roll = RollingChunkWriter(keep, SEED)
 
     given = windows(tmp_path)
     for number, window in enumerate(given):
@@ -49,9 +49,9 @@ def test_rows_of_any_number_are_kept_in_bounded_pieces(
     done = roll.finish()["Person"]
 
     people = next(window.type for window in given if window.type.name == "Person")
-    rows = [part for one in done for part in piece_rows(people, kept[one.key], 0)]
+    rows = [part for one in done for part in read_chunk(people, kept[one.key], 0)]
     ids = [name for part in rows for name in part.window.rows["id"].to_pylist()]
-    hashes = b"".join(id_hashes(part.window.rows["id"], SEED).tobytes() for part in rows)
+    hashes = b"".join(hash_ids(part.window.rows["id"], SEED).tobytes() for part in rows)
     assert [one.rows for one in done] == [10, 10, 10]
     assert ids == [f"p{number}" for number in range(30)]
     assert b"".join(kept[one.ids or ""] for one in done) == hashes

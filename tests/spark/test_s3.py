@@ -18,10 +18,10 @@ from omnigraph.ops.load import GraphSource, LoadInput, TypedSource
 from omnigraph.ops.optimize import OptimizeCall, optimize
 from omnigraph.ops.optimize_table import UpkeepCall
 from omnigraph.runtime import Runtime
-from omnigraph.spark.load.load_engine import SparkLoading
-from omnigraph.spark.maintenance import SparkHands
-from omnigraph.spark.session.graph_location import Place
-from omnigraph.storage.s3_object_store import S3Objects
+from omnigraph.spark.load.load_engine import SparkLoadOptions
+from omnigraph.spark.maintenance import SparkMaintenanceWorker
+from omnigraph.spark.session.graph_location import GraphLocation
+from omnigraph.storage.s3_object_store import S3ObjectStore
 from s3_server import BUCKET, fresh_uri, s3_server
 from spark_loading import APART, file_of, left_over, spark_loaded
 from upkeep_calls import EAGER, by_table, eager, exported
@@ -75,7 +75,9 @@ def test_executors_export_from_s3(graph: og.Graph, tmp_path: Path) -> None:
 
 def test_executors_merge_into_s3(graph: og.Graph, spark: SparkSession, tmp_path: Path) -> None:
     data = file_of(tmp_path, *(person(f"p{number}", age=7) for number in range(30, 50)))
-    how = SparkLoading(split_bytes=300, local_keys=0, local_bytes=0, merged_here=0, read_here=0)
+    how = SparkLoadOptions(
+        split_bytes=300, max_local_keys=0, max_local_reread_bytes=0, max_local_merge_rows=0, max_local_read_bytes=0
+    )
 
     told = spark_loaded(spark, graph, "merge", data, how).nodes["Person"]
 
@@ -86,7 +88,7 @@ def test_executors_merge_into_s3(graph: og.Graph, spark: SparkSession, tmp_path:
 def test_executors_maintain_tables_on_s3(graph: og.Graph, spark: SparkSession) -> None:
     before = exported(graph)
     session = graph._session
-    hands = SparkHands(spark, Place.of(session), EAGER, least_rows=0)
+    hands = SparkMaintenanceWorker(spark, GraphLocation.from_session(session), EAGER, min_rows=0)
     due = graph.optimize(all_indexes=True, dry_run=True)
 
     done = optimize(session, OptimizeCall(upkeep=UpkeepCall(actor="test", all_indexes=True)), hands)
@@ -105,7 +107,7 @@ def test_executors_read_their_input_from_s3(spark: SparkSession, storage: dict[s
     knows = "from,to\n" + "".join(f"{one['from']},{one['to']}\n" for one in KNOWS[20:])
     parts = {"in.jsonl": text_of([*KNOWS[:20], *PEOPLE[:20]]), "p.parquet": people.getvalue(), "k.csv": knows.encode()}
     for name, data in parts.items():
-        S3Objects(BUCKET, "input", storage).put(name, data)
+        S3ObjectStore(BUCKET, "input", storage).put(name, data)
     place = f"s3://{BUCKET}/input"
     given = LoadInput(
         graph=(GraphSource(data=f"{place}/*.jsonl"),),
@@ -114,7 +116,7 @@ def test_executors_read_their_input_from_s3(spark: SparkSession, storage: dict[s
             TypedSource(type="Knows", is_edge=True, data=f"{place}/k.csv"),
         ),
     )
-    how = SparkLoading(split_bytes=300, local_keys=0, local_bytes=0)
+    how = SparkLoadOptions(split_bytes=300, max_local_keys=0, max_local_reread_bytes=0)
     made = [og.create_graph(str(tmp_path / name), SCHEMA, runtime=reaching(storage)) for name in "ab"]
     loaded(made[0], "append", *PEOPLE, *KNOWS)
 

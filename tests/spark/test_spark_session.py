@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from omnigraph.spark.session.java_runtime import Java
-from omnigraph.spark.session.launch_environment import Home
-from omnigraph.spark.session.master import silence_of
-from omnigraph.spark.session.spark_session import OtherMasterError, active_session, session
+from omnigraph.spark.session.java_runtime import JavaRuntime
+from omnigraph.spark.session.launch_environment import LaunchEnvironment
+from omnigraph.spark.session.master import explain_unreachable
+from omnigraph.spark.session.spark_session import OtherMasterError, find_active_session, session
 
 
 def test_the_active_session_is_used_as_it_is(spark: SparkSession) -> None:
     assert session() is spark
-    assert active_session() is spark
+    assert find_active_session() is spark
 
 
 def test_another_master_than_the_active_one_is_refused(spark: SparkSession) -> None:
@@ -52,24 +52,24 @@ def test_a_session_of_ours_is_calm(spark: SparkSession) -> None:
     ],
 )
 def test_the_last_words_of_java_are_without_its_stack(tmp_path: Path, printed: str, words: str) -> None:
-    home = Home(tmp_path)
-    home.printed.write_text(printed)
+    home = LaunchEnvironment(tmp_path)
+    home.output_path.write_text(printed)
 
-    assert home.last_words() == words
+    assert home.read_last_output() == words
 
 
 def test_a_java_whose_start_was_interrupted_does_not_outlive_us(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+    home = LaunchEnvironment(tmp_path)
     program = (
-        home.java_home(Java(program=Path("/bin/sleep"), release=17, has_vectors=True, is_bundled=False))
+        home.create_java_home(JavaRuntime(program=Path("/bin/sleep"), release=17, has_vectors=True, is_bundled=False))
         / "bin"
         / "java"
     )
     with subprocess.Popen([program, "300"]) as process:
-        while not (home.started.exists() and home.started.read_text().endswith("\n")):
+        while not (home.pids_path.exists() and home.pids_path.read_text().endswith("\n")):
             time.sleep(0.01)
 
-        home.end_abandoned()
+        home.kill_abandoned()
 
         assert process.wait(60) == -signal.SIGKILL
 
@@ -78,15 +78,15 @@ def test_a_java_whose_start_was_interrupted_does_not_outlive_us(tmp_path: Path) 
     "master", ["local[2]", "yarn", "k8s://https://127.0.0.1:9", "local-cluster[2,1,1024]", "spark://x"]
 )
 def test_only_masters_of_standalone_clusters_are_asked_whether_they_answer(master: str) -> None:
-    assert silence_of(master) is None
+    assert explain_unreachable(master) is None
 
 
 def test_a_master_that_does_not_answer_is_named_with_each_of_its_addresses() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert silence_of(f"spark://127.0.0.1:{port}") is None
-        assert silence_of(f"spark://127.0.0.1:9,127.0.0.1:{port}") is None
+        assert explain_unreachable(f"spark://127.0.0.1:{port}") is None
+        assert explain_unreachable(f"spark://127.0.0.1:9,127.0.0.1:{port}") is None
 
-    assert silence_of(f"spark://127.0.0.1:9,127.0.0.1:{port}") == (
+    assert explain_unreachable(f"spark://127.0.0.1:9,127.0.0.1:{port}") == (
         f"nothing answers at 127.0.0.1:9 (Connection refused); nothing answers at 127.0.0.1:{port} (Connection refused)"
     )

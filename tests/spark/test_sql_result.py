@@ -13,7 +13,7 @@ import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.engine.result import Result, Target
 from omnigraph.spark.session.error_translation import SqlError
-from omnigraph.spark.sql_result import shown_table
+from omnigraph.spark.sql_result import convert_table
 from worlds import runtime
 
 SCHEMA = """
@@ -57,7 +57,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )
 def test_every_type_of_spark_can_be_shown(column: pa.Array, shown: list[Any]) -> None:
-    table = shown_table(pa.table({"x": column}))
+    table = convert_table(pa.table({"x": column}))
 
     result = Result.of_table(table, commit_id="c", target=Target("main"), query_name="sql")
 

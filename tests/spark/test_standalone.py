@@ -15,8 +15,8 @@ import pyspark
 import pytest
 
 import omnigraph as og
-from omnigraph.spark.session.java_runtime import java_of_process
-from omnigraph.spark.session.launch_environment import Home
+from omnigraph.spark.session.java_runtime import detect_java
+from omnigraph.spark.session.launch_environment import LaunchEnvironment
 from worlds import runtime
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1200)]
@@ -43,7 +43,7 @@ class Cluster:
 @contextmanager
 def daemon(name: str, *arguments: str, directory: Path, host: str = "127.0.0.1") -> Iterator["subprocess.Popen[str]"]:
     """One of Spark's own servers; its log goes to a file."""
-    java_home = Home(directory).java_home(java_of_process())
+    java_home = LaunchEnvironment(directory).create_java_home(detect_java())
     with (directory / "out.log").open("w", encoding="utf-8") as out:
         process = subprocess.Popen(
             [SPARK_CLASS, f"org.apache.spark.deploy.{name}", "--host", host, "--webui-port", "0", *arguments],

@@ -135,7 +135,7 @@ def test_a_bad_record_stops_the_stream_with_its_reason_or_is_put_aside(
 def test_a_large_batch_is_loaded_by_executors(
     graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_module, "LOCAL_ROWS", 1)
+    monkeypatch.setattr(stream_module, "MAX_LOCAL_ROWS", 1)
 
     run(graph, spark, incoming, tmp_path / "checkpoint")
 

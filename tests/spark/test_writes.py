@@ -11,7 +11,7 @@ import omnigraph as og
 from omnigraph.engine.bulk.load_errors import LoadError
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.spark.data_source import SourceOptionError
-from omnigraph.spark.session.error_translation import surfacing
+from omnigraph.spark.session.error_translation import surface_errors
 from spark_worlds import all_types_graph, stored
 from worlds import runtime
 
@@ -30,7 +30,7 @@ def graph(tmp_path: Path) -> og.Graph:
 
 def save(frame: DataFrame, graph: og.Graph, type_name: str, *, spark_mode: str = "append", **options: str) -> None:
     graph.spark.spark  # noqa: B018 - makes the data source known
-    with surfacing():
+    with surface_errors():
         writer = frame.write.format("omnigraph").mode(spark_mode)
         writer.options(graph=graph.uri, type=type_name, **options).save()
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.storage.arrow_buffers import array_of, filled, is_given, numbers, scalar, truths
+from omnigraph.storage.arrow_buffers import build_array, build_scalar, fill_nulls, is_valid, read_booleans, read_numbers
 
 INTEGERS = {pa.int32(): 32, pa.int64(): 64, pa.uint32(): 32, pa.uint64(): 64}
 
@@ -22,25 +22,25 @@ def slices(draw: st.DrawFn, values: st.SearchStrategy[object], type_: pa.DataTyp
 
 @given(array=slices(st.integers(-(2**31), 2**31 - 1), pa.int32()), filler=st.integers(-1, 1))
 def test_numbers_are_what_pyarrow_says(array: pa.Array, filler: int) -> None:
-    assert filled(array, filler).tolist() == array.fill_null(filler).to_pylist()
-    assert numbers(array)[is_given(array)].tolist() == array.drop_null().to_pylist()
+    assert fill_nulls(array, filler).tolist() == array.fill_null(filler).to_pylist()
+    assert read_numbers(array)[is_valid(array)].tolist() == array.drop_null().to_pylist()
 
 
 @given(array=slices(st.booleans(), pa.bool_()))
 def test_truths_are_what_pyarrow_says_and_null_is_false(array: pa.Array) -> None:
-    assert truths(array).tolist() == array.fill_null(False).to_pylist()
-    assert is_given(array).tolist() == array.is_valid().to_pylist()
+    assert read_booleans(array).tolist() == array.fill_null(False).to_pylist()
+    assert is_valid(array).tolist() == array.is_valid().to_pylist()
 
 
 @given(array=slices(st.text(max_size=3), pa.string()))
 def test_what_is_given_is_what_pyarrow_says(array: pa.Array) -> None:
-    assert is_given(array).tolist() == array.is_valid().to_pylist()
+    assert is_valid(array).tolist() == array.is_valid().to_pylist()
 
 
 def test_numbers_are_not_copied() -> None:
     values = np.arange(10)
 
-    assert np.shares_memory(numbers(pa.array(values)), values)
+    assert np.shares_memory(read_numbers(pa.array(values)), values)
 
 
 @pytest.mark.parametrize("kind", ["?", "i4", "i8", "u4", "u8", "f8"])
@@ -48,8 +48,8 @@ def test_numbers_are_not_copied() -> None:
 def test_an_array_is_what_pyarrow_makes_of_it(kind: str, step: int) -> None:
     values = (np.arange(19) % 5).astype(kind)[::step]
 
-    assert array_of(values).equals(pa.array(values))
-    assert array_of(values[:0]).equals(pa.array(values[:0]))
+    assert build_array(values).equals(pa.array(values))
+    assert build_array(values[:0]).equals(pa.array(values[:0]))
 
 
 @pytest.mark.parametrize("type_", INTEGERS, ids=str)
@@ -59,21 +59,21 @@ def test_whole_scalars_are_what_pyarrow_says(type_: pa.DataType, data: st.DataOb
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if pa.types.is_signed_integer(type_) else (0, 2**bits - 1)
     value = data.draw(st.integers(low, high) | st.sampled_from((low, high)))
 
-    assert scalar(value, type_).equals(pa.scalar(value, type_))
+    assert build_scalar(value, type_).equals(pa.scalar(value, type_))
 
 
 @given(value=st.text() | st.floats(allow_nan=False) | st.booleans() | st.none())
 def test_other_scalars_are_what_pyarrow_says(value: object) -> None:
     types = {str: pa.string(), float: pa.float64(), bool: pa.bool_(), type(None): pa.int64()}
 
-    assert scalar(value, types[type(value)]).equals(pa.scalar(value, types[type(value)]))
+    assert build_scalar(value, types[type(value)]).equals(pa.scalar(value, types[type(value)]))
 
 
 def test_a_whole_number_that_does_not_fit_is_refused_as_pyarrow_does() -> None:
     with pytest.raises(pa.ArrowInvalid):
-        scalar(2**31, pa.int32())
+        build_scalar(2**31, pa.int32())
     with pytest.raises(pa.ArrowInvalid):
-        scalar(2**53 + 1, pa.float64())
+        build_scalar(2**53 + 1, pa.float64())
 
 
 def test_nothing_here_imports_pandas() -> None:

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
-from omnigraph.storage.key_lookup import existing, ids_there
-from omnigraph.storage.lance_table import ADDRESS, Table
+from omnigraph.storage.key_lookup import find_existing, find_existing_ids
+from omnigraph.storage.lance_table import ADDRESS, LanceTable
 from omnigraph.storage.table_cache import PinUnreadableError
 from worlds import runtime
 
@@ -43,11 +43,11 @@ def rows(numbers: range) -> pa.Table:
 def always_raw() -> Iterator[None]:
     """Also of small fragments, and also few rows."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("omnigraph.storage.data_file_reader.RAW_ROWS", 1)
-        patched.setattr("omnigraph.storage.lance_table.SMALL_ROWS", 1)
-        patched.setattr("omnigraph.storage.take_rows.FEW", 0)
+        patched.setattr("omnigraph.storage.data_file_reader.MIN_RAW_FRAGMENT_ROWS", 1)
+        patched.setattr("omnigraph.storage.lance_table.MIN_DELETION_FILE_ROWS", 1)
+        patched.setattr("omnigraph.storage.take_rows.MAX_FRAGMENT_TAKE_ROWS", 0)
         patched.setattr("omnigraph.storage.key_lookup.MAX_PUSHED_KEYS", 0)
-        patched.setattr("omnigraph.storage.key_lookup.SCANNED_ROWS", 3)
+        patched.setattr("omnigraph.storage.key_lookup.SCAN_BATCH_ROWS", 3)
         yield
 
 
@@ -67,28 +67,30 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
     return made(tmp_path_factory.mktemp("raw"))
 
 
-def table_of(graph: og.Graph) -> Table:
+def table_of(graph: og.Graph) -> LanceTable:
     session = graph._session
-    return session.tables(session.snapshot()).table("node:P")
+    return session.open_tables(session.resolve_snapshot()).open_table("node:P")
 
 
-def raw_fragments(table: Table) -> list[int]:
-    return [one.number for one in table.fragments() if one.deleted and table.raw(one.number) is not None]
+def raw_fragments(table: LanceTable) -> list[int]:
+    return [
+        one.number for one in table.list_fragments() if one.deleted and table.open_data_file(one.number) is not None
+    ]
 
 
-def located(table: Table) -> dict[str, int]:
+def located(table: LanceTable) -> dict[str, int]:
     found = table.scan(["id"], with_address=True)
     return dict(zip(found.column("id").to_pylist(), found.column(ADDRESS).to_pylist(), strict=True))
 
 
-def check_lookups(table: Table, asked: list[str]) -> None:
+def check_lookups(table: LanceTable, asked: list[str]) -> None:
     wanted, there = pa.array(asked, pa.string()), located(table)
 
-    found = existing(table, lambda: wanted, len(asked))
+    found = find_existing(table, lambda: wanted, len(asked))
 
-    addresses = found.addresses()
+    addresses = found.get_addresses()
     assert [None if at < 0 else int(addresses[at]) for at in found.at.tolist()] == [there.get(one) for one in asked]
-    assert sorted(ids_there(table, wanted).to_pylist()) == sorted(one for one in asked if one in there)
+    assert sorted(find_existing_ids(table, wanted).to_pylist()) == sorted(one for one in asked if one in there)
     columns = [name for name in table.schema.names if name != "id"]
     by_id = {one.pop("id"): one for one in table.scan().to_pylist()}
     hits = [one for one in asked if one in there]
@@ -155,16 +157,16 @@ def test_the_file_of_another_fragment_is_not_taken_for_its_own(tmp_path: Path) -
     graph = made(tmp_path)
     table = table_of(graph)
     place = tmp_path / "g" / table.path / "data"
-    (first,), (last,) = table.fragments()[0].files, table.fragments()[-1].files
+    (first,), (last,) = table.list_fragments()[0].files, table.list_fragments()[-1].files
     (place / first).write_bytes((place / last).read_bytes())
 
-    assert table.raw(0) is None
+    assert table.open_data_file(0) is None
     with pytest.raises(PinUnreadableError):
-        existing(table_of(og.open_graph(graph.uri)), lambda: pa.array(["p1"]), 1)
+        find_existing(table_of(og.open_graph(graph.uri)), lambda: pa.array(["p1"]), 1)
 
 
 def test_of_small_fragments_files_are_left_alone(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.storage.data_file_reader.RAW_ROWS", 9)
+    monkeypatch.setattr("omnigraph.storage.data_file_reader.MIN_RAW_FRAGMENT_ROWS", 9)
 
     assert raw_fragments(table_of(graph)) == []
     check_lookups(table_of(graph), ["p1", "p2", "p5", "p9"])
@@ -173,11 +175,11 @@ def test_of_small_fragments_files_are_left_alone(graph: og.Graph, monkeypatch: p
 def test_a_file_that_is_gone_is_told_as_such(tmp_path: Path) -> None:
     graph = made(tmp_path)
     table = table_of(graph)
-    table.fragments()
-    (name,) = table.fragments()[0].files
+    table.list_fragments()
+    (name,) = table.list_fragments()[0].files
     (tmp_path / "g" / table.path / "data" / name).unlink()
 
     with pytest.raises(PinUnreadableError, match=r"can't be read"):
-        existing(table, lambda: pa.array(["p1"]), 1)
+        find_existing(table, lambda: pa.array(["p1"]), 1)
     with pytest.raises(PinUnreadableError, match=r"can't be read"):
         table.take(np.arange(3).tolist(), ["b"])

@@ -11,9 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
-from omnigraph.storage.deletion_vectors import DeletionsError, among_all, among_living, offsets_in, others_of
-from omnigraph.storage.lance_table import ADDRESS, Table
-from omnigraph.storage.row_addresses import Places
+from omnigraph.storage.deletion_vectors import (
+    DeletionsError,
+    decode_deletions,
+    invert_offsets,
+    to_live_positions,
+    to_offsets,
+)
+from omnigraph.storage.lance_table import ADDRESS, LanceTable
+from omnigraph.storage.row_addresses import RowAddressMap
 from omnigraph.storage.table_cache import PinUnreadableError
 from worlds import runtime
 
@@ -47,7 +53,7 @@ def test_what_lance_wrote_is_read(case: str, tmp_path: Path) -> None:
 
     data = (tmp_path / "t" / file.path(0)).read_bytes()
 
-    assert offsets_in(data, len(CASES[case]), ROWS, is_bitmap=file.file_type == "bitmap").tolist() == CASES[case]
+    assert decode_deletions(data, len(CASES[case]), ROWS, is_bitmap=file.file_type == "bitmap").tolist() == CASES[case]
 
 
 def test_lance_writes_both_kinds(tmp_path: Path) -> None:
@@ -101,7 +107,7 @@ def bitmaps(draw: st.DrawFn) -> tuple[bytes, list[int]]:
 def test_parts_of_all_kinds_are_read(given_: tuple[bytes, list[int]]) -> None:
     data, numbers = given_
 
-    assert offsets_in(data, len(numbers), 1 << 32, is_bitmap=True).tolist() == numbers
+    assert decode_deletions(data, len(numbers), 1 << 32, is_bitmap=True).tolist() == numbers
 
 
 @pytest.mark.parametrize("case", ["few", "spread", "of several kinds"])
@@ -112,7 +118,7 @@ def test_what_is_cut_off_is_refused_wherever_it_ends(case: str, tmp_path: Path) 
 
     for size in [*range(min(len(data), 40)), *range(40, len(data), max(len(data) // 50, 1))]:
         with pytest.raises(DeletionsError):
-            offsets_in(data[:size], len(CASES[case]), ROWS, is_bitmap=file.file_type == "bitmap")
+            decode_deletions(data[:size], len(CASES[case]), ROWS, is_bitmap=file.file_type == "bitmap")
 
 
 def test_another_number_of_rows_is_refused(tmp_path: Path) -> None:
@@ -121,7 +127,7 @@ def test_another_number_of_rows_is_refused(tmp_path: Path) -> None:
     data = (tmp_path / "t" / file.path(0)).read_bytes()
 
     with pytest.raises(DeletionsError, match="it has 11,765 rows, and should have 11,764"):
-        offsets_in(data, 11_764, ROWS, is_bitmap=True)
+        decode_deletions(data, 11_764, ROWS, is_bitmap=True)
 
 
 def listed(offsets: list[int | None], type_: pa.DataType | None = None) -> bytes:
@@ -145,10 +151,10 @@ def listed(offsets: list[int | None], type_: pa.DataType | None = None) -> bytes
     ids=["beyond the rows", "twice", "null", "of 64 bits", "fractions"],
 )
 def test_offsets_that_no_rows_have_are_refused(data: bytes) -> None:
-    assert offsets_in(listed([9, 3]), 2, 10, is_bitmap=False).tolist() == [3, 9]
+    assert decode_deletions(listed([9, 3]), 2, 10, is_bitmap=False).tolist() == [3, 9]
 
     with pytest.raises(DeletionsError):
-        offsets_in(data, 2, 10, is_bitmap=False)
+        decode_deletions(data, 2, 10, is_bitmap=False)
 
 
 def test_parts_that_do_not_ascend_are_refused() -> None:
@@ -156,7 +162,7 @@ def test_parts_that_do_not_ascend_are_refused() -> None:
     data = struct.pack("<II", 12_346, 2) + heads + struct.pack("<II", 24, 26) + struct.pack("<HH", 5, 6)
 
     with pytest.raises(DeletionsError, match="each once"):
-        offsets_in(data, 2, ROWS, is_bitmap=True)
+        decode_deletions(data, 2, ROWS, is_bitmap=True)
 
 
 def test_runs_are_not_made_before_they_are_counted() -> None:
@@ -165,12 +171,12 @@ def test_runs_are_not_made_before_they_are_counted() -> None:
     run = struct.pack("<HHH", 1, 0, 0xFFFF)
     data = struct.pack("<I", 12_347 | 2 << 16) + b"\x07" + heads + 3 * run
 
-    assert len(offsets_in(data, 3 << 16, 3 << 16, is_bitmap=True)) == 3 << 16
+    assert len(decode_deletions(data, 3 << 16, 3 << 16, is_bitmap=True)) == 3 << 16
     with pytest.raises(DeletionsError, match="it has 196,608 rows, and should have 5"):
-        offsets_in(data, 5, ROWS, is_bitmap=True)
+        decode_deletions(data, 5, ROWS, is_bitmap=True)
     few = struct.pack("<I", 12_347) + b"\x01" + struct.pack("<HH", 0, 4) + run
     with pytest.raises(DeletionsError, match="runs have other rows than the 5"):
-        offsets_in(few, 5, ROWS, is_bitmap=True)
+        decode_deletions(few, 5, ROWS, is_bitmap=True)
 
 
 deletions = st.sets(st.integers(0, 60)).map(sorted).map(lambda rows: np.array(rows, np.int64))
@@ -180,9 +186,9 @@ deletions = st.sets(st.integers(0, 60)).map(sorted).map(lambda rows: np.array(ro
 def test_places_and_offsets_are_each_others_inverse(deleted: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
     living = [row for row in range(70) if row not in set(deleted.tolist())]
 
-    assert others_of(deleted, 70).tolist() == living
-    assert among_all(deleted, np.arange(len(living))).tolist() == living
-    assert among_living(deleted, np.array(living)).tolist() == list(range(len(living)))
+    assert invert_offsets(deleted, 70).tolist() == living
+    assert to_offsets(deleted, np.arange(len(living))).tolist() == living
+    assert to_live_positions(deleted, np.array(living)).tolist() == list(range(len(living)))
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.sets(st.integers(0, 8))), min_size=1, max_size=5), st.data())
@@ -196,18 +202,18 @@ def test_addresses_are_found_from_positions_and_back(parts: list[tuple[int, set[
         for row in range(rows)
         if row not in gone
     ]
-    places = Places(
+    places = RowAddressMap(
         numbers=numbers,
-        living=[rows - len(gone) for rows, gone in parts],
+        live_rows=[rows - len(gone) for rows, gone in parts],
         deleted=[len(gone) for _, gone in parts],
-        offsets=lambda asked: [offsets[number] for number in asked],
+        read_deleted_offsets=lambda asked: [offsets[number] for number in asked],
     )
     chosen = np.array(data.draw(st.lists(st.integers(0, max(len(addresses) - 1, 0)))) if addresses else [], np.int64)
 
-    found = places.addresses(chosen)
+    found = places.to_addresses(chosen)
 
     assert found.tolist() == [addresses[place] for place in chosen.tolist()]
-    assert places.positions(found).tolist() == chosen.tolist()
+    assert places.to_positions(found).tolist() == chosen.tolist()
 
 
 # --- of a table ------------------------------------------------------------------------------------------
@@ -224,33 +230,33 @@ def graph(tmp_path: Path) -> og.Graph:
     return graph
 
 
-def table_of(graph: og.Graph) -> Table:
+def table_of(graph: og.Graph) -> LanceTable:
     session = graph._session
-    return session.tables(session.snapshot()).table("node:P")
+    return session.open_tables(session.resolve_snapshot()).open_table("node:P")
 
 
 @pytest.mark.parametrize("small", [1, 100, 101])
 def test_a_table_tells_what_was_deleted_as_lance_does(
     graph: og.Graph, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.storage.lance_table.SMALL_ROWS", small)
+    monkeypatch.setattr("omnigraph.storage.lance_table.MIN_DELETION_FILE_ROWS", small)
     table = table_of(graph)
-    numbers = [one.number for one in table.fragments()]
+    numbers = [one.number for one in table.list_fragments()]
 
-    found = table.deleted_offsets(numbers)
+    found = table.read_deleted_offsets(numbers)
 
     living = table.scan([], with_address=True).column(ADDRESS).to_numpy()
     told = [np.setdiff1d(np.arange(100), living[living >> np.uint64(32) == number] & 0xFFFF) for number in numbers]
     assert [one.tolist() for one in found] == [one.tolist() for one in told]
     assert sum(map(len, found)) == 16
-    assert table.places().addresses(np.arange(184)).tolist() == living.tolist()
+    assert table.get_address_map().to_addresses(np.arange(184)).tolist() == living.tolist()
 
 
 @pytest.mark.parametrize("what", ["removed", "cut off"])
 def test_a_damaged_deletion_file_is_named(
     what: str, graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.storage.lance_table.SMALL_ROWS", 1)
+    monkeypatch.setattr("omnigraph.storage.lance_table.MIN_DELETION_FILE_ROWS", 1)
     table = table_of(graph)
     (file,) = [one for one in (tmp_path / "g").rglob("_deletions/*") if one.name.startswith("0-")]
     if what == "removed":
@@ -259,4 +265,4 @@ def test_a_damaged_deletion_file_is_named(
         file.write_bytes(file.read_bytes()[:50])
 
     with pytest.raises(PinUnreadableError, match=f"_deletions/{file.name}"):
-        table.deleted_offsets([0])
+        table.read_deleted_offsets([0])

@@ -49,17 +49,17 @@ def test_each_value_finds_its_own_row_alone(type_: pa.DataType, tmp_path: Path) 
     for value in values:
         literal = pa.scalar(value, type_)
         asked = [
-            filters.compare("x y", "=", literal),
-            filters.one_of("x y", pa.array([value], type_)),
-            filters.one_of("x y", pa.array([value, value], type_)),
-            filters.has_item("group", literal),
+            filters.build_comparison("x y", "=", literal),
+            filters.build_in_list("x y", pa.array([value], type_)),
+            filters.build_in_list("x y", pa.array([value, value], type_)),
+            filters.build_list_contains("group", literal),
         ]
         for where in asked:
             for is_asked in (True, False):
                 scanner = dataset.scanner(columns=["x y"], filter=where, use_scalar_index=is_asked)
                 assert ("ScalarIndexQuery" in scanner.explain_plan(verbose=True)) == is_asked, where
                 assert scanner.to_table().column("x y").to_pylist() == [value], where
-    everything = filters.one_of("x y", pa.array(values, type_))
+    everything = filters.build_in_list("x y", pa.array(values, type_))
     assert dataset.count_rows(everything) == len(values)
 
 
@@ -67,7 +67,7 @@ def test_a_prefix_ends_before_the_next_text() -> None:
     @settings(profile(500))
     @given(st.text(min_size=1), st.text())
     def check(prefix: str, text: str) -> None:
-        end = filters.text_after(prefix)
+        end = filters.find_prefix_end(prefix)
 
         assert (prefix <= text and (end is None or text < end)) == text.startswith(prefix)
 
@@ -78,12 +78,12 @@ def test_a_prefix_ends_before_the_next_text() -> None:
     "prefix, expected", [("a", "b"), ("a\U0010ffff", "b"), ("\U0010ffff", None), ("\ud7ff", "\ue000"), ("zz", "z{")]
 )
 def test_the_end_of_a_prefix_is_a_text(prefix: str, expected: str | None) -> None:
-    assert filters.text_after(prefix) == expected
+    assert filters.find_prefix_end(prefix) == expected
 
 
 def test_many_filters_are_joined_without_depth(tmp_path: Path) -> None:
     dataset = lance.write_dataset(pa.table({"x": pa.array(range(10), pa.int32())}), str(tmp_path / "t.lance"))
-    every = [filters.compare("x", "=", pa.scalar(number % 5, pa.int32())) for number in range(3_000)]
+    every = [filters.build_comparison("x", "=", pa.scalar(number % 5, pa.int32())) for number in range(3_000)]
 
-    assert dataset.count_rows(filters.any_of(every)) == 5
-    assert dataset.count_rows(filters.all_of(every)) == 0
+    assert dataset.count_rows(filters.join_with_or(every)) == 5
+    assert dataset.count_rows(filters.join_with_and(every)) == 0

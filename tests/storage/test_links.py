@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.storage.local_object_store import LocalObjects
+from omnigraph.storage.local_object_store import LocalObjectStore
 from omnigraph.storage.object_store import ForeignFileError, ObjectKeyError
 
-CALLS: dict[str, Callable[[LocalObjects, str], object]] = {
+CALLS: dict[str, Callable[[LocalObjectStore, str], object]] = {
     "get": lambda store, key: store.get(key),
-    "info": lambda store, key: store.info(key),
+    "info": lambda store, key: store.stat(key),
     "put": lambda store, key: store.put(key, b"new"),
     "put_if_absent": lambda store, key: store.put_if_absent(key, b"new"),
     "put_if_match": lambda store, key: store.put_if_match(key, b"new", "etag"),
@@ -48,7 +48,7 @@ def test_a_linked_directory_is_refused(root: Path, outside: Path, call: str, *, 
     key = f"{'nodes/' if is_deep else ''}evil/important.txt"
 
     with pytest.raises(ForeignFileError, match=r"evil.* is a symbolic link"):
-        CALLS[call](LocalObjects(str(root)), key)
+        CALLS[call](LocalObjectStore(str(root)), key)
 
     assert {path.name: path.read_bytes() for path in outside.iterdir()} == {"important.txt": b"precious"}
 
@@ -59,14 +59,14 @@ def test_a_linked_file_is_not_read(root: Path, outside: Path, call: str) -> None
     (root / "a" / "x").symlink_to(outside / "important.txt")
 
     with pytest.raises(ForeignFileError, match="`a/x` is a symbolic link"):
-        CALLS[call](LocalObjects(str(root)), "a/x")
+        CALLS[call](LocalObjectStore(str(root)), "a/x")
 
     assert (outside / "important.txt").read_bytes() == b"precious"
 
 
 def test_a_put_takes_the_place_of_a_linked_file(root: Path, outside: Path) -> None:
     (root / "x").symlink_to(outside / "important.txt")
-    store = LocalObjects(str(root))
+    store = LocalObjectStore(str(root))
 
     store.put("x", b"new")
 
@@ -77,7 +77,7 @@ def test_a_put_takes_the_place_of_a_linked_file(root: Path, outside: Path) -> No
 def test_a_delete_removes_a_linked_file_itself(root: Path, outside: Path) -> None:
     (root / "x").symlink_to(outside / "important.txt")
 
-    LocalObjects(str(root)).delete("x")
+    LocalObjectStore(str(root)).delete("x")
 
     assert not (root / "x").is_symlink()
     assert (outside / "important.txt").read_bytes() == b"precious"
@@ -89,7 +89,7 @@ def test_a_listing_shows_links_and_does_not_enter_them(root: Path, outside: Path
     (root / "a" / "file").symlink_to(outside / "important.txt")
     (root / "a" / "nowhere").symlink_to("nowhere")
 
-    listed = LocalObjects(str(root)).list_under("a")
+    listed = LocalObjectStore(str(root)).list_under("a")
 
     assert [info.key for info in listed] == ["a/directory", "a/file", "a/nowhere"]
 
@@ -112,14 +112,14 @@ def test_what_is_no_plain_file_is_refused_without_waiting(root: Path, kind: str)
         path.mkdir()
 
     with pytest.raises(ForeignFileError, match="`x` is a"):
-        LocalObjects(str(root)).get("x")
+        LocalObjectStore(str(root)).get("x")
 
 
 @pytest.mark.parametrize("key", ["../x", "a/../../x", "/etc/x", "a//x", "./x", "", "a/x\0"])
 @pytest.mark.parametrize("call", CALLS)
 def test_a_key_that_leaves_the_root_is_refused(root: Path, call: str, key: str) -> None:
     with pytest.raises(ObjectKeyError):
-        CALLS[call](LocalObjects(str(root)), f"{key}/y" if call == "list_under" else key)
+        CALLS[call](LocalObjectStore(str(root)), f"{key}/y" if call == "list_under" else key)
 
     assert os.listdir(root) == []  # noqa: PTH208 - names, hidden ones too
 
@@ -127,6 +127,6 @@ def test_a_key_that_leaves_the_root_is_refused(root: Path, call: str, key: str) 
 def test_the_root_itself_may_be_a_link(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
 
-    LocalObjects(str(tmp_path / "link")).put("a/x", b"1")
+    LocalObjectStore(str(tmp_path / "link")).put("a/x", b"1")
 
     assert (root / "a" / "x").read_bytes() == b"1"

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from omnigraph.clock import SystemClock
-from omnigraph.storage.local_object_store import LocalObjects
+from omnigraph.storage.local_object_store import LocalObjectStore
 from omnigraph.storage.object_store import (
-    MemoryObjects,
+    MemoryObjectStore,
     ObjectChangedError,
     ObjectExistsError,
     ObjectMissingError,
     ObjectStore,
     StoreUnavailableError,
 )
-from omnigraph.storage.s3_object_store import S3Objects
+from omnigraph.storage.s3_object_store import S3ObjectStore
 from s3_server import BUCKET, fresh_uri, s3_server
 
 
@@ -32,11 +32,11 @@ def s3() -> Iterator[dict[str, str]]:
 @pytest.fixture(params=["local", "memory", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "local":
-        return LocalObjects(str(tmp_path))
+        return LocalObjectStore(str(tmp_path))
     if request.param == "memory":
-        return MemoryObjects(SystemClock())
+        return MemoryObjectStore(SystemClock())
     options = request.getfixturevalue("s3")
-    return S3Objects(BUCKET, fresh_uri().rsplit("/", 1)[-1], options)
+    return S3ObjectStore(BUCKET, fresh_uri().rsplit("/", 1)[-1], options)
 
 
 def test_what_is_put_can_be_read(store: ObjectStore) -> None:
@@ -51,7 +51,7 @@ def test_a_missing_object_is_named(store: ObjectStore) -> None:
     with pytest.raises(ObjectMissingError, match="a/nothing"):
         store.get("a/nothing")
 
-    assert store.info("a/nothing") is None
+    assert store.stat("a/nothing") is None
 
 
 def test_put_if_absent_happens_once(store: ObjectStore) -> None:
@@ -89,7 +89,7 @@ def test_put_if_match_refuses_what_is_gone(store: ObjectStore) -> None:
     with pytest.raises(ObjectChangedError):
         store.put_if_match("a/x", b"mine", etag)
 
-    assert store.info("a/x") is None
+    assert store.stat("a/x") is None
 
 
 def test_delete_if_match_removes_what_was_read(store: ObjectStore) -> None:
@@ -97,7 +97,7 @@ def test_delete_if_match_removes_what_was_read(store: ObjectStore) -> None:
 
     store.delete_if_match("a/x", etag)
 
-    assert store.info("a/x") is None
+    assert store.stat("a/x") is None
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -110,7 +110,7 @@ def test_delete_if_match_refuses_what_changed_meanwhile_or_is_gone(store: Object
     with pytest.raises(ObjectChangedError):
         store.delete_if_match("a/x", etag)
 
-    assert (store.info("a/x") is not None) is is_there
+    assert (store.stat("a/x") is not None) is is_there
 
 
 def test_delete_if_match_refuses_where_there_is_no_directory(store: ObjectStore) -> None:
@@ -145,7 +145,7 @@ def test_children_are_the_first_segments(store: ObjectStore) -> None:
     store.put("nodes/a/b", b"")
     store.put("top", b"")
 
-    assert store.children() == ["nodes", "top"]
+    assert store.list_children() == ["nodes", "top"]
 
 
 def test_times_are_the_stores_own_and_move_forward(store: ObjectStore) -> None:
@@ -186,7 +186,7 @@ def test_a_store_that_does_not_answer_is_unavailable() -> None:
     from s3_server import options_for
 
     options = {**options_for("http://127.0.0.1:9"), "timeout": "1s", "connect_timeout": "1s"}
-    store = S3Objects(BUCKET, "nowhere", options, max_retries=0)
+    store = S3ObjectStore(BUCKET, "nowhere", options, max_retries=0)
 
     with pytest.raises(StoreUnavailableError, match="read `a`"):
         store.get("a")
@@ -194,14 +194,14 @@ def test_a_store_that_does_not_answer_is_unavailable() -> None:
 
 def test_a_read_only_directory_is_unavailable_and_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    store = LocalObjects(str(tmp_path / "file"))
+    store = LocalObjectStore(str(tmp_path / "file"))
 
     with pytest.raises(StoreUnavailableError, match="write `a/x`"):
         store.put("a/x", b"1")
 
 
 def test_a_conditional_put_and_a_delete_wait_for_whoever_is_comparing(tmp_path: Path) -> None:
-    store = LocalObjects(str(tmp_path))
+    store = LocalObjectStore(str(tmp_path))
     etag, kept = store.put("a/x", b"old"), store.put("a/z", b"gone")
     directory = os.open(tmp_path / "a", os.O_RDONLY)
     fcntl.flock(directory, fcntl.LOCK_EX)
@@ -220,5 +220,5 @@ def test_a_conditional_put_and_a_delete_wait_for_whoever_is_comparing(tmp_path: 
         thread.join(60)
 
     assert are_waiting == [True, True, True]
-    assert store.info("a/z") is None
+    assert store.stat("a/z") is None
     assert store.get("a/x").data == b"new"

@@ -5,11 +5,11 @@ from math import log2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.storage.segment_plan import Covered, SegmentPlan, plan_segments
+from omnigraph.storage.segment_plan import SegmentCoverage, SegmentPlan, plan_segments
 
 
-def segment(uuid: str, *fragments: int, lost: int = 0) -> Covered:
-    return Covered(uuid, frozenset(fragments), lost)
+def segment(uuid: str, *fragments: int, lost: int = 0) -> SegmentCoverage:
+    return SegmentCoverage(uuid, frozenset(fragments), lost)
 
 
 def test_a_missing_index_covers_everything() -> None:
@@ -65,12 +65,12 @@ covers = st.lists(st.frozensets(st.integers(0, 12), max_size=5), max_size=8)
 def test_what_is_planned_covers_every_row_once_and_then_nothing_is_left(
     rows: dict[int, int], covers: list[frozenset[int]], most: int
 ) -> None:
-    segments = [Covered(str(number), cover) for number, cover in enumerate(covers)]
+    segments = [SegmentCoverage(str(number), cover) for number, cover in enumerate(covers)]
 
     plan = plan_segments(rows, segments, most)
 
     kept = [one for one in segments if one.uuid not in plan.replaced]
-    after = [*kept, *([Covered("new", frozenset(plan.build))] if plan.build else [])]
+    after = [*kept, *([SegmentCoverage("new", frozenset(plan.build))] if plan.build else [])]
     covered = [number for one in after for number in one.fragments & rows.keys()]
     assert sorted(covered) == sorted(rows)
     assert len(after) <= most
@@ -79,7 +79,7 @@ def test_what_is_planned_covers_every_row_once_and_then_nothing_is_left(
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=200))
 def test_a_row_is_indexed_about_once_for_every_doubling(appends: list[int]) -> None:
-    segments: list[Covered] = []
+    segments: list[SegmentCoverage] = []
     rows: dict[int, int] = {}
     indexed = 0
 
@@ -88,7 +88,7 @@ def test_a_row_is_indexed_about_once_for_every_doubling(appends: list[int]) -> N
         plan = plan_segments(rows, segments, 16)
         indexed += sum(rows[one] for one in plan.build)
         segments = [one for one in segments if one.uuid not in plan.replaced]
-        segments.append(Covered(str(number), frozenset(plan.build)))
+        segments.append(SegmentCoverage(str(number), frozenset(plan.build)))
 
     total = sum(appends)
     assert indexed <= total * (2 * log2(total) + 2)

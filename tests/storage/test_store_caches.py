@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.storage import graph_storage as store_module
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.uri import parse_uri
 from worlds import FAST, runtime
 
@@ -28,6 +28,6 @@ def test_lance_keeps_no_more_than_reads_may(
     made: list[dict[str, int]] = []
     monkeypatch.setattr(store_module, "Session", lambda **given: made.append(given))
 
-    Store(parse_uri(str(tmp_path)), runtime(replace(FAST, cache_bytes=cache_bytes)))
+    GraphStorage(parse_uri(str(tmp_path)), runtime(replace(FAST, cache_bytes=cache_bytes)))
 
     assert made == [{"index_cache_size_bytes": index, "metadata_cache_size_bytes": metadata}]

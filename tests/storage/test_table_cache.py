@@ -4,7 +4,7 @@ from pathlib import Path
 
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.storage.table_cache import CACHED_VERSIONS
+from omnigraph.storage.table_cache import MAX_CACHED_VERSIONS
 from worlds import rows, seeded_world, state
 
 
@@ -18,11 +18,11 @@ def test_only_the_newest_versions_of_a_table_are_kept_open(tmp_path: Path) -> No
     path = world.head().snapshot.pins["node:A"].path
     others = {key for key in world.handles._open if key[0] != path}
 
-    for number in range(CACHED_VERSIONS + 5):
+    for number in range(MAX_CACHED_VERSIONS + 5):
         write(world, number)
         state(world)
 
     kept = [version for where, version in world.handles._open if where == path]
-    assert len(kept) == CACHED_VERSIONS
+    assert len(kept) == MAX_CACHED_VERSIONS
     assert kept[-1] == world.head().snapshot.pins["node:A"].version
     assert others <= set(world.handles._open)

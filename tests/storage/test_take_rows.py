@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.engine.view import View
-from omnigraph.storage.lance_table import ADDRESS, Table
+from omnigraph.storage.lance_table import ADDRESS, LanceTable
 from worlds import runtime
 
 SCHEMA = """node Person {
@@ -25,7 +25,7 @@ COLUMNS = ("photo", "name", "place", ADDRESS, "tags", "n")
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+def table(tmp_path_factory: pytest.TempPathFactory) -> LanceTable:
     """Three fragments of eight rows each, and a column that came later."""
     graph = og.create_graph(str(tmp_path_factory.mktemp("taking") / "g"), SCHEMA, runtime=runtime())
     for start in (0, 8, 16):
@@ -44,15 +44,15 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return table_of(graph)
 
 
-def table_of(graph: og.Graph) -> Table:
+def table_of(graph: og.Graph) -> LanceTable:
     snapshot = graph.snapshot()
-    view = View(graph._session.catalog(snapshot), graph._session.tables(snapshot))
-    person = view.catalog.type("Person")
+    view = View(graph._session.load_catalog(snapshot), graph._session.open_tables(snapshot))
+    person = view.catalog.find_type("Person")
     assert person is not None
-    return view.table(person)
+    return view.get_table(person)
 
 
-def by_scan(table: Table, positions: list[int], columns: tuple[str, ...]) -> list[dict[str, object]]:
+def by_scan(table: LanceTable, positions: list[int], columns: tuple[str, ...]) -> list[dict[str, object]]:
     names = [name for name in columns if name != ADDRESS]
     rows = table.scan(names, with_address=ADDRESS in columns).to_pylist()
     return [rows[position] for position in positions]
@@ -62,12 +62,12 @@ def by_scan(table: Table, positions: list[int], columns: tuple[str, ...]) -> lis
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("few", [0, 1_000])
 def test_any_rows_in_any_order_are_those_of_a_scan(
-    few: int, table: Table, positions: list[int], columns: list[str]
+    few: int, table: LanceTable, positions: list[int], columns: list[str]
 ) -> None:
     asked = tuple(columns[:4])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("omnigraph.storage.take_rows.FEW", few)
-        patched.setattr("omnigraph.storage.take_rows.MOST", 4)
+        patched.setattr("omnigraph.storage.take_rows.MAX_FRAGMENT_TAKE_ROWS", few)
+        patched.setattr("omnigraph.storage.take_rows.MAX_ADDRESSES_PER_SCAN", 4)
 
         found = table.take(positions, asked)
 
@@ -75,16 +75,16 @@ def test_any_rows_in_any_order_are_those_of_a_scan(
     assert found.to_pylist() == by_scan(table, positions, asked)
 
 
-def test_without_columns_all_come(table: Table) -> None:
+def test_without_columns_all_come(table: LanceTable) -> None:
     assert table.take([17, 0]).to_pylist() == by_scan(table, [17, 0], tuple(table.schema.names))
 
 
-def test_a_position_beyond_the_rows_is_refused(table: Table) -> None:
+def test_a_position_beyond_the_rows_is_refused(table: LanceTable) -> None:
     with pytest.raises(OSError, match="non-existent"):
         table.take([0, 19], ["name"])
 
 
-def test_a_dataset_is_never_asked_where_rows_were_deleted(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_is_never_asked_where_rows_were_deleted(table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would walk a fragment from its start for each row: a thousand times what the fragment itself takes."""
     asked: list[list[int]] = []
     take = lance.LanceDataset.take

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.storage.layout import detached_file, fnv1a64, table_path, version_file, version_number
+from omnigraph.storage.layout import (
+    build_table_path,
+    format_detached_name,
+    format_version_name,
+    hash_fnv1a64,
+    parse_version_number,
+)
 from omnigraph.storage.uri import BadUriError, parse_uri
 
 
@@ -55,12 +61,12 @@ def test_what_is_no_place_is_refused_with_the_reason(text: str, reason: str) -> 
 def test_children_are_below(tmp_path: Path) -> None:
     place = parse_uri(str(tmp_path))
 
-    assert place.child("nodes/x").uri == f"{tmp_path}/nodes/x"
-    assert parse_uri("s3://b/p").child("nodes/x").uri == "s3://b/p/nodes/x"
+    assert place.join("nodes/x").uri == f"{tmp_path}/nodes/x"
+    assert parse_uri("s3://b/p").join("nodes/x").uri == "s3://b/p/nodes/x"
 
 
 def test_the_hash_of_a_name_is_fnv_1a() -> None:
-    assert [fnv1a64(text) for text in ("", "a", "foobar")] == [
+    assert [hash_fnv1a64(text) for text in ("", "a", "foobar")] == [
         "cbf29ce484222325",
         "af63dc4c8601ec8c",
         "85944171f73967e8",
@@ -68,15 +74,15 @@ def test_the_hash_of_a_name_is_fnv_1a() -> None:
 
 
 def test_a_name_used_again_gets_another_path() -> None:
-    first, second = table_path("node", "Person"), table_path("node", "Person", 2)
+    first, second = build_table_path("node", "Person"), build_table_path("node", "Person", 2)
 
     assert second == f"{first}-2"
-    assert table_path("edge", "Person") != first
+    assert build_table_path("edge", "Person") != first
 
 
 @given(st.text(max_size=40))
 def test_a_path_never_leaves_its_directory(name: str) -> None:
-    directory, file = table_path("node", name.encode(errors="ignore").decode()).split("/")
+    directory, file = build_table_path("node", name.encode(errors="ignore").decode()).split("/")
 
     assert directory == "nodes"
     assert file.isalnum()
@@ -84,5 +90,5 @@ def test_a_path_never_leaves_its_directory(name: str) -> None:
 
 @given(st.integers(1, 2**63))
 def test_version_files_name_their_version(version: int) -> None:
-    assert version_number(version_file(version)) == version
-    assert version_number(detached_file(version)) == 0
+    assert parse_version_number(format_version_name(version)) == version
+    assert parse_version_number(format_detached_name(version)) == 0

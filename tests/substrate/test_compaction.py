@@ -13,8 +13,8 @@ from lance.fragment import FragmentMetadata, write_fragments
 from lance.lance import Bitmap
 
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.compaction import _MAX_FRAGMENT_ID, _numbers_in
-from omnigraph.storage.upkeep import _task_options
+from omnigraph.storage.compaction import _MAX_FRAGMENT_ID_FIELD, _iter_field_values
+from omnigraph.storage.upkeep import _build_task_options
 
 SIZES = (10, 5_000, 200_000, 5_000_000, 0, None)
 """Of blobs: beside the other columns, in the data file, in a file of several, in one of its own, empty, none."""
@@ -49,7 +49,7 @@ def compacted(table: LanceDataset, numbers: list[int], first: int = 100) -> list
     task = {
         "task": {"fragments": [metadata[number].to_json() for number in numbers]},
         "read_version": table.version,
-        "options": _task_options(UpkeepOptions()),
+        "options": _build_task_options(UpkeepOptions()),
     }
     done = CompactionTask.from_json(json.dumps(task)).execute(table)  # type: ignore[attr-defined]  # its stub lacks it
     new = done.new_fragments
@@ -124,7 +124,10 @@ def test_the_highest_number_ever_given_is_read_from_the_version(table: LanceData
     made = rewritten(table, [0, 1], compacted(table, [0, 1], first=5_000))
     left = committed(made, LanceOperation.Delete([], [5_000], ""))
 
-    highest = [max(_numbers_in(bytes(one._ds.serialized_manifest()), _MAX_FRAGMENT_ID)) for one in (table, made, left)]
+    highest = [
+        max(_iter_field_values(bytes(one._ds.serialized_manifest()), _MAX_FRAGMENT_ID_FIELD))
+        for one in (table, made, left)
+    ]
 
     assert highest == [3, 5_000, 5_000]
     assert numbers_of(left) == [2, 3]

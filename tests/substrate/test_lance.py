@@ -12,7 +12,7 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 
-from omnigraph.storage.layout import detached_file, version_file
+from omnigraph.storage.layout import format_detached_name, format_version_name
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("v", pa.int64())])
 
@@ -149,7 +149,7 @@ def test_a_swap_behind_trimmed_versions_succeeds_unseen(table: LanceDataset) -> 
 
 
 def test_files_of_versions_are_named_newest_first(table: LanceDataset) -> None:
-    assert os.path.exists(f"{table.uri}/{version_file(table.version)}")  # noqa: PTH110 - a Lance uri is text
+    assert os.path.exists(f"{table.uri}/{format_version_name(table.version)}")  # noqa: PTH110 - a Lance uri is text
 
 
 # --- detached versions ------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_the_number_of_a_detached_version_exceeds_a_signed_long(table: LanceData
     made = LanceDataset.commit(table, append(table, rows(("c", 3))), detached=True)
 
     assert made.version >= 2**63
-    assert os.path.exists(f"{table.uri}/{detached_file(made.version)}")  # noqa: PTH110 - a Lance uri is text
+    assert os.path.exists(f"{table.uri}/{format_detached_name(made.version)}")  # noqa: PTH110 - a Lance uri is text
 
 
 def test_detached_versions_chain(table: LanceDataset) -> None:
@@ -284,7 +284,7 @@ def test_rows_that_no_index_covers_are_found_all_the_same(table: LanceDataset) -
 
 def test_a_torn_newest_version_fails_to_open_and_the_one_before_does_not(table: LanceDataset) -> None:
     made = LanceDataset.commit(table, overwrite(table, rows(("x", 9))), max_retries=0)
-    Path(f"{table.uri}/{version_file(made.version)}").write_bytes(b"")
+    Path(f"{table.uri}/{format_version_name(made.version)}").write_bytes(b"")
 
     with pytest.raises((OSError, ValueError)):
         lance.dataset(table.uri)

@@ -12,7 +12,7 @@ import pytest
 from lance import LanceDataset
 from lance.query import MatchQuery
 
-from omnigraph.engine.search.tokenizer import words
+from omnigraph.engine.search.tokenizer import tokenize
 
 _PLAIN = (
     "graph graphs graphing engine engines run runs running ran quick quickly query queries table tables fast faster"
@@ -44,8 +44,8 @@ def indexed(texts: list[str], path: Path) -> LanceDataset:
 
 def ours(texts: list[str], query: str) -> set[int]:
     """The texts that share a stem with the query."""
-    asked = {word.stem for word in words(query)}
-    return {place for place, text in enumerate(texts) if asked & {word.stem for word in words(text)}}
+    asked = {word.stem for word in tokenize(query)}
+    return {place for place, text in enumerate(texts) if asked & {word.stem for word in tokenize(text)}}
 
 
 @pytest.mark.parametrize("texts", [PLAIN, ACCENTED], ids=["plain", "accented"])

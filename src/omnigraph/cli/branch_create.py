@@ -4,14 +4,14 @@ from datetime import datetime
 
 import click
 
-from omnigraph.cli.options import at_option, json_option, opened_graph, place_options, refuse, snapshot_option
+from omnigraph.cli.options import at_option, graph_options, json_option, open_selected_graph, refuse, snapshot_option
 from omnigraph.cli.render import print_json, print_text
 
 
 @click.command("create")
 @click.argument("name")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @click.option("--from", "source", default="main", show_default=True, metavar="BRANCH", help="The branch to start from.")
 @snapshot_option
 @at_option
@@ -35,7 +35,7 @@ def command(
     """
     if commit_id is not None and at is not None:
         refuse("give either --snapshot or --at, not both")
-    graph = opened_graph(uri, store)
+    graph = open_selected_graph(uri, store)
     branch = graph.branches.create(name, from_=source, snapshot=commit_id, at=at, actor=actor)
     if as_json:
         print_json({"uri": graph.uri, **branch.to_json()})

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import json_option, limit_options, opened_graph, place_options
-from omnigraph.cli.render import count_of, print_json, print_text, table_text
+from omnigraph.cli.options import graph_options, json_option, limit_options, open_selected_graph
+from omnigraph.cli.render import format_count, format_table, print_json, print_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from omnigraph.ops.merge_result import MergeResult
 
 EXIT_CONFLICTS = 3
-_MOST_WIDE = 40
+_MAX_VALUE_WIDTH = 40
 
 
 @click.command("merge")
 @click.argument("source")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @click.option("--into", default="main", show_default=True, metavar="BRANCH", help="The branch that gets the changes.")
 @click.option(
     "--strategy",
@@ -56,7 +56,7 @@ def command(  # noqa: PLR0913 - its options
 
     Exit code: 0 when it is done or there is nothing to do, 3 when there are conflicts, or others wrote meanwhile.
     """
-    graph = opened_graph(uri, store, read_only=dry_run)
+    graph = open_selected_graph(uri, store, read_only=dry_run)
     try:
         done = graph.merge(
             source,
@@ -73,13 +73,13 @@ def command(  # noqa: PLR0913 - its options
     if as_json:
         print_json({"uri": graph.uri, **done.to_json()})
     else:
-        print_text(_text(done))
+        print_text(_format_result(done))
     return EXIT_CONFLICTS if done.conflict_total else 0
 
 
-def _text(done: "MergeResult") -> str:
+def _format_result(done: "MergeResult") -> str:
     if done.conflict_total:
-        return _conflicts(done)
+        return _format_conflicts(done)
     if done.outcome.value == "already_up_to_date":
         return f"{done.into} has everything that {done.source} has\n"
     verb = "would be" if done.is_dry_run else "is"
@@ -87,34 +87,38 @@ def _text(done: "MergeResult") -> str:
     commit = "" if done.commit_id is None else f", commit {done.commit_id}"
     head = f"{done.source} {verb} merged into {done.into}{forward}{commit}\n"
     rows = [
-        (one.table, one.how, *map(_number, (one.rows_before, one.rows_after, one.inserted, one.updated, one.deleted)))
+        (
+            one.table,
+            one.how,
+            *map(_format_number, (one.rows_before, one.rows_after, one.inserted, one.updated, one.deleted)),
+        )
         for one in done.tables
     ]
     numbers = ("rows before", "after", "inserted", "updated", "deleted")
-    told = table_text(("table", "how", *numbers), rows, right=numbers) if rows else "no row differs\n"
+    told = format_table(("table", "how", *numbers), rows, right=numbers) if rows else "no row differs\n"
     return head + told + _format_restored(done)
 
 
 def _format_restored(done: "MergeResult") -> str:
     """Name the edges that stay with nodes that one side deleted, by table."""
-    counts = [f"{count_of(count, 'edge')} of {table}" for table, count in done.restored_edges.items()]
+    counts = [f"{format_count(count, 'edge')} of {table}" for table, count in done.restored_edges.items()]
     return f"kept together with their nodes, which one side had deleted: {', '.join(counts)}\n" if counts else ""
 
 
-def _number(count: int | None) -> str:
+def _format_number(count: int | None) -> str:
     return "" if count is None else str(count)
 
 
-def _conflicts(done: "MergeResult") -> str:
+def _format_conflicts(done: "MergeResult") -> str:
     """The conflicts as a table, what rules say of them, and what can be done."""
     of_rows = [one for one in done.conflicts if one.kind.is_of_rows]
     others = [one for one in done.conflicts if not one.kind.is_of_rows]
-    parts = [f"{count_of(done.conflict_total, 'conflict')}: nothing is merged\n"]
+    parts = [f"{format_count(done.conflict_total, 'conflict')}: nothing is merged\n"]
     with_rows = [one for one in done.conflicts if one.id is not None]
     if with_rows:
-        parts.append(_row_table(done, with_rows))
+        parts.append(_format_row_conflicts(done, with_rows))
     if others:
-        parts.append(table_text(("conflict", "message"), [(one.kind.value, one.message) for one in others]))
+        parts.append(format_table(("conflict", "message"), [(one.kind.value, one.message) for one in others]))
     left = done.conflict_total - len(done.conflicts)
     if left:
         parts.append(f"and {left} more\n")
@@ -125,25 +129,25 @@ def _conflicts(done: "MergeResult") -> str:
     return "\n".join(parts)
 
 
-def _row_table(done: "MergeResult", conflicts: "Sequence[Conflict]") -> str:
+def _format_row_conflicts(done: "MergeResult", conflicts: "Sequence[Conflict]") -> str:
     rows = [
         (
             one.kind.value,
             one.table,
             one.id or "",
             one.property or "",
-            _value(one.base, is_there=one.kind.is_of_rows and one.kind.value != "DivergentInsert"),
-            _value(one.ours, is_there=one.kind.is_of_rows and one.property is not None),
-            _value(one.theirs, is_there=one.kind.is_of_rows and one.property is not None),
+            _format_value(one.base, is_there=one.kind.is_of_rows and one.kind.value != "DivergentInsert"),
+            _format_value(one.ours, is_there=one.kind.is_of_rows and one.property is not None),
+            _format_value(one.theirs, is_there=one.kind.is_of_rows and one.property is not None),
         )
         for one in conflicts
     ]
-    return table_text(("conflict", "table", "id", "property", "before", done.into, done.source), rows)
+    return format_table(("conflict", "table", "id", "property", "before", done.into, done.source), rows)
 
 
-def _value(value: object, *, is_there: bool) -> str:
+def _format_value(value: object, *, is_there: bool) -> str:
     """A value; a dash for nothing, unless it is known that the row is there and has none."""
     if value is None and not is_there:
         return "-"
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _MOST_WIDE else text[: _MOST_WIDE - 1] + "…"
+    return text if len(text) <= _MAX_VALUE_WIDTH else text[: _MAX_VALUE_WIDTH - 1] + "…"

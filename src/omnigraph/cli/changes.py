@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.diff import counted_text, schema_text
-from omnigraph.cli.options import Seconds, branch_option, json_option, opened_graph, place_options, refuse
-from omnigraph.cli.render import binary_stdout, flush_output, output_errors, print_json, print_text
+from omnigraph.cli.diff import format_json_counts, format_schema_diff
+from omnigraph.cli.options import Seconds, branch_option, graph_options, json_option, open_selected_graph, refuse
+from omnigraph.cli.render import flush_output, get_binary_stdout, print_json, print_text, translate_output_errors
 from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:
     from omnigraph.ops.change_feed import ChangeFeed
     from omnigraph.ops.commit_changes import ChangeSet
 
-_SIGNALLED = 128
+_SIGNAL_EXIT_BASE = 128
 """A process that a signal ends has this and the signal's number as its exit code."""
 
 
 @click.command("changes")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @branch_option
 @click.option(
     "--since", metavar="REF", help="Only what comes after this commit, tag or time; else all from the first one on."
@@ -64,7 +64,7 @@ def command(  # noqa: PLR0913 - the options of the command, all by name
     """
     if as_json and (follow or format_ is not None):
         refuse("--json is one document, which ends; leave it out with --follow and --format")
-    graph = opened_graph(uri, store, read_only=True)
+    graph = open_selected_graph(uri, store, read_only=True)
     feed = graph.changes(branch=branch, since=since, types=types or None, limit=limit, follow=follow, poll_seconds=poll)
     if as_json:
         changes = [found.to_json() for found in feed]
@@ -74,44 +74,44 @@ def command(  # noqa: PLR0913 - the options of the command, all by name
     if not follow:
         _print(feed, shown)
         return 0
-    return _until_ended(feed, shown)
+    return _print_until_signal(feed, shown)
 
 
-def _until_ended(feed: "ChangeFeed", format_: str) -> int:
+def _print_until_signal(feed: "ChangeFeed", format_: str) -> int:
     """Ctrl-C and SIGTERM are how it is meant to end: with whole lines, and without a word."""
     try:
-        with _signals_end():
+        with _raise_on_signals():
             _print(feed, format_)
     except _EndedError as ended:
         flush_output()
-        return _SIGNALLED + ended.number
+        return _SIGNAL_EXIT_BASE + ended.number
     return 0
 
 
 def _print(feed: "ChangeFeed", format_: str) -> None:
     if format_ == "jsonl":
-        with output_errors():
-            out = binary_stdout()
+        with translate_output_errors():
+            out = get_binary_stdout()
             for block in feed.blocks():
                 out.write(block)
                 out.flush()
         return
     is_first = True
     for found in feed:
-        print_text(("" if is_first else "\n") + _text(found))
+        print_text(("" if is_first else "\n") + _format_change(found))
         flush_output()
         is_first = False
     if is_first:
         print_text("no commits\n")
 
 
-def _text(found: "ChangeSet") -> str:
+def _format_change(found: "ChangeSet") -> str:
     told: dict[str, Any] = found.summary()
     head = f"commit {told['commit']}  {told['at']}  {reveal(told['actor'])}  {told['operation']}\n"
     if told["message"]:
         head += f"    {reveal(told['message'].partition(chr(10))[0])}\n"
-    head += schema_text(told["schema"])
-    return head + (counted_text(told["types"]) if told["types"] else "no row was changed\n")
+    head += format_schema_diff(told["schema"])
+    return head + (format_json_counts(told["types"]) if told["types"] else "no row was changed\n")
 
 
 class _EndedError(BaseException):
@@ -123,7 +123,7 @@ class _EndedError(BaseException):
 
 
 @contextmanager
-def _signals_end() -> Iterator[None]:
+def _raise_on_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only there signals can be handled
         yield
         return

@@ -7,16 +7,16 @@ import click
 import omnigraph
 from omnigraph.cli.exit_codes import EXIT_CODES
 from omnigraph.cli.options import (
-    chosen_place,
+    graph_options,
     is_served,
     json_option,
-    opened_graph,
-    place_options,
+    open_selected_graph,
     quiet_option,
     refuse,
+    resolve_graph_uri,
 )
-from omnigraph.cli.progress import progress_line
-from omnigraph.cli.render import count_of, print_json, print_text
+from omnigraph.cli.progress import show_progress
+from omnigraph.cli.render import format_count, print_json, print_text
 from omnigraph.errors import Kind
 from omnigraph.lang.invisible import reveal
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @click.option("--branch", metavar="NAME", help="Only this branch; else all, and what belongs to none.")
 @click.option("--quick", "is_quick", is_flag=True, help="Only manifests and files; read no row.")
 @click.option(
@@ -73,14 +73,14 @@ def command(  # noqa: PLR0913 - one argument per option
         refuse("give either --quick or --deep, not both" if is_deep else "give either --quick or --record, not both")
     if message is not None and not is_record:
         refuse("--message is kept with what --record commits: give both")
-    target = chosen_place(uri, store)
-    with progress_line(f"omnigraph check → {reveal(target)}", is_quiet=quiet) as line:
+    target = resolve_graph_uri(uri, store)
+    with show_progress(f"omnigraph check → {reveal(target)}", is_quiet=quiet) as line:
 
         def show(progress: "CheckProgress") -> None:
             line.show(progress.phase, rows=progress.rows, share=progress.done / max(progress.total, 1))
 
         if is_served():
-            result = opened_graph(uri, store).check(
+            result = open_selected_graph(uri, store).check(
                 branch=branch, quick=is_quick, deep=is_deep, record=is_record, actor=actor, message=message
             )
         else:  # it may be too damaged to be opened
@@ -97,27 +97,27 @@ def command(  # noqa: PLR0913 - one argument per option
     if as_json:
         print_json(result.to_json())
     else:
-        print_text(_text(result, is_quick=is_quick))
+        print_text(_format_result(result, is_quick=is_quick))
     return EXIT_CODES[Kind.CORRUPT] if result.has_errors else 0
 
 
-def _text(result: "CheckResult", *, is_quick: bool) -> str:
+def _format_result(result: "CheckResult", *, is_quick: bool) -> str:
     looked = [
-        count_of(len(result.branches), "branch").replace("branchs", "branches"),
-        count_of(result.commits, "commit"),
-        f"{count_of(result.versions, 'table version')}, {count_of(result.files, 'file')}",
+        format_count(len(result.branches), "branch").replace("branchs", "branches"),
+        format_count(result.commits, "commit"),
+        f"{format_count(result.versions, 'table version')}, {format_count(result.files, 'file')}",
         "no row" if is_quick else f"{result.rows_read:,} rows read",
     ]
     if result.verified or result.unrecorded:
         looked.append(f"{result.verified:,} checksums compared")
     if result.unrecorded:
-        looked.append(f"{count_of(result.unrecorded, 'file')} without one")
-    found = "".join(_finding(one) for one in result.findings)
+        looked.append(f"{format_count(result.unrecorded, 'file')} without one")
+    found = "".join(_format_finding(one) for one in result.findings)
     recorded = "".join(f"recorded on {reveal(name)}: commit {one}\n" for name, one in result.recorded.items())
     return f"{found}{'no finding: ' if not result.findings else ''}{', '.join(looked)}\n{recorded}"
 
 
-def _finding(one: "Finding") -> str:
+def _format_finding(one: "Finding") -> str:
     branches = f" (branch {', '.join(one.branches)})" if one.branches else ""
     return (
         f"{one.severity.value}[{one.code}] {reveal(one.thing)}{reveal(branches)}: {reveal(one.message)}\n"

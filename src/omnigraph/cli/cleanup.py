@@ -6,23 +6,30 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.confirm import confirm_on_remote
-from omnigraph.cli.durations import DURATION, duration_text
-from omnigraph.cli.options import chosen_place, json_option, opened_graph, place_options, quiet_option, refuse
-from omnigraph.cli.progress import progress_line
-from omnigraph.cli.render import count_of, print_error, print_json, print_text, table_text
+from omnigraph.cli.durations import DURATION, format_duration
+from omnigraph.cli.options import (
+    graph_options,
+    json_option,
+    open_selected_graph,
+    quiet_option,
+    refuse,
+    resolve_graph_uri,
+)
+from omnigraph.cli.progress import show_progress
+from omnigraph.cli.render import format_count, format_table, print_error, print_json, print_text
 from omnigraph.lang.invisible import reveal
-from omnigraph.telemetry import bytes_text
+from omnigraph.telemetry import format_bytes
 
 if TYPE_CHECKING:
     from omnigraph.ops.cleanup import CleanupProgress, CleanupResult
 
 _COUNTS = ("files", "bytes", "versions")
-_MOST_STRANGERS = 10
+_MAX_LISTED_FILES = 10
 
 
 @click.command("cleanup")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the newest N commits of every branch.")
 @click.option(
     "--older-than",
@@ -64,7 +71,7 @@ def command(  # noqa: PLR0913 - its options
     """
     if keep is None and older_than is None:
         refuse("say what to keep: --keep N (commits of each branch), --older-than TIME, or both")
-    target = chosen_place(uri, store)
+    target = resolve_graph_uri(uri, store)
     if is_confirmed and not is_sure:
         confirm_on_remote(
             target,
@@ -72,13 +79,13 @@ def command(  # noqa: PLR0913 - its options
             question=f"Remove what no kept commit of {target} needs?",
             otherwise="nothing is removed",
         )
-    with progress_line(f"omnigraph cleanup → {reveal(target)}", is_quiet=quiet) as line:
+    with show_progress(f"omnigraph cleanup → {reveal(target)}", is_quiet=quiet) as line:
 
         def show(progress: "CleanupProgress") -> None:
             share = progress.done / progress.total
             line.show(f"{progress.table_key} is done;", nbytes=progress.bytes_removed, share=share)
 
-        graph = opened_graph(uri, store, read_only=not is_confirmed)
+        graph = open_selected_graph(uri, store, read_only=not is_confirmed)
         try:
             result = graph.cleanup(keep=keep, older_than=older_than, grace=grace, confirm=is_confirmed, progress=show)
         except KeyboardInterrupt:
@@ -88,40 +95,40 @@ def command(  # noqa: PLR0913 - its options
     if as_json:
         print_json({"uri": graph.uri, **result.to_json()})
     else:
-        print_text(_text(result, grace))
+        print_text(_format_result(result, grace))
     return int(result.has_failed)
 
 
-def _text(result: "CleanupResult", grace: timedelta) -> str:
+def _format_result(result: "CleanupResult", grace: timedelta) -> str:
     verb = "would be " if result.is_preview else ""
-    total = f"{bytes_text(result.bytes_removed)} {verb}removed" if result.bytes_removed else "nothing to remove"
+    total = f"{format_bytes(result.bytes_removed)} {verb}removed" if result.bytes_removed else "nothing to remove"
     branches = [(one.branch, str(one.commits_kept), str(one.commits_collected)) for one in result.branches]
     parts = [
-        f"{total}; what was current or written within {duration_text(grace)} stays\n",
-        table_text(("branch", "kept", "collected"), branches, right=("kept", "collected")),
+        f"{total}; what was current or written within {format_duration(grace)} stays\n",
+        format_table(("branch", "kept", "collected"), branches, right=("kept", "collected")),
     ]
     tables = [
         (
             one.table_key,
             str(one.files_removed),
-            bytes_text(one.bytes_removed),
+            format_bytes(one.bytes_removed),
             str(one.old_versions_removed),
             one.error or "",
         )
         for one in result.tables
     ]
     if tables:
-        parts.append(table_text(("table", *_COUNTS, "error"), tables, right=_COUNTS))
-    parts.append(_strangers(result.unknown_files))
+        parts.append(format_table(("table", *_COUNTS, "error"), tables, right=_COUNTS))
+    parts.append(_format_unknown_files(result.unknown_files))
     if result.is_preview and result.bytes_removed:
         parts.append("nothing was removed: --confirm does it\n")
     return "".join(parts)
 
 
-def _strangers(names: tuple[str, ...]) -> str:
+def _format_unknown_files(names: tuple[str, ...]) -> str:
     if not names:
         return ""
-    more = len(names) - _MOST_STRANGERS
+    more = len(names) - _MAX_LISTED_FILES
     rest = f"\n  and {more} more" if more > 0 else ""
-    shown = "".join(f"\n  {reveal(name)}" for name in names[:_MOST_STRANGERS])
-    return f"{count_of(len(names), 'unknown file')}, nothing of a graph's, left alone:{shown}{rest}\n"
+    shown = "".join(f"\n  {reveal(name)}" for name in names[:_MAX_LISTED_FILES])
+    return f"{format_count(len(names), 'unknown file')}, nothing of a graph's, left alone:{shown}{rest}\n"

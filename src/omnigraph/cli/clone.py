@@ -6,10 +6,10 @@ import click
 
 import omnigraph
 from omnigraph.cli.options import json_option, quiet_option
-from omnigraph.cli.progress import progress_line
-from omnigraph.cli.render import count_of, print_error, print_json, print_text, table_text
+from omnigraph.cli.progress import show_progress
+from omnigraph.cli.render import format_count, format_table, print_error, print_json, print_text
 from omnigraph.lang.invisible import reveal
-from omnigraph.telemetry import bytes_text
+from omnigraph.telemetry import format_bytes
 
 if TYPE_CHECKING:
     from omnigraph.ops.clone import CloneResult
@@ -37,11 +37,11 @@ def command(*, source: str, target: str, branches: tuple[str, ...], quiet: bool,
     not. Commits keep their ids, and every state that can be read in the source can be read in the clone. The target
     must be empty. It becomes a graph at the very end; after an interruption, the same command goes on.
     """
-    with progress_line(f"omnigraph clone {reveal(source)} → {reveal(target)}", is_quiet=quiet) as line:
+    with show_progress(f"omnigraph clone {reveal(source)} → {reveal(target)}", is_quiet=quiet) as line:
 
         def show(progress: "CloneProgress") -> None:
             share = progress.nbytes / progress.total_bytes if progress.total_bytes else 1.0
-            phase = f"{progress.files:,} of {count_of(progress.total_files, 'file')}"
+            phase = f"{progress.files:,} of {format_count(progress.total_files, 'file')}"
             line.show(phase, nbytes=progress.nbytes, share=share)
 
         try:
@@ -53,12 +53,12 @@ def command(*, source: str, target: str, branches: tuple[str, ...], quiet: bool,
     if as_json:
         print_json(result.to_json())
     else:
-        print_text(_text(result))
+        print_text(_format_result(result))
     return 0
 
 
-def _text(result: "CloneResult") -> str:
+def _format_result(result: "CloneResult") -> str:
     rows = [(name, commit, f"{result.rows[name]:,}") for name, commit in result.branches.items()]
-    copied = f"{count_of(result.files, 'file')}, {bytes_text(result.nbytes)}"
-    gone = f"{count_of(result.collected, 'version')} of the past had been collected\n" if result.collected else ""
-    return f"cloned to {reveal(result.target)}: {copied}\n{gone}{table_text(_HEADERS, rows, right=('rows',))}"
+    copied = f"{format_count(result.files, 'file')}, {format_bytes(result.nbytes)}"
+    gone = f"{format_count(result.collected, 'version')} of the past had been collected\n" if result.collected else ""
+    return f"cloned to {reveal(result.target)}: {copied}\n{gone}{format_table(_HEADERS, rows, right=('rows',))}"

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.options import branch_option, json_option, opened_graph, place_options
-from omnigraph.cli.render import print_json, print_text, table_text
+from omnigraph.cli.options import branch_option, graph_options, json_option, open_selected_graph
+from omnigraph.cli.render import format_table, print_json, print_text
 
 if TYPE_CHECKING:
     from omnigraph.ops.history import CommitPage
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.command("list")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @branch_option
 @click.option(
     "--filter",
@@ -46,20 +46,20 @@ def command(
     `--filter actor=ada --filter since=2026-01-31T00:00:00Z`. A message only has to contain the words, in any case; a
     type is one whose table the commit changed. With --limit there may be more: --before goes on behind the last one.
     """
-    graph = opened_graph(uri, store, read_only=True)
+    graph = open_selected_graph(uri, store, read_only=True)
     page = graph.commit_page(
-        branch=branch, filters=_parsed(filters), limit=limit, before=before, all_branches=all_branches
+        branch=branch, filters=_parse_filters(filters), limit=limit, before=before, all_branches=all_branches
     )
     if as_json:
         print_json({"uri": graph.uri, **page.to_json()})
     elif not page.commits:
         print_text("no commit passes the filters\n" if filters else "no commits\n")
     else:
-        print_text(_text(page))
+        print_text(_format_page(page))
     return 0
 
 
-def _parsed(filters: Sequence[str]) -> dict[str, str]:
+def _parse_filters(filters: Sequence[str]) -> dict[str, str]:
     parsed: dict[str, str] = {}
     for text in filters:
         name, sign, value = text.partition("=")
@@ -74,7 +74,7 @@ def _parsed(filters: Sequence[str]) -> dict[str, str]:
     return parsed
 
 
-def _text(page: "CommitPage") -> str:
+def _format_page(page: "CommitPage") -> str:
     rows = [
         (
             commit.id,
@@ -87,7 +87,7 @@ def _text(page: "CommitPage") -> str:
         )
         for commit in page.commits
     ]
-    text = table_text(
+    text = format_table(
         ("commit", "at", "actor", "operation", "tables", "rows", "message"), rows, right=("tables", "rows")
     )
     return text if page.next is None else f"{text}\nto go on: --before {page.next}\n"

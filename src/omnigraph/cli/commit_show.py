@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.diff import counts_text
-from omnigraph.cli.options import json_option, opened_graph, place_options
-from omnigraph.cli.render import facts_text, print_json, print_text, table_text
+from omnigraph.cli.diff import format_counts
+from omnigraph.cli.options import graph_options, json_option, open_selected_graph
+from omnigraph.cli.render import format_facts, format_table, print_json, print_text
 from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command("show")
 @click.argument("commit_id", metavar="REF")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @click.option("--branch", metavar="NAME", help="Look in the history of this branch only.")
 @click.option("--stat", "has_counts", is_flag=True, help="Count the rows that it inserted, updated and deleted.")
 @json_option
@@ -29,21 +29,21 @@ def command(
     version that it left, the version that it made, the number of rows before and after, and how many more or fewer
     these are; --stat counts by type what was done to rows. Of a merge, the change against its first parent is shown.
     """
-    graph = opened_graph(uri, store, read_only=True)
+    graph = open_selected_graph(uri, store, read_only=True)
     commit = graph.commit(commit_id, branch=branch)
     counts = graph.commit_changes(commit_id, branch=branch).counts() if has_counts else None
     if as_json:
         types = {} if counts is None else {"types": {name: one.to_json() for name, one in counts.items()}}
         print_json({**commit.to_json(), **types})
         return 0
-    print_text(_text(commit))
+    print_text(_format_commit(commit))
     if counts is not None:
-        print_text("\n" + (counts_text(counts) if counts else "no row was changed\n"))
+        print_text("\n" + (format_counts(counts) if counts else "no row was changed\n"))
     return 0
 
 
-def _text(commit: "Commit") -> str:
-    facts = facts_text(
+def _format_commit(commit: "Commit") -> str:
+    facts = format_facts(
         {
             "commit": commit.id,
             "parent": commit.parent,
@@ -54,7 +54,7 @@ def _text(commit: "Commit") -> str:
             "operation": commit.operation,
             "manifest": f"version {commit.manifest_version}",
             "schema": commit.schema_after and f"{commit.schema_before or 'none'} → {commit.schema_after}",
-            "purged": ", ".join(sorted(purge.what() for purge in commit.purged)) or None,
+            "purged": ", ".join(sorted(purge.format_name() for purge in commit.purged)) or None,
             "key": commit.idempotency_key,
             "digest": commit.digest,
         }
@@ -75,4 +75,4 @@ def _text(commit: "Commit") -> str:
         for change in commit.changes
     ]
     counted = ("rows before", "rows after", "+/-")
-    return f"{facts}\n{table_text(('table', 'version before', 'version after', *counted), rows, right=counted)}"
+    return f"{facts}\n{format_table(('table', 'version before', 'version after', *counted), rows, right=counted)}"

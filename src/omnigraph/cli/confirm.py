@@ -11,7 +11,7 @@ from omnigraph.lang.invisible import reveal
 EXIT_DECLINED = 1
 
 
-def kind_of(target: str) -> str:
+def find_location_kind(target: str) -> str:
     """Where a graph is: `s3`, `server` or `local`."""
     if target.lower().startswith(("http://", "https://")):
         return "server"
@@ -20,7 +20,7 @@ def kind_of(target: str) -> str:
 
 def confirm_on_remote(target: str, *, action: str, question: str, otherwise: str, is_stdin_taken: bool = False) -> None:
     """Go on if the graph is local, or if whoever is at the terminal says so; without a terminal it needs --yes."""
-    if kind_of(target) != "local":
+    if find_location_kind(target) != "local":
         confirm(f"{action}, which is remote,", question=question, otherwise=otherwise, is_stdin_taken=is_stdin_taken)
 
 

@@ -10,14 +10,14 @@ import click
 
 from omnigraph.cli.main import main
 from omnigraph.cli.options import json_option
-from omnigraph.cli.render import flush_output, print_json, print_text, table_text, use_color
-from omnigraph.demo.cost_table import HEADERS, cost_rows
+from omnigraph.cli.render import flush_output, format_table, print_json, print_text, use_color
+from omnigraph.demo.cost_table import HEADERS, build_cost_rows
 from omnigraph.demo.directory import prepare
-from omnigraph.demo.runner import Stage
-from omnigraph.demo.script import Tour, farewell, play
-from omnigraph.locations import local_path
+from omnigraph.demo.runner import TourRunner
+from omnigraph.demo.script import Tour, format_farewell, play
+from omnigraph.locations import resolve_local_path
 from omnigraph.options import Engine
-from omnigraph.spark.load.engine_choice import this_machine
+from omnigraph.spark.load.engine_choice import describe_machine
 
 DIRECTORY = "omnigraph-demo"
 
@@ -43,49 +43,51 @@ def command(directory: str, is_small: bool, engine: str, as_json: bool) -> int:
 
     With --json the story goes to stderr, and what each step cost to stdout.
     """
-    place = local_path(directory).absolute()
+    place = resolve_local_path(directory).absolute()
     prepare(place)
-    chosen, reason = _engine(Engine(engine), is_small=is_small)
-    with _stdout_for_the_story(as_json=as_json):
-        stage = Stage(run_command=main, write=_write, stressed=_bold if use_color("auto", sys.stdout) else str)
+    chosen, reason = _choose_engine(Engine(engine), is_small=is_small)
+    with _redirect_story(as_json=as_json):
+        stage = TourRunner(
+            run_command=main, write=_write, emphasize=_style_bold if use_color("auto", sys.stdout) else str
+        )
         stage.say(
             "omnigraph: a typed, versioned property graph. Load it, ask it, change it, and read any state it ever had."
         )
         stage.say(f"The files of this tour are in {place}, and so is this process: to follow, cd there.{reason}\n")
-        with _standing_in(place):
+        with _change_directory(place):
             play(Tour(directory=place, is_small=is_small, engine=chosen), stage)
-        rows = cost_rows(stage.costs)
-        stage.say(f"=== What it cost\n\n{table_text(HEADERS, rows, right=HEADERS[1:])}")
-        for line in farewell(place):
+        rows = build_cost_rows(stage.costs)
+        stage.say(f"=== What it cost\n\n{format_table(HEADERS, rows, right=HEADERS[1:])}")
+        for line in format_farewell(place):
             stage.say(line)
     if as_json:
-        print_json({"directory": str(place), "engine": chosen.value, "steps": _steps(rows)})
+        print_json({"directory": str(place), "engine": chosen.value, "steps": _encode_steps(rows)})
     return 0
 
 
-def _steps(rows: list[tuple[str, ...]]) -> list[dict[str, object]]:
+def _encode_steps(rows: list[tuple[str, ...]]) -> list[dict[str, object]]:
     """The rows of the table for programs: numbers, and null for what was not counted."""
     return [
-        {"step": step, "seconds": float(seconds), **dict(zip(HEADERS[2:], map(_number, counts), strict=True))}
+        {"step": step, "seconds": float(seconds), **dict(zip(HEADERS[2:], map(_parse_number, counts), strict=True))}
         for step, seconds, *counts in rows
     ]
 
 
-def _number(cell: str) -> int | None:
+def _parse_number(cell: str) -> int | None:
     return int(cell.replace(",", "")) if cell else None
 
 
-def _engine(asked: Engine, *, is_small: bool) -> tuple[Engine, str]:
+def _choose_engine(asked: Engine, *, is_small: bool) -> tuple[Engine, str]:
     """Who loads, and a word about it where it is not what the tour is made for."""
     if asked is not Engine.AUTO:
         return asked, ""
     if is_small:
         return Engine.LOCAL, ""
-    lacks = this_machine(None).lacks()
+    lacks = describe_machine(None).find_missing()
     return (Engine.SPARK, "") if lacks is None else (Engine.LOCAL, f"\nThis process loads the data: {lacks}.")
 
 
-def _bold(text: str) -> str:
+def _style_bold(text: str) -> str:
     return click.style(text, bold=True)
 
 
@@ -95,7 +97,7 @@ def _write(text: str) -> None:
 
 
 @contextmanager
-def _stdout_for_the_story(*, as_json: bool) -> Iterator[None]:
+def _redirect_story(*, as_json: bool) -> Iterator[None]:
     if not as_json:
         yield
         return
@@ -104,7 +106,7 @@ def _stdout_for_the_story(*, as_json: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _standing_in(directory: Path) -> Iterator[None]:
+def _change_directory(directory: Path) -> Iterator[None]:
     before = Path.cwd()
     os.chdir(directory)
     try:

@@ -4,20 +4,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.options import json_option, opened_graph, place_options, refuse
-from omnigraph.cli.render import binary_stdout, output_errors, print_json, print_text, table_text
+from omnigraph.cli.options import graph_options, json_option, open_selected_graph, refuse
+from omnigraph.cli.render import format_table, get_binary_stdout, print_json, print_text, translate_output_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from omnigraph.ops.row_diff import TypeCounts
+    from omnigraph.ops.row_diff import RowChangeCounts
 
 
 @click.command("diff")
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be given several times.")
 @click.option(
     "--format",
@@ -47,30 +47,30 @@ def command(
     """
     if as_json and format_ == "jsonl":
         refuse("--json is one document of counts; leave it out for the lines of --format jsonl")
-    graph = opened_graph(uri, store, read_only=True)
+    graph = open_selected_graph(uri, store, read_only=True)
     found = graph.diff(before, after, types=types or None)
     if format_ == "jsonl":
-        with output_errors():
-            binary_stdout().writelines(found.json_lines())
+        with translate_output_errors():
+            get_binary_stdout().writelines(found.json_lines())
         return 0
     if as_json:
         print_json({"uri": graph.uri, **found.to_json()})
     else:
         told: dict[str, Any] = found.to_json()
-        shape = schema_text(told["schema"])
-        print_text(shape + (counted_text(told["types"]) if told["types"] or not shape else "no row differs\n"))
+        shape = format_schema_diff(told["schema"])
+        print_text(shape + (format_json_counts(told["types"]) if told["types"] or not shape else "no row differs\n"))
     return 0
 
 
-def schema_text(told: "Mapping[str, Any] | None") -> str:
+def format_schema_diff(told: "Mapping[str, Any] | None") -> str:
     """What differs between two schemas, in their JSON form, a line for each part; nothing if that is nothing."""
     if told is None:
         return ""
-    lines = [line for type_ in told["types"] for line in _schema_lines(type_)]
+    lines = [line for type_ in told["types"] for line in _iter_schema_changes(type_)]
     return "".join(f"schema: {line}\n" for line in lines or ["only rules, indexes or descriptions"])
 
 
-def _schema_lines(told: "Mapping[str, Any]") -> "Iterator[str]":
+def _iter_schema_changes(told: "Mapping[str, Any]") -> "Iterator[str]":
     """What a new schema did to one type, a line for each part of it."""
     name = told.get("type", told.get("edge"))
     match told["change"]:
@@ -86,12 +86,12 @@ def _schema_lines(told: "Mapping[str, Any]") -> "Iterator[str]":
             yield from (f"{name}.{old} was dropped" for old in told["dropped"])
 
 
-def counts_text(counts: "Mapping[str, TypeCounts]") -> str:
+def format_counts(counts: "Mapping[str, RowChangeCounts]") -> str:
     """How much changed in each type, as a table."""
-    return counted_text({name: one.to_json() for name, one in counts.items()})
+    return format_json_counts({name: one.to_json() for name, one in counts.items()})
 
 
-def counted_text(counts: "Mapping[str, Mapping[str, Any]]") -> str:
+def format_json_counts(counts: "Mapping[str, Mapping[str, Any]]") -> str:
     """The same, of counts in their JSON form."""
     if not counts:
         return "no differences\n"
@@ -106,4 +106,4 @@ def counted_text(counts: "Mapping[str, Mapping[str, Any]]") -> str:
         for name, one in counts.items()
     ]
     counted = ("inserted", "updated", "deleted")
-    return table_text(("type", *counted, "changed properties"), rows, right=counted)
+    return format_table(("type", *counted, "changed properties"), rows, right=counted)

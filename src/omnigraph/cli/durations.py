@@ -6,7 +6,7 @@ from datetime import timedelta
 import click
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_TEXT = re.compile(r"(\d{1,9})([smhdw])")
+_DURATION_PATTERN = re.compile(r"(\d{1,9})([smhdw])")
 
 
 class Duration(click.ParamType[timedelta]):
@@ -18,7 +18,7 @@ class Duration(click.ParamType[timedelta]):
         """The length of time, or a usage error that says how one is written."""
         if isinstance(value, timedelta):
             return value
-        found = _TEXT.fullmatch(str(value))
+        found = _DURATION_PATTERN.fullmatch(str(value))
         if found is None:
             self.fail(f"`{value}` is no length of time: write 90s, 15m, 24h, 7d or 2w", param, ctx)
         try:
@@ -30,7 +30,7 @@ class Duration(click.ParamType[timedelta]):
 DURATION = Duration()
 
 
-def duration_text(length: timedelta) -> str:
+def format_duration(length: timedelta) -> str:
     """A length of time as it is written here, in the largest unit that fits."""
     seconds = int(length.total_seconds())
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):

@@ -6,15 +6,15 @@ import click
 
 from omnigraph.cli.options import (
     branch_option,
-    chosen_place,
+    graph_options,
     json_option,
     limit_options,
-    opened_graph,
-    place_options,
+    open_selected_graph,
     quiet_option,
+    resolve_graph_uri,
 )
-from omnigraph.cli.progress import progress_line
-from omnigraph.cli.render import count_of, print_error, print_json, print_text
+from omnigraph.cli.progress import show_progress
+from omnigraph.cli.render import format_count, print_error, print_json, print_text
 from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command("embed")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @click.option("--type", "type_name", required=True, metavar="TYPE", help="The node type.")
 @click.option("--property", "property_name", metavar="NAME", help="Only this vector; without it, all of the type's.")
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="How many rows a commit holds; 1000 by default.")
@@ -60,14 +60,14 @@ def command(  # noqa: PLR0913 - one argument per option
     provider is named by OMNIGRAPH_EMBED_PROVIDER (openai or hash), OMNIGRAPH_EMBED_MODEL and OMNIGRAPH_EMBED_URL, its
     key by OMNIGRAPH_EMBED_KEY or OPENAI_API_KEY. Each batch is a commit: a run that was stopped goes on where it was.
     """
-    target = chosen_place(uri, store)
-    with progress_line(f"omnigraph embed → {reveal(target)}", is_quiet=quiet) as line:
+    target = resolve_graph_uri(uri, store)
+    with show_progress(f"omnigraph embed → {reveal(target)}", is_quiet=quiet) as line:
 
         def show(progress: "EmbedProgress") -> None:
             line.show(f"embedding {progress.property}, {progress.total:,} waiting:", rows=progress.done)
 
         try:
-            result = opened_graph(uri, store, read_only=dry_run).embed(
+            result = open_selected_graph(uri, store, read_only=dry_run).embed(
                 type_name,
                 property=property_name,
                 batch=batch,
@@ -88,21 +88,21 @@ def command(  # noqa: PLR0913 - one argument per option
     if as_json:
         print_json(result.to_json())
     else:
-        print_text(_text(result))
+        print_text(_format_result(result))
     return 0
 
 
-def _text(result: "EmbedResult") -> str:
+def _format_result(result: "EmbedResult") -> str:
     lines = []
     for one in result.properties:
         name = reveal(f"{result.type}.{one.property}")
         if result.dry_run:
-            lines.append(f"{name}: {count_of(one.waiting, 'vector')} to compute from {one.source}")
+            lines.append(f"{name}: {format_count(one.waiting, 'vector')} to compute from {one.source}")
         else:
             lines.append(
-                f"{name}: {count_of(one.embedded, 'vector')} computed, {one.waiting - one.embedded} still to do"
+                f"{name}: {format_count(one.embedded, 'vector')} computed, {one.waiting - one.embedded} still to do"
             )
         if one.without_text:
-            lines.append(f"{name}: {count_of(one.without_text, 'row')} without a text")
-    lines.append(f"model {result.model} ({result.provider}), {count_of(len(result.commits), 'commit')}")
+            lines.append(f"{name}: {format_count(one.without_text, 'row')} without a text")
+    lines.append(f"model {result.model} ({result.provider}), {format_count(len(result.commits), 'commit')}")
     return "\n".join(lines) + "\n"

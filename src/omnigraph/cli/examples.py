@@ -95,7 +95,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 # fmt: on
 
 
-def examples_text(module: str) -> str | None:
+def format_examples(module: str) -> str | None:
     """The end of a command's help; the mark in front keeps its lines as they are."""
     lines = EXAMPLES.get(module.rpartition(".")[2])
     if not lines:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import click
 
-from omnigraph.cli.error_hints import way_out
-from omnigraph.cli.render import discard_output, json_text, print_error, use_color
+from omnigraph.cli.error_hints import find_hint
+from omnigraph.cli.render import discard_output, format_json, print_error, use_color
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.diagnostic_rendering import diagnostic_json, render_text
+from omnigraph.lang.diagnostic_rendering import diagnostic_to_json, render_text
 from omnigraph.lang.diagnostics import SourceError
 from omnigraph.lang.invisible import reveal
 
@@ -29,23 +29,23 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
-def fail(error: Exception, given: Sequence[str], *, as_json: bool) -> int:
+def report_failure(error: Exception, given: Sequence[str], *, as_json: bool) -> int:
     """Report the `error` of the command `given` on stderr, and return the exit code of its kind."""
     if os.environ.get("OMNIGRAPH_DEBUG"):
         traceback.print_exception(error)
     if isinstance(error, OmnigraphError) and error.code == "output_failed":
         discard_output()
-    kind, meant = _kind(error), way_out(error, given)
+    kind, meant = _find_kind(error), find_hint(error, given)
     if as_json:
         # Beside the error, which is the same through every door: only this one knows the words that it was given.
         help_ = {} if meant is None else {"help": meant}
-        print_error(json_text({"error": _document(error, kind), **help_}, sys.stderr))
+        print_error(format_json({"error": _encode_error(error, kind), **help_}, sys.stderr))
     else:
-        print_error(_story(error) if meant is None else f"{_story(error)}\nhelp: {_visible(meant)}")
+        print_error(_format_error(error) if meant is None else f"{_format_error(error)}\nhelp: {_reveal_lines(meant)}")
     return EXIT_CODES[kind]
 
 
-def _kind(error: Exception) -> Kind:
+def _find_kind(error: Exception) -> Kind:
     match error:
         case OmnigraphError():
             return error.kind
@@ -55,10 +55,10 @@ def _kind(error: Exception) -> Kind:
             return Kind.INTERNAL
 
 
-def _document(error: Exception, kind: Kind) -> dict[str, object]:
+def _encode_error(error: Exception, kind: Kind) -> dict[str, object]:
     match error:
         case SourceError():
-            found = [diagnostic_json(error.source, one) for one in error.diagnostics]
+            found = [diagnostic_to_json(error.source, one) for one in error.diagnostics]
             facts = {**error.facts(), "diagnostics": found}
             return {"code": error.code, "kind": kind.value, "message": str(error), **facts}
         case OmnigraphError():
@@ -66,34 +66,34 @@ def _document(error: Exception, kind: Kind) -> dict[str, object]:
         case click.ClickException():
             return {"code": "usage", "kind": kind.value, "message": error.format_message()}
         case _:
-            return {"code": "internal", "kind": kind.value, "message": _bug(error)}
+            return {"code": "internal", "kind": kind.value, "message": _format_bug(error)}
 
 
-def _story(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     match error:
         case SourceError():
             return render_text(error.source, error.diagnostics, color=use_color("auto", sys.stderr)).rstrip("\n")
         case OmnigraphError():
-            return f"error: {_visible(str(error))}"
+            return f"error: {_reveal_lines(str(error))}"
         case click.UsageError(ctx=click.Context() as ctx):
             usage = ctx.get_usage().replace("Usage: ", "usage: ", 1)
             # click lists the choices of an option that is missing on lines of their own, behind tabs
-            message = _visible(error.format_message().replace("\n\t", " "))
+            message = _reveal_lines(error.format_message().replace("\n\t", " "))
             return f"error: {message}\n{usage}\nhelp: {ctx.command_path} --help"
         case click.UsageError():
-            return f"error: {_visible(error.format_message())}\nhelp: omnigraph --help"
+            return f"error: {_reveal_lines(error.format_message())}\nhelp: omnigraph --help"
         case click.ClickException():
-            return f"error: {_visible(error.format_message())}"
+            return f"error: {_reveal_lines(error.format_message())}"
         case _:
-            return f"error: {_visible(_bug(error))}"
+            return f"error: {_reveal_lines(_format_bug(error))}"
 
 
-def _visible(text: str) -> str:
+def _reveal_lines(text: str) -> str:
     # A file name may hold anything; it must not drive the terminal.
     return "\n".join(reveal(line) for line in text.split("\n"))
 
 
-def _bug(error: Exception) -> str:
+def _format_bug(error: Exception) -> str:
     told = str(error).splitlines()
     what = f"{type(error).__name__}: {told[0]}" if told else type(error).__name__
     return (

@@ -6,14 +6,14 @@ import click
 
 from omnigraph.cli.input_files import STDIN, read_source
 from omnigraph.cli.options import (
-    chosen_query,
-    given_params,
     json_option,
-    name_and_uri,
-    opened_graph,
+    open_selected_graph,
+    parse_params,
     read_options,
+    read_query,
     refuse,
     refuse_two_states,
+    split_name_and_uri,
 )
 from omnigraph.cli.render import print_json, print_text
 from omnigraph.lang.source import Source
@@ -63,18 +63,18 @@ def command(  # noqa: PLR0913 - one argument per option
         if path == STDIN and schema == STDIN:
             refuse("stdin can be the schema or the queries, not both")
         name = words[0] if words else None
-        plan = _logical_plan(name, chosen_query(path, text), read_source(schema))
+        plan = _build_logical_plan(name, read_query(path, text), read_source(schema))
         document: dict[str, object] = {"query_name": plan[0], "plan": plan[1]}
         shown = plan[1]
     else:
         refuse_two_states(commit_id, at)
-        name, uri = name_and_uri(words, store)
-        source = chosen_query(path, text)
-        graph = opened_graph(uri, store, read_only=True)
+        name, uri = split_name_and_uri(words, store)
+        source = read_query(path, text)
+        graph = open_selected_graph(uri, store, read_only=True)
         explained = graph.explain(
             source,
             name=name,
-            params=given_params(params, pairs),
+            params=parse_params(params, pairs),
             branch=branch,
             snapshot=commit_id,
             at=at,
@@ -90,7 +90,7 @@ def command(  # noqa: PLR0913 - one argument per option
     return 0
 
 
-def _logical_plan(name: str | None, source: Source, schema: Source) -> tuple[str, str]:
+def _build_logical_plan(name: str | None, source: Source, schema: Source) -> tuple[str, str]:
     """The name of the chosen query, and its plan."""
     catalog = load_schema(schema)
     chosen = choose_query(source, name)

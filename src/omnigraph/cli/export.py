@@ -10,15 +10,15 @@ from omnigraph.cli.options import (
     Instant,
     branch_option,
     engine_option,
+    graph_options,
     json_option,
     limit_options,
     master_option,
-    opened_graph,
-    place_options,
+    open_selected_graph,
     quiet_option,
 )
-from omnigraph.cli.progress import progress_line
-from omnigraph.cli.render import ReaderGoneError, count_of, facts_text, print_error, print_json, print_text
+from omnigraph.cli.progress import show_progress
+from omnigraph.cli.render import ReaderGoneError, format_count, format_facts, print_error, print_json, print_text
 from omnigraph.errors import OutputError
 from omnigraph.lang.invisible import reveal
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command("export")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be given several times.")
 @click.option(
     "--format",
@@ -73,14 +73,14 @@ def command(  # noqa: PLR0913 - one argument per option
     With --engine spark, or --master, executors write it: to a directory --output, which all of them see, of files that,
     one behind the other by name, are the same rows in the same order.
     """
-    _check(format_, output, commit_id, at, as_json=as_json)
+    _check_options(format_, output, commit_id, at, as_json=as_json)
     _check_engine(engine, master, output)
-    graph = opened_graph(uri, store, read_only=True)
+    graph = open_selected_graph(uri, store, read_only=True)
     chosen = types or None
     if output is None:
         try:
             graph.export(
-                _stdout(),
+                _get_stdout(),
                 types=chosen,
                 branch=branch,
                 snapshot=commit_id,
@@ -93,7 +93,7 @@ def command(  # noqa: PLR0913 - one argument per option
         except OSError as error:
             raise OutputError(error.strerror or str(error)) from error
         return 0
-    with progress_line(f"omnigraph export → {reveal(output)}", is_quiet=quiet) as line:
+    with show_progress(f"omnigraph export → {reveal(output)}", is_quiet=quiet) as line:
 
         def show(progress: "ExportProgress") -> None:
             share = progress.rows / progress.total_rows if progress.total_rows else None
@@ -121,11 +121,13 @@ def command(  # noqa: PLR0913 - one argument per option
     if as_json:
         print_json({"output": output, **exported.to_json()})
     else:
-        print_text(_text(output, exported))
+        print_text(_format_result(output, exported))
     return 0
 
 
-def _check(format_: str, output: str | None, commit_id: str | None, at: datetime | None, *, as_json: bool) -> None:
+def _check_options(
+    format_: str, output: str | None, commit_id: str | None, at: datetime | None, *, as_json: bool
+) -> None:
     message = None
     if commit_id is not None and at is not None:
         message = "give either --snapshot or --at, not both"
@@ -147,11 +149,11 @@ def _check_engine(engine: str, master: str | None, output: str | None) -> None:
         raise click.UsageError(message, click.get_current_context())
 
 
-def _stdout() -> BinaryIO:
+def _get_stdout() -> BinaryIO:
     sys.stdout.flush()
     return cast("BinaryIO", sys.stdout.buffer)
 
 
-def _text(output: str, exported: "Exported") -> str:
-    counts = {name: count_of(rows, "row") for name, rows in exported.rows.items()}
-    return facts_text({"output": output, "commit": exported.commit_id, **counts})
+def _format_result(output: str, exported: "Exported") -> str:
+    counts = {name: format_count(rows, "row") for name, rows in exported.rows.items()}
+    return format_facts({"output": output, "commit": exported.commit_id, **counts})

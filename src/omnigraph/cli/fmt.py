@@ -6,22 +6,22 @@ from pathlib import PurePath
 
 import click
 
-from omnigraph.cli.input_files import STDIN, language_files, read_source
+from omnigraph.cli.input_files import STDIN, find_language_files, read_source
 from omnigraph.cli.options import color_option, json_option
 from omnigraph.cli.output_files import write_source
-from omnigraph.cli.render import count_of, print_error, print_json, print_text, use_color
-from omnigraph.lang.diagnostic_rendering import diagnostic_json, render_text
+from omnigraph.cli.render import format_count, print_error, print_json, print_text, use_color
+from omnigraph.lang.diagnostic_rendering import diagnostic_to_json, render_text
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.formatter import format_source
 from omnigraph.lang.lexer import Language
 from omnigraph.lang.source import Source
 
 _LANGUAGES = {"schema": Language.SCHEMA, "query": Language.QUERY}
-_LANGUAGE_OF_SUFFIX = {".pg": Language.SCHEMA, ".gq": Language.QUERY}
+_LANGUAGE_BY_SUFFIX = {".pg": Language.SCHEMA, ".gq": Language.QUERY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Formatted:
+class _FormattedFile:
     """What became of one file: `text` is None when it has errors, and is then left as it is."""
 
     path: str
@@ -55,27 +55,27 @@ def command(files: tuple[str, ...], check: bool, language: str | None, color: st
     """
     context = click.get_current_context()
     wanted = _LANGUAGES.values() if language is None else [_LANGUAGES[language]]
-    suffixes = [suffix for suffix, one in _LANGUAGE_OF_SUFFIX.items() if one in wanted]
-    paths = tuple(dict.fromkeys(path for word in files for path in language_files(word, suffixes)))
-    languages = {path: _language(path, language, context) for path in paths}
-    results = [_format(path, languages[path]) for path in paths]
+    suffixes = [suffix for suffix, one in _LANGUAGE_BY_SUFFIX.items() if one in wanted]
+    paths = tuple(dict.fromkeys(path for word in files for path in find_language_files(word, suffixes)))
+    languages = {path: _detect_language(path, language, context) for path in paths}
+    results = [_format_file(path, languages[path]) for path in paths]
 
     if not check:
         for result in results:
             if result.status == "changed" and result.path != STDIN and result.text is not None:
                 write_source(result.path, result.text)
     if as_json:
-        print_json(_document(results))
+        print_json(_encode_results(results))
     else:
         _print(results, check=check, color=color)
     statuses = {result.status for result in results}
     return 1 if "invalid" in statuses or (check and "changed" in statuses) else 0
 
 
-def _language(path: str, given: str | None, context: click.Context) -> Language:
+def _detect_language(path: str, given: str | None, context: click.Context) -> Language:
     if given is not None:
         return _LANGUAGES[given]
-    found = _LANGUAGE_OF_SUFFIX.get(PurePath(path).suffix)
+    found = _LANGUAGE_BY_SUFFIX.get(PurePath(path).suffix)
     if found is None:
         what = "stdin" if path == STDIN else f"`{path}`"
         message = f"{what} ends neither in .pg nor in .gq; say what it is: --language schema or --language query"
@@ -83,25 +83,25 @@ def _language(path: str, given: str | None, context: click.Context) -> Language:
     return found
 
 
-def _format(path: str, language: Language) -> _Formatted:
+def _format_file(path: str, language: Language) -> _FormattedFile:
     source = read_source(path)
     formatted = format_source(source, language)
     text = formatted.value if formatted.ok else None
-    return _Formatted(path=path, source=source, text=text, diagnostics=formatted.diagnostics)
+    return _FormattedFile(path=path, source=source, text=text, diagnostics=formatted.diagnostics)
 
 
-def _document(results: list[_Formatted]) -> dict[str, object]:
+def _encode_results(results: list[_FormattedFile]) -> dict[str, object]:
     files: list[dict[str, object]] = []
     for result in results:
         entry: dict[str, object] = {"file": result.source.name, "status": result.status}
         if result.path == STDIN:
             entry["text"] = result.text
         files.append(entry)
-    found = [diagnostic_json(result.source, one) for result in results for one in result.diagnostics]
+    found = [diagnostic_to_json(result.source, one) for result in results for one in result.diagnostics]
     return {"files": files, "diagnostics": found}
 
 
-def _print(results: list[_Formatted], *, check: bool, color: str) -> None:
+def _print(results: list[_FormattedFile], *, check: bool, color: str) -> None:
     for result in results:
         if result.diagnostics:
             print_error(render_text(result.source, result.diagnostics, color=use_color(color, sys.stderr)))
@@ -114,4 +114,4 @@ def _print(results: list[_Formatted], *, check: bool, color: str) -> None:
     tally = [f"{len([r for r in results if r.status == status])} {status}" for status in ("changed", "unchanged")]
     invalid = [result for result in results if result.status == "invalid"]
     tally += [f"{len(invalid)} with errors"] if invalid else []
-    print_text(f"{count_of(len(results), 'file')}: {', '.join(tally)}\n")
+    print_text(f"{format_count(len(results), 'file')}: {', '.join(tally)}\n")

@@ -5,8 +5,8 @@ import click
 import omnigraph
 from omnigraph.cli.input_files import read_source
 from omnigraph.cli.options import json_option
-from omnigraph.cli.render import count_of, print_json, print_text
-from omnigraph.cli.schema_warnings import warn_of_slips
+from omnigraph.cli.render import format_count, print_json, print_text
+from omnigraph.cli.schema_warnings import warn_misspelt_annotations
 from omnigraph.lang.invisible import reveal
 
 
@@ -27,8 +27,8 @@ def command(uri: str, schema: str, actor: str, as_json: bool) -> int:
     if as_json:
         print_json({"uri": graph.uri, **snapshot.to_json()})
     else:
-        warn_of_slips(source)
+        warn_misspelt_annotations(source)
         kinds = [key.partition(":")[0] for key in snapshot.pins]
-        types = f"{count_of(kinds.count('node'), 'node type')}, {count_of(kinds.count('edge'), 'edge type')}"
+        types = f"{format_count(kinds.count('node'), 'node type')}, {format_count(kinds.count('edge'), 'edge type')}"
         print_text(f"made {reveal(graph.uri)}: {types}\ncommit {snapshot.commit.id}\n")
     return 0

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 STDIN_NAME = "<stdin>"
-TYPED_NAME = "<-e>"
+INLINE_NAME = "<-e>"
 """What a text is called that was typed on the command line."""
-MAX_BYTES = 16 * 1024 * 1024
+MAX_SOURCE_BYTES = 16 * 1024 * 1024
 
 
 def read_source(path: str) -> Source:
@@ -37,11 +37,11 @@ def read_source(path: str) -> Source:
             data = _read_stdin()
         else:
             with Path(path).open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
+                data = file.read(MAX_SOURCE_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise file_error(name, "read", error) from error
-    if len(data) > MAX_BYTES:
-        raise TextTooLargeError(name, MAX_BYTES)
+        raise build_file_error(name, "read", error) from error
+    if len(data) > MAX_SOURCE_BYTES:
+        raise TextTooLargeError(name, MAX_SOURCE_BYTES)
     try:
         return Source(data.decode("utf-8"), name)
     except UnicodeDecodeError as error:
@@ -55,12 +55,12 @@ def _read_stdin() -> bytes:
     # In pieces: between two of them an interrupt is noticed, within one long read it may not be.
     stdin = cast("BufferedReader", sys.stdin.buffer)
     data = bytearray()
-    while len(data) <= MAX_BYTES and (piece := stdin.read1()):
+    while len(data) <= MAX_SOURCE_BYTES and (piece := stdin.read1()):
         data += piece
     return bytes(data)
 
 
-def language_files(path: str, suffixes: Collection[str]) -> list[str]:
+def find_language_files(path: str, suffixes: Collection[str]) -> list[str]:
     """The files that a word of the command line stands for: itself, or those below a directory, by their suffixes.
 
     What is hidden is left out. A directory without such a file is an error: nothing would be checked.
@@ -76,7 +76,7 @@ def language_files(path: str, suffixes: Collection[str]) -> list[str]:
     return found
 
 
-def existing_directory(path: str) -> Path:
+def require_directory(path: str) -> Path:
     """A directory that is there; anything else is an error that says so."""
     place = Path(path)
     if place.is_dir():
@@ -87,7 +87,7 @@ def existing_directory(path: str) -> Path:
     raise click.UsageError(message, click.get_current_context())
 
 
-def file_error(path: str, action: str, error: OSError | ValueError) -> OmnigraphError:
+def build_file_error(path: str, action: str, error: OSError | ValueError) -> OmnigraphError:
     """What stands in the way of reading or writing a file, in our words."""
     if isinstance(error, ValueError):  # a path with a NUL, a closed stdin
         return FileUnreadableError(path, str(error))

@@ -8,12 +8,12 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from omnigraph.cli.examples import examples_text
-from omnigraph.lang.spelling import closest
+from omnigraph.cli.examples import format_examples
+from omnigraph.lang.spelling import find_closest
 
 
 @dataclass(frozen=True, slots=True)
-class Lazy:
+class LazyCommand:
     """A command that is not imported yet: `module:attribute`, and its line in the help of the group."""
 
     target: str
@@ -31,9 +31,9 @@ class LazyGroup(click.Group):
         self,
         name: str,
         *,
-        lazy: Mapping[str, Lazy],
+        lazy: Mapping[str, LazyCommand],
         help: str,
-        elsewhere: Mapping[str, str] | None = None,
+        synonyms: Mapping[str, str] | None = None,
         params: list[click.Parameter] | None = None,
         context_settings: dict[str, Any] | None = None,
     ) -> None:
@@ -47,7 +47,7 @@ class LazyGroup(click.Group):
             context_settings=context_settings,
         )
         self.lazy = dict(lazy)
-        self.elsewhere = dict(elsewhere or {})
+        self.synonyms = dict(synonyms or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in alphabetical order."""
@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
         """The command of that name, imported now; None for a name that the group does not have."""
         del ctx
         entry = self.lazy.get(cmd_name)
-        return None if entry is None else _load(entry.target)
+        return None if entry is None else _load_command(entry.target)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -67,7 +67,7 @@ class LazyGroup(click.Group):
         name = args[0]
         if name in self.lazy or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        near = self.elsewhere.get(name) or closest(name, sorted(self.lazy))
+        near = self.synonyms.get(name) or find_closest(name, sorted(self.lazy))
         way_out = f"did you mean `{near}`?" if near else f"the commands are {', '.join(sorted(self.lazy))}"
         message = f"there is no command `{ctx.command_path} {name}`; {way_out}"
         raise click.UsageError(message, ctx)
@@ -96,12 +96,12 @@ def show_help(ctx: click.Context) -> int:
     return 0
 
 
-def _load(target: str) -> click.Command:
+def _load_command(target: str) -> click.Command:
     module, _, attribute = target.partition(":")
     command = getattr(import_module(module), attribute)
     if not isinstance(command, click.Command):
         message = f"{target} is not a command"
         raise TypeError(message)
     if command.epilog is None:
-        command.epilog = examples_text(module)
+        command.epilog = format_examples(module)
     return command

@@ -6,11 +6,11 @@ from pathlib import PurePath
 
 import click
 
-from omnigraph.cli.input_files import STDIN, language_files, read_source
+from omnigraph.cli.input_files import STDIN, find_language_files, read_source
 from omnigraph.cli.options import color_option, json_option
-from omnigraph.cli.render import count_of, print_json, print_text, use_color
+from omnigraph.cli.render import format_count, print_json, print_text, use_color
 from omnigraph.cli.static_checks import FileReport, check_queries, check_schema
-from omnigraph.lang.diagnostic_rendering import diagnostic_json, render_text
+from omnigraph.lang.diagnostic_rendering import diagnostic_to_json, render_text
 
 _WITHOUT_SCHEMA = "no --schema was given: types, properties and edges of the queries were not checked"
 _WITHOUT_GOOD_SCHEMA = "the schema has errors: types, properties and edges of the queries were not checked"
@@ -34,7 +34,7 @@ def command(
 
     The findings go to stdout. Exit code: 0 without errors (warnings are fine), 1 with errors, 4 when a file is missing.
     """
-    schemas, queries = _with_more(schemas, queries, files)
+    schemas, queries = _collect_files(schemas, queries, files)
     schema_sources = [read_source(path) for path in schemas]
     query_sources = [read_source(path) for path in queries]
 
@@ -46,18 +46,18 @@ def command(
     if query_sources and catalog is None:
         note = _WITHOUT_GOOD_SCHEMA if checked else _WITHOUT_SCHEMA
     if as_json:
-        print_json(_document(reports, note))
+        print_json(_encode_reports(reports, note))
     else:
-        print_text(_text(reports, note, color=use_color(color, sys.stdout)))
+        print_text(_format_reports(reports, note, color=use_color(color, sys.stdout)))
     return 1 if any(report.errors for report in reports) else 0
 
 
-def _with_more(
+def _collect_files(
     schemas: Sequence[str], queries: Sequence[str], files: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """All schema files and all query files, each once; refuses what leaves open what to check."""
     by_suffix: dict[str, list[str]] = {".pg": list(schemas), ".gq": list(queries)}
-    for path in (one for word in files for one in language_files(word, by_suffix)):
+    for path in (one for word in files for one in find_language_files(word, by_suffix)):
         of_language = by_suffix.get(PurePath(path).suffix)
         if of_language is None:
             message = f"`{path}` ends neither in .pg nor in .gq; name it with --schema or --query"
@@ -78,7 +78,7 @@ def _with_more(
     return all_schemas, all_queries
 
 
-def _document(reports: Sequence[FileReport], note: str | None) -> dict[str, object]:
+def _encode_reports(reports: Sequence[FileReport], note: str | None) -> dict[str, object]:
     return {
         "files": [
             {
@@ -89,14 +89,14 @@ def _document(reports: Sequence[FileReport], note: str | None) -> dict[str, obje
             }
             for report in reports
         ],
-        "diagnostics": [diagnostic_json(report.source, found) for report in reports for found in report.diagnostics],
+        "diagnostics": [diagnostic_to_json(report.source, found) for report in reports for found in report.diagnostics],
         "errors": sum(report.errors for report in reports),
         "warnings": sum(report.warnings for report in reports),
         "note": note,
     }
 
 
-def _text(reports: Sequence[FileReport], note: str | None, *, color: bool) -> str:
+def _format_reports(reports: Sequence[FileReport], note: str | None, *, color: bool) -> str:
     findings = [
         render_text(report.source, report.diagnostics, color=color).rstrip("\n")
         for report in reports
@@ -104,12 +104,12 @@ def _text(reports: Sequence[FileReport], note: str | None, *, color: bool) -> st
     ]
     errors = sum(report.errors for report in reports)
     warnings = sum(report.warnings for report in reports)
-    files = count_of(len(reports), "file")
+    files = format_count(len(reports), "file")
     notes = [f"note: {note}"] if note else []
     if errors:
-        summary = f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')} in {files}"
+        summary = f"{format_count(errors, 'error')}, {format_count(warnings, 'warning')} in {files}"
     elif warnings:
-        summary = f"ok: {count_of(warnings, 'warning')} in {files}"
+        summary = f"ok: {format_count(warnings, 'warning')} in {files}"
     else:
         summary = f"ok: {files}"
     return "\n".join(["\n\n".join(findings) + "\n" if findings else "", *notes, summary]).lstrip("\n") + "\n"

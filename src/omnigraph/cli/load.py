@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import click
 
-from omnigraph.cli.confirm import confirm_on_remote, kind_of
+from omnigraph.cli.confirm import confirm_on_remote, find_location_kind
 from omnigraph.cli.exit_codes import EXIT_INTERRUPTED
 from omnigraph.cli.input_files import STDIN
 from omnigraph.cli.options import (
     branch_option,
-    chosen_place,
     engine_option,
+    graph_options,
     json_option,
     limit_options,
     master_option,
-    opened_graph,
-    place_options,
+    open_selected_graph,
     quiet_option,
+    resolve_graph_uri,
 )
-from omnigraph.cli.progress import ProgressLine, progress_line
-from omnigraph.cli.render import count_of, print_error, print_json, print_text, table_text
+from omnigraph.cli.progress import ProgressLine, show_progress
+from omnigraph.cli.render import format_count, format_table, print_error, print_json, print_text
 from omnigraph.errors import FileUnreadableError
 from omnigraph.lang.invisible import reveal
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 FAIL = "fail"
 PUBLISHING = "publish"
-_NO_DATA = {".pg": "a schema", ".gq": "a file of queries"}
+_NON_DATA_SUFFIXES = {".pg": "a schema", ".gq": "a file of queries"}
 _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
 
 
 @click.command("load")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @click.option(
     "--mode",
     type=click.Choice(["append", "merge", "overwrite"]),
@@ -112,7 +112,7 @@ def command(  # noqa: PLR0913 - one argument per option
     _refuse_if(max_errors is not None and on_error == FAIL, "--max-errors goes with --on-error DIR")
     _refuse_if(if_exists and source is None, "--if-exists goes with --from BRANCH; else the branch has to be there")
     _refuse_if(master is not None and engine == "local", "--master is for Spark: leave out --engine local")
-    target = chosen_place(uri, store)
+    target = resolve_graph_uri(uri, store)
     if mode == "overwrite" and not (is_sure or dry_run):
         confirm_on_remote(
             target,
@@ -121,16 +121,16 @@ def command(  # noqa: PLR0913 - one argument per option
             otherwise="nothing is loaded",
             is_stdin_taken=STDIN in data,
         )
-    typed_nodes, typed_edges = _typed("--node", nodes), _typed("--edge", edges)
-    with progress_line(f"omnigraph load → {reveal(target)} ({kind_of(target)})", is_quiet=quiet) as line:
-        watch = _Watch(line)
-        with watch.interruptible():
-            result = opened_graph(uri, store).load(
-                _sources(data),
+    typed_nodes, typed_edges = _parse_typed_paths("--node", nodes), _parse_typed_paths("--edge", edges)
+    with show_progress(f"omnigraph load → {reveal(target)} ({find_location_kind(target)})", is_quiet=quiet) as line:
+        watch = _LoadProgress(line)
+        with watch.handle_interrupts():
+            result = open_selected_graph(uri, store).load(
+                _resolve_sources(data),
                 mode=mode,
                 nodes=typed_nodes,
                 edges=typed_edges,
-                map=_columns(columns),
+                map=_parse_columns(columns),
                 branch=branch,
                 from_=source,
                 if_exists=if_exists,
@@ -149,11 +149,11 @@ def command(  # noqa: PLR0913 - one argument per option
     if as_json:
         print_json(result.to_json())
     else:
-        print_text(_text(result))
+        print_text(_format_result(result))
     return 0
 
 
-class _Watch:
+class _LoadProgress:
     """Shows how far a load is, and knows it when it is interrupted."""
 
     def __init__(self, line: ProgressLine) -> None:
@@ -173,9 +173,9 @@ class _Watch:
         self._line.show(progress.phase, rows=progress.rows, nbytes=progress.bytes, share=share)
 
     @contextmanager
-    def interruptible(self) -> Iterator[None]:
+    def handle_interrupts(self) -> Iterator[None]:
         """Ctrl-C and SIGTERM end the load alike, with a word about what is loaded."""
-        with _handled(self._interrupt):
+        with _handle_signals(self._interrupt):
             try:
                 yield
             except KeyboardInterrupt:
@@ -192,7 +192,7 @@ class _Watch:
 
 
 @contextmanager
-def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Inside, Ctrl-C and SIGTERM go to the handler."""
     if threading.current_thread() is not threading.main_thread():  # only there signals can be handled
         yield
@@ -205,22 +205,22 @@ def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
             signal.signal(number, earlier)
 
 
-def _sources(data: Sequence[str]) -> list[str | BinaryIO] | None:
+def _resolve_sources(data: Sequence[str]) -> list[str | BinaryIO] | None:
     if data.count(STDIN) > 1:
         _refuse("stdin can be read once")
     for path in data:
-        if (what := _NO_DATA.get(PurePath(path).suffix)) is not None:
+        if (what := _NON_DATA_SUFFIXES.get(PurePath(path).suffix)) is not None:
             _refuse(f"`{path}` is {what} by its name, and holds no data: --data takes graph JSONL")
-    return [_stdin() if path == STDIN else path for path in data] or None
+    return [_get_stdin() if path == STDIN else path for path in data] or None
 
 
-def _stdin() -> BinaryIO:
+def _get_stdin() -> BinaryIO:
     if sys.stdin is None:  # whoever started us has closed it
         raise FileUnreadableError("<stdin>", "stdin is closed")
     return sys.stdin.buffer
 
 
-def _typed(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
+def _parse_typed_paths(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for pair in pairs:
         name, sign, path = pair.partition("=")
@@ -230,7 +230,7 @@ def _typed(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _columns(pairs: Sequence[str]) -> dict[str, str]:
+def _parse_columns(pairs: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in pairs:
         name, sign, column = pair.partition("=")
@@ -243,14 +243,14 @@ def _columns(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _text(result: "LoadResult") -> str:
+def _format_result(result: "LoadResult") -> str:
     counts = [(name, one.to_json()) for name, one in (*result.nodes.items(), *result.edges.items())]
     shown = [column for column in _COUNTS if column == "read" or any(one.get(column) for _, one in counts)]
     rows = [(name, *(str(one.get(column, 0)) for column in shown)) for name, one in counts]
-    text = table_text(("type", *shown), rows, right=shown) if rows else ""
+    text = format_table(("type", *shown), rows, right=shown) if rows else ""
     if result.rejected:
         place = "" if result.quarantine is None else f" in {reveal(result.quarantine)}"
-        text += f"{count_of(result.rejected, 'bad record')}{place}\n"
+        text += f"{format_count(result.rejected, 'bad record')}{place}\n"
     if result.is_dry_run:
         return f"{text}dry run: nothing was written\n"
     return f"{text}commit {result.commit_id}\n" if result.commit_id else f"{text}nothing to change\n"

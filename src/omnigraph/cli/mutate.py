@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.options import (
-    chosen_query,
-    given_params,
     json_option,
     limit_options,
-    name_and_uri,
-    opened_graph,
+    open_selected_graph,
+    parse_params,
     query_options,
+    read_query,
+    split_name_and_uri,
 )
-from omnigraph.cli.render import count_of, print_json, print_text
+from omnigraph.cli.render import format_count, print_json, print_text
 
 if TYPE_CHECKING:
     from omnigraph.ops.mutate import MutationResult
@@ -54,12 +54,12 @@ def command(  # noqa: PLR0913 - one argument per option
     graph is named by --store or its variable: then it is the NAME. `-` as the file is stdin. Without an effect there is
     no commit.
     """
-    name, uri = name_and_uri(words, store)
-    source = chosen_query(path, text)
-    result = opened_graph(uri, store).mutate(
+    name, uri = split_name_and_uri(words, store)
+    source = read_query(path, text)
+    result = open_selected_graph(uri, store).mutate(
         source,
         name=name,
-        params=given_params(params, pairs),
+        params=parse_params(params, pairs),
         branch=branch,
         actor=actor,
         message=message,
@@ -71,12 +71,12 @@ def command(  # noqa: PLR0913 - one argument per option
     if as_json:
         print_json(result.to_json())
     else:
-        print_text(_text(result))
+        print_text(_format_result(result))
     return 0
 
 
-def _text(result: "MutationResult") -> str:
-    counts = f"{count_of(result.affected_nodes, 'node')}, {count_of(result.affected_edges, 'edge')}"
+def _format_result(result: "MutationResult") -> str:
+    counts = f"{format_count(result.affected_nodes, 'node')}, {format_count(result.affected_edges, 'edge')}"
     if result.commit_id is None:
         return f"{counts}: nothing to change\n"
     return f"{counts}\ncommit {result.commit_id}\n"

@@ -4,22 +4,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.optimize_auto import keep_optimizing
+from omnigraph.cli.optimize_auto import run_reconciler
 from omnigraph.cli.options import (
     Seconds,
     branch_option,
-    chosen_place,
     engine_option,
+    graph_options,
     is_served,
     json_option,
     master_option,
-    opened_graph,
-    place_options,
+    open_selected_graph,
     quiet_option,
     refuse,
+    resolve_graph_uri,
 )
-from omnigraph.cli.progress import progress_line
-from omnigraph.cli.render import print_error, print_json, print_text, table_text
+from omnigraph.cli.progress import show_progress
+from omnigraph.cli.render import format_table, print_error, print_json, print_text
 from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _HEADERS = ("table", "fragments", "indexes built", "pending", "outcome")
 
 @click.command("optimize")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be repeated.")
 @click.option(
     "--all-indexes", is_flag=True, help="Also build declared indexes that no query asks, for other tools that do."
@@ -80,14 +80,14 @@ def command(  # noqa: PLR0913 - one argument per option
     """
     if master is not None and engine == "local":
         refuse("--master is for Spark: leave out --engine local")
-    target = chosen_place(uri, store)
+    target = resolve_graph_uri(uri, store)
     if is_served() and (is_auto or engine == "spark" or master is not None):
         refuse("a server optimises by itself: leave --auto, --engine spark and --master out, and see its settings")
     if is_auto:
         if types or all_indexes or dry_run or engine == "spark" or master is not None or message is not None:
             refuse("--auto looks after all of a graph by itself: it goes with --every, --budget, --as and --json only")
-        return keep_optimizing(
-            opened_graph(uri, store),
+        return run_reconciler(
+            open_selected_graph(uri, store),
             every=60.0 if every is None else every,
             budget=0.1 if budget is None else budget / 100,
             actor=None if actor == "anonymous" else actor,
@@ -95,13 +95,13 @@ def command(  # noqa: PLR0913 - one argument per option
         )
     if every is not None or budget is not None:
         refuse("--every and --budget go with --auto")
-    with progress_line(f"omnigraph optimize → {reveal(target)}", is_quiet=quiet) as line:
+    with show_progress(f"omnigraph optimize → {reveal(target)}", is_quiet=quiet) as line:
 
         def show(progress: "OptimizeProgress") -> None:
             line.show(f"{progress.table_key} is done;", rows=0, share=progress.done / progress.total)
 
         try:
-            result = opened_graph(uri, store, read_only=dry_run).optimize(
+            result = open_selected_graph(uri, store, read_only=dry_run).optimize(
                 types=types or None,
                 all_indexes=all_indexes,
                 dry_run=dry_run,
@@ -119,25 +119,25 @@ def command(  # noqa: PLR0913 - one argument per option
     if as_json:
         print_json(result.to_json())
     else:
-        print_text(_text(result))
+        print_text(_format_result(result))
     return int(result.has_failed)
 
 
-def _text(result: "OptimizeResult") -> str:
+def _format_result(result: "OptimizeResult") -> str:
     rows = [
         (
             one.table_key,
             f"{one.fragments_removed} → {one.fragments_added}" if one.fragments_removed else "",
             ", ".join(one.indexes_built),
             ", ".join(one.indexes_pending),
-            _outcome(one),
+            _format_outcome(one),
         )
         for one in result.tables
     ]
-    return table_text(_HEADERS, rows)
+    return format_table(_HEADERS, rows)
 
 
-def _outcome(one: "TableUpkeep") -> str:
+def _format_outcome(one: "TableUpkeep") -> str:
     if one.error is not None:
         return f"failed: {one.error}"
     return f"commit {one.commit_id}" if one.commit_id is not None else f"{one.skipped}"

@@ -4,8 +4,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from omnigraph.cli.render import json_text, print_text
-from omnigraph.clock import SystemClock, instant_text
+from omnigraph.cli.render import format_json, print_text
+from omnigraph.clock import SystemClock, format_instant
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from omnigraph.ops.optimize_table import TableUpkeep
 
 
-def keep_optimizing(graph: "Graph", *, every: float, budget: float, actor: str | None, as_json: bool) -> int:
+def run_reconciler(graph: "Graph", *, every: float, budget: float, actor: str | None, as_json: bool) -> int:
     """Optimise what pays until SIGTERM, which lets the table at hand be finished, or Ctrl-C, which does not."""
 
     def tell(done: "ReconcileRound") -> None:
-        now = instant_text(SystemClock().now())
+        now = format_instant(SystemClock().now())
         for branch, one in done.tables:
             line = (
-                json_text({"at": now, "branch": branch, **one.to_json()}, sys.stdout)
+                format_json({"at": now, "branch": branch, **one.to_json()}, sys.stdout)
                 if as_json
-                else _line(now, branch, one)
+                else _format_line(now, branch, one)
             )
             print_text(f"{line}\n")
         sys.stdout.flush()
@@ -36,7 +36,7 @@ def keep_optimizing(graph: "Graph", *, every: float, budget: float, actor: str |
     return 0
 
 
-def _line(now: str, branch: str, one: "TableUpkeep") -> str:
+def _format_line(now: str, branch: str, one: "TableUpkeep") -> str:
     if one.error is not None:
         return f"{now} {branch} {one.table_key}: failed: {one.error}"
     if one.commit_id is None:

@@ -11,9 +11,9 @@ from click.core import ParameterSource
 
 import omnigraph
 from omnigraph.cli.error_hints import is_graph
-from omnigraph.cli.input_files import STDIN, TYPED_NAME, read_source
+from omnigraph.cli.input_files import INLINE_NAME, STDIN, read_source
 from omnigraph.clock import parse_instant
-from omnigraph.config.client_token import token_here
+from omnigraph.config.client_token import read_client_token
 from omnigraph.lang.source import Source
 from omnigraph.query.params import ParamText
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(B|[KMGT]i?B?)?", re.IGNORECASE)
+_SIZE_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(B|[KMGT]i?B?)?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1} | {
     f"{letter}{end}": base**power
     for power, letter in enumerate("kmgt", start=1)
@@ -62,7 +62,7 @@ store_option = click.option(
 )
 
 
-def _note(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+def _store_in_context(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     """Keep an option that commands don't take as an argument: which graph they work on is not their matter."""
     ctx.meta[f"{__name__}.{parameter.name}"] = value
 
@@ -71,11 +71,11 @@ server_option = click.option(
     "--server",
     metavar="URL",
     expose_value=False,
-    callback=_note,
+    callback=_store_in_context,
     help="A server that has the graph; the token is in OMNIGRAPH_TOKEN.",
 )
-served_option = click.option(
-    "--graph", metavar="ID", expose_value=False, callback=_note, help="The graph's name on the server."
+graph_option = click.option(
+    "--graph", metavar="ID", expose_value=False, callback=_store_in_context, help="The graph's name on the server."
 )
 
 
@@ -96,16 +96,16 @@ def refuse(message: str) -> NoReturn:
     raise click.UsageError(message, click.get_current_context())
 
 
-def name_and_uri(words: tuple[str, ...], store: str | None, what: str = "NAME") -> tuple[str | None, str | None]:
+def split_name_and_uri(words: tuple[str, ...], store: str | None, what: str = "NAME") -> tuple[str | None, str | None]:
     """A name and the graph's URI among the words of a command: one alone is the URI, unless there is one elsewhere."""
     if len(words) > 2:
         refuse(f"expected at most {what} and URI, found {len(words)} words")
     if len(words) == 1:
-        return (None, words[0]) if store is None and _server() is None else (words[0], None)
+        return (None, words[0]) if store is None and _get_server() is None else (words[0], None)
     return (words[0], words[1]) if words else (None, None)
 
 
-def given_params(text: str | None, pairs: tuple[str, ...]) -> dict[str, object]:
+def parse_params(text: str | None, pairs: tuple[str, ...]) -> dict[str, object]:
     """The parameters of --params and --param together, each once."""
     found: dict[str, object] = {}
     if text is not None:
@@ -126,14 +126,14 @@ def given_params(text: str | None, pairs: tuple[str, ...]) -> dict[str, object]:
     return found
 
 
-def chosen_query(path: str | None, text: str | None) -> Source:
+def read_query(path: str | None, text: str | None) -> Source:
     """The text of --query or -e, exactly one of which is given."""
     if (path is None) == (text is None):
         refuse("name the query with either --query FILE or -e TEXT")
-    return Source(text, TYPED_NAME) if text is not None else read_source(path or STDIN)
+    return Source(text, INLINE_NAME) if text is not None else read_source(path or STDIN)
 
 
-def chosen_graph(uri: str | None, store: str | None) -> str:
+def resolve_store_uri(uri: str | None, store: str | None) -> str:
     """The graph that a command is about: its URI, else --store, else OMNIGRAPH_STORE; two at once are refused."""
     context = click.get_current_context()
     if uri is not None and store is not None:
@@ -153,7 +153,7 @@ def chosen_graph(uri: str | None, store: str | None) -> str:
     return chosen
 
 
-def _server() -> str | None:
+def _get_server() -> str | None:
     """The server that --server names."""
     found: str | None = click.get_current_context().meta.get(f"{__name__}.server")
     return found
@@ -161,31 +161,31 @@ def _server() -> str | None:
 
 def is_served() -> bool:
     """Whether the graph is one of a server."""
-    return _server() is not None
+    return _get_server() is not None
 
 
-def chosen_place(uri: str | None, store: str | None) -> str:
-    """As `chosen_graph`; of a graph on a server, its address there."""
-    server = _server()
+def resolve_graph_uri(uri: str | None, store: str | None) -> str:
+    """As `resolve_store_uri`; of a graph on a server, its address there."""
+    server = _get_server()
     graph: str | None = click.get_current_context().meta.get(f"{__name__}.graph")
     if server is None:
         if graph is not None:
             refuse("--graph is a graph's name on a server: name that with --server URL")
-        return chosen_graph(uri, store)
+        return resolve_store_uri(uri, store)
     by_hand = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE
     if uri is not None or by_hand:
         refuse("the graph is named twice: give either URI, --store or --server")
     return f"{server.rstrip('/')}/graphs/{graph or ''}"
 
 
-def opened_graph(uri: str | None, store: str | None, *, read_only: bool = False) -> "Graph":
+def open_selected_graph(uri: str | None, store: str | None, *, read_only: bool = False) -> "Graph":
     """The graph that a command is about, which has the same verbs here and on a server."""
-    place = chosen_place(uri, store)
-    server = _server()
+    place = resolve_graph_uri(uri, store)
+    server = _get_server()
     if server is None:
         return omnigraph.open_graph(place, read_only=read_only)
     context = click.get_current_context()
-    served = omnigraph.connect(server, token_here(), graph=context.meta.get(f"{__name__}.graph"))
+    served = omnigraph.connect(server, read_client_token(), graph=context.meta.get(f"{__name__}.graph"))
     context.call_on_close(served.close)
     return cast("Graph", served)
 
@@ -208,14 +208,14 @@ at_option = click.option(
 )
 
 
-class Size(click.ParamType[int]):
+class ByteSize(click.ParamType[int]):
     """A number of bytes, such as 500MB or 2GiB."""
 
     name = "size"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The bytes; at least one."""
-        found = _SIZE.fullmatch(str(value).strip())
+        found = _SIZE_PATTERN.fullmatch(str(value).strip())
         size = 0 if found is None else int(float(found[1]) * _UNITS[(found[2] or "").lower()])
         if size < 1:
             self.fail(f"`{value}` is not a size, such as 500MB or 2GiB", param, ctx)
@@ -248,13 +248,13 @@ timeout_option = click.option(
 memory_option = click.option(
     "--memory",
     "memory_bytes",
-    type=Size(),
+    type=ByteSize(),
     metavar="SIZE",
     help="What it may use, such as 500MB or 2GiB; OMNIGRAPH_QUERY_MEMORY_BYTES unless given.",
 )
 
 
-def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def combine_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Several options as one decorator, in this order."""
 
     def decorate(command: Command) -> Command:
@@ -265,11 +265,11 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return decorate
 
 
-query_options: Callable[[Command], Command] = together(
+query_options: Callable[[Command], Command] = combine_options(
     click.argument("words", nargs=-1, metavar="[NAME] [URI]"),
     store_option,
     server_option,
-    served_option,
+    graph_option,
     query_option,
     text_option,
     params_option,
@@ -277,15 +277,15 @@ query_options: Callable[[Command], Command] = together(
     branch_option,
 )
 """Which query of which graph: what every command takes that runs one."""
-place_options: Callable[[Command], Command] = together(store_option, server_option, served_option)
+graph_options: Callable[[Command], Command] = combine_options(store_option, server_option, graph_option)
 """Which graph, for a command that works on one of a server, too."""
-read_options: Callable[[Command], Command] = together(
+read_options: Callable[[Command], Command] = combine_options(
     query_options, snapshot_option, at_option, timeout_option, memory_option
 )
 """Likewise for one that reads: also of which state, and what it may use."""
 
 
-limit_options: Callable[[Command], Command] = together(timeout_option, memory_option)
+limit_options: Callable[[Command], Command] = combine_options(timeout_option, memory_option)
 """What a command may use that writes, or moves whole tables."""
 
 

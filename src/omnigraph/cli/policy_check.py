@@ -3,7 +3,7 @@
 import click
 
 import omnigraph
-from omnigraph.cli.input_files import existing_directory
+from omnigraph.cli.input_files import require_directory
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import print_json, print_text
 
@@ -16,7 +16,7 @@ def command(*, directory: str, as_json: bool) -> int:
 
     They must be Cedar, and speak of nothing that there is not.
     """
-    names = [str(name) for name in omnigraph.CedarPolicies.load(existing_directory(directory)).names.values()]
+    names = [str(name) for name in omnigraph.CedarPolicies.load(require_directory(directory)).names.values()]
     if as_json:
         print_json({"ok": True, "policies": names})
     else:

@@ -3,7 +3,7 @@
 import click
 
 import omnigraph
-from omnigraph.cli.input_files import existing_directory
+from omnigraph.cli.input_files import require_directory
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import print_json, print_text
 from omnigraph.policy import Access, Action, Actor
@@ -37,7 +37,7 @@ def command(
     """
     who = Actor(name=actor, groups=frozenset(groups))
     access = Access(actor=who, action=Action(wanted), branch=branch, query=query)
-    decision = omnigraph.CedarPolicies.load(existing_directory(directory)).decide(graph, access)
+    decision = omnigraph.CedarPolicies.load(require_directory(directory)).decide(graph, access)
     if as_json:
         print_json({"allowed": decision.is_allowed, "reasons": list(decision.reasons)})
     else:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from omnigraph.telemetry import bytes_text
+from omnigraph.telemetry import format_bytes
 
-_SECONDS_BETWEEN = 0.1
+_MIN_REDRAW_SECONDS = 0.1
 _BAR_CELLS = 24
 _CLEAR = "\r\x1b[2K"
 
@@ -21,7 +21,7 @@ class ProgressLine:
 
     stream: TextIO | None
     is_quiet: bool = False
-    _shown_at: float = field(default=-_SECONDS_BETWEEN, init=False)
+    _shown_at: float = field(default=-_MIN_REDRAW_SECONDS, init=False)
     _phase: str | None = field(default=None, init=False)
 
     @property
@@ -35,11 +35,11 @@ class ProgressLine:
         A few times in a second at most; a new phase is shown at once.
         """
         now = time.monotonic()
-        if not self.is_shown or (phase == self._phase and now - self._shown_at < _SECONDS_BETWEEN):
+        if not self.is_shown or (phase == self._phase and now - self._shown_at < _MIN_REDRAW_SECONDS):
             return
         self._shown_at, self._phase = now, phase
         width = shutil.get_terminal_size().columns - 1
-        self._write(_CLEAR + progress_text(phase, rows=rows, nbytes=nbytes, share=share)[:width])
+        self._write(_CLEAR + format_progress(phase, rows=rows, nbytes=nbytes, share=share)[:width])
 
     def say(self, text: str) -> None:
         """A line that stays, above what is under way."""
@@ -60,7 +60,7 @@ class ProgressLine:
 
 
 @contextmanager
-def progress_line(title: str, *, is_quiet: bool) -> Iterator[ProgressLine]:
+def show_progress(title: str, *, is_quiet: bool) -> Iterator[ProgressLine]:
     """The title on a line of its own, then what is under way below it; both on a terminal's stderr only."""
     line = ProgressLine(sys.stderr, is_quiet=is_quiet)
     if line.is_shown:
@@ -71,10 +71,10 @@ def progress_line(title: str, *, is_quiet: bool) -> Iterator[ProgressLine]:
         line.clear()
 
 
-def progress_text(phase: str, *, rows: int | None = None, nbytes: int = 0, share: float | None = None) -> str:
+def format_progress(phase: str, *, rows: int | None = None, nbytes: int = 0, share: float | None = None) -> str:
     """`reading  [=========>              ]  41%  120,000 rows  12.3 MB`."""
     parts = [] if rows is None else [f"{rows:,} rows"]
-    counts = "  ".join([*parts, bytes_text(nbytes)] if nbytes else parts)
+    counts = "  ".join([*parts, format_bytes(nbytes)] if nbytes else parts)
     if share is None:
         return f"{phase}  {counts}"
     full = int(min(share, 1.0) * _BAR_CELLS)

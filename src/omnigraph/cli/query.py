@@ -5,15 +5,15 @@ from datetime import datetime
 import click
 
 from omnigraph.cli.options import (
-    chosen_query,
-    given_params,
     json_option,
-    name_and_uri,
-    opened_graph,
+    open_selected_graph,
+    parse_params,
     read_options,
+    read_query,
     refuse_two_states,
+    split_name_and_uri,
 )
-from omnigraph.cli.result_formats import FORMATS, chosen_format, deliver
+from omnigraph.cli.result_formats import FORMATS, resolve_format, write_result
 
 
 @click.command("query")
@@ -49,20 +49,20 @@ def command(  # noqa: PLR0913 - one argument per option
     kv every value in full; the other formats have all rows for programs. arrow is Arrow's stream format on stdout, and
     its file format in a file.
     """
-    name, uri = name_and_uri(words, store)
-    source = chosen_query(path, text)
+    name, uri = split_name_and_uri(words, store)
+    source = read_query(path, text)
     refuse_two_states(commit_id, at)
-    chosen = chosen_format(format_, output, as_json=as_json)
-    graph = opened_graph(uri, store, read_only=True)
+    chosen = resolve_format(format_, output, as_json=as_json)
+    graph = open_selected_graph(uri, store, read_only=True)
     result = graph.query(
         source,
         name=name,
-        params=given_params(params, pairs),
+        params=parse_params(params, pairs),
         branch=branch,
         snapshot=commit_id,
         at=at,
         seconds=seconds,
         memory_bytes=memory_bytes,
     )
-    deliver(result, chosen, output, as_json=as_json)
+    write_result(result, chosen, output, as_json=as_json)
     return 0

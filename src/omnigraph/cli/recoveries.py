@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.options import json_option, opened_graph, place_options
-from omnigraph.cli.render import print_json, print_text, table_text
-from omnigraph.telemetry import bytes_text
+from omnigraph.cli.options import graph_options, json_option, open_selected_graph
+from omnigraph.cli.render import format_table, print_json, print_text
+from omnigraph.telemetry import format_bytes
 
 if TYPE_CHECKING:
     from omnigraph.ops.recoveries import Recovery
@@ -16,7 +16,7 @@ _HEADERS = ("at", "kind", "operation", "by", "branch", "commit", "files", "freed
 
 @click.command("recoveries")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
 @json_option
 def command(uri: str | None, store: str | None, limit: int | None, as_json: bool) -> int:
@@ -26,18 +26,18 @@ def command(uri: str | None, store: str | None, limit: int | None, as_json: bool
     is visible: its files were removed, and the commit that is named is the empty one that keeps it from landing later.
     Branches that were deleted since are listed too.
     """
-    graph = opened_graph(uri, store, read_only=True)
+    graph = open_selected_graph(uri, store, read_only=True)
     found = graph.recoveries(limit=limit)
     if as_json:
         print_json({"uri": graph.uri, "recoveries": [one.to_json() for one in found]})
     elif not found:
         print_text("nothing had to be recovered\n")
     else:
-        print_text(_text(found))
+        print_text(_format_recoveries(found))
     return 0
 
 
-def _text(found: "list[Recovery]") -> str:
+def _format_recoveries(found: "list[Recovery]") -> str:
     rows = [
         (
             one.at,
@@ -47,8 +47,8 @@ def _text(found: "list[Recovery]") -> str:
             one.branch or "",
             one.commit_id or "",
             str(sum(table.files for table in one.tables)),
-            bytes_text(one.bytes_reclaimed),
+            format_bytes(one.bytes_reclaimed),
         )
         for one in found
     ]
-    return table_text(_HEADERS, rows, right=("files", "freed"))
+    return format_table(_HEADERS, rows, right=("files", "freed"))

@@ -27,10 +27,10 @@ def use_color(choice: str, stream: TextIO | None) -> bool:
 
 def print_json(document: object) -> None:
     """The one JSON document of a command, on stdout."""
-    print_text(json_text(document, sys.stdout, indent=2) + "\n")
+    print_text(format_json(document, sys.stdout, indent=2) + "\n")
 
 
-def json_text(document: object, stream: TextIO | None, *, indent: int | None = None) -> str:
+def format_json(document: object, stream: TextIO | None, *, indent: int | None = None) -> str:
     """JSON that `stream` can encode: readable where that is UTF-8, in ASCII where it is not."""
     encoding = None if stream is None else stream.encoding
     is_utf8 = (encoding or "").lower().replace("-", "") == "utf8"
@@ -86,33 +86,35 @@ def discard_output() -> None:
     os.close(nothing)
 
 
-def count_of(number: int, thing: str) -> str:
+def format_count(number: int, thing: str) -> str:
     """`1 error`, `2 errors`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def facts_text(facts: Mapping[str, str | None]) -> str:
+def format_facts(facts: Mapping[str, str | None]) -> str:
     """One fact a line, the values below each other; a fact without a value is left out."""
     shown = {name: value for name, value in facts.items() if value is not None}
     width = max(map(len, shown), default=0)
     return "".join(f"{name:{width}}  {reveal(value)}\n" for name, value in shown.items())
 
 
-def table_text(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()) -> str:
+def format_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()) -> str:
     """A table with aligned columns and no lines; the columns named in `right` are numbers."""
     cells = [list(headers), *([reveal(cell) for cell in row] for row in rows)]
-    widths = [max(map(text_width, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(_padded(headers, row, widths, right)).rstrip() for row in cells]
+    widths = [max(map(measure_width, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(_pad_cells(headers, row, widths, right)).rstrip() for row in cells]
     return "\n".join(lines) + "\n"
 
 
-def _padded(headers: Sequence[str], row: Sequence[str], widths: Sequence[int], right: Collection[str]) -> Iterator[str]:
+def _pad_cells(
+    headers: Sequence[str], row: Sequence[str], widths: Sequence[int], right: Collection[str]
+) -> Iterator[str]:
     for header, cell, width in zip(headers, row, widths, strict=True):
-        blank = " " * (width - text_width(cell))
+        blank = " " * (width - measure_width(cell))
         yield blank + cell if header in right else cell + blank
 
 
-def text_width(text: str) -> int:
+def measure_width(text: str) -> int:
     """How many columns of a terminal a text takes: East Asian characters and emoji two, marks on others none."""
     if text.isascii():
         return len(text)
@@ -121,14 +123,14 @@ def text_width(text: str) -> int:
     )
 
 
-def binary_stdout() -> BinaryIO:
+def get_binary_stdout() -> BinaryIO:
     """Stdout for bytes, behind what was written as text."""
     sys.stdout.flush()
     return cast("BinaryIO", sys.stdout.buffer)
 
 
 @contextmanager
-def output_errors() -> Iterator[None]:
+def translate_output_errors() -> Iterator[None]:
     """What goes wrong with writing to stdout, in our terms."""
     try:
         yield

@@ -5,21 +5,21 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import chosen_place, is_served, json_option, opened_graph, place_options, refuse
-from omnigraph.cli.render import count_of, print_json, print_text
+from omnigraph.cli.options import graph_options, is_served, json_option, open_selected_graph, refuse, resolve_graph_uri
+from omnigraph.cli.render import format_count, print_json, print_text
 from omnigraph.lang.invisible import reveal
-from omnigraph.telemetry import bytes_text
+from omnigraph.telemetry import format_bytes
 
 if TYPE_CHECKING:
     from omnigraph.ops.repair_plan import LostStep
     from omnigraph.ops.repair_result import FileRepair, HistoryRepair, ManifestRepair, RepairResult, TableRepair
 
-_MOST_STEPS = 20
+_MAX_LISTED_STEPS = 20
 
 
 @click.command("repair")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @click.option("--confirm", is_flag=True, help="Publish what loses nothing; else only show what would be done.")
 @click.option("--force", is_flag=True, help="With --confirm, publish also what loses rows.")
 @click.option("--from", "source", metavar="COPY", help="Put damaged files back from a clone or a backup, and no more.")
@@ -55,11 +55,11 @@ def command(  # noqa: PLR0913 - one argument per option
     With --from, files that are missing or damaged are put back from a copy of this very graph, which may be a clone or
     a backup, each verified first. Nothing is lost by that and no commit is made; try it before anything else.
     """
-    target = chosen_place(uri, store)
+    target = resolve_graph_uri(uri, store)
     if is_served():
         if confirm or force or source is not None:
             refuse("a repair is confirmed where the graph is: leave --server out, and name the graph itself")
-        result = opened_graph(uri, store).repair(deep=is_deep, branch=branch, actor=actor, message=message)
+        result = open_selected_graph(uri, store).repair(deep=is_deep, branch=branch, actor=actor, message=message)
     else:  # it may be too damaged to be opened
         result = omnigraph.repair_graph(
             target,
@@ -74,15 +74,15 @@ def command(  # noqa: PLR0913 - one argument per option
     if as_json:
         print_json(result.to_json())
     else:
-        print_text(_text(result))
+        print_text(_format_result(result))
     return int(result.has_refused)
 
 
-def _text(result: "RepairResult") -> str:
-    parts = [_file(one) for one in result.files]
-    parts += [_manifest(one) for one in result.manifests]
-    parts += [_history(one) for one in result.histories]
-    parts += [_table(one) for one in result.tables]
+def _format_result(result: "RepairResult") -> str:
+    parts = [_format_file(one) for one in result.files]
+    parts += [_format_manifest(one) for one in result.manifests]
+    parts += [_format_history(one) for one in result.histories]
+    parts += [_format_table_repair(one) for one in result.tables]
     parts += [
         f"{reveal(key)}: another tool has moved its head to version {version}; the graph does not look at that\n"
         for key, version in result.moved_heads.items()
@@ -96,17 +96,17 @@ def _text(result: "RepairResult") -> str:
     return "".join(parts)
 
 
-def _file(one: "FileRepair") -> str:
+def _format_file(one: "FileRepair") -> str:
     lines = [f"{one.owner}: {one.place}", f"    {one.reason}"]
     if one.trouble is None:
         what = "put back from the copy" if one.outcome.value == "published" else "the copy has it"
-        lines.append(f"    {what}, {bytes_text(one.nbytes)}")
+        lines.append(f"    {what}, {format_bytes(one.nbytes)}")
     else:
         lines.append(f"    left as it is: {one.trouble}")
     return "".join(f"{reveal(line)}\n" for line in lines)
 
 
-def _manifest(one: "ManifestRepair") -> str:
+def _format_manifest(one: "ManifestRepair") -> str:
     if one.to_version is None:
         target = "no version of it is whole: put it back from a backup"
     else:
@@ -118,7 +118,7 @@ def _manifest(one: "ManifestRepair") -> str:
     )
 
 
-def _history(one: "HistoryRepair") -> str:
+def _format_history(one: "HistoryRepair") -> str:
     return (
         f"history of {reveal(one.branch)}: {one.certainty.value}, {one.outcome.value}\n"
         f"    {reveal(one.place)}: {reveal(one.reason)}\n"
@@ -126,7 +126,7 @@ def _history(one: "HistoryRepair") -> str:
     )
 
 
-def _table(one: "TableRepair") -> str:
+def _format_table_repair(one: "TableRepair") -> str:
     plan, target = one.plan, one.plan.target
     rows = 0 if target is None else target.rows
     lines = [f"{plan.pin.table_key} of {one.branch}: {plan.certainty.value}, {one.outcome.value}"]
@@ -137,16 +137,16 @@ def _table(one: "TableRepair") -> str:
             f"    without the indexes {', '.join(plan.dropped_indexes)}: `omnigraph optimize` builds them anew"
         )
     content = [step for step in plan.lost if step.is_content]
-    lines += [f"    loses {_step(step)}" for step in content[:_MOST_STEPS]]
-    if len(content) > _MOST_STEPS:
-        lines.append(f"    and {count_of(len(content) - _MOST_STEPS, 'commit')} more")
+    lines += [f"    loses {_format_step(step)}" for step in content[:_MAX_LISTED_STEPS]]
+    if len(content) > _MAX_LISTED_STEPS:
+        lines.append(f"    and {format_count(len(content) - _MAX_LISTED_STEPS, 'commit')} more")
     lines += [f"    leaves {message}" for message in one.dangling]
     if one.commit_id is not None:
         lines.append(f"    commit {one.commit_id}")
     return "".join(f"{reveal(line)}\n" for line in lines)
 
 
-def _step(step: "LostStep") -> str:
+def _format_step(step: "LostStep") -> str:
     return (
         f"{step.operation} {step.commit_id} of {step.actor} at {step.at}"
         f" ({step.rows_before:,} → {step.rows_after:,} rows)"

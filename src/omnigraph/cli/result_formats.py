@@ -8,17 +8,17 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, BinaryIO
 
 from omnigraph.cli.options import refuse
-from omnigraph.cli.output_files import written_file
+from omnigraph.cli.output_files import open_output_file
 from omnigraph.cli.render import (
-    binary_stdout,
-    count_of,
-    facts_text,
-    json_text,
-    output_errors,
+    format_count,
+    format_facts,
+    format_json,
+    format_table,
+    get_binary_stdout,
+    measure_width,
     print_json,
     print_text,
-    table_text,
-    text_width,
+    translate_output_errors,
 )
 from omnigraph.lang.invisible import reveal
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from omnigraph.engine.result import Result
 
 FORMATS = ("table", "json", "jsonl", "csv", "kv", "arrow", "parquet")
-BINARY = ("arrow", "parquet")
-_BY_SUFFIX = {
+BINARY_FORMATS = ("arrow", "parquet")
+_FORMAT_BY_SUFFIX = {
     ".json": "json",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -36,23 +36,23 @@ _BY_SUFFIX = {
     ".arrow": "arrow",
     ".parquet": "parquet",
 }
-TABLE_ROWS = 1_000
+MAX_TABLE_ROWS = 1_000
 """People read no more rows than these; a program takes another format."""
-CELL_WIDTH = 80
+MAX_CELL_WIDTH = 80
 """Columns of the terminal that one value of a table may take."""
-_ROWS_AT_ONCE = 1_024
+_BATCH_ROWS = 1_024
 _INDENT = 2
 _NULL = "null"
-_NUMBERS = ("int32", "int64", "uint32", "uint64", "float", "double")
+_NUMBER_TYPES = ("int32", "int64", "uint32", "uint64", "float", "double")
 """Arrow's types of columns that are aligned as numbers, whatever they look like in JSON."""
 
 
-def chosen_format(format_: str | None, output: str | None, *, as_json: bool) -> str:
+def resolve_format(format_: str | None, output: str | None, *, as_json: bool) -> str:
     """The format that is asked for, by name, by --json or by the end of the file's name; what can't be is refused."""
     if output is not None:
         if output == "-":
             refuse("--output names a file; without it the result goes to stdout")
-        chosen = format_ or _BY_SUFFIX.get(PurePath(output).suffix.lower())
+        chosen = format_ or _FORMAT_BY_SUFFIX.get(PurePath(output).suffix.lower())
         if chosen is None:
             refuse(f"say what to write to `{output}` with --format, or let its name end with .csv, .jsonl or the like")
         return chosen
@@ -61,26 +61,26 @@ def chosen_format(format_: str | None, output: str | None, *, as_json: bool) -> 
             refuse(f"--json prints the result as JSON: give either --json or --format {format_}")
         return "json"
     chosen = format_ or "table"
-    if chosen in BINARY and sys.stdout.isatty():
+    if chosen in BINARY_FORMATS and sys.stdout.isatty():
         refuse(f"{chosen} is not for a terminal: name a file with --output, or pipe it into a program")
     return chosen
 
 
-def deliver(result: "Result", format_: str, output: str | None, *, as_json: bool) -> None:
+def write_result(result: "Result", format_: str, output: str | None, *, as_json: bool) -> None:
     """Print a result, or write it to a file and print what was written."""
     if output is None:
         _print(result, format_)
         return
-    with written_file(output) as file:
+    with open_output_file(output) as file:
         _write(result, format_, file)
     if as_json:
-        print_json({"output": output, "format": format_, **_facts(result)})
+        print_json({"output": output, "format": format_, **_build_facts(result)})
     else:
         rows = f"{result.row_count:,}"
-        print_text(facts_text({"output": output, "format": format_, "rows": rows, "commit": result.commit_id}))
+        print_text(format_facts({"output": output, "format": format_, "rows": rows, "commit": result.commit_id}))
 
 
-def _facts(result: "Result") -> dict[str, object]:
+def _build_facts(result: "Result") -> dict[str, object]:
     return {
         "query_name": result.query_name,
         "target": result.target.to_json(),
@@ -93,27 +93,27 @@ def _facts(result: "Result") -> dict[str, object]:
 def _print(result: "Result", format_: str) -> None:
     match format_:
         case "json":
-            for text in json_document(result, lambda value: json_text(value, sys.stdout, indent=_INDENT)):
+            for text in iter_json_document(result, lambda value: format_json(value, sys.stdout, indent=_INDENT)):
                 print_text(text)
         case "table":
-            print_text(result_table(result))
+            print_text(format_result_table(result))
         case "kv":
-            for text in records(result):
+            for text in iter_records(result):
                 print_text(text)
         case _:
-            with output_errors():
-                result.write(binary_stdout(), "arrow_stream" if format_ == "arrow" else format_)
+            with translate_output_errors():
+                result.write(get_binary_stdout(), "arrow_stream" if format_ == "arrow" else format_)
 
 
 def _write(result: "Result", format_: str, file: BinaryIO) -> None:
     match format_:
         case "json":
-            document = json_document(result, lambda value: json.dumps(value, ensure_ascii=False, indent=_INDENT))
+            document = iter_json_document(result, lambda value: json.dumps(value, ensure_ascii=False, indent=_INDENT))
             file.writelines(text.encode() for text in document)
         case "table":
-            file.write(result_table(result).encode())
+            file.write(format_result_table(result).encode())
         case "kv":
-            file.writelines(text.encode() for text in records(result))
+            file.writelines(text.encode() for text in iter_records(result))
         case _:
             result.write(file, format_)
 
@@ -121,14 +121,14 @@ def _write(result: "Result", format_: str, file: BinaryIO) -> None:
 # --- for programs ----------------------------------------------------------------------------------------
 
 
-def json_document(result: "Result", encode: Callable[[object], str]) -> Iterator[str]:
+def iter_json_document(result: "Result", encode: Callable[[object], str]) -> Iterator[str]:
     """The JSON document that `Result.to_json` is, some rows at a time: it may be larger than memory."""
-    head = encode(_facts(result))
+    head = encode(_build_facts(result))
     gap = " " * _INDENT
     yield head.removesuffix("\n}") + f',\n{gap}"rows": ['
     rows = result.json_rows()
     is_first = True
-    while some := list(islice(rows, _ROWS_AT_ONCE)):
+    while some := list(islice(rows, _BATCH_ROWS)):
         lines = encode(some).removeprefix("[").removesuffix("\n]").replace("\n", f"\n{gap}")
         yield lines if is_first else f",{lines}"
         is_first = False
@@ -138,39 +138,39 @@ def json_document(result: "Result", encode: Callable[[object], str]) -> Iterator
 # --- for people ------------------------------------------------------------------------------------------
 
 
-def result_table(result: "Result") -> str:
+def format_result_table(result: "Result") -> str:
     """The first rows, aligned; what was left out or shortened is said below."""
-    rows = list(islice(result.json_rows(TABLE_ROWS), TABLE_ROWS))
-    numbers = [field.name for field in result.schema if str(field.type) in _NUMBERS]
-    texts = [[_cell(row[name]) for name in result.columns] for row in rows]
-    is_cut = any(text_width(cell) > CELL_WIDTH for row in texts for cell in row)
-    shown = [[_shortened(cell) for cell in row] for row in texts] if is_cut else texts
-    notes = [count_of(result.row_count, "row")]
+    rows = list(islice(result.json_rows(MAX_TABLE_ROWS), MAX_TABLE_ROWS))
+    numbers = [field.name for field in result.schema if str(field.type) in _NUMBER_TYPES]
+    texts = [[_format_cell(row[name]) for name in result.columns] for row in rows]
+    is_cut = any(measure_width(cell) > MAX_CELL_WIDTH for row in texts for cell in row)
+    shown = [[_truncate(cell) for cell in row] for row in texts] if is_cut else texts
+    notes = [format_count(result.row_count, "row")]
     if len(rows) < result.row_count:
         notes = [f"the first {len(rows):,} of {result.row_count:,} rows; --format jsonl or csv gives all"]
     if is_cut:
         notes.append("long values are shortened; --format kv shows them whole")
-    return f"{table_text(result.columns, shown, right=numbers)}\n{'; '.join(notes)}\n"
+    return f"{format_table(result.columns, shown, right=numbers)}\n{'; '.join(notes)}\n"
 
 
-def records(result: "Result") -> Iterator[str]:
+def iter_records(result: "Result") -> Iterator[str]:
     """Each row as lines of `name  value`, under a line with its number."""
     if not result.row_count:
         yield "0 rows\n"
     for number, row in enumerate(result.json_rows(), start=1):
         gap = "" if number == 1 else "\n"
-        yield f"{gap}row {number}\n" + _indented({name: _value(value) for name, value in row.items()})
+        yield f"{gap}row {number}\n" + _indent_facts({name: _format_value(value) for name, value in row.items()})
 
 
-def _indented(facts: Mapping[str, str]) -> str:
-    return "".join(f"  {line}\n" for line in facts_text(facts).splitlines())
+def _indent_facts(facts: Mapping[str, str]) -> str:
+    return "".join(f"  {line}\n" for line in format_facts(facts).splitlines())
 
 
-def _cell(value: object) -> str:
-    return reveal(_value(value))
+def _format_cell(value: object) -> str:
+    return reveal(_format_value(value))
 
 
-def _value(value: object) -> str:
+def _format_value(value: object) -> str:
     match value:
         case None:
             return _NULL
@@ -180,13 +180,13 @@ def _value(value: object) -> str:
             return json.dumps(value, ensure_ascii=False)
 
 
-def _shortened(cell: str) -> str:
-    if text_width(cell) <= CELL_WIDTH:
+def _truncate(cell: str) -> str:
+    if measure_width(cell) <= MAX_CELL_WIDTH:
         return cell
     width, kept = 1, ""
     for char in cell:
-        width += text_width(char)
-        if width > CELL_WIDTH:
+        width += measure_width(char)
+        if width > MAX_CELL_WIDTH:
             break
         kept += char
     return kept + "…"

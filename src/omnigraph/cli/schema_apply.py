@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.confirm import can_ask, confirm, kind_of
+from omnigraph.cli.confirm import can_ask, confirm, find_location_kind
 from omnigraph.cli.input_files import STDIN, read_source
-from omnigraph.cli.options import branch_option, json_option, limit_options, opened_graph, place_options
+from omnigraph.cli.options import branch_option, graph_options, json_option, limit_options, open_selected_graph
 from omnigraph.cli.render import print_error, print_json, print_text
-from omnigraph.cli.schema_warnings import warn_of_slips
+from omnigraph.cli.schema_warnings import warn_misspelt_annotations
 from omnigraph.ops.schema_apply import SchemaDropsDataError
 from omnigraph.schema.accept import load_schema
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command("apply")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @branch_option
 @click.option("--schema", required=True, metavar="FILE", help="The schema that is wanted (.pg).")
 @click.option(
@@ -69,7 +69,7 @@ def command(  # noqa: PLR0913 - its options
     came first or others kept writing the types that it touches.
     """
     source = read_source(schema)
-    graph = opened_graph(uri, store)
+    graph = open_selected_graph(uri, store)
     is_stdin_taken = schema == STDIN
     is_sure = is_sure or _ask(graph, source, branch, is_stdin_taken=is_stdin_taken)
     apply = partial(
@@ -93,7 +93,7 @@ def command(  # noqa: PLR0913 - its options
     if as_json:
         print_json(done.to_json())
     else:
-        warn_of_slips(source)
+        warn_misspelt_annotations(source)
         commit = "" if done.commit_id is None else f"commit {done.commit_id}\n"
         held = "".join(f"still held by the branch {name}\n" for name in done.held_by)
         print_text(f"{done.plan.render()}\n{commit}{held}")
@@ -107,7 +107,7 @@ def _ask(graph: "Graph", source: "Source", branch: str, *, is_stdin_taken: bool)
     """
     wanted = load_schema(source)
     is_empty = not wanted.nodes and not wanted.edges
-    if not is_empty and kind_of(graph.uri) == "local":
+    if not is_empty and find_location_kind(graph.uri) == "local":
         return False
     dropped = [step for step in graph.plan_schema(source, branch=branch).steps if step.kind.drops_data]
     if not dropped:

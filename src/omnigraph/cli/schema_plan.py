@@ -3,10 +3,10 @@
 import click
 
 from omnigraph.cli.input_files import STDIN, read_source
-from omnigraph.cli.options import branch_option, json_option, opened_graph, place_options, refuse
+from omnigraph.cli.options import branch_option, graph_options, json_option, open_selected_graph, refuse
 from omnigraph.cli.render import print_json, print_text
 from omnigraph.schema.accept import load_schema
-from omnigraph.schema.data_loss import losing
+from omnigraph.schema.data_loss import mark_drops_hard
 from omnigraph.schema.migration_planner import plan_migration
 from omnigraph.schema.migration_steps import MigrationPlan
 
@@ -15,7 +15,7 @@ _WARNING = "warning: what is dropped has data; `omnigraph schema apply` does tha
 
 @click.command("plan")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @branch_option
 @click.option("--from", "old", metavar="FILE", help="The schema that is in use (.pg), instead of a graph's.")
 @click.option("--schema", "new", required=True, metavar="FILE", help="The schema that is wanted (.pg).")
@@ -40,10 +40,10 @@ def command(
     Exit code: 0 when every step is supported, 1 otherwise.
     """
     if old is not None:
-        plan = _of_files(uri, old, new)
-        plan = losing(plan) if allow_data_loss else plan
+        plan = _plan_from_files(uri, old, new)
+        plan = mark_drops_hard(plan) if allow_data_loss else plan
     else:
-        graph = opened_graph(uri, store, read_only=True)
+        graph = open_selected_graph(uri, store, read_only=True)
         plan = graph.plan_schema(read_source(new), branch=branch, allow_data_loss=allow_data_loss)
     if as_json:
         print_json(plan.to_json())
@@ -53,7 +53,7 @@ def command(
     return 0 if plan.is_supported else 1
 
 
-def _of_files(uri: str | None, old: str, new: str) -> MigrationPlan:
+def _plan_from_files(uri: str | None, old: str, new: str) -> MigrationPlan:
     if uri is not None:
         refuse("give either a graph or --from FILE, not both")
     if old == STDIN and new == STDIN:

@@ -7,9 +7,9 @@ import click
 from omnigraph.cli.options import (
     at_option,
     branch_option,
+    graph_options,
     json_option,
-    opened_graph,
-    place_options,
+    open_selected_graph,
     refuse,
     snapshot_option,
 )
@@ -18,7 +18,7 @@ from omnigraph.cli.render import print_json, print_text
 
 @click.command("show")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @branch_option
 @snapshot_option
 @at_option
@@ -32,7 +32,7 @@ def command(
     """
     if commit_id is not None and at is not None:
         refuse("give either --snapshot or --at, not both")
-    graph = opened_graph(uri, store, read_only=True)
+    graph = open_selected_graph(uri, store, read_only=True)
     schema = graph.accepted_schema(branch=branch, snapshot=commit_id, at=at)
     if as_json:
         print_json(schema.to_json())

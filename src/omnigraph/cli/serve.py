@@ -4,7 +4,7 @@ import click
 
 import omnigraph
 from omnigraph.cli.options import json_option
-from omnigraph.cli.render import count_of, print_json, print_text
+from omnigraph.cli.render import format_count, print_json, print_text
 from omnigraph.runtime_memory import prefer_system_allocator
 
 
@@ -38,5 +38,5 @@ def command(
         print_json({"ok": True, "bind": f"{found.host}:{found.port}", "graphs": [one.id for one in found.graphs]})
     else:
         names = ", ".join(one.id for one in found.graphs)
-        print_text(f"ready to serve {count_of(len(found.graphs), 'graph')} on {found.host}:{found.port}: {names}\n")
+        print_text(f"ready to serve {format_count(len(found.graphs), 'graph')} on {found.host}:{found.port}: {names}\n")
     return 0

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import Instant, branch_option, json_option, opened_graph, place_options
-from omnigraph.cli.render import facts_text, print_json, print_text, table_text
+from omnigraph.cli.options import Instant, branch_option, graph_options, json_option, open_selected_graph
+from omnigraph.cli.render import format_facts, format_table, print_json, print_text
 from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 from omnigraph.lang.invisible import reveal
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.operations import Operations
 
 
-_SHOWN = 5
+_MAX_LISTED_TABLES = 5
 """How many tables a note names."""
 _STATES = {
     "running": "under way, or died just now",
@@ -28,7 +28,7 @@ _STATES = {
 
 @click.command("snapshot")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @branch_option
 @click.option("--snapshot", "commit_id", metavar="ID", help="The state of a commit, tag or manifest version.")
 @click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
@@ -44,10 +44,10 @@ def command(
     if commit_id is not None and at is not None:
         message = "give either --snapshot or --at, not both"
         raise click.UsageError(message, click.get_current_context())
-    graph = opened_graph(uri, store, read_only=True)
+    graph = open_selected_graph(uri, store, read_only=True)
     snapshot = graph.snapshot(branch=branch, snapshot=commit_id, at=at)
-    operations = _operations(graph)
-    due = _due(graph, branch) if commit_id is None and at is None else ()
+    operations = _read_operations(graph)
+    due = _find_due_tables(graph, branch) if commit_id is None and at is None else ()
     if as_json:
         print_json(
             {
@@ -58,13 +58,13 @@ def command(
             }
         )
     else:
-        print_text(_text(graph.uri, snapshot) + _notes(operations, due))
+        print_text(_format_snapshot(graph.uri, snapshot) + _format_notes(operations, due))
     return 0
 
 
-def _text(uri: str, snapshot: "Snapshot") -> str:
+def _format_snapshot(uri: str, snapshot: "Snapshot") -> str:
     commit = snapshot.commit
-    facts = facts_text(
+    facts = format_facts(
         {
             "graph": uri,
             "branch": snapshot.branch,
@@ -75,10 +75,10 @@ def _text(uri: str, snapshot: "Snapshot") -> str:
         }
     )
     rows = [(pin.table_key, pin.path, pin.branch, str(pin.version), str(pin.rows)) for pin in snapshot.pins.values()]
-    return f"{facts}\n{table_text(('table', 'location', 'branch', 'version', 'rows'), rows, right=('rows',))}"
+    return f"{facts}\n{format_table(('table', 'location', 'branch', 'version', 'rows'), rows, right=('rows',))}"
 
 
-def _operations(graph: "Graph") -> "Operations | None":
+def _read_operations(graph: "Graph") -> "Operations | None":
     """What is under way; None when the store does not tell: that must not keep anybody from reading."""
     try:
         return graph.operations()
@@ -86,7 +86,7 @@ def _operations(graph: "Graph") -> "Operations | None":
         return None
 
 
-def _due(graph: "Graph", branch: str) -> tuple[str, ...]:
+def _find_due_tables(graph: "Graph", branch: str) -> tuple[str, ...]:
     """The tables that `optimize` would improve; none of those that can't be looked at, or that are others' to keep."""
     try:
         return tuple(one.table_key for one in graph.optimize(branch=branch, dry_run=True).due)
@@ -94,7 +94,7 @@ def _due(graph: "Graph", branch: str) -> tuple[str, ...]:
         return ()
 
 
-def _notes(operations: "Operations | None", due: tuple[str, ...]) -> str:
+def _format_notes(operations: "Operations | None", due: tuple[str, ...]) -> str:
     if operations is None:
         return "\nnote: the store does not list the operations that are under way\n"
     lines = [
@@ -105,6 +105,8 @@ def _notes(operations: "Operations | None", due: tuple[str, ...]) -> str:
         f"note: the sidecar {one.key} can't be read, and blocks nothing: {one.reason}" for one in operations.broken
     ]
     if due:
-        shown = ", ".join(due[:_SHOWN]) + (f" and {len(due) - _SHOWN} more" if len(due) > _SHOWN else "")
+        shown = ", ".join(due[:_MAX_LISTED_TABLES]) + (
+            f" and {len(due) - _MAX_LISTED_TABLES} more" if len(due) > _MAX_LISTED_TABLES else ""
+        )
         lines.append(f"note: `omnigraph optimize` pays for {shown}")
     return "".join(["\n", *(f"{reveal(line)}\n" for line in lines)]) if lines else ""

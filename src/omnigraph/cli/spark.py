@@ -1,9 +1,9 @@
 """`omnigraph spark`: the group."""
 
-from omnigraph.cli.lazy_groups import Lazy, LazyGroup
+from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
 
 group = LazyGroup(
     "spark",
     help="Ask a graph on Spark.",
-    lazy={"sql": Lazy("omnigraph.cli.spark_sql:command", "Ask a graph by a SQL statement, on Spark.")},
+    lazy={"sql": LazyCommand("omnigraph.cli.spark_sql:command", "Ask a graph by a SQL statement, on Spark.")},
 )

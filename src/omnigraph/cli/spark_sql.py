@@ -9,14 +9,14 @@ from omnigraph.cli.input_files import STDIN, read_source
 from omnigraph.cli.options import (
     at_option,
     branch_option,
-    chosen_graph,
     json_option,
     master_option,
     refuse_two_states,
+    resolve_store_uri,
     snapshot_option,
     store_option,
 )
-from omnigraph.cli.result_formats import FORMATS, chosen_format, deliver
+from omnigraph.cli.result_formats import FORMATS, resolve_format, write_result
 
 
 @click.command("sql")
@@ -51,9 +51,9 @@ def command(  # noqa: PLR0913 - one argument per option
     state: the newest, unless a commit or a time is named. `-` as the statement is stdin.
     """
     refuse_two_states(commit_id, at)
-    chosen = chosen_format(format_, output, as_json=as_json)
+    chosen = resolve_format(format_, output, as_json=as_json)
     text = read_source(STDIN).text if statement == STDIN else statement
-    graph = omnigraph.open_graph(chosen_graph(uri, store), read_only=True)
+    graph = omnigraph.open_graph(resolve_store_uri(uri, store), read_only=True)
     result = graph.sql(text, branch=branch, snapshot=commit_id, at=at, master=master)
-    deliver(result, chosen, output, as_json=as_json)
+    write_result(result, chosen, output, as_json=as_json)
     return 0

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from omnigraph.lang.diagnostics import Diagnostic, in_order
+from omnigraph.lang.diagnostics import Diagnostic, sort_diagnostics
 from omnigraph.lang.lexer import Language, tokenize
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_parser import parse_schema
@@ -12,7 +12,7 @@ from omnigraph.lang.source import Source, Span
 from omnigraph.query.bind import bind_file
 from omnigraph.query.lint import lint_file
 from omnigraph.schema.bind import bind_schema
-from omnigraph.schema.catalog import Catalog, catalog_of
+from omnigraph.schema.catalog import Catalog, build_catalog
 from omnigraph.schema.lint import lint_schema
 
 SCHEMA_FREE_CODES = frozenset({"Q002", "Q003", "Q004", "T6", "T9", "T15", "T18", "T23", "T24", "T25", "D2"})
@@ -52,21 +52,23 @@ def check_schema(source: Source) -> tuple[FileReport, Catalog | None]:
     bound = bind_schema(parsed.tree)
     found = list(bound.diagnostics)
     if not parsed.ok:
-        damage = _damage(source, Language.SCHEMA, parsed.diagnostics)
+        damage = _find_damage(source, Language.SCHEMA, parsed.diagnostics)
         found = [one for one in found if not damage.explains(one)]
     elif bound.ok:
         found += lint_schema(parsed.tree, bound.value)
-    report = FileReport(source=source, language=Language.SCHEMA, diagnostics=in_order([*parsed.diagnostics, *found]))
+    report = FileReport(
+        source=source, language=Language.SCHEMA, diagnostics=sort_diagnostics([*parsed.diagnostics, *found])
+    )
     return report, bound.value if report.errors == 0 else None
 
 
 def check_queries(source: Source, catalog: Catalog | None) -> FileReport:
     """Grammar, types and lint of a file of queries; without a catalog only what needs none."""
     parsed = parse_queries(source)
-    bound = bind_file(parsed.tree, catalog or catalog_of())
+    bound = bind_file(parsed.tree, catalog or build_catalog())
     found = list(bound.diagnostics)
     if not parsed.ok:
-        damage = _damage(source, Language.QUERY, parsed.diagnostics)
+        damage = _find_damage(source, Language.QUERY, parsed.diagnostics)
         broken = [query.span for query in parsed.tree.queries if damage.is_in(query.span)]
         found = [
             one
@@ -78,7 +80,9 @@ def check_queries(source: Source, catalog: Catalog | None) -> FileReport:
         found = [one for one in found if one.code in SCHEMA_FREE_CODES]
     elif parsed.ok and bound.ok:
         found += lint_file(parsed.tree, bound.value, catalog)
-    return FileReport(source=source, language=Language.QUERY, diagnostics=in_order([*parsed.diagnostics, *found]))
+    return FileReport(
+        source=source, language=Language.QUERY, diagnostics=sort_diagnostics([*parsed.diagnostics, *found])
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +94,12 @@ class _Damage:
     """
 
     source: Source
-    places: frozenset[int]
+    offsets: frozenset[int]
     lines: frozenset[int]
     words: frozenset[str]
 
     def is_in(self, span: Span) -> bool:
-        return any(span.start <= place <= span.end for place in self.places)
+        return any(span.start <= place <= span.end for place in self.offsets)
 
     def explains(self, found: Diagnostic) -> bool:
         """Whether a finding may be a consequence: it stands on a broken line, or misses a name that stands on one."""
@@ -105,9 +109,9 @@ class _Damage:
         return found.code in _UNKNOWN_CODES and not self.words.isdisjoint(named)
 
 
-def _damage(source: Source, language: Language, diagnostics: Iterable[Diagnostic]) -> _Damage:
+def _find_damage(source: Source, language: Language, diagnostics: Iterable[Diagnostic]) -> _Damage:
     places = frozenset(found.span.start for found in diagnostics)
     lines = frozenset(source.position(place).line for place in places)
     tokens = tokenize(source, language).tokens
     on_lines = {token.text for token in tokens if source.position(token.span.start).line in lines}
-    return _Damage(source=source, places=places, lines=lines, words=frozenset(on_lines))
+    return _Damage(source=source, offsets=places, lines=lines, words=frozenset(on_lines))

@@ -2,14 +2,14 @@
 
 import click
 
-from omnigraph.cli.options import json_option, name_and_uri, opened_graph, place_options
+from omnigraph.cli.options import graph_options, json_option, open_selected_graph, split_name_and_uri
 from omnigraph.cli.render import print_json, print_text
 
 
 @click.command("create")
 @click.argument("name")
 @click.argument("words", nargs=-1, metavar="[REF] [URI]")
-@place_options
+@graph_options
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the tag is by.")
 @json_option
 def command(*, name: str, words: tuple[str, ...], store: str | None, actor: str, as_json: bool) -> int:
@@ -19,8 +19,8 @@ def command(*, name: str, words: tuple[str, ...], store: str | None, actor: str,
     can be asked for wherever a commit's id can, and cleanup keeps what it names, also when its branch is deleted. Names
     are as those of branches, and none that a branch has.
     """
-    ref, uri = name_and_uri(words, store, "REF")
-    graph = opened_graph(uri, store)
+    ref, uri = split_name_and_uri(words, store, "REF")
+    graph = open_selected_graph(uri, store)
     tag = graph.tags.create(name, ref or "main", actor=actor)
     if as_json:
         print_json({"uri": graph.uri, **tag.to_json()})

@@ -6,7 +6,7 @@ import click
 
 from omnigraph.cli.options import Instant, json_option
 from omnigraph.cli.render import print_json, print_text
-from omnigraph.config.tokens import digest_of, new_token, token_entry
+from omnigraph.config.tokens import format_token_entry, generate_token, hash_token
 
 
 @click.command("new")
@@ -19,10 +19,10 @@ def command(*, actor: str, groups: tuple[str, ...], expires: datetime | None, as
 
     It is shown once. The server's tokens file gets the entry below it, which has only its hash.
     """
-    token = new_token()
-    entry = token_entry(token, actor, groups, expires)
+    token = generate_token()
+    entry = format_token_entry(token, actor, groups, expires)
     if as_json:
-        print_json({"token": token, "sha256": digest_of(token).hex(), "entry": entry})
+        print_json({"token": token, "sha256": hash_token(token).hex(), "entry": entry})
     else:
         print_text(f"# for {actor}, and nobody else: {token}\n{entry}")
     return 0

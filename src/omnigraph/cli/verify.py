@@ -7,15 +7,15 @@ import click
 import omnigraph
 from omnigraph.cli.options import (
     branch_option,
-    chosen_place,
+    graph_options,
     is_served,
     json_option,
-    opened_graph,
-    place_options,
+    open_selected_graph,
     quiet_option,
+    resolve_graph_uri,
 )
-from omnigraph.cli.progress import progress_line
-from omnigraph.cli.render import count_of, facts_text, print_json, print_text
+from omnigraph.cli.progress import show_progress
+from omnigraph.cli.render import format_count, format_facts, print_json, print_text
 from omnigraph.lang.invisible import reveal
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command("verify")
 @click.argument("uri", required=False)
-@place_options
+@graph_options
 @branch_option
 @click.option("--digest", metavar="DIGEST", help="One that was written down: the history must contain it.")
 @quiet_option
@@ -39,44 +39,44 @@ def command(*, uri: str | None, store: str | None, branch: str, digest: str | No
     later that nothing was changed since, of the graph or of a clone. The exit code is 6 when something was changed,
     or when the history does not contain the digest.
     """
-    target = chosen_place(uri, store)
-    with progress_line(f"omnigraph verify → {reveal(target)}", is_quiet=quiet) as line:
+    target = resolve_graph_uri(uri, store)
+    with show_progress(f"omnigraph verify → {reveal(target)}", is_quiet=quiet) as line:
 
         def show(progress: "CheckProgress") -> None:
             line.show(progress.phase, rows=progress.rows, share=progress.done / max(progress.total, 1))
 
         if is_served():
-            result = opened_graph(uri, store).verify(branch=branch, digest=digest)
+            result = open_selected_graph(uri, store).verify(branch=branch, digest=digest)
         else:  # it may be too damaged to be opened
             result = omnigraph.verify_graph(target, branch=branch, digest=digest, progress=show)
     if as_json:
         print_json(result.to_json())
     else:
-        print_text(_text(result))
+        print_text(_format_result(result))
     return 0
 
 
-def _text(result: "VerifyResult") -> str:
+def _format_result(result: "VerifyResult") -> str:
     begin = "since" if result.is_from_start else "(older ones can't be read)  since"
     merges = f"{result.merges} compared, {result.merges_gone} of branches that are gone"
     facts = {
         "branch": result.branch,
         "commit": result.commit_id,
         "digest": result.digest,
-        "proved": f"{count_of(result.commits, 'commit')} {begin} {result.first_commit_id}, "
-        f"{count_of(result.versions, 'table version')}",
+        "proved": f"{format_count(result.commits, 'commit')} {begin} {result.first_commit_id}, "
+        f"{format_count(result.versions, 'table version')}",
         "merges": merges if result.merges or result.merges_gone else None,
         "unproved": ", ".join(result.unproven) or None,
-        "contains": _found(result),
+        "contains": _format_digest_match(result),
     }
-    return facts_text(facts)
+    return format_facts(facts)
 
 
-def _found(result: "VerifyResult") -> str | None:
+def _format_digest_match(result: "VerifyResult") -> str | None:
     """Return which commit has the digest that was asked for."""
     if result.found_commit_id is None:
         return None
     if not result.commits_since:
         return "the digest, as that of the newest commit: nothing was changed"
-    since = count_of(result.commits_since, "commit")
+    since = format_count(result.commits_since, "commit")
     return f"the digest, as that of commit {result.found_commit_id}; {since} came since"

@@ -18,7 +18,7 @@ def command(as_json: bool) -> int:
 
     `internal-schema` is the version of the stored format that this release writes and reads.
     """
-    lance, spark = _installed("pylance"), _installed("pyspark")
+    lance, spark = _find_version("pylance"), _find_version("pyspark")
     if as_json:
         print_json(
             {
@@ -40,7 +40,7 @@ def command(as_json: bool) -> int:
     return 0
 
 
-def _installed(distribution: str) -> str | None:
+def _find_version(distribution: str) -> str | None:
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

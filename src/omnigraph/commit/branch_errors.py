@@ -1,6 +1,6 @@
 """What can be wrong with a branch: its name, its being there, its children."""
 
-from omnigraph.errors import MOST_NAMES, Kind, OmnigraphError
+from omnigraph.errors import MAX_LISTED_NAMES, Kind, OmnigraphError
 
 
 class BadBranchNameError(OmnigraphError):
@@ -40,7 +40,7 @@ class BranchMissingError(OmnigraphError):
                 f"`{self.name}` is a tag, and this needs a branch; make one of it with"
                 f" `omnigraph branch create NAME --from {self.name}`"
             )
-        way_out = f"did you mean `{self.near}`?" if self.near else f"it has {_listed(self.known)}"
+        way_out = f"did you mean `{self.near}`?" if self.near else f"it has {_format_names(self.known)}"
         return f"the graph has no branch `{self.name}`; {way_out}"
 
 
@@ -104,9 +104,7 @@ class BranchHasChildrenError(OmnigraphError):
         return {"name": self.name, "children": list(self.children)}
 
     def __str__(self) -> str:
-        return (
-            f"the branch `{self.name}` can't be deleted before those that were taken from it: {_listed(self.children)}"
-        )
+        return f"the branch `{self.name}` can't be deleted before those that were taken from it: {_format_names(self.children)}"
 
 
 class BranchOutcomeUnknownError(OmnigraphError):
@@ -126,7 +124,7 @@ class BranchOutcomeUnknownError(OmnigraphError):
         )
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    more = len(names) - MOST_NAMES
+def _format_names(names: tuple[str, ...]) -> str:
+    more = len(names) - MAX_LISTED_NAMES
     rest = f" and {more} more" if more > 0 else ""
-    return f"{', '.join(f'`{name}`' for name in names[:MOST_NAMES])}{rest}"
+    return f"{', '.join(f'`{name}`' for name in names[:MAX_LISTED_NAMES])}{rest}"

@@ -4,10 +4,10 @@ import threading
 from collections import defaultdict
 
 _guard = threading.Lock()
-_gates: defaultdict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
+_branch_locks: defaultdict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
 
 
-def gate(graph_uri: str, manifest_path: str) -> threading.Lock:
+def get_branch_lock(graph_uri: str, manifest_path: str) -> threading.Lock:
     """The lock of one branch of one graph, the same for every handle of this process."""
     with _guard:
-        return _gates[graph_uri, manifest_path]
+        return _branch_locks[graph_uri, manifest_path]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from omnigraph.commit.branch_lock import gate
+from omnigraph.commit.branch_lock import get_branch_lock
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import Manifest
@@ -13,17 +13,17 @@ MAX_ROUNDS = 100
 MAX_DOUBLINGS = 5
 
 
-def change_register(
+def change_registry(
     main: ManifestLog,
     head: Head,
     change: Callable[[Manifest], Manifest],
     is_done: Callable[[Manifest], bool],
     *,
-    may_pass: bool = False,
+    may_be_undone: bool = False,
 ) -> Head:
     """Swap main's manifest in `head` by a change of it, made anew on the newest one when somebody else was first.
 
-    `is_done` tells the change in a later state; one that `may_pass` may have been undone in it. A change that changes
+    `is_done` tells the change in a later state; one that `may_be_undone` may have been undone in it. A change that changes
     nothing is not made.
 
     Raises:
@@ -37,16 +37,16 @@ def change_register(
         if changed == manifest:
             return head
         try:
-            with gate(main.store.location.uri, main.path):
-                return main.publish(head, changed, _proof(main, head, is_done, may_pass))
+            with get_branch_lock(main.store.location.uri, main.path):
+                return main.publish(head, changed, _build_landed_predicate(main, head, is_done, may_be_undone))
         except SwapLostError:
             runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
-            head = main.latest()
-    found = main.latest().snapshot.manifest_version
+            head = main.head()
+    found = main.head().snapshot.manifest_version
     raise ConflictError("register", "to be the next to write", f"version {found}", f"{MAX_ROUNDS} rounds were lost")
 
 
-def _proof(
+def _build_landed_predicate(
     main: ManifestLog, base: Head, is_done: Callable[[Manifest], bool], may_pass: bool
 ) -> Callable[[Head], bool]:
     """Tells from a state of main whether the change after `base` is part of its past.

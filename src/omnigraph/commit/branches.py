@@ -15,34 +15,34 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from omnigraph.clock import instant_text
+from omnigraph.clock import format_instant
 from omnigraph.commit.branch_errors import (
     BranchGoneError,
     BranchHasChildrenError,
     BranchMissingError,
     BranchOutcomeUnknownError,
 )
-from omnigraph.commit.branch_lock import gate
-from omnigraph.commit.branch_registry import change_register
-from omnigraph.commit.gc_horizon import require_reachable, require_staged
-from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, Others, OutcomeUnknownError, create_log
-from omnigraph.commit.manifest_types import MAIN, BranchRecord, Floor, Fork, Manifest, Snapshot
-from omnigraph.commit.ref_names import check_branch_name, check_free, check_untagged
-from omnigraph.commit.tags import Tags
+from omnigraph.commit.branch_lock import get_branch_lock
+from omnigraph.commit.branch_registry import change_registry
+from omnigraph.commit.gc_horizon import check_reachable, check_staged_files
+from omnigraph.commit.manifest_log import Head, LogOpener, ManifestLog, NotAGraphError, OutcomeUnknownError, create_log
+from omnigraph.commit.manifest_types import MAIN, BranchRecord, Fork, GcHorizon, Manifest, Snapshot
+from omnigraph.commit.ref_names import check_branch_name, check_name_free, check_untagged
+from omnigraph.commit.tags import TagRegistry
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.cas_table_errors import SwapLostError
-from omnigraph.storage.layout import MANIFEST, branch_path, version_file
+from omnigraph.storage.layout import MANIFEST, build_branch_path, format_version_name
 from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.telemetry import log as telemetry_log
 
-KEPT_LOGS = 256
+MAX_OPEN_LOGS = 256
 """How many logs of branches are kept open."""
 
 Register = Mapping[str, BranchRecord]
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class BranchDraft:
     """A branch that nobody sees yet: its row to be, and its manifest, which may be written to like any other."""
 
     record: BranchRecord
@@ -56,23 +56,23 @@ class Draft:
     """and the log that has its commit."""
 
 
-class Branches:
+class BranchRegistry:
     """All branches of one open graph. Safe to share between threads."""
 
     def __init__(self, main: ManifestLog) -> None:
         self.main = main
-        self.tags = Tags(main)
+        self.tags = TagRegistry(main)
         self._lock = threading.Lock()
         self._logs: OrderedDict[str, ManifestLog] = OrderedDict()
         self._paths: dict[str, str] = {}
-        self._others = _others_of(self)
+        self._others = _build_log_opener(self)
         """By name, the manifest of a branch that was found before."""
 
-    def records(self) -> list[BranchRecord]:
+    def list_records(self) -> list[BranchRecord]:
         """Every branch but main, by name."""
-        return [record for _, record in sorted(self.main.latest().snapshot.manifest.live_branches.items())]
+        return [record for _, record in sorted(self.main.head().snapshot.manifest.live_branches.items())]
 
-    def log(self, name: str) -> ManifestLog:
+    def get_log(self, name: str) -> ManifestLog:
         """The log of a branch, or BranchMissingError. One that was found before is not looked for again.
 
         So it may have been deleted since, and be another one by now: then its next use is a BranchGoneError, and after
@@ -82,12 +82,12 @@ class Branches:
             return self.main
         path = self._paths.get(name)
         if path is None:
-            path = self._paths[name] = _found(self.main.latest().snapshot.manifest.live_branches, name).path
-        return self._log_at(name, path)
+            path = self._paths[name] = _find_branch(self.main.head().snapshot.manifest.live_branches, name).path
+        return self._get_log_at(name, path)
 
-    def journal(self, name: str, path: str) -> ManifestLog:
+    def get_journal(self, name: str, path: str) -> ManifestLog:
         """The log of a manifest, by its place; its branch may have been deleted."""
-        return self._log_at(name, path)
+        return self._get_log_at(name, path)
 
     def forget(self, log: ManifestLog) -> None:
         """A log turned out to be that of a deleted branch."""
@@ -99,12 +99,12 @@ class Branches:
     def check_name(self, name: str) -> Head:
         """The state of main, in which the name is free; or BadBranchNameError, BranchExistsError, TagExistsError."""
         check_branch_name(name)
-        head = self.main.recent()
-        check_free(name, head.snapshot.manifest.live_branches)
+        head = self.main.cached_head()
+        check_name_free(name, head.snapshot.manifest.live_branches)
         check_untagged(name, head.snapshot.manifest.tags)
         return head
 
-    def draft(self, name: str, parent: ManifestLog, source: Snapshot, actor: str) -> Draft:
+    def draft(self, name: str, parent: ManifestLog, source: Snapshot, actor: str) -> BranchDraft:
         """A branch of that name as of `source`, whose commit is in the journal of `parent`; nobody sees it yet.
 
         Raises:
@@ -118,10 +118,10 @@ class Branches:
         record = BranchRecord(
             name=name,
             id=branch_id,
-            path=branch_path(branch_id),
+            path=build_branch_path(branch_id),
             parent_branch=parent.branch,
             parent_commit=commit.id,
-            created_at=instant_text(store.runtime.clock.now()),
+            created_at=format_instant(store.runtime.clock.now()),
             created_by=actor,
         )
         fork = Fork(
@@ -141,16 +141,16 @@ class Branches:
             head=commit.id,
             commits=(commit,),
             fork=fork,
-            floor=Floor(epoch=old.floor.epoch, staged_before=old.floor.staged_before),
+            gc_horizon=GcHorizon(epoch=old.gc_horizon.epoch, staged_before=old.gc_horizon.staged_before),
         )
         try:
             log = create_log(store, manifest, name, record.path, others=self._others)
         except OutcomeUnknownError as error:  # nobody looks for it there, whether it was written or not
             raise StoreUnavailableError(f"write the manifest of the branch `{name}`", error.reason) from error
         store.runtime.faults.reach("branch.written")
-        return Draft(record, fork, log, main, source, parent)
+        return BranchDraft(record, fork, log, main, source, parent)
 
-    def register(self, draft: Draft) -> None:
+    def register(self, draft: BranchDraft) -> None:
         """Make a draft a branch, by one swap: from now on it is there, with everything that was written to it.
 
         Raises:
@@ -164,27 +164,27 @@ class Branches:
 
         def added(manifest: Manifest) -> Register:
             old = manifest.branches
-            check_free(record.name, manifest.live_branches)
+            check_name_free(record.name, manifest.live_branches)
             check_untagged(record.name, manifest.tags)
-            self._require_source(draft, manifest)
+            self._check_source(draft, manifest)
             if record.name in old:
                 self._close(old[record.name])
             return {**old, record.name: record}
 
-        self._change(draft.main, record.name, added, lambda now: now.get(record.name) == record, may_pass=True)
+        self._change(draft.main, record.name, added, lambda now: now.get(record.name) == record, may_be_undone=True)
         self.main.store.runtime.faults.reach("branch.registered")
         with self._lock:
             self._logs[record.path] = draft.log
             self._paths[record.name] = record.path
 
-    def _require_source(self, draft: Draft, manifest: Manifest) -> None:
+    def _check_source(self, draft: BranchDraft, manifest: Manifest) -> None:
         """What a draft was taken from is still there in a state of main, and cleanup has spared it and the draft."""
-        if manifest.floor.epoch != draft.main.snapshot.manifest.floor.epoch:
-            first = f"{draft.record.path}/{version_file(1)}"
-            require_staged(self.main.store, manifest.floor, [first], is_leased=False)
-        require_reachable(self.main, manifest, draft.source, draft.parent)
+        if manifest.gc_horizon.epoch != draft.main.snapshot.manifest.gc_horizon.epoch:
+            first = f"{draft.record.path}/{format_version_name(1)}"
+            check_staged_files(self.main.store, manifest.gc_horizon, [first], is_leased=False)
+        check_reachable(self.main, manifest, draft.source, draft.parent)
 
-    def discard(self, draft: Draft) -> None:
+    def discard(self, draft: BranchDraft) -> None:
         """Nobody will see a draft: its files go. If that fails, they are nobody's and clean-up's."""
         objects = self.main.store.objects
         try:
@@ -203,13 +203,13 @@ class Branches:
         """
         if name == MAIN:
             check_branch_name(name)  # which says why not
-        head = self.main.latest()
-        record = _found(head.snapshot.manifest.live_branches, name)
+        head = self.main.head()
+        record = _find_branch(head.snapshot.manifest.live_branches, name)
         gone = msgspec.structs.replace(record, is_deleted=True)
 
         def marked(manifest: Manifest) -> Register:
             live = manifest.live_branches
-            if _found(live, name).id != record.id:
+            if _find_branch(live, name).id != record.id:
                 raise BranchGoneError(name)
             children = sorted(one.name for one in live.values() if one.parent_branch == name)
             if children:
@@ -248,18 +248,18 @@ class Branches:
 
     def _close(self, record: BranchRecord) -> None:
         """Let no commit follow on a deleted branch; nothing to do when that was done before."""
-        log = self._log_at(record.name, record.path)
+        log = self._get_log_at(record.name, record.path)
         self.forget(log)
         while True:
             try:
-                head = log.latest()
+                head = log.head()
             except (BranchGoneError, NotAGraphError):
                 break
             manifest = head.snapshot.manifest
             assert manifest.fork is not None  # noqa: S101 - only main's has none, which is never deleted
             closed = replace(manifest, fork=msgspec.structs.replace(manifest.fork, is_closed=True))
             try:
-                with gate(log.store.location.uri, log.path):
+                with get_branch_lock(log.store.location.uri, log.path):
                     log.publish(head, closed, lambda now: now.snapshot.manifest.is_closed)
             except SwapLostError:
                 continue  # a commit came first, and goes with the branch
@@ -275,21 +275,21 @@ class Branches:
         change: Callable[[Manifest], Register],
         is_done: Callable[[Register], bool],
         *,
-        may_pass: bool = False,
+        may_be_undone: bool = False,
     ) -> Head:
-        """Swap main's register of branches; see `change_register`."""
+        """Swap main's register of branches; see `change_registry`."""
 
         def changed(manifest: Manifest) -> Manifest:
             return replace(manifest, branches=change(manifest))
 
         try:
-            return change_register(
-                self.main, head, changed, lambda manifest: is_done(manifest.branches), may_pass=may_pass
+            return change_registry(
+                self.main, head, changed, lambda manifest: is_done(manifest.branches), may_be_undone=may_be_undone
             )
         except OutcomeUnknownError as error:
             raise BranchOutcomeUnknownError(name, error.reason) from error
 
-    def _log_at(self, name: str, path: str) -> ManifestLog:
+    def _get_log_at(self, name: str, path: str) -> ManifestLog:
         """The log of a manifest; the same one for as long as it is kept."""
         if path == MANIFEST:
             return self.main
@@ -298,24 +298,24 @@ class Branches:
             if log is None:
                 log = self._logs[path] = ManifestLog(self.main.store, name, path, others=self._others)
             self._logs.move_to_end(path)
-            while len(self._logs) > KEPT_LOGS:
+            while len(self._logs) > MAX_OPEN_LOGS:
                 _, oldest = self._logs.popitem(last=False)
                 self._paths.pop(oldest.branch, None)
             return log
 
 
-def _others_of(branches: Branches) -> Others:
+def _build_log_opener(branches: BranchRegistry) -> LogOpener:
     """How its logs find each other, without holding it: what nobody has any more is freed at once."""
     held, store = weakref.ref(branches), branches.main.store
 
     def others(name: str, path: str) -> ManifestLog:
         there = held()
-        return ManifestLog(store, name, path) if there is None else there.journal(name, path)
+        return ManifestLog(store, name, path) if there is None else there.get_journal(name, path)
 
     return others
 
 
-def _found(live: Register, name: str) -> BranchRecord:
+def _find_branch(live: Register, name: str) -> BranchRecord:
     record = live.get(name)
     if record is None:
         raise BranchMissingError(name, (MAIN, *sorted(live)))

@@ -15,14 +15,14 @@ class ChecksumError(ValueError):
     """An object is not what was written."""
 
 
-def encode_checked(record: msgspec.Struct) -> bytes:
+def encode_with_checksum(record: msgspec.Struct) -> bytes:
     """Return a record as JSON, with a checksum of all the rest as its last field."""
     body = msgspec.json.encode(record)
     comma = b"," if body != b"{}" else b""
-    return body[:-1] + comma + b'"checksum":"' + _digest(body) + b'"}'
+    return body[:-1] + comma + b'"checksum":"' + _compute_digest(body) + b'"}'
 
 
-def decode_checked(data: bytes, record: type[S]) -> S:
+def decode_with_checksum(data: bytes, record: type[S]) -> S:
     """Return the record that was encoded. One without a checksum, of an earlier release, is taken as it is.
 
     Raises:
@@ -30,10 +30,10 @@ def decode_checked(data: bytes, record: type[S]) -> S:
     """
     checksum = _CHECKSUM.search(data)
     body = data if checksum is None else data[: checksum.start()] + b"}"
-    if checksum is not None and checksum[1] != _digest(body):
+    if checksum is not None and checksum[1] != _compute_digest(body):
         raise ChecksumError("it does not match its checksum")
     return msgspec.json.decode(body, type=record)
 
 
-def _digest(body: bytes) -> bytes:
+def _compute_digest(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=8).hexdigest().encode()

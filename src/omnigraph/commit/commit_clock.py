@@ -2,17 +2,17 @@
 
 from datetime import timedelta
 
-from omnigraph.clock import instant_text, parse_instant
+from omnigraph.clock import format_instant, parse_instant
 from omnigraph.commit.manifest_types import Commit
-from omnigraph.commit.sidecar import store_now
-from omnigraph.storage.graph_storage import Store
+from omnigraph.commit.sidecar import read_store_clock
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.telemetry import log
 
-CLOSE = timedelta(seconds=10)
+MAX_CLOCK_SKEW = timedelta(seconds=10)
 """Clocks of two machines differ by so much now and then, and nobody needs to be asked."""
 
 
-def moment_after(store: Store, parent: Commit) -> str:
+def compute_commit_time(store: GraphStorage, parent: Commit) -> str:
     """Return when a commit that follows another one is made: never before that one.
 
     Time goes forward along a branch: reads of a past time and cleanups rely on it. So a writer whose clock is behind
@@ -22,13 +22,13 @@ def moment_after(store: Store, parent: Commit) -> str:
     """
     now, before = store.runtime.clock.now(), parse_instant(parent.at)
     if now >= before:
-        return instant_text(now)
-    if before - now <= CLOSE or store.future_time == parent.at:
+        return format_instant(now)
+    if before - now <= MAX_CLOCK_SKEW or store.future_time == parent.at:
         return parent.at
-    theirs = store_now(store)
-    clocks = (instant_text(now), parent.at, instant_text(theirs))
+    theirs = read_store_clock(store)
+    clocks = (format_instant(now), parent.at, format_instant(theirs))
     log.warning("clocks differ: it is %s here, the commit before is of %s, and the store says %s", *clocks)
     if theirs >= before:
-        return instant_text(theirs)
+        return format_instant(theirs)
     store.future_time = parent.at
     return parent.at

@@ -9,7 +9,7 @@ from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MergedFrom, Pin, SchemaRecord, TableRecord
 from omnigraph.commit.purges import Purge
 from omnigraph.commit.requirements import Requirement
-from omnigraph.storage.staging import Staged
+from omnigraph.storage.staging import StagedWrite
 from omnigraph.storage.watch import Watch
 
 
@@ -26,11 +26,11 @@ class Move:
     """A table and the staged write that moves its pin."""
 
     table_key: str
-    staged: Staged
+    staged: StagedWrite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adopted:
+class AdoptedTable:
     """A table's version as another branch has it: the commit pins it as it is, and no row is copied."""
 
     record: TableRecord
@@ -38,7 +38,7 @@ class Adopted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedChecksums:
     """Checksums that the pin of a table gets: it stays at its version, and every row as it is."""
 
     sums: Mapping[int, str]
@@ -67,7 +67,7 @@ class CommitPlan:
     message: str | None = None
     merged_parent: str | None = None
     merged_from: MergedFrom | None = None
-    adopted: Mapping[str, Adopted] = field(default_factory=dict)
+    adopted: Mapping[str, AdoptedTable] = field(default_factory=dict)
     """By the key that they get here, versions of another branch; a move of such a table starts from that version."""
     idempotency_key: str | None = None
     request: str | None = None
@@ -80,11 +80,11 @@ class CommitPlan:
     dropped_tables: tuple[str, ...] = ()
     renamed_tables: Mapping[str, str] = field(default_factory=dict)
     """Tables that get another key, by the one they have; `moves` name them by that too."""
-    recorded: Mapping[str, Recorded] = field(default_factory=dict)
+    recorded: Mapping[str, RecordedChecksums] = field(default_factory=dict)
     """By location, what is recorded of tables that stay as they are."""
     purged: tuple[Purge, ...] = ()
     """What is dropped for good; a dropped table that is named here leaves nothing behind in the manifest."""
-    made: tuple[str, ...] = ()
+    adopted_files: tuple[str, ...] = ()
     """Files that belong to adopted versions made for this very commit; without it they go too."""
     affected: tuple[int, int] | None = None
     """How many nodes and edges a mutation changed, to be kept with the commit."""

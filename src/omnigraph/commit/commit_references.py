@@ -8,14 +8,14 @@ never taken back, so a journal that does not have such a commit has lost it.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from omnigraph.commit.manifest_check import look_at, own_commits
+from omnigraph.commit.manifest_check import inspect_manifest, iter_own_commits
 from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_repair import OPERATION
 from omnigraph.commit.manifest_types import Commit, Manifest
-from omnigraph.commit.sidecar import Origin, Sidecar
+from omnigraph.commit.sidecar import CloneOrigin, Sidecar
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.graph_storage import GraphStorage
 
 
 class ManifestRolledBackError(OmnigraphError):
@@ -38,7 +38,7 @@ class ManifestRolledBackError(OmnigraphError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class CommitReference:
     """A commit that something names."""
 
     branch: str
@@ -58,14 +58,14 @@ class Mark:
         return f"{self.witness} names commit {named}, which is not there"
 
 
-def find_marks(manifest: Manifest, name: str | None = None) -> Iterator[Mark]:
+def find_references(manifest: Manifest, name: str | None = None) -> Iterator[CommitReference]:
     """Find what a manifest itself names: the commit that its branch was taken from, and those of its tags.
 
     `name` is what messages call it, where that is not its branch.
     """
     fork = manifest.fork
     if fork is not None:
-        yield Mark(
+        yield CommitReference(
             branch=fork.parent_branch,
             path=fork.parent_path,
             seq=fork.seq,
@@ -74,7 +74,7 @@ def find_marks(manifest: Manifest, name: str | None = None) -> Iterator[Mark]:
             witness=name or f"the branch `{fork.branch}`, which was taken from it,",
         )
     for tag in manifest.tags.values():
-        yield Mark(
+        yield CommitReference(
             branch=tag.branch,
             path=tag.path,
             seq=tag.seq,
@@ -84,12 +84,12 @@ def find_marks(manifest: Manifest, name: str | None = None) -> Iterator[Mark]:
         )
 
 
-def find_merge_marks(commits: Iterable[Commit]) -> Iterator[Mark]:
+def find_merge_references(commits: Iterable[Commit]) -> Iterator[CommitReference]:
     """Find the commits of other branches that these have merged."""
     for commit in commits:
         merged = commit.merged_from
         if merged is not None and commit.merged_parent is not None:
-            yield Mark(
+            yield CommitReference(
                 branch=merged.branch,
                 path=merged.path,
                 seq=merged.seq,
@@ -99,11 +99,11 @@ def find_merge_marks(commits: Iterable[Commit]) -> Iterator[Mark]:
             )
 
 
-def find_operation_marks(sidecars: Iterable[Sidecar]) -> Iterator[Mark]:
+def find_operation_references(sidecars: Iterable[Sidecar]) -> Iterator[CommitReference]:
     """Find the commits that operations stand on. A clone stands on those of another graph."""
     for sidecar in sidecars:
-        if not isinstance(sidecar.origin, Origin):
-            yield Mark(
+        if not isinstance(sidecar.origin, CloneOrigin):
+            yield CommitReference(
                 branch=sidecar.branch,
                 path=sidecar.manifest_path,
                 seq=sidecar.base_seq,
@@ -113,7 +113,7 @@ def find_operation_marks(sidecars: Iterable[Sidecar]) -> Iterator[Mark]:
             )
 
 
-def refuse_lost(lost: Iterable[Mark]) -> None:
+def refuse_lost(lost: Iterable[CommitReference]) -> None:
     """Check that nothing is lost.
 
     Raises:
@@ -123,21 +123,21 @@ def refuse_lost(lost: Iterable[Mark]) -> None:
         raise ManifestRolledBackError(mark.branch, mark.path, mark.seq, str(mark))
 
 
-Journals = Mapping[str, Callable[[], Iterable[Commit]]]
+JournalReaders = Mapping[str, Callable[[], Iterable[Commit]]]
 """By the path of a manifest, its own commits, newest first."""
 
 
-def find_lost(store: Store, marks: Iterable[Mark], journals: Journals) -> list[Mark]:
+def find_lost(store: GraphStorage, marks: Iterable[CommitReference], journals: JournalReaders) -> list[CommitReference]:
     """Find the marks whose commits are not where they should be, in those journals that are given; one for each.
 
     What names a commit may have been made after the journal was read. So a journal that seems to lack one is read once
     more: by now it has every commit that anything named before.
     """
-    by_path: dict[str, list[Mark]] = {}
+    by_path: dict[str, list[CommitReference]] = {}
     for mark in marks:
         if mark.path in journals:
             by_path.setdefault(mark.path, []).append(mark)
-    lost: list[Mark] = []
+    lost: list[CommitReference] = []
     for path, named in by_path.items():
         suspects = _find_lost_in(journals[path](), named)
         if suspects:
@@ -145,20 +145,20 @@ def find_lost(store: Store, marks: Iterable[Mark], journals: Journals) -> list[M
     return lost
 
 
-def _read_journal(store: Store, mark: Mark) -> Iterator[Commit]:
+def _read_journal(store: GraphStorage, mark: CommitReference) -> Iterator[Commit]:
     """Read the commits of a journal anew; none of one that is damaged, which is another fault."""
-    look = look_at(store, mark.branch, mark.path)
-    return iter(()) if look.head is None or look.fault is not None else own_commits(look.head, store)
+    look = inspect_manifest(store, mark.branch, mark.path)
+    return iter(()) if look.head is None or look.fault is not None else iter_own_commits(look.head, store)
 
 
-def _find_lost_in(journal: Iterable[Commit], marks: Iterable[Mark]) -> list[Mark]:
+def _find_lost_in(journal: Iterable[Commit], marks: Iterable[CommitReference]) -> list[CommitReference]:
     """Find the marks whose commits a journal lacks, that of the newest commit first, unless a repair has accepted that.
 
     A repair is younger than what was lost before it, and its own number is not higher. Of what a journal does not reach
     back to, because its beginning was lost, nothing is known.
     """
     waiting = sorted(marks, key=lambda mark: mark.seq)
-    lost: list[Mark] = []
+    lost: list[CommitReference] = []
     repairs: list[Commit] = []
     try:
         for commit in journal:

@@ -85,7 +85,7 @@ class DigestChain:
         return self.proven > 0 and self._last is not None and self._last.digest is None and self._suspect is None
 
     def _check(self, commit: Commit, parent: Commit | None) -> list[AlteredCommit]:
-        link = self._link(commit)
+        link = self._build_link(commit)
         before = None if parent is None else parent.digest
         expected = link.compute(before)
         # A release that knew no digests has made it: then the commit after it does not rely on one.
@@ -113,7 +113,7 @@ class DigestChain:
         self._note_proven(link.commit, is_proven)
         return [] if is_proven else [AlteredCommit(link.commit, link.fault or _explain(link.commit))]
 
-    def _link(self, commit: Commit) -> _Link:
+    def _build_link(self, commit: Commit) -> _Link:
         schema_id = commit.schema_after or self._schema_id
         if commit.schema_after is not None:
             self._schema_id = commit.schema_before
@@ -150,25 +150,25 @@ class HeadPins:
                 found.append(AlteredCommit(commit, f"the head shows another version of {change.table_key}"))
         return found
 
-    def unproven(self) -> tuple[str, ...]:
+    def find_unproven(self) -> tuple[str, ...]:
         """Return the tables that no commit has changed which was added."""
         return tuple(sorted(self._manifest.pins.keys() - self._seen))
 
     def _agrees(self, change: PinChange) -> bool:
         pin = self._manifest.pins.get(change.table_key)
         if change.after is not None:
-            return pin is not None and _facts(pin) == _facts_after(change)
+            return pin is not None and _describe_pin(pin) == _describe_after(change)
         hidden = self._manifest.dropped.get(change.table_key)
-        return pin is None and (hidden is None or (str(hidden.version), hidden.rows) == _facts_before(change))
+        return pin is None and (hidden is None or (str(hidden.version), hidden.rows) == _describe_before(change))
 
 
-def _facts(pin: Pin) -> tuple[object, ...]:
+def _describe_pin(pin: Pin) -> tuple[object, ...]:
     return pin.path, str(pin.version), pin.rows, pin.sum
 
 
-def _facts_after(change: PinChange) -> tuple[object, ...]:
+def _describe_after(change: PinChange) -> tuple[object, ...]:
     return change.path, change.after, change.rows_after, change.sum_after
 
 
-def _facts_before(change: PinChange) -> tuple[object, ...]:
+def _describe_before(change: PinChange) -> tuple[object, ...]:
     return change.before, change.rows_before

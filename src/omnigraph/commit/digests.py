@@ -47,39 +47,39 @@ def covers_schema(commit: Commit) -> bool:
 
 def compute_digest(commit: Commit, parent_digest: str | None, schema: SchemaRecord | None) -> str:
     """Compute the digest of a commit's row: 43 characters of URL-safe base64."""
-    row = _canonical(commit)
+    row = _build_canonical_form(commit)
     row.pop("digest", None)
-    accepted = _canonical(schema) if schema is not None and covers_schema(commit) else None
+    accepted = _build_canonical_form(schema) if schema is not None and covers_schema(commit) else None
     text = _ENCODER.encode([_FORM, row, parent_digest, accepted])
     return urlsafe_b64encode(sha256(text.encode("ascii")).digest()).decode("ascii").rstrip("=")
 
 
-def _canonical(record: msgspec.Struct) -> dict[str, object]:
+def _build_canonical_form(record: msgspec.Struct) -> dict[str, object]:
     found = {}
-    for name, default in _fields(type(record)):
+    for name, default in _list_fields(type(record)):
         value = getattr(record, name)
         if value != default:
-            found[name] = _plain(value)
+            found[name] = _to_plain(value)
     return found
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if isinstance(value, str | int):
         return value
     if isinstance(value, msgspec.Struct):
-        return _canonical(value)
+        return _build_canonical_form(value)
     if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [_to_plain(one) for one in value]
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _to_plain(one) for key, one in value.items()}
     return value
 
 
 @cache
-def _fields(record: type[msgspec.Struct]) -> tuple[tuple[str, object], ...]:
+def _list_fields(record: type[msgspec.Struct]) -> tuple[tuple[str, object], ...]:
     """Return the fields of a stored struct with their defaults; one that is required has a default that nothing is."""
-    return tuple((field.name, _default(field)) for field in msgspec.structs.fields(record))
+    return tuple((field.name, _get_default(field)) for field in msgspec.structs.fields(record))
 
 
-def _default(field: msgspec.structs.FieldInfo) -> object:
+def _get_default(field: msgspec.structs.FieldInfo) -> object:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()

@@ -3,15 +3,15 @@
 import sys
 from datetime import UTC, datetime
 
-from omnigraph.commit.branches import Branches
-from omnigraph.commit.gc_plan import gathered
-from omnigraph.commit.gc_retention import Line, Policy
-from omnigraph.commit.manifest_types import Commit, Floor
+from omnigraph.commit.branches import BranchRegistry
+from omnigraph.commit.gc_plan import gather_histories
+from omnigraph.commit.gc_retention import BranchHistory, RetentionPolicy
+from omnigraph.commit.manifest_types import Commit, GcHorizon
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.table_cache import PinUnreadableError
 from omnigraph.telemetry import log
 
-_ALL = Policy(commits=sys.maxsize, since=datetime.min.replace(tzinfo=UTC))
+_KEEP_ALL = RetentionPolicy(commits=sys.maxsize, since=datetime.min.replace(tzinfo=UTC))
 
 
 class SnapshotCollectedError(PinUnreadableError):
@@ -46,20 +46,20 @@ class SnapshotCollectedError(PinUnreadableError):
         )
 
 
-def collected_meanwhile(branches: Branches, error: PinUnreadableError) -> PinUnreadableError:
+def explain_collected(branches: BranchRegistry, error: PinUnreadableError) -> PinUnreadableError:
     """The error of a version that can't be read, or SnapshotCollectedError when no state that is kept has it any more.
 
     A floor is published before anything is removed, so whoever misses a file that was collected finds the floor. What
     is kept and can't be read is damaged. Reads the journals: it is asked only when a read has failed.
     """
     try:
-        main = branches.main.latest()
-        if not main.snapshot.manifest.floor.epoch:
+        main = branches.main.head()
+        if not main.snapshot.manifest.gc_horizon.epoch:
             return error
-        journals = gathered(branches, main, (), _ALL, {}, {})
-        if error.version in journals.versions().get(error.path, ()):
+        journals = gather_histories(branches, main, (), _KEEP_ALL, {}, {})
+        if error.version in journals.find_versions().get(error.path, ()):
             return error
-        made = next((found for line in journals.told if (found := _maker(line, error)) is not None), None)
+        made = next((found for line in journals.publish_order if (found := _find_maker(line, error)) is not None), None)
     except OmnigraphError as failure:
         log.info("it is not known whether version %s of %s was collected: %s", error.version, error.path, failure)
         return error
@@ -78,9 +78,9 @@ def collected_meanwhile(branches: Branches, error: PinUnreadableError) -> PinUnr
     )
 
 
-def _maker(line: Line, error: PinUnreadableError) -> tuple[Commit, Floor] | None:
+def _find_maker(line: BranchHistory, error: PinUnreadableError) -> tuple[Commit, GcHorizon] | None:
     """The commit of a line that showed a version first, and the floor that says what is kept of its journal."""
-    for commit in line.commits():
+    for commit in line.iter_commits():
         if any(one.path == error.path and one.after == str(error.version) for one in commit.changes):
-            return commit, line.stretch(commit.seq).floor
+            return commit, line.find_segment(commit.seq).horizon
     return None

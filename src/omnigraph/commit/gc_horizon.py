@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from omnigraph.clock import parse_instant
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
-from omnigraph.commit.manifest_types import Commit, Floor, Manifest, MergedFrom, Snapshot
+from omnigraph.commit.manifest_types import Commit, GcHorizon, Manifest, MergedFrom, Snapshot
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.layout import branch_path
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import build_branch_path
 from omnigraph.storage.object_store import ObjectInfo
 
-LOOKED_UP_ONE_BY_ONE = 32
+MAX_SINGLE_LOOKUPS = 32
 """So many files are looked up each; for more, their tables are listed."""
 
 
@@ -55,74 +55,74 @@ class TooSlowError(OmnigraphError):
         )
 
 
-def require_kept(log: ManifestLog, head: Head, commit: Commit) -> None:
+def check_commit_retained(log: ManifestLog, head: Head, commit: Commit) -> None:
     """CommitCollectedError when cleanup has collected the state that a commit of this history made."""
-    floor = _floor_of(log, head, commit.seq)
-    if not floor.covers(commit.seq):
+    floor = _find_horizon(log, head, commit.seq)
+    if not floor.retains(commit.seq):
         raise CommitCollectedError(commit.id, commit.branch, commit.at, commit.seq, floor.kept_from, floor.epoch)
 
 
-def collected_of(log: ManifestLog, head: Head) -> Callable[[Commit], bool]:
+def build_collected_predicate(log: ManifestLog, head: Head) -> Callable[[Commit], bool]:
     """Tells of the commits of a branch's history, newest first, whether each was collected."""
-    floors: list[tuple[int, Floor]] = []
+    floors: list[tuple[int, GcHorizon]] = []
     here, state = log, head
     while True:
         fork = state.snapshot.manifest.fork
-        floors.append((-1 if fork is None else fork.seq, state.snapshot.manifest.floor))
+        floors.append((-1 if fork is None else fork.seq, state.snapshot.manifest.gc_horizon))
         if fork is None:
             break
-        here = here.parent(fork)
-        state = here.last()
-    return lambda commit: not next(floor for first, floor in floors if commit.seq >= first).covers(commit.seq)
+        here = here.open_parent(fork)
+        state = here.final_head()
+    return lambda commit: not next(floor for first, floor in floors if commit.seq >= first).retains(commit.seq)
 
 
-def _floor_of(log: ManifestLog, head: Head, seq: int) -> Floor:
+def _find_horizon(log: ManifestLog, head: Head, seq: int) -> GcHorizon:
     """The floor of the journal that has the number `seq` of a history."""
     fork = head.snapshot.manifest.fork
     while fork is not None and seq < fork.seq:
-        log = log.parent(fork)
-        head = log.last()
+        log = log.open_parent(fork)
+        head = log.final_head()
         fork = head.snapshot.manifest.fork
-    return head.snapshot.manifest.floor
+    return head.snapshot.manifest.gc_horizon
 
 
-def require_base(floor: Floor, base: Commit) -> None:
+def check_base_retained(floor: GcHorizon, base: Commit) -> None:
     """TooSlowError when the state that a write was made on was collected, so that it can't be compared with the new."""
-    if not floor.covers(base.seq):
+    if not floor.retains(base.seq):
         raise TooSlowError(floor.epoch, f"commit {base.id}, which it was made on, was collected")
 
 
-def require_staged(store: Store, floor: Floor, files: Iterable[str], *, is_leased: bool) -> None:
+def check_staged_files(store: GraphStorage, floor: GcHorizon, files: Iterable[str], *, is_leased: bool) -> None:
     """TooSlowError unless everything that a write has made so far is there, and safe from the cleanup of this floor.
 
     That spares what is younger than its boundary, and what the sidecar of an operation names, however old it is.
     """
     boundary = None if floor.staged_before is None else parse_instant(floor.staged_before)
     wanted = list(dict.fromkeys(files))
-    for file, info in zip(wanted, _infos(store, wanted), strict=True):
+    for file, info in zip(wanted, _stat_files(store, wanted), strict=True):
         if info is None:
             raise TooSlowError(floor.epoch, f"`{file}`, which it had written, was collected")
         if not is_leased and boundary is not None and info.modified < boundary:
             raise TooSlowError(floor.epoch, f"`{file}`, which it had written, is older than what that keeps")
 
 
-def require_source(log: ManifestLog, floor: Floor, source: MergedFrom) -> None:
+def check_merge_source_retained(log: ManifestLog, floor: GcHorizon, source: MergedFrom) -> None:
     """TooSlowError unless the commit that a merge takes tables from is kept by the cleanup of the target's floor.
 
     While that cleanup has not come to the source's branch yet, only the newest commit there is certain to be kept; and
     of a branch that was deleted not even that.
     """
     try:
-        head = log.other(source.branch, source.path).last()
+        head = log.open_other(source.branch, source.path).final_head()
     except NotAGraphError:
         raise TooSlowError(floor.epoch, f"the branch `{source.branch}` was collected") from None
-    theirs = head.snapshot.manifest.floor
+    theirs = head.snapshot.manifest.gc_horizon
     is_newest = head.snapshot.commit.seq == source.seq and not head.snapshot.manifest.is_closed
-    if not is_newest and not (theirs.epoch >= floor.epoch and theirs.covers(source.seq)):
+    if not is_newest and not (theirs.epoch >= floor.epoch and theirs.retains(source.seq)):
         raise TooSlowError(floor.epoch, f"the merged commit of the branch `{source.branch}` was collected")
 
 
-def require_reachable(main: ManifestLog, manifest: Manifest, found: Snapshot, journal: ManifestLog) -> None:
+def check_reachable(main: ManifestLog, manifest: Manifest, found: Snapshot, journal: ManifestLog) -> None:
     """A state of main vouches for a state of a journal: a tag names it, or its branch lives and has it still.
 
     Asked inside the swap of main's manifest that is going to name the commit. A cleanup publishes its floor on main
@@ -136,22 +136,22 @@ def require_reachable(main: ManifestLog, manifest: Manifest, found: Snapshot, jo
     commit, path = found.commit, journal.path
     if any(tag.commit_id == commit.id and tag.path == path for tag in manifest.tags.values()):
         return
-    floor = manifest.floor
+    floor = manifest.gc_horizon
     if path != main.path:
         if all(one.path != path for one in manifest.live_branches.values()):
             raise BranchGoneError(journal.branch)
         fork = found.manifest.fork
-        is_its_own = fork is not None and branch_path(fork.branch_id) == path
-        if is_its_own and found.manifest.floor.epoch >= floor.epoch:
+        is_its_own = fork is not None and build_branch_path(fork.branch_id) == path
+        if is_its_own and found.manifest.gc_horizon.epoch >= floor.epoch:
             return
-        floor = main.other(journal.branch, path).last().snapshot.manifest.floor
-    if not floor.covers(commit.seq):
+        floor = main.open_other(journal.branch, path).final_head().snapshot.manifest.gc_horizon
+    if not floor.retains(commit.seq):
         raise CommitCollectedError(commit.id, commit.branch, commit.at, commit.seq, floor.kept_from, floor.epoch)
 
 
-def _infos(store: Store, files: Sequence[str]) -> list[ObjectInfo | None]:
-    if len(files) <= LOOKED_UP_ONE_BY_ONE:
-        return [store.objects.info(file) for file in files]
+def _stat_files(store: GraphStorage, files: Sequence[str]) -> list[ObjectInfo | None]:
+    if len(files) <= MAX_SINGLE_LOOKUPS:
+        return [store.objects.stat(file) for file in files]
     tables = dict.fromkeys("/".join(file.split("/", 2)[:2]) for file in files)
     there = {info.key: info for table in tables for info in store.objects.list_under(table)}
     return [there.get(file) for file in files]

@@ -14,8 +14,8 @@ from itertools import accumulate
 
 from omnigraph.clock import parse_instant
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.manifest_types import Commit, Floor, Fork, Pin, TableRecord
-from omnigraph.commit.time_travel import undo
+from omnigraph.commit.manifest_types import Commit, Fork, GcHorizon, Pin, TableRecord
+from omnigraph.commit.time_travel import undo_commit
 from omnigraph.storage.layout import is_detached
 
 Seqs = Mapping[str, Iterable[int]]
@@ -23,11 +23,11 @@ Seqs = Mapping[str, Iterable[int]]
 Range = tuple[int, int]
 Times = Mapping[tuple[str, int], datetime]
 """When versions of manifests and tables, by path and number, were made, by the store's clock."""
-Floors = dict[str, Floor]
+Horizons = dict[str, GcHorizon]
 """By journal, its floor."""
 
 
-class Bounds:
+class CreationTimeBounds:
     """Before when a version of a manifest was made: before all that have higher numbers, whoever made those.
 
     The newest version of a manifest is always there, so this is known of every commit, however wrong the clock of its
@@ -47,7 +47,7 @@ class Bounds:
             self._numbers[path] = [number for number, _ in reversed(versions)]
             self._earliest[path] = list(accumulate((time for _, time in versions), min))[::-1]
 
-    def before(self, path: str, number: int) -> datetime | None:
+    def find_earliest_after(self, path: str, number: int) -> datetime | None:
         """The earliest time of a version with a higher number; None when there is none."""
         place = bisect_right(self._numbers.get(path, ()), number)
         earliest = self._earliest.get(path, ())
@@ -55,7 +55,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class RetentionPolicy:
     """What a branch keeps: its newest `commits`, and what was current after `since`."""
 
     commits: int
@@ -63,15 +63,15 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class HistorySegment:
     """A part of a branch's history: the journal that has it from `first` on, and what earlier cleanups left of it."""
 
     path: str
     first: int
-    floor: Floor
+    horizon: GcHorizon
 
 
-class Line:
+class BranchHistory:
     """The history of one branch as of one state: newest first, read once, and only as far as it is asked for."""
 
     def __init__(
@@ -81,14 +81,14 @@ class Line:
         *,
         is_live: bool,
         times: Times,
-        bounds: Bounds,
-        floors: Mapping[str, Floor],
+        bounds: CreationTimeBounds,
+        horizons: Mapping[str, GcHorizon],
     ) -> None:
         self.log, self.head, self.is_live = log, head, is_live
         self._times, self._bounds = times, bounds
-        self._unread = log.history(head)
+        self._unread = log.iter_history(head)
         self._read: list[Commit] = []
-        self.stretches = tuple(_stretches(log, head, floors))
+        self.segments = tuple(_iter_segments(log, head, horizons))
 
     @property
     def path(self) -> str:
@@ -106,11 +106,11 @@ class Line:
         return self.head.snapshot.commit.seq
 
     @property
-    def onward(self) -> int:
+    def retained_from(self) -> int:
         """From which number on all commits are kept: of a deleted branch none is, unless something asks for it."""
         return self.newest if self.is_live else self.newest + 1
 
-    def commits(self) -> Iterator[Commit]:
+    def iter_commits(self) -> Iterator[Commit]:
         """All commits, newest first, those of the branches that it comes from too."""
         place = 0
         while True:
@@ -127,60 +127,60 @@ class Line:
         """The commits that were read so far, newest first."""
         return tuple(self._read)
 
-    def own(self, lowest: int = 0) -> Iterator[Commit]:
+    def iter_own(self, lowest: int = 0) -> Iterator[Commit]:
         """The commits of its own journal, down to a number."""
-        lowest = max(lowest, self.stretches[0].first)
-        for commit in self.commits():
+        lowest = max(lowest, self.segments[0].first)
+        for commit in self.iter_commits():
             if commit.seq < lowest:
                 return
             yield commit
 
-    def stretch(self, seq: int) -> Stretch:
+    def find_segment(self, seq: int) -> HistorySegment:
         """The part of the history that has a number."""
-        return next(one for one in self.stretches if seq >= one.first)
+        return next(one for one in self.segments if seq >= one.first)
 
-    def known_at(self, commit: Commit) -> datetime | None:
+    def find_stored_time(self, commit: Commit) -> datetime | None:
         """When a commit was made, by the store's clock; None where the version that it made was trimmed."""
-        part = self.stretch(commit.seq)
+        part = self.find_segment(commit.seq)
         # The first commit of a branch is its parent's too, and says the version that it made there.
         return None if commit.seq == part.first else self._times.get((part.path, commit.manifest_version))
 
-    def made_at(self, commit: Commit, followed_at: datetime | None) -> datetime:
+    def estimate_time(self, commit: Commit, followed_at: datetime | None) -> datetime:
         """When a commit was made, at the latest: by the store's clock where the version that it made is still there.
 
         Where it was trimmed: when its writer says, but not after anything that followed; or when the store says of a
         table that it wrote, whichever is later. A clock that is behind must not make a state look older than it is,
         and one that is ahead not keep all states.
         """
-        known = self.known_at(commit)
+        known = self.find_stored_time(commit)
         if known is not None:
             return known
-        part = self.stretch(commit.seq)
+        part = self.find_segment(commit.seq)
         # What a branch was taken from was there before any version of the branch's own manifest.
         version = -1 if commit.seq == part.first else commit.manifest_version
-        later = (followed_at, self._bounds.before(part.path, version))
+        later = (followed_at, self._bounds.find_earliest_after(part.path, version))
         told = min((parse_instant(commit.at), *(time for time in later if time is not None)))
         tables = ((one.path, int(one.after)) for one in commit.changes if one.after is not None)
         return max((told, *(self._times[key] for key in tables if key in self._times)))
 
 
-def _stretches(log: ManifestLog, head: Head, floors: Mapping[str, Floor]) -> Iterator[Stretch]:
+def _iter_segments(log: ManifestLog, head: Head, floors: Mapping[str, GcHorizon]) -> Iterator[HistorySegment]:
     """The parts, newest first. `floors` are the word of earlier cleanups, where a newer one has spoken since."""
     while True:
         manifest = head.snapshot.manifest
         fork = manifest.fork
-        yield Stretch(log.path, -1 if fork is None else fork.seq, floors.get(log.path, manifest.floor))
+        yield HistorySegment(log.path, -1 if fork is None else fork.seq, floors.get(log.path, manifest.gc_horizon))
         if fork is None:
             return
-        log = log.parent(fork)
-        head = log.last()
+        log = log.open_parent(fork)
+        head = log.final_head()
 
 
 # --- what is kept ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RetentionPlan:
     """What to keep of one branch, as of the state that was looked at; everything newer is kept as well."""
 
     stop: int
@@ -188,9 +188,9 @@ class Plan:
     extra: frozenset[int]
     """and older ones of its own journal that are kept for another reason: none that was collected before."""
 
-    def keeps(self, seq: int, part: Stretch, own: Stretch) -> bool:
+    def keeps(self, seq: int, part: HistorySegment, own: HistorySegment) -> bool:
         """Whether a commit of the line is kept, in the branch's own journal or in one that it comes from."""
-        return part.floor.covers(seq) if seq >= self.stop else part is own and seq in self.extra
+        return part.horizon.retains(seq) if seq >= self.stop else part is own and seq in self.extra
 
     @property
     def lowest(self) -> int:
@@ -198,37 +198,37 @@ class Plan:
         return min((self.stop, *self.extra))
 
 
-def planned(line: Line, policy: Policy, extra: Iterable[int]) -> Plan:
+def plan_retention(line: BranchHistory, policy: RetentionPolicy, extra: Iterable[int]) -> RetentionPlan:
     """What to keep of a branch; nothing that an earlier cleanup has collected, which may be gone already."""
-    own = line.stretches[0]
-    wanted = frozenset(seq for seq in extra if own.first <= seq <= line.newest and own.floor.covers(seq))
+    own = line.segments[0]
+    wanted = frozenset(seq for seq in extra if own.first <= seq <= line.newest and own.horizon.retains(seq))
     stop = line.newest + 1
     followed_at: datetime | None = None
     """The earliest time that the store knows of a commit that follows."""
     if line.is_live:
-        for number, commit in enumerate(line.commits(), start=1):
+        for number, commit in enumerate(line.iter_commits(), start=1):
             stop = commit.seq
-            if number >= policy.commits and line.made_at(commit, followed_at) <= policy.since:
+            if number >= policy.commits and line.estimate_time(commit, followed_at) <= policy.since:
                 break
-            known = line.known_at(commit)
+            known = line.find_stored_time(commit)
             followed_at = followed_at if known is None else min(known, followed_at or known)
-    return Plan(stop=stop, extra=frozenset(seq for seq in wanted if seq < stop))
+    return RetentionPlan(stop=stop, extra=frozenset(seq for seq in wanted if seq < stop))
 
 
-def kept_seqs(lines: Mapping[str, Line], plans: Mapping[str, Plan]) -> dict[str, set[int]]:
+def find_retained_seqs(lines: Mapping[str, BranchHistory], plans: Mapping[str, RetentionPlan]) -> dict[str, set[int]]:
     """By journal, every commit that any branch keeps; of a branch that comes from another, some are in that one's."""
     kept: dict[str, set[int]] = {path: set(plan.extra) for path, plan in plans.items()}
     for path, plan in plans.items():
-        for commit in lines[path].commits():
+        for commit in lines[path].iter_commits():
             if commit.seq < plan.stop:
                 break
-            part = lines[path].stretch(commit.seq)
-            if part.floor.covers(commit.seq):
+            part = lines[path].find_segment(commit.seq)
+            if part.horizon.retains(commit.seq):
                 kept.setdefault(part.path, set()).add(commit.seq)
     return kept
 
 
-def ranges(seqs: Iterable[int]) -> list[Range]:
+def group_ranges(seqs: Iterable[int]) -> list[Range]:
     """The same numbers as ranges, oldest first."""
     found: list[Range] = []
     for seq in sorted(set(seqs)):
@@ -239,10 +239,10 @@ def ranges(seqs: Iterable[int]) -> list[Range]:
     return found
 
 
-def floor_of(kept: Iterable[int], onward: int, *, epoch: int, version: int, boundary: str) -> Floor:
+def build_horizon(kept: Iterable[int], onward: int, *, epoch: int, version: int, boundary: str) -> GcHorizon:
     """The floor that says of a journal which commits are kept: these, and all from the number `onward` on."""
-    *older, last = ranges({*kept, onward})
-    return Floor(epoch=epoch, lowest_version=version, staged_before=boundary, kept_from=last[0], kept=tuple(older))
+    *older, last = group_ranges({*kept, onward})
+    return GcHorizon(epoch=epoch, lowest_version=version, staged_before=boundary, kept_from=last[0], kept=tuple(older))
 
 
 # --- where merges will look ------------------------------------------------------------------------
@@ -259,17 +259,17 @@ class MergePoint:
     branch: str = field(compare=False)
 
 
-def merge_points(line: Line, lowest: int) -> list[MergePoint]:
+def find_merge_points(line: BranchHistory, lowest: int) -> list[MergePoint]:
     """The merges in a branch's own journal, back to a number. Its first commit is its parent's, and merged there."""
     lowest = lowest if line.fork is None else max(lowest, line.fork.seq + 1)
     return [
         MergePoint(line.path, commit.seq, commit.merged_from.path, commit.merged_from.seq, commit.merged_from.branch)
-        for commit in line.own(lowest)
+        for commit in line.iter_own(lowest)
         if commit.merged_from is not None
     ]
 
 
-def merge_bases(points: Sequence[MergePoint], forks: AbstractSet[tuple[str, int]]) -> dict[str, set[int]]:
+def find_merge_base_seqs(points: Sequence[MergePoint], forks: AbstractSet[tuple[str, int]]) -> dict[str, set[int]]:
     """The merged commits that may be what two branches have in common: by journal.
 
     A best common ancestor of two branches has two children that lead to them, so one of these is the first commit of a
@@ -288,7 +288,7 @@ def merge_bases(points: Sequence[MergePoint], forks: AbstractSet[tuple[str, int]
     return found
 
 
-def passages(
+def find_passages(
     points: Iterable[MergePoint], forks: Mapping[str, tuple[str, int]], ends: AbstractSet[str]
 ) -> dict[str, str]:
     """The journals that only lead on: by each, the one journal that has merged it.
@@ -312,21 +312,23 @@ def passages(
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPin:
+class RetainedPin:
     """A pin of kept states that follow each other."""
 
     pin: Pin
-    _line: Sequence[Commit]
+    _history: Sequence[Commit]
     _first: int
     _end: int
 
     @property
     def commits(self) -> Sequence[Commit]:
         """The commits that made these states, newest first."""
-        return self._line[self._first : self._end]
+        return self._history[self._first : self._end]
 
 
-def kept_pins(line: Line, plan: Plan, shared: Mapping[str, AbstractSet[int]]) -> Iterator[KeptPin]:
+def iter_retained_pins(
+    line: BranchHistory, plan: RetentionPlan, shared: Mapping[str, AbstractSet[int]]
+) -> Iterator[RetainedPin]:
     """Yield the pins that the kept states of a branch are made of, each with the states that have it.
 
     States that were kept as of an earlier look are kept, and all newer ones; and those of its line that are in
@@ -338,21 +340,21 @@ def kept_pins(line: Line, plan: Plan, shared: Mapping[str, AbstractSet[int]]) ->
     pins: dict[str, Pin] = dict(manifest.pins)
     dropped: dict[str, Pin] = dict(manifest.dropped)
     lost: set[str] = set()
-    own = line.stretches[0]
+    own = line.segments[0]
     kept: list[Commit] = []
     since = dict.fromkeys(pins, 0)
     """By table, how many kept states were met before its pin."""
 
-    def end(key: str) -> Iterator[KeptPin]:
+    def end(key: str) -> Iterator[RetainedPin]:
         first = since.pop(key, len(kept))
         if first < len(kept):
-            yield KeptPin(pins[key], kept, first, len(kept))
+            yield RetainedPin(pins[key], kept, first, len(kept))
 
-    lowest = min((plan.lowest, *(seq for part in line.stretches for seq in shared.get(part.path, ()))))
-    for commit in line.commits():
+    lowest = min((plan.lowest, *(seq for part in line.segments for seq in shared.get(part.path, ()))))
+    for commit in line.iter_commits():
         if commit.seq < lowest:
             break
-        part = line.stretch(commit.seq)
+        part = line.find_segment(commit.seq)
         if plan.keeps(commit.seq, part, own) or commit.seq in shared.get(part.path, ()):
             kept.append(commit)
         changed = {change.table_key for change in commit.changes}
@@ -361,7 +363,7 @@ def kept_pins(line: Line, plan: Plan, shared: Mapping[str, AbstractSet[int]]) ->
         for key in (changed | ended) & since.keys():
             yield from end(key)
         lost |= purged
-        undo(commit, tables, pins, dropped)
+        undo_commit(commit, tables, pins, dropped)
         since |= {key: len(kept) for key in changed if key in pins and pins[key].path not in lost}
     for key in tuple(since):
         yield from end(key)

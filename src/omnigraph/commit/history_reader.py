@@ -16,7 +16,7 @@ from omnigraph.commit.time_travel import CommitMissingError
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HistoryPosition:
     """A place in the line of a branch: behind a commit, or before the first."""
 
     commit: Commit | None
@@ -31,25 +31,25 @@ class Place:
         return -1 if self.commit is None else self.commit.seq
 
 
-def place_of(log: ManifestLog, head: Head, commit_id: str | None) -> Place:
+def find_position(log: ManifestLog, head: Head, commit_id: str | None) -> HistoryPosition:
     """The place behind a commit of a state's line, or before the first one. Costs what follows it.
 
     CommitMissingError when it is no commit of that line.
     """
     schema_id: str | None = head.snapshot.manifest.schema.id
     purged: list[tuple[Purge, Commit]] = []
-    for commit in log.history(head):
+    for commit in log.iter_history(head):
         if commit.id == commit_id:
-            return Place(commit, schema_id, tuple(purged))
+            return HistoryPosition(commit, schema_id, tuple(purged))
         purged += [(purge, commit) for purge in commit.purged]
         if commit.schema_after is not None:
             schema_id = commit.schema_before
     if commit_id is not None:
         raise CommitMissingError(commit_id, log.branch)
-    return Place(None, None, tuple(purged))
+    return HistoryPosition(None, None, tuple(purged))
 
 
-def next_commits(log: ManifestLog, head: Head, seq: int) -> tuple[Commit, ...]:
+def read_next_commits(log: ManifestLog, head: Head, seq: int) -> tuple[Commit, ...]:
     """Commits that follow number `seq` in a state's line, oldest first and without a gap; none only at its end.
 
     They are those of one part of one journal: ask again behind the last of them, on a fresh state, because the parts
@@ -58,30 +58,30 @@ def next_commits(log: ManifestLog, head: Head, seq: int) -> tuple[Commit, ...]:
     ends = head.snapshot.commit.seq + 1
     fork = head.snapshot.manifest.fork
     while fork is not None and seq + 1 < fork.seq:  # the commit of the fork is in the branch's own journal too
-        ends, log = fork.seq, log.parent(fork)
-        head = log.last()
+        ends, log = fork.seq, log.open_parent(fork)
+        head = log.final_head()
         fork = head.snapshot.manifest.fork
     commits = head.snapshot.manifest.commits
     if commits[0].seq > seq + 1:
         # The first sealed part whose newest commit is behind `seq`.
-        index = bisect_right(range(head.table.sealed_count), seq, key=lambda at: _newest_seq(head, at))
+        index = bisect_right(range(head.table.sealed_count), seq, key=lambda at: _read_newest_seq(head, at))
         commits, _ = decode_sealed(head, index)
     return tuple(commit for commit in commits if seq < commit.seq < ends)
 
 
-def _newest_seq(head: Head, index: int) -> int:
+def _read_newest_seq(head: Head, index: int) -> int:
     """The number of the last commit of a sealed part, which is its last row."""
-    commits, _ = decode_journal(head.table.sealed(index, last=1))
+    commits, _ = decode_journal(head.table.read_sealed(index, last=1))
     return commits[-1].seq
 
 
-def put_back(log: ManifestLog, head: Head, commit: Commit) -> frozenset[str]:
+def find_restored_tables(log: ManifestLog, head: Head, commit: Commit) -> frozenset[str]:
     """The locations of tables that a repair put back without a loss: all that it undid left every row as it was."""
     if commit.operation != REPAIR:
         return frozenset()
     wanted = {change.path: change.after for change in commit.changes if change.before and change.after}
     found: set[str] = set()
-    for earlier in log.history(head, commit.seq):
+    for earlier in log.iter_history(head, commit.seq):
         if not wanted:
             break
         for change in earlier.changes:

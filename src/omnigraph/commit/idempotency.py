@@ -22,7 +22,7 @@ class KeyReusedError(OmnigraphError):
         )
 
 
-def earlier_try(
+def find_earlier_commit(
     log: ManifestLog, head: Head, *, operation: str, actor: str, key: str | None, request: str | None = None
 ) -> Commit | None:
     """The commit that this very request has made before, when its answer did not reach the caller.
@@ -32,13 +32,13 @@ def earlier_try(
     Raises:
         KeyReusedError: The actor's key belongs to another operation, or to another request of this one.
     """
-    commit = None if key is None else log.done_before(head, actor, key)
+    commit = None if key is None else log.find_by_idempotency_key(head, actor, key)
     if commit is not None:
-        require_same_request(commit, operation, request)
+        check_same_request(commit, operation, request)
     return commit
 
 
-def require_same_request(commit: Commit, operation: str, request: str | None) -> None:
+def check_same_request(commit: Commit, operation: str, request: str | None) -> None:
     """KeyReusedError when the commit, which has the request's key, was made by another operation or request."""
     key = commit.idempotency_key or ""
     if commit.operation != operation:

@@ -23,37 +23,37 @@ import pyarrow.compute as pc
 from omnigraph.clock import parse_instant
 from omnigraph.commit.manifest_codec import decode_commit, decode_journal
 from omnigraph.commit.manifest_types import Commit, KeyIndex, KeyRun, Manifest
-from omnigraph.storage.checksums import checksum_text
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.checksums import format_checksum
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.object_store import ObjectMissingError
 from omnigraph.telemetry import log
 
-RUN_KEYS = 65_536
+MAX_RUN_KEYS = 65_536
 """A run of so many keys, which has 1 MiB, is not extended any more."""
-KEPT_RUNS = 32
+MAX_CACHED_RUNS = 32
 """How many runs a process keeps in memory: those of a million keys are 16, and 16 MiB."""
-LEGACY_COMMITS = 1_024
+MAX_LEGACY_COMMITS = 1_024
 """How far back keys are looked for in a journal that was sealed by a release without runs."""
-KEPT_PARTS = 64
-ORPHAN_AGE = timedelta(hours=1)
+MAX_CACHED_FRAGMENTS = 64
+MIN_ORPHAN_AGE = timedelta(hours=1)
 """How old a run is at least that no head names, before it is removed: somebody may be about to name it."""
 _ENTRY = np.dtype([("hash", "<u8"), ("seq", "<u8")])
 KEY_BYTES = _ENTRY.itemsize
 """What a run has for each key."""
 
 
-class SealedParts(Protocol):
+class SealedFragments(Protocol):
     """The sealed fragments of one version of a manifest, oldest first."""
 
-    def sealed(self, index: int, *, last: int | None = None) -> pa.Table:
+    def read_sealed(self, index: int, *, last: int | None = None) -> pa.Table:
         """Read the rows of a fragment, or only its last ones."""
         ...
 
-    def sealed_name(self, index: int) -> str:
+    def get_sealed_name(self, index: int) -> str:
         """Return the fragment's own name."""
         ...
 
-    def sealed_rows(self) -> list[int]:
+    def count_sealed_rows(self) -> list[int]:
         """Return the number of rows of each."""
         ...
 
@@ -61,12 +61,12 @@ class SealedParts(Protocol):
 class KeyFinder:
     """Finds the commit of an idempotency key in one journal. Keeps what it has read: runs never change."""
 
-    def __init__(self, store: Store, path: str) -> None:
+    def __init__(self, store: GraphStorage, path: str) -> None:
         self._store, self._path = store, path
         self._runs: dict[str, np.ndarray] = {}
         self._parts: dict[str, tuple[int, dict[tuple[str, str], Commit]]] = {}
 
-    def find(self, manifest: Manifest, parts: SealedParts, actor: str, key: str) -> Commit | None:
+    def find(self, manifest: Manifest, parts: SealedFragments, actor: str, key: str) -> Commit | None:
         """Return the actor's newest commit with the key.
 
         Commits that are older than the settings promise may be found or not: ask `is_remembered`.
@@ -76,7 +76,7 @@ class KeyFinder:
                 return commit
         end = manifest.commits[0].seq
         for run in reversed(manifest.key_runs):
-            for first, last in self._candidates(run, _hash(actor, key)):
+            for first, last in self._find_candidates(run, _hash_key(actor, key)):
                 found = _search(parts, first, min(last, end - 1), actor, key)
                 if found is not None:
                     return found
@@ -91,15 +91,15 @@ class KeyFinder:
         runs = list(old.runs)
         keyed = [commit for commit in sealed if commit.idempotency_key is not None]
         if keyed:
-            first, entries = keyed[0].seq, _entries(keyed)
-            known = self._load(runs[-1]) if runs and runs[-1].keys < RUN_KEYS else None
+            first, entries = keyed[0].seq, _build_entries(keyed)
+            known = self._load(runs[-1]) if runs and runs[-1].keys < MAX_RUN_KEYS else None
             if known is not None:
                 first, entries = runs.pop().first_seq, np.concatenate([known, entries])
             entries = np.sort(entries, order=("hash", "seq"))
             name = f"keys/{self._store.runtime.ids.ulid()}"
             data = entries.tobytes()
             self._store.objects.put(f"{self._path}/{name}", data)
-            self._keep(name, entries)
+            self._cache_run(name, entries)
             newest = keyed[-1]
             runs.append(
                 KeyRun(
@@ -108,7 +108,7 @@ class KeyFinder:
                     first_seq=first,
                     last_seq=newest.seq,
                     until=newest.at,
-                    sum=checksum_text(data),
+                    sum=format_checksum(data),
                 )
             )
         return msgspec.structs.replace(old, runs=tuple(self._select_remembered(runs, sealed[-1].at)))
@@ -119,7 +119,7 @@ class KeyFinder:
             return
         named = {f"{self._path}/{run.name}" for run in manifest.key_runs}
         for info in self._store.objects.list_under(f"{self._path}/keys"):
-            if info.key not in named and now - info.modified > ORPHAN_AGE:
+            if info.key not in named and now - info.modified > MIN_ORPHAN_AGE:
                 self._store.objects.delete(info.key)
 
     def _select_remembered(self, runs: Sequence[KeyRun], at: str) -> Iterator[KeyRun]:
@@ -133,7 +133,7 @@ class KeyFinder:
             if later < options.idempotency_keys and not _is_past(run.until, now, options.idempotency_days):
                 yield run
 
-    def _candidates(self, run: KeyRun, wanted: int) -> list[tuple[int, int]]:
+    def _find_candidates(self, run: KeyRun, wanted: int) -> list[tuple[int, int]]:
         """Return the ranges of commits, newest first, that may have the key of this hash: most often none."""
         entries = self._load(run)
         if entries is None:
@@ -155,19 +155,19 @@ class KeyFinder:
             log.warning("the keys %s/%s are not as they were written; the journal is read", self._path, run.name)
             return None
         entries = np.frombuffer(data, _ENTRY)
-        self._keep(run.name, entries)
+        self._cache_run(run.name, entries)
         return entries
 
-    def _keep(self, name: str, entries: np.ndarray) -> None:
+    def _cache_run(self, name: str, entries: np.ndarray) -> None:
         self._runs[name] = entries
-        while len(self._runs) > KEPT_RUNS:
+        while len(self._runs) > MAX_CACHED_RUNS:
             self._runs.pop(next(iter(self._runs)), None)
 
-    def _find_legacy(self, manifest: Manifest, parts: SealedParts, actor: str, key: str, end: int) -> Commit | None:
+    def _find_legacy(self, manifest: Manifest, parts: SealedFragments, actor: str, key: str, end: int) -> Commit | None:
         """Look through commits that were sealed without an index, as far back as was promised then."""
         legacy_before = end if manifest.keys is None else min(manifest.keys.legacy_before, end)
-        left = LEGACY_COMMITS - (manifest.head_commit.seq + 1 - legacy_before)
-        sizes = parts.sealed_rows() if legacy_before and left > 0 else []
+        left = MAX_LEGACY_COMMITS - (manifest.head_commit.seq + 1 - legacy_before)
+        sizes = parts.count_sealed_rows() if legacy_before and left > 0 else []
         for index in reversed(range(len(sizes))):
             if left <= 0:
                 break
@@ -177,15 +177,15 @@ class KeyFinder:
             left -= sizes[index]
         return None
 
-    def _read_legacy(self, parts: SealedParts, index: int, rows: int) -> dict[tuple[str, str], Commit]:
+    def _read_legacy(self, parts: SealedFragments, index: int, rows: int) -> dict[tuple[str, str], Commit]:
         """Return the commits with a key among the last `rows` of a sealed fragment; kept, since it never changes."""
-        name = parts.sealed_name(index)
+        name = parts.get_sealed_name(index)
         known = self._parts.get(name)
         if known is None or known[0] < rows:
-            commits, _ = decode_journal(parts.sealed(index, last=rows))
+            commits, _ = decode_journal(parts.read_sealed(index, last=rows))
             known = (rows, {(c.actor, c.idempotency_key): c for c in commits if c.idempotency_key is not None})
             self._parts[name] = known
-            while len(self._parts) > KEPT_PARTS:
+            while len(self._parts) > MAX_CACHED_FRAGMENTS:
                 self._parts.pop(next(iter(self._parts)), None)
         return known[1]
 
@@ -195,10 +195,10 @@ def find_run_fault(run: KeyRun, data: bytes) -> str | None:
     expected = run.keys * _ENTRY.itemsize
     if len(data) != expected:
         return f"it has {len(data):,} bytes, and should have {expected:,}"
-    return "it does not match its checksum" if run.sum not in (None, checksum_text(data)) else None
+    return "it does not match its checksum" if run.sum not in (None, format_checksum(data)) else None
 
 
-def is_remembered(store: Store, commit: Commit) -> bool:
+def is_remembered(store: GraphStorage, commit: Commit) -> bool:
     """Return whether a commit is young enough for its idempotency key to count still."""
     return not _is_past(commit.at, store.runtime.clock.now(), store.runtime.options.idempotency_days)
 
@@ -207,25 +207,25 @@ def _is_past(at: str, now: datetime, days: float) -> bool:
     return now - parse_instant(at) > timedelta(days=days)
 
 
-def _hash(actor: str, key: str) -> int:
+def _hash_key(actor: str, key: str) -> int:
     """Hash an actor's key to 64 bits. A hit is compared with the commit itself, so that a collision does no harm."""
     joined = msgspec.json.encode([actor, key])
     return int.from_bytes(blake2b(joined, digest_size=8).digest(), "little")
 
 
-def _entries(commits: Iterable[Commit]) -> np.ndarray:
-    return np.array([(_hash(one.actor, one.idempotency_key or ""), one.seq) for one in commits], _ENTRY)
+def _build_entries(commits: Iterable[Commit]) -> np.ndarray:
+    return np.array([(_hash_key(one.actor, one.idempotency_key or ""), one.seq) for one in commits], _ENTRY)
 
 
-def _search(parts: SealedParts, first: int, last: int, actor: str, key: str) -> Commit | None:
+def _search(parts: SealedFragments, first: int, last: int, actor: str, key: str) -> Commit | None:
     """Return the newest commit of an actor's key among sealed ones with these numbers."""
     if first > last:
         return None
-    count = len(parts.sealed_rows())
-    index = bisect_left(range(count), first, key=lambda at: _newest_seq(parts, at))
+    count = len(parts.count_sealed_rows())
+    index = bisect_left(range(count), first, key=lambda at: _read_newest_seq(parts, at))
     found: Commit | None = None
     while index < count:
-        rows = parts.sealed(index)
+        rows = parts.read_sealed(index)
         text = msgspec.json.encode(key).decode()
         metadata = rows["metadata"].filter(pc.equal(rows["object_type"], "graph_commit"))
         matching = metadata.filter(pc.match_substring(metadata, f'"idempotency_key":{text}'))
@@ -233,13 +233,13 @@ def _search(parts: SealedParts, first: int, last: int, actor: str, key: str) -> 
             is_it = (commit.actor, commit.idempotency_key) == (actor, key) and first <= commit.seq <= last
             if is_it and (found is None or commit.seq > found.seq):
                 found = commit
-        if _newest_seq(parts, index) >= last:
+        if _read_newest_seq(parts, index) >= last:
             break
         index += 1
     return found
 
 
-def _newest_seq(parts: SealedParts, index: int) -> int:
+def _read_newest_seq(parts: SealedFragments, index: int) -> int:
     """Return the number of a sealed fragment's last commit, which is its last row."""
-    commits, _ = decode_journal(parts.sealed(index, last=1))
+    commits, _ = decode_journal(parts.read_sealed(index, last=1))
     return commits[-1].seq

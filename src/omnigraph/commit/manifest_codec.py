@@ -11,8 +11,8 @@ from omnigraph.commit.manifest_types import (
     MAIN,
     BranchRecord,
     Commit,
-    Floor,
     Fork,
+    GcHorizon,
     Integrity,
     KeyIndex,
     Manifest,
@@ -24,8 +24,8 @@ from omnigraph.commit.manifest_types import (
 )
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
-from omnigraph.storage.cas_table_errors import WAYS_OUT
-from omnigraph.storage.checksums import checksum_text
+from omnigraph.storage.cas_table_errors import REPAIR_HINT
+from omnigraph.storage.checksums import format_checksum
 
 STAMP = INTERNAL_SCHEMA_VERSION
 LAYOUT = "detached-pins"
@@ -68,7 +68,7 @@ class ManifestCorruptError(OmnigraphError):
         where = "" if self.place is None else f"{self.place}: "
         return (
             f"the graph's manifest is damaged: {where}{self.reason}; run `omnigraph check`, which tells who needs it."
-            f" {WAYS_OUT}"
+            f" {REPAIR_HINT}"
         )
 
 
@@ -109,49 +109,51 @@ def check_stamp(metadata: dict[bytes, bytes]) -> None:
 # --- to rows ---------------------------------------------------------------------------------------
 
 
-def head_rows(manifest: Manifest, version: int) -> pa.Table:
+def encode_head(manifest: Manifest, version: int) -> pa.Table:
     """The head fragment's rows for one version of the manifest, in a stable order; the last one is of all others."""
-    rows = [_row("schema", "schema", manifest.schema)]
+    rows = [_encode_row("schema", "schema", manifest.schema)]
     rows += [
-        _row(f"table:{t.table_key}", "table", t, location=t.path, table_key=t.table_key)
+        _encode_row(f"table:{t.table_key}", "table", t, location=t.path, table_key=t.table_key)
         for t in manifest.tables.values()
     ]
-    rows += [_pin_row(pin, "version", "table_version") for pin in manifest.pins.values()]
-    rows += [_pin_row(pin, "tombstone", "table_tombstone") for pin in manifest.dropped.values()]
-    rows += [_row(f"branch:{b.name}", "branch", b, location=b.path) for b in manifest.branches.values()]
-    rows += [_row(f"tag:{t.name}", "tag", t) for t in manifest.tags.values()]
-    rows += [_row("fork", "fork", fork, location=fork.parent_path) for fork in (manifest.fork,) if fork is not None]
-    rows.append(_row("gc_floor", "gc_floor", manifest.floor))
-    rows += [_row("key_index", "key_index", keys) for keys in (manifest.keys,) if keys is not None]
+    rows += [_encode_pin(pin, "version", "table_version") for pin in manifest.pins.values()]
+    rows += [_encode_pin(pin, "tombstone", "table_tombstone") for pin in manifest.dropped.values()]
+    rows += [_encode_row(f"branch:{b.name}", "branch", b, location=b.path) for b in manifest.branches.values()]
+    rows += [_encode_row(f"tag:{t.name}", "tag", t) for t in manifest.tags.values()]
+    rows += [
+        _encode_row("fork", "fork", fork, location=fork.parent_path) for fork in (manifest.fork,) if fork is not None
+    ]
+    rows.append(_encode_row("gc_floor", "gc_floor", manifest.gc_horizon))
+    rows += [_encode_row("key_index", "key_index", keys) for keys in (manifest.keys,) if keys is not None]
     head = f"graph_head:{manifest.branch}"
     rows.append({"object_id": head, "object_type": "graph_head", "metadata": manifest.head})
-    rows += _journal_rows(manifest.commits, manifest.old_schemas)
+    rows += _build_journal_rows(manifest.commits, manifest.old_schemas)
     whole = list(map(_fill_columns, rows))
     integrity = Integrity(version=version, rows=digest_rows(whole), sealed=manifest.sealed)
-    whole.append(_fill_columns(_row(_INTEGRITY, _INTEGRITY, integrity)))
+    whole.append(_fill_columns(_encode_row(_INTEGRITY, _INTEGRITY, integrity)))
     return pa.Table.from_pylist(whole, SCHEMA)
 
 
-def journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord] = ()) -> pa.Table:
+def encode_journal(commits: Iterable[Commit], schemas: Iterable[SchemaRecord] = ()) -> pa.Table:
     """Rows of the past: commits and replaced schemas."""
-    return _table(_journal_rows(commits, schemas))
+    return _build_table(_build_journal_rows(commits, schemas))
 
 
 def digest_rows(rows: list[Row]) -> str:
     """Return a digest of rows that have all columns, in order: what they say, however a file lays them out."""
-    return checksum_text(msgspec.msgpack.encode(rows))
+    return format_checksum(msgspec.msgpack.encode(rows))
 
 
-def _journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord]) -> list[Row]:
-    rows = [_row(f"schema:{s.id}", "schema", s) for s in schemas]
+def _build_journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord]) -> list[Row]:
+    rows = [_encode_row(f"schema:{s.id}", "schema", s) for s in schemas]
     for commit in commits:
-        row = _row(f"graph_commit:{commit.id}", "graph_commit", commit)
+        row = _encode_row(f"graph_commit:{commit.id}", "graph_commit", commit)
         row["base_objects"] = [f"graph_commit:{p}" for p in (commit.parent, commit.merged_parent) if p]
         rows.append(row)
     return rows
 
 
-def _row(object_id: str, object_type: str, record: msgspec.Struct, **columns: object) -> Row:
+def _encode_row(object_id: str, object_type: str, record: msgspec.Struct, **columns: object) -> Row:
     return {
         "object_id": object_id,
         "object_type": object_type,
@@ -160,7 +162,7 @@ def _row(object_id: str, object_type: str, record: msgspec.Struct, **columns: ob
     }
 
 
-def _pin_row(pin: Pin, prefix: str, object_type: str) -> Row:
+def _encode_pin(pin: Pin, prefix: str, object_type: str) -> Row:
     return {
         "object_id": f"{prefix}:{pin.table_key}@v={pin.version}",
         "object_type": object_type,
@@ -169,11 +171,11 @@ def _pin_row(pin: Pin, prefix: str, object_type: str) -> Row:
         "table_version": pin.version,
         "table_branch": None if pin.branch == MAIN else pin.branch,
         "row_count": pin.rows,
-        "metadata": _pin_metadata(pin),
+        "metadata": _encode_pin_metadata(pin),
     }
 
 
-def _pin_metadata(pin: Pin) -> str | None:
+def _encode_pin_metadata(pin: Pin) -> str | None:
     if pin.sum is None and not pin.lists:
         return None
     return msgspec.json.encode(PinRecord(sum=pin.sum, lists=pin.lists)).decode()
@@ -184,7 +186,7 @@ def _fill_columns(row: Row) -> Row:
     return {name: row.get(name) for name in _COLUMNS}
 
 
-def _table(rows: list[Row]) -> pa.Table:
+def _build_table(rows: list[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(map(_fill_columns, rows)), SCHEMA)
 
 
@@ -195,7 +197,7 @@ def decode_head(table: pa.Table, version: int, sealed_count: int) -> Manifest:
     """The manifest that these head rows of a version describe, or ManifestCorruptError."""
     by_type: dict[str, list[Row]] = {}
     seen: set[str] = set()
-    rows = _plain_rows(table)
+    rows = _to_plain_rows(table)
     sealed = _check_integrity(rows, version, sealed_count)
     for row in rows:
         object_id = str(row["object_id"])
@@ -216,12 +218,12 @@ def decode_head(table: pa.Table, version: int, sealed_count: int) -> Manifest:
     if not commits or commits[-1].id != head:
         raise ManifestCorruptError(f"the head `{head}` is not the newest commit of the journal")
     tables = {t.table_key: t for t in (_decode(row, TableRecord) for row in by_type.get("table", []))}
-    pins = _pins(by_type.get("table_version", []), tables)
-    dropped = _pins(by_type.get("table_tombstone", []), tables)
+    pins = _decode_pins(by_type.get("table_version", []), tables)
+    dropped = _decode_pins(by_type.get("table_tombstone", []), tables)
     missing = set(tables) - set(pins) - set(dropped)
     if missing:
         raise ManifestCorruptError(f"the tables {sorted(missing)} have no pin")
-    floors = [_decode(row, Floor) for row in by_type.get("gc_floor", [])]
+    floors = [_decode(row, GcHorizon) for row in by_type.get("gc_floor", [])]
     forks = [_decode(row, Fork) for row in by_type.get("fork", [])]
     return Manifest(
         schema=_decode(current[0], SchemaRecord),
@@ -234,13 +236,13 @@ def decode_head(table: pa.Table, version: int, sealed_count: int) -> Manifest:
         fork=forks[0] if forks else None,
         branches={b.name: b for b in (_decode(row, BranchRecord) for row in by_type.get("branch", []))},
         tags={t.name: t for t in (_decode(row, TagRecord) for row in by_type.get("tag", []))},
-        floor=floors[0] if floors else Floor(),
+        gc_horizon=floors[0] if floors else GcHorizon(),
         keys=_decode(by_type["key_index"][0], KeyIndex) if "key_index" in by_type else None,
         sealed=sealed,
     )
 
 
-def _plain_rows(table: pa.Table) -> list[Row]:
+def _to_plain_rows(table: pa.Table) -> list[Row]:
     """Return the rows as dictionaries, or ManifestCorruptError where they are not those of a manifest."""
     if table.schema.names != SCHEMA.names or table.schema.types != SCHEMA.types:
         raise ManifestCorruptError(f"its columns are {table.schema.names}")
@@ -286,15 +288,15 @@ def decode_commit(metadata: str) -> Commit:
 
 def decode_journal(table: pa.Table, digest: str = "") -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
     """The commits and replaced schemas of a sealed fragment, which must have the digest if one is known."""
-    rows = _plain_rows(checked_rows(table, digest))
+    rows = _to_plain_rows(check_rows(table, digest))
     commits = decode_commits(row for row in rows if row["object_type"] == "graph_commit")
     schemas = tuple(_decode(row, SchemaRecord) for row in rows if row["object_type"] == "schema")
     return commits, schemas
 
 
-def checked_rows(table: pa.Table, digest: str) -> pa.Table:
+def check_rows(table: pa.Table, digest: str) -> pa.Table:
     """Return the rows of a part of the journal, or ManifestCorruptError when they do not have a known digest."""
-    if digest and digest != digest_rows(_plain_rows(table)):
+    if digest and digest != digest_rows(_to_plain_rows(table)):
         raise ManifestCorruptError("the rows of a part of the journal do not match their digest")
     return table
 
@@ -323,7 +325,7 @@ def _decode(row: Row, record: type[S]) -> S:
         raise ManifestCorruptError(f"the row `{row['object_id']}` can't be read: {error}") from error
 
 
-def _pins(rows: list[Row], tables: dict[str, TableRecord]) -> dict[str, Pin]:
+def _decode_pins(rows: list[Row], tables: dict[str, TableRecord]) -> dict[str, Pin]:
     pins: dict[str, Pin] = {}
     for row in rows:
         key, path, version = str(row["table_key"]), str(row["location"]), row["table_version"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from omnigraph.commit.purges import Purge, data_dropped
+from omnigraph.commit.purges import Purge, build_dropped_error
 from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 from omnigraph.storage.layout import ManifestPath, TablePath
 
@@ -227,7 +227,7 @@ class Integrity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """The digests of the sealed parts of the journal, oldest first; empty texts for those of earlier releases."""
 
 
-class Floor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class GcHorizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The last cleanup's boundary: no manifest version below `lowest_version` may be made any more.
 
     Of this journal's commits, those from `kept_from` on are kept, and the older ones in `kept`, which are ranges from
@@ -242,7 +242,7 @@ class Floor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     kept_from: int = 0
     kept: tuple[tuple[int, int], ...] = ()
 
-    def covers(self, seq: int) -> bool:
+    def retains(self, seq: int) -> bool:
         """Whether a commit of this journal is kept."""
         return seq >= self.kept_from or any(first <= seq <= last for first, last in self.kept)
 
@@ -297,7 +297,7 @@ class Manifest:
     tags: Mapping[str, TagRecord] = field(default_factory=dict)
     lost: Mapping[str, tuple[Purge, Commit]] = field(default_factory=dict)
     """Of a past state, by location, the tables whose data was dropped for good since, and how. Never stored."""
-    floor: Floor = field(default_factory=Floor)
+    gc_horizon: GcHorizon = field(default_factory=GcHorizon)
     keys: KeyIndex | None = None
     """Where idempotency keys of sealed commits are found; None while nothing was sealed with them."""
     sealed: tuple[str, ...] = ()
@@ -359,7 +359,7 @@ class Snapshot:
         pin = self.manifest.pins[table_key]
         gone = self.manifest.lost.get(pin.path)
         if gone is not None:
-            raise data_dropped(table_key, *gone)
+            raise build_dropped_error(table_key, *gone)
         return pin
 
     def require_whole(self) -> None:

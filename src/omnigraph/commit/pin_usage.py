@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from omnigraph.commit.branches import Branches
-from omnigraph.commit.gc_errors import collected_meanwhile
+from omnigraph.commit.branches import BranchRegistry
+from omnigraph.commit.gc_errors import explain_collected
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import MAIN, Pin
-from omnigraph.commit.time_travel import undo
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.integrity_check import damage_of, footer_faults, listing_of, look_at_version
-from omnigraph.storage.lance_table import Table
-from omnigraph.storage.table_cache import Handles, PinUnreadableError
-from omnigraph.storage.version_files import version_parts
+from omnigraph.commit.time_travel import undo_commit
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.integrity_check import find_footer_faults, inspect_version, list_table, translate_damage
+from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.table_cache import PinUnreadableError, TableCache
+from omnigraph.storage.version_files import list_version_files
 from omnigraph.telemetry import log
 
 MAX_BRANCHES = 20
@@ -27,7 +27,7 @@ _FILE = re.compile(r"(?:data|_deletions|_indices|_versions)/[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class _UsageSpan:
     """How many commits of a branch need something, and the newest commit that does not."""
 
     commits: int
@@ -36,20 +36,20 @@ class _Span:
     readable: str | None
 
 
-def explained_handles(store: Store) -> Handles:
+def build_explaining_handles(store: GraphStorage) -> TableCache:
     """Open the tables of a graph for a caller that has no session: what was collected is told from what is damaged."""
-    handles = Handles(store)
-    handles.explain = partial(explain_pin, Branches(ManifestLog(store)))
+    handles = TableCache(store)
+    handles.explain = partial(explain_pin, BranchRegistry(ManifestLog(store)))
     return handles
 
 
-def explain_pin(branches: Branches, error: PinUnreadableError) -> PinUnreadableError:
+def explain_pin(branches: BranchRegistry, error: PinUnreadableError) -> PinUnreadableError:
     """Return the error of a version that was collected, or the same with who needs it and what can be read.
 
     It reads manifests and journals, a limited part of them, and is asked only when a read has failed. Nothing that goes
     wrong here hides the error itself.
     """
-    found = collected_meanwhile(branches, error)
+    found = explain_collected(branches, error)
     if found is not error:
         return found
     try:
@@ -59,9 +59,9 @@ def explain_pin(branches: Branches, error: PinUnreadableError) -> PinUnreadableE
         return error
 
 
-def _describe(branches: Branches, error: PinUnreadableError) -> PinUnreadableError:
-    main = branches.main.newest_readable()
-    need = _Need(branches, error)
+def _describe(branches: BranchRegistry, error: PinUnreadableError) -> PinUnreadableError:
+    main = branches.main.readable_head()
+    need = _PinUsage(branches, error)
     if need.file is None:
         need.file = need.find_file()
     names: list[str] = []
@@ -70,7 +70,7 @@ def _describe(branches: Branches, error: PinUnreadableError) -> PinUnreadableErr
         manifest = head.snapshot.manifest
         known = (one.table_key for one in manifest.tables.values() if one.path == error.path)
         key = key or next(known, None)
-        if any(need.holds(pin) for pin in manifest.pins.values()):
+        if any(need.is_needed_by(pin) for pin in manifest.pins.values()):
             names.append(name)
             if need.span is None:
                 need.span = _find_span(log_, head, need)
@@ -81,26 +81,26 @@ def _describe(branches: Branches, error: PinUnreadableError) -> PinUnreadableErr
     )
 
 
-def _list_heads(branches: Branches, main: Head) -> Iterator[tuple[str, ManifestLog, Head]]:
+def _list_heads(branches: BranchRegistry, main: Head) -> Iterator[tuple[str, ManifestLog, Head]]:
     yield MAIN, branches.main, main
     live = sorted(main.snapshot.manifest.live_branches.items())
     for name, record in live[: MAX_BRANCHES - 1]:
-        log_ = branches.journal(name, record.path)
-        yield name, log_, log_.newest_readable()
+        log_ = branches.get_journal(name, record.path)
+        yield name, log_, log_.readable_head()
 
 
-class _Need:
+class _PinUsage:
     """Knows which versions of a table need the file that is damaged; without a file, only the version itself does."""
 
-    def __init__(self, branches: Branches, error: PinUnreadableError) -> None:
-        self._handles = Handles(branches.main.store, is_verifying=False)
+    def __init__(self, branches: BranchRegistry, error: PinUnreadableError) -> None:
+        self._handles = TableCache(branches.main.store, is_verifying=False)
         self._error = error
         named = _FILE.search(error.reason)
         self.file = None if named is None else named[0]
-        self.span: _Span | None = None
+        self.span: _UsageSpan | None = None
         self._known: dict[int, bool] = {error.version: True}
 
-    def holds(self, pin: Pin) -> bool:
+    def is_needed_by(self, pin: Pin) -> bool:
         """Return whether a pin needs it. Beyond so many versions, it is taken not to."""
         if pin.path != self._error.path:
             return False
@@ -111,35 +111,35 @@ class _Need:
     def find_file(self) -> str | None:
         """Look for a file of the version that is missing, of another size, or without an end, where none is named."""
         path = self._error.path
-        table = Table(self._handles, path, self._error.version)
-        faults = look_at_version(table, listing_of(self._handles.store, path)).faults
-        if not faults and len(table.fragments()) <= MAX_FILES:
-            faults = tuple(footer_faults(table))
+        table = LanceTable(self._handles, path, self._error.version)
+        faults = inspect_version(table, list_table(self._handles.store, path)).faults
+        if not faults and len(table.list_fragments()) <= MAX_FILES:
+            faults = tuple(find_footer_faults(table))
         places = (one.place.removeprefix(f"{path}/") for one in faults if one.index is None)
         return next(places, None)
 
     def _names_file(self, version: int) -> bool:
         if self.file is None or self.file.startswith("_versions/") or len(self._known) >= MAX_VERSIONS:
             return False
-        with damage_of(self._error.path):
-            parts = version_parts(self._handles.open(self._error.path, version), self._error.path)
+        with translate_damage(self._error.path):
+            parts = list_version_files(self._handles.open(self._error.path, version), self._error.path)
         key = f"{self._error.path}/{self.file}"
         return key in parts or key in parts.directories
 
 
-def _find_span(log_: ManifestLog, head: Head, need: _Need) -> _Span:
+def _find_span(log_: ManifestLog, head: Head, need: _PinUsage) -> _UsageSpan:
     """Walk back from a state to the commits that need it, and on to the first that does not."""
     manifest = head.snapshot.manifest
     tables, pins, dropped = dict(manifest.tables), dict(manifest.pins), dict(manifest.dropped)
     commits, readable = 0, None
-    for number, commit in enumerate(log_.history(head)):
+    for number, commit in enumerate(log_.iter_history(head)):
         if number >= MAX_COMMITS:
-            return _Span(commits, is_whole=False, readable=readable)
-        is_needed = any(need.holds(pin) for pin in pins.values())
+            return _UsageSpan(commits, is_whole=False, readable=readable)
+        is_needed = any(need.is_needed_by(pin) for pin in pins.values())
         commits += is_needed
-        if not is_needed and manifest.floor.covers(commit.seq):
+        if not is_needed and manifest.gc_horizon.retains(commit.seq):
             readable = readable or commit.id
         if not is_needed and commits:
-            return _Span(commits, is_whole=True, readable=readable)
-        undo(commit, tables, pins, dropped)
-    return _Span(commits, is_whole=True, readable=readable)
+            return _UsageSpan(commits, is_whole=True, readable=readable)
+        undo_commit(commit, tables, pins, dropped)
+    return _UsageSpan(commits, is_whole=True, readable=readable)

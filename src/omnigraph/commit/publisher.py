@@ -13,14 +13,19 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from omnigraph.clock import instant_text
-from omnigraph.commit.branch_lock import gate
-from omnigraph.commit.commit_clock import moment_after
+from omnigraph.clock import format_instant
+from omnigraph.commit.branch_lock import get_branch_lock
+from omnigraph.commit.commit_clock import compute_commit_time
 from omnigraph.commit.commit_plan import CommitPlan, Move, NewTable
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.digests import add_digest
-from omnigraph.commit.gc_horizon import TooSlowError, require_base, require_source, require_staged
-from omnigraph.commit.idempotency import earlier_try, require_same_request
+from omnigraph.commit.gc_horizon import (
+    TooSlowError,
+    check_base_retained,
+    check_merge_source_retained,
+    check_staged_files,
+)
+from omnigraph.commit.idempotency import check_same_request, find_earlier_commit
 from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
 from omnigraph.commit.manifest_types import (
     MAIN,
@@ -32,19 +37,19 @@ from omnigraph.commit.manifest_types import (
     SchemaRecord,
     TableRecord,
 )
-from omnigraph.commit.rebase import changed_tables, check_if_commit, rebase
+from omnigraph.commit.rebase import check_if_commit, find_changed_tables, rebase
 from omnigraph.commit.recovery import recover_when_due
 from omnigraph.commit.schema_copy import write_schema_copy
 from omnigraph.commit.sidecar import FencedError, Lease, Sidecar
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.cas_table_errors import SwapLostError
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.layout import version_file
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import format_version_name
 from omnigraph.storage.object_store import StoreUnavailableError
-from omnigraph.storage.staging import Staged
-from omnigraph.storage.table_cache import Handles
+from omnigraph.storage.staging import StagedWrite
+from omnigraph.storage.table_cache import TableCache
 from omnigraph.storage.version_files import find_used_lists
-from omnigraph.storage.versions import apply, create_table, preview, version_files
+from omnigraph.storage.versions import apply, build_preview, create_table, list_detached_files
 from omnigraph.telemetry import log as telemetry_log
 
 MAX_ROUNDS = 100
@@ -53,16 +58,16 @@ MAX_DOUBLINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """A publish that happened. `was_there` means that an earlier try with the same idempotency key did it."""
+class PublishResult:
+    """A publish that happened. `is_repeated` means that an earlier try with the same idempotency key did it."""
 
     commit: Commit
     head: Head
-    was_there: bool = False
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Applied:
+class _AppliedPlan:
     """The pins that the detached versions of a plan give; moved tables are named as before."""
 
     moved: dict[str, Pin]
@@ -71,7 +76,7 @@ class _Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Armed:
+class ArmedWrite:
     """A write that has said what it is about to do, before it makes its first file."""
 
     commit_id: str
@@ -82,18 +87,20 @@ class Armed:
     """The last cleanup before the first file was made."""
 
 
-def arm(log: ManifestLog, base: Head, *, operation: str, actor: str, keeps_staged: bool = False) -> Armed:
+def arm(log: ManifestLog, base: Head, *, operation: str, actor: str, keeps_staged: bool = False) -> ArmedWrite:
     """Put a sidecar for a write whose staging takes long. It ends by `publish`, or `abandon` if it comes to nothing.
 
     Name each staged file to its lease as soon as it exists: then nothing of a write that dies is left for long.
     """
     commit_id = log.store.runtime.ids.ulid()
-    lease = _lease(log, base, operation, actor, commit_id, ())
+    lease = _arm_lease(log, base, operation, actor, commit_id, ())
     log.store.runtime.faults.reach("publish.armed")
-    return Armed(commit_id, lease, keeps_staged, base.snapshot.manifest.floor.epoch)
+    return ArmedWrite(commit_id, lease, keeps_staged, base.snapshot.manifest.gc_horizon.epoch)
 
 
-def abandon(log: ManifestLog, armed: Armed | None, files: Iterable[str], error: BaseException | None = None) -> None:
+def abandon(
+    log: ManifestLog, armed: ArmedWrite | None, files: Iterable[str], error: BaseException | None = None
+) -> None:
     """Remove the files of a staged write that will not be published, then its sidecar if it has one.
 
     Raises:
@@ -104,14 +111,14 @@ def abandon(log: ManifestLog, armed: Armed | None, files: Iterable[str], error: 
         _give_up(log.store, lease, list(files))
         return
     _give_up(log.store, None, list(files))
-    _leave(lease)
+    _stop_lease(lease)
     if isinstance(error, Exception):
-        fenced = _fenced_error(lease, error)
+        fenced = _build_fenced_error(lease, error)
         if fenced is not error:
             raise fenced from error
 
 
-def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed | None = None) -> Committed:
+def publish(log: ManifestLog, handles: TableCache, plan: CommitPlan, armed: ArmedWrite | None = None) -> PublishResult:
     """Make a plan visible, whole; or raise ConflictError, FencedError or a store's error, with nothing visible.
 
     OutcomeUnknownError alone means that it may be visible. However it ends, `armed` is settled, but for a conflict of
@@ -120,36 +127,36 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed |
     store = log.store
     commit_id = store.runtime.ids.ulid() if armed is None else armed.commit_id
     lease = None if armed is None else armed.lease
-    made = [*plan.made, *(file for move in plan.moves for file in move.staged.files)]
+    made = [*plan.adopted_files, *(file for move in plan.moves for file in move.staged.files)]
     try:
         store.runtime.faults.reach("publish.staged")
         if lease is None and plan.needs_sidecar:
-            lease = _lease(log, plan.base, plan.operation, plan.actor, commit_id, made)
+            lease = _arm_lease(log, plan.base, plan.operation, plan.actor, commit_id, made)
             store.runtime.faults.reach("publish.armed")
         if armed is not None and armed.epoch is not None:
             plan = replace(plan, epoch=min(armed.epoch, armed.epoch if plan.epoch is None else plan.epoch))
-        done = _rounds(log, handles, plan, commit_id, lease, made)
+        done = _run_rounds(log, handles, plan, commit_id, lease, made)
     except OutcomeUnknownError:
-        _leave(lease)
+        _stop_lease(lease)
         raise
     except Exception as error:
         if lease is not None and lease.is_fenced():
             _give_up(store, None, made)
-            _leave(lease)  # recovery is at it, and needs the sidecar until its audit row is written
-            fenced = _fenced_error(lease, error)
+            _stop_lease(lease)  # recovery is at it, and needs the sidecar until its audit row is written
+            fenced = _build_fenced_error(lease, error)
             if fenced is error:
                 raise
             raise fenced from error
         if isinstance(error, ConflictError) and armed is not None and armed.keeps_staged:
-            kept = {*plan.made, *(file for move in plan.moves for file in move.staged.files)}
+            kept = {*plan.adopted_files, *(file for move in plan.moves for file in move.staged.files)}
             _give_up(store, None, [file for file in made if file not in kept])
         else:
             _give_up(store, lease, made)
         raise
     except BaseException:
-        _leave(lease)  # interrupted at an unknown step: recovery decides
+        _stop_lease(lease)  # interrupted at an unknown step: recovery decides
         raise
-    if done.was_there:
+    if done.is_repeated:
         _give_up(store, lease, made)  # an earlier try did it: these files are nobody's
         return done
     if plan.schema is not None:
@@ -161,27 +168,27 @@ def publish(log: ManifestLog, handles: Handles, plan: CommitPlan, armed: Armed |
     return done
 
 
-def lay_out(handles: Handles, staged: Staged) -> Staged:
+def lay_out(handles: TableCache, staged: StagedWrite) -> StagedWrite:
     """Rewritten fragments with a version of their own, which can be read and indexed, and which nobody else knows.
 
     Or other columns, likewise.
     """
-    return replace(staged, preview=preview(handles, staged))
+    return replace(staged, preview=build_preview(handles, staged))
 
 
-def reshape(handles: Handles, staged: Staged) -> tuple[int, tuple[str, ...]]:
+def reshape(handles: TableCache, staged: StagedWrite) -> tuple[int, tuple[str, ...]]:
     """A version of a table with other columns, durable, which nobody knows but the caller; and all files of it.
 
     It is for who adopts it in a commit of its own, or has to write rows on it first. `staged` changes columns alone.
     """
     version = apply(handles, staged, staged.base)
-    files = (*staged.files, *version_files(staged.path, [version]))
+    files = (*staged.files, *list_detached_files(staged.path, [version]))
     handles.store.flush(files)
     handles.store.runtime.faults.reach("schema.reshaped")
     return version, files
 
 
-def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, actor: str) -> ManifestLog:
+def initialise(store: GraphStorage, tables: Iterable[NewTable], schema: SchemaRecord, actor: str) -> ManifestLog:
     """A new graph: its empty tables, then its manifest, whose creation is the visible moment.
 
     SwapLostError when somebody else made a graph here first.
@@ -194,7 +201,7 @@ def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, a
         record = table.record
         version = create_table(store, record.path, table.schema)
         pin = Pin(table_key=record.table_key, path=record.path, version=version, rows=0)
-        pins[record.table_key] = replace(pin, sum=_record(store, pin.path, pin.version, 0))
+        pins[record.table_key] = replace(pin, sum=_record_checksum(store, pin.path, pin.version, 0))
         records[record.table_key] = record
         faults.reach("init.table")
     commit = Commit(
@@ -203,10 +210,10 @@ def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, a
         seq=0,
         branch=MAIN,
         actor=actor,
-        at=instant_text(store.runtime.clock.now()),
+        at=format_instant(store.runtime.clock.now()),
         operation="init",
         manifest_version=1,
-        changes=tuple(_first_change(pin) for pin in pins.values()),
+        changes=tuple(_build_first_change(pin) for pin in pins.values()),
         schema_after=schema.id,
     )
     commit = add_digest(commit, None, schema)
@@ -216,7 +223,7 @@ def initialise(store: Store, tables: Iterable[NewTable], schema: SchemaRecord, a
     return log
 
 
-def _record(store: Store, path: str, version: int, rows: int) -> str | None:
+def _record_checksum(store: GraphStorage, path: str, version: int, rows: int) -> str | None:
     """Return the checksum of a version's file, which is remembered; None where it is not known or the file is gone.
 
     A file that a cleanup has taken from a writer that slept is found out before that writer's commit is visible.
@@ -231,7 +238,7 @@ def _record(store: Store, path: str, version: int, rows: int) -> str | None:
     return found
 
 
-def _first_change(pin: Pin) -> PinChange:
+def _build_first_change(pin: Pin) -> PinChange:
     return PinChange(
         table_key=pin.table_key,
         path=pin.path,
@@ -242,7 +249,7 @@ def _first_change(pin: Pin) -> PinChange:
     )
 
 
-def _lease(log: ManifestLog, base: Head, operation: str, actor: str, commit_id: str, files: Iterable[str]) -> Lease:
+def _arm_lease(log: ManifestLog, base: Head, operation: str, actor: str, commit_id: str, files: Iterable[str]) -> Lease:
     store = log.store
     lease = Lease(
         store,
@@ -254,7 +261,7 @@ def _lease(log: ManifestLog, base: Head, operation: str, actor: str, commit_id: 
             base_seq=base.snapshot.commit.seq,
             operation=operation,
             actor=actor,
-            started_at=instant_text(store.runtime.clock.now()),
+            started_at=format_instant(store.runtime.clock.now()),
             files=tuple(files),
         ),
     )
@@ -262,13 +269,13 @@ def _lease(log: ManifestLog, base: Head, operation: str, actor: str, commit_id: 
     return lease
 
 
-def _leave(lease: Lease | None) -> None:
+def _stop_lease(lease: Lease | None) -> None:
     """Stop renewing and let the sidecar be: whoever comes next can tell what happened."""
     if lease is not None:
         lease.stop()
 
 
-def _fenced_error(lease: Lease, error: Exception) -> Exception:
+def _build_fenced_error(lease: Lease, error: Exception) -> Exception:
     """Return what a writer is told that recovery has cancelled, whatever it stumbled over: its files may be gone.
 
     One that is not wanted any more, or has used up its budget, is told that.
@@ -277,25 +284,25 @@ def _fenced_error(lease: Lease, error: Exception) -> Exception:
     return error if is_own or isinstance(error, FencedError) else FencedError(lease.operation_id)
 
 
-def _give_up(store: Store, lease: Lease | None, made: list[str]) -> None:
+def _give_up(store: GraphStorage, lease: Lease | None, made: list[str]) -> None:
     """Nothing is visible and nothing will be: remove what was made, then the sidecar; if that fails, recovery does."""
     try:
         for file in dict.fromkeys(made):
             store.objects.delete(file)
     except StoreUnavailableError as error:
         telemetry_log.warning("files of a write that failed were not removed: %s", error)
-        _leave(lease)
+        _stop_lease(lease)
         return
     if lease is not None:
         lease.disarm()
 
 
-def _rounds(
-    log: ManifestLog, handles: Handles, plan: CommitPlan, commit_id: str, lease: Lease | None, made: list[str]
-) -> Committed:
+def _run_rounds(
+    log: ManifestLog, handles: TableCache, plan: CommitPlan, commit_id: str, lease: Lease | None, made: list[str]
+) -> PublishResult:
     """Apply and swap until one swap is won. Every file that is made on the way is added to `made`."""
     options, clock, ids = log.store.runtime.options, log.store.runtime.clock, log.store.runtime.ids
-    earlier = earlier_try(
+    earlier = find_earlier_commit(
         log,
         plan.base,
         operation=plan.operation,
@@ -304,11 +311,11 @@ def _rounds(
         request=plan.request,
     )
     if earlier is not None:
-        return Committed(earlier, plan.base, was_there=True)
-    check_if_commit(plan, log.history(plan.base))
-    workshop = _Workshop(log.store, handles, log.branch, made)
-    plan = replace(plan, epoch=_epoch(plan))
-    _require_uncollected(log, plan, plan.base, made, lease)
+        return PublishResult(earlier, plan.base, is_repeated=True)
+    check_if_commit(plan, log.iter_history(plan.base))
+    workshop = _VersionBuilder(log.store, handles, log.branch, made)
+    plan = replace(plan, epoch=_find_epoch(plan))
+    _check_uncollected(log, plan, plan.base, made, lease)
     contended = lost = 0
     while contended < options.publish_rounds and lost < MAX_ROUNDS:
         if plan.watch is not None:
@@ -316,48 +323,48 @@ def _rounds(
         applied = workshop.apply(plan)
         if lease is not None:
             lease.confirm(dict.fromkeys(made))
-        manifest = _next_manifest(log, plan, applied, commit_id)
+        manifest = _build_next_manifest(log, plan, applied, commit_id)
         try:
-            with gate(log.store.location.uri, log.path):
+            with get_branch_lock(log.store.location.uri, log.path):
                 head = log.publish(plan.base, manifest)
         except SwapLostError:
             lost += 1
             clock.sleep(ids.jitter(options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
-            newest = log.latest()
-            between = log.since(newest, plan.base.snapshot.commit.seq)
+            newest = log.head()
+            between = log.read_since(newest, plan.base.snapshot.commit.seq)
             for commit in between:
                 if commit.id == commit_id or _is_same_request(plan, commit):
-                    return Committed(commit, newest, was_there=commit.id != commit_id)
+                    return PublishResult(commit, newest, is_repeated=commit.id != commit_id)
             contended += _is_contended(plan, newest, between)
-            _require_uncollected(log, plan, newest, made, lease)
+            _check_uncollected(log, plan, newest, made, lease)
             plan = rebase(plan, newest, between, handles)
             continue
-        return Committed(manifest.head_commit, head)
-    base, found = plan.base.snapshot.commit.id, log.latest().snapshot.commit.id
+        return PublishResult(manifest.head_commit, head)
+    base, found = plan.base.snapshot.commit.id, log.head().snapshot.commit.id
     raise ConflictError("graph_head", base, found, f"{lost} rounds were lost to other writers")
 
 
-def _epoch(plan: CommitPlan) -> int:
-    of_base = plan.base.snapshot.manifest.floor.epoch
+def _find_epoch(plan: CommitPlan) -> int:
+    of_base = plan.base.snapshot.manifest.gc_horizon.epoch
     return of_base if plan.epoch is None else min(plan.epoch, of_base)
 
 
-def _require_uncollected(
+def _check_uncollected(
     log: ManifestLog, plan: CommitPlan, newest: Head, made: Iterable[str], lease: Lease | None
 ) -> None:
     """TooSlowError when a cleanup came since the plan was begun, and took something that the plan stands on.
 
     Nothing to look at when none came; one that comes from now on moves the manifest, and is seen after a lost swap.
     """
-    floor = newest.snapshot.manifest.floor
+    floor = newest.snapshot.manifest.gc_horizon
     if floor.epoch == plan.epoch:
         return
     if not plan.outlives_cleanup:
         raise TooSlowError(floor.epoch, "may have taken the versions that it goes back to")
-    require_base(floor, plan.base.snapshot.commit)
-    require_staged(log.store, floor, made, is_leased=lease is not None)
+    check_base_retained(floor, plan.base.snapshot.commit)
+    check_staged_files(log.store, floor, made, is_leased=lease is not None)
     if plan.merged_from is not None:
-        require_source(log, floor, plan.merged_from)
+        check_merge_source_retained(log, floor, plan.merged_from)
 
 
 def _is_contended(plan: CommitPlan, newest: Head, between: Sequence[Commit]) -> bool:
@@ -369,7 +376,7 @@ def _is_contended(plan: CommitPlan, newest: Head, between: Sequence[Commit]) -> 
         return False
     mine = {move.table_key for move in plan.moves} | {requirement.table_key for requirement in plan.requirements}
     mine |= plan.adopted.keys()
-    return bool(mine & changed_tables(plan.base.snapshot, newest.snapshot, between))
+    return bool(mine & find_changed_tables(plan.base.snapshot, newest.snapshot, between))
 
 
 def _is_same_request(plan: CommitPlan, commit: Commit) -> bool:
@@ -377,47 +384,47 @@ def _is_same_request(plan: CommitPlan, commit: Commit) -> bool:
     key = plan.idempotency_key
     if key is None or (commit.actor, commit.idempotency_key) != (plan.actor, key):
         return False
-    require_same_request(commit, plan.operation, plan.request)
+    check_same_request(commit, plan.operation, plan.request)
     return True
 
 
-class _Workshop:
+class _VersionBuilder:
     """Makes a plan's versions, and keeps those of an earlier round that still fit. Every file goes into `made`."""
 
-    def __init__(self, store: Store, handles: Handles, branch: str, made: list[str]) -> None:
-        self._store, self._handles, self._branch, self._made = store, handles, branch, made
+    def __init__(self, store: GraphStorage, handles: TableCache, branch: str, made: list[str]) -> None:
+        self._store, self._handles, self._branch, self._files = store, handles, branch, made
         self._created: dict[str, Pin] = {}
         self._versions: dict[str, tuple[Move, int, int]] = {}
 
-    def apply(self, plan: CommitPlan) -> _Applied:
+    def apply(self, plan: CommitPlan) -> _AppliedPlan:
         """The pins of new tables and of every moved one, durable and invisible."""
-        known = len(self._made)
+        known = len(self._files)
         for table in plan.new_tables:
             self._create(table)
         moved: dict[str, Pin] = {}
         for move in plan.moves:
             taken = plan.adopted.get(move.table_key)
             base = plan.base.snapshot.pins[move.table_key] if taken is None else taken.pin
-            version = self._version(move, base.version)
+            version = self._build_version(move, base.version)
             lists = base.lists
             if lists and plan.operation in MAINTENANCE:  # which alone rewrites what is there
                 lists = find_used_lists(self._handles, base.path, version, lists)
             moved[move.table_key] = replace(
                 base, version=version, rows=move.staged.rows_after, branch=self._branch, lists=lists
             )
-        self._store.flush(self._made[known:])
+        self._store.flush(self._files[known:])
         self._store.runtime.faults.reach("publish.flushed")
-        return _Applied(moved, dict(self._created), plan.new_tables)
+        return _AppliedPlan(moved, dict(self._created), plan.new_tables)
 
-    def _version(self, move: Move, base: int) -> int:
+    def _build_version(self, move: Move, base: int) -> int:
         known = self._versions.get(move.table_key)
         if known is not None and known[0].staged is move.staged and known[1] == base:
             return known[2]
-        self._made += move.staged.files
+        self._files += move.staged.files
         version = apply(self._handles, move.staged, base)
-        _record(self._store, move.staged.path, version, move.staged.rows_after)
+        _record_checksum(self._store, move.staged.path, version, move.staged.rows_after)
         self._versions[move.table_key] = (move, base, version)
-        self._made += version_files(move.staged.path, [version])
+        self._files += list_detached_files(move.staged.path, [version])
         self._store.runtime.faults.reach("publish.applied")
         return version
 
@@ -426,14 +433,14 @@ class _Workshop:
         if record.table_key in self._created:
             return
         version = create_table(self._store, record.path, table.schema)
-        _record(self._store, record.path, version, 0)
-        self._made.append(f"{record.path}/{version_file(version)}")
+        _record_checksum(self._store, record.path, version, 0)
+        self._files.append(f"{record.path}/{format_version_name(version)}")
         self._created[record.table_key] = Pin(
             table_key=record.table_key, path=record.path, version=version, rows=0, branch=self._branch
         )
 
 
-def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit_id: str) -> Manifest:
+def _build_next_manifest(log: ManifestLog, plan: CommitPlan, applied: _AppliedPlan, commit_id: str) -> Manifest:
     """The manifest after this commit: the base's, with new pins, tables, schema and one more commit."""
     snapshot = plan.base.snapshot
     old = snapshot.manifest
@@ -452,10 +459,10 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
     touched = dict.fromkeys((*applied.created, *applied.moved, *plan.adopted, *dropped, *renamed, *renamed.values()))
     for key in touched.keys() & pins.keys():
         pin = pins[key]
-        pins[key] = replace(pin, sum=_record(log.store, pin.path, pin.version, pin.rows))
+        pins[key] = replace(pin, sum=_record_checksum(log.store, pin.path, pin.version, pin.rows))
     touched |= dict.fromkeys(key for key, pin in pins.items() if pin.path in plan.recorded)
     pins = {key: _add_recorded(plan, pin) for key, pin in pins.items()}
-    changes = [_change(key, old, pins.get(key), tables.get(key)) for key in touched]
+    changes = [_build_change(key, old, pins.get(key), tables.get(key)) for key in touched]
     commit = Commit(
         id=commit_id,
         parent=old.head,
@@ -464,7 +471,7 @@ def _next_manifest(log: ManifestLog, plan: CommitPlan, applied: _Applied, commit
         seq=snapshot.commit.seq + 1,
         branch=log.branch,
         actor=plan.actor,
-        at=moment_after(log.store, snapshot.commit),
+        at=compute_commit_time(log.store, snapshot.commit),
         operation=plan.operation,
         message=plan.message,
         manifest_version=snapshot.manifest_version + 1,
@@ -497,7 +504,7 @@ def _add_recorded(plan: CommitPlan, pin: Pin) -> Pin:
     return pin if recorded is None else recorded.apply(pin)
 
 
-def _change(table_key: str, old: Manifest, after: Pin | None, table: TableRecord | None) -> PinChange:
+def _build_change(table_key: str, old: Manifest, after: Pin | None, table: TableRecord | None) -> PinChange:
     """What a commit does to a key: its pin, and which table it stands for."""
     before, known = old.pins.get(table_key), old.tables.get(table_key)
     pin = after or before

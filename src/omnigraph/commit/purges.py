@@ -21,7 +21,7 @@ class Purge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     property: str | None = None
     """None for the whole type."""
 
-    def what(self) -> str:
+    def format_name(self) -> str:
         """`Person`, or `Person.age`."""
         name = self.table_key.partition(":")[2]
         return name if self.property is None else f"{name}.{self.property}"
@@ -71,7 +71,7 @@ class MergeBaseDroppedError(OmnigraphError):
         )
 
 
-class _Dropper(Protocol):
+class _DroppingCommit(Protocol):
     """The commit that dropped something."""
 
     @property
@@ -87,6 +87,6 @@ class _Dropper(Protocol):
     def actor(self) -> str: ...
 
 
-def data_dropped(table_key: str, purge: Purge, commit: _Dropper) -> DataDroppedError:
+def build_dropped_error(table_key: str, purge: Purge, commit: _DroppingCommit) -> DataDroppedError:
     """The error of who asks for a table as it was before the drop."""
-    return DataDroppedError(table_key, purge.what(), commit.branch, commit.id, commit.at, commit.actor)
+    return DataDroppedError(table_key, purge.format_name(), commit.branch, commit.id, commit.at, commit.actor)

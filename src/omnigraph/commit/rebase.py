@@ -8,11 +8,11 @@ from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit, Snapshot
 from omnigraph.commit.snapshot_tables import SnapshotTables
-from omnigraph.storage.compaction import carried
-from omnigraph.storage.table_cache import Handles
+from omnigraph.storage.compaction import rebase_staged
+from omnigraph.storage.table_cache import TableCache
 
 
-def changed_tables(base: Snapshot, now: Snapshot, between: Sequence[Commit]) -> set[str]:
+def find_changed_tables(base: Snapshot, now: Snapshot, between: Sequence[Commit]) -> set[str]:
     """The tables whose content the commits between the two changed; maintenance alone is no change."""
     moved = {key for key in base.pins.keys() | now.pins.keys() if base.pins.get(key) != now.pins.get(key)}
     return moved & {change.table_key for commit in between if not commit.is_maintenance for change in commit.changes}
@@ -34,7 +34,7 @@ def check_if_commit(plan: CommitPlan, history: Iterable[Commit]) -> None:
     raise ConflictError("graph_head", plan.if_commit, head, "the branch has moved on")
 
 
-def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Handles) -> CommitPlan:
+def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: TableCache) -> CommitPlan:
     """The plan on the new head, or ConflictError when something it relied on is not so any more.
 
     `between` are the commits from the plan's base to the new head.
@@ -44,7 +44,7 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Hand
         raise ConflictError("graph_head", plan.if_commit, newer.commit.id, "the branch has moved on")
     if base.manifest.schema.id != newer.manifest.schema.id:
         raise ConflictError("schema", base.manifest.schema.id, newer.manifest.schema.id, "the schema was changed")
-    changed = changed_tables(base, newer, between)
+    changed = find_changed_tables(base, newer, between)
     before, after = (SnapshotTables(handles, state, plan.watch) for state in (base, newer))
     for requirement in plan.requirements:
         if requirement.table_key not in changed:
@@ -60,11 +60,11 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Hand
                 str(actual.version) if actual else "none",
                 violation.reason,
             )
-    moves = (move if move.table_key in plan.adopted else _moved(move, base, after) for move in plan.moves)
+    moves = (move if move.table_key in plan.adopted else _rebase_move(move, base, after) for move in plan.moves)
     return replace(plan, base=now, moves=tuple(moves))
 
 
-def _moved(move: Move, base: Snapshot, after: SnapshotTables) -> Move:
+def _rebase_move(move: Move, base: Snapshot, after: SnapshotTables) -> Move:
     if base.pins.get(move.table_key) == after.snapshot.pins.get(move.table_key):
         return move
-    return replace(move, staged=carried(move.staged, after.table(move.table_key)))
+    return replace(move, staged=rebase_staged(move.staged, after.open_table(move.table_key)))

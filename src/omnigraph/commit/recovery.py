@@ -12,22 +12,22 @@ from datetime import timedelta
 
 import msgspec
 
-from omnigraph.clock import instant_text
+from omnigraph.clock import format_instant
 from omnigraph.commit.branch_errors import BranchGoneError
-from omnigraph.commit.checksummed_json import encode_checked
-from omnigraph.commit.commit_clock import moment_after
-from omnigraph.commit.commit_references import find_operation_marks, refuse_lost
+from omnigraph.commit.checksummed_json import encode_with_checksum
+from omnigraph.commit.commit_clock import compute_commit_time
+from omnigraph.commit.commit_references import find_operation_references, refuse_lost
 from omnigraph.commit.digests import add_digest
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.manifest_types import MAIN, Commit
-from omnigraph.commit.recovery_log import AuditRow, record
+from omnigraph.commit.recovery_log import AuditRow, record_recovery
 from omnigraph.commit.schema_copy import write_schema_copy
-from omnigraph.commit.sidecar import BrokenSidecar, FoundSidecar, Sidecar, list_operations, store_now
-from omnigraph.commit.task_journal import clear, stray_operations, sweep
+from omnigraph.commit.sidecar import BrokenSidecar, Sidecar, StoredSidecar, list_operations, read_store_clock
+from omnigraph.commit.task_journal import clear, find_stray_operations, sweep
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.cas_table_errors import SwapLostError
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.object_store import ObjectChangedError, ObjectMissingError
 from omnigraph.telemetry import RECOVERIES, log
@@ -35,7 +35,7 @@ from omnigraph.telemetry import RECOVERIES, log
 ACTOR = "omnigraph:recovery"
 OPERATION = "recovery"
 _VERSION = re.compile(r"((?:nodes|edges)/[^/]+)/_versions/d(\d+)\.manifest")
-_MOST_PATIENCE, _LOOKS = 0.5, 5
+_MAX_PATIENCE, _PATIENCE_POLLS = 0.5, 5
 """For how many seconds those that have landed are waited for, all together, and how often they are looked at."""
 
 
@@ -57,7 +57,7 @@ class SidecarContradictedError(OmnigraphError):
 
 
 @dataclass
-class Report:
+class RecoveryReport:
     """What a recovery pass found and did."""
 
     rolled_forward: list[str] = field(default_factory=list)
@@ -68,34 +68,34 @@ class Report:
     """Operation ids whose recovery failed, with the reason; the next pass tries again."""
 
 
-def recover(store: Store, manifest: ManifestLog, *, spares_living: bool = False) -> Report:
+def recover(store: GraphStorage, manifest: ManifestLog, *, spares_live: bool = False) -> RecoveryReport:
     """Settle every sidecar of this branch's graph that can be settled. A listing that fails raises.
 
     One that has landed and is within its lease is settled unless its owner removes it in a moment: whoever opens a
-    graph behind a crash finds it clear. With `spares_living`, of those who look again and again, it is left alone and
+    graph behind a crash finds it clear. With `spares_live`, of those who look again and again, it is left alone and
     not waited for: most likely its owner is about to remove it.
     """
-    report = Report()
+    report = RecoveryReport()
     found, report.broken, others = list_operations(store)
     store.runtime.faults.reach("recovery.listed")
     for broken in report.broken:
         log.warning("the sidecar %s can't be read and is left alone: %s", broken.key, broken.reason)
     known = {*(item.key for item in found), *(item.key for item in report.broken)}
-    strays = stray_operations(others, known)
+    strays = find_stray_operations(others, known)
     if not found and not strays:
         return report
-    now = store_now(store)
+    now = read_store_clock(store)
     lease = timedelta(seconds=store.runtime.options.lease_seconds)
     sweep(store, strays, now, lease)
-    patience = store.runtime.clock.monotonic() + _patience(store)
+    patience = store.runtime.clock.monotonic() + _compute_patience(store)
     for item in found:
-        branch = manifest if item.sidecar.manifest_path == manifest.path else _other(store, item)
+        branch = manifest if item.sidecar.manifest_path == manifest.path else _open_log(store, item)
         try:
-            is_committed = _has(branch, item.sidecar)
+            is_committed = _is_committed(branch, item.sidecar)
             verdict = judge(item.sidecar, is_committed=is_committed, renewed_at=item.modified, now=now, lease=lease)
             is_alive = item.sidecar.state == "running" and now - item.modified <= lease
             has_just_landed = verdict is Verdict.ROLLED_FORWARD and is_alive
-            if has_just_landed and (spares_living or _ends_by_itself(store, item, patience)):
+            if has_just_landed and (spares_live or _is_removed_by_owner(store, item, patience)):
                 continue
             _settle(store, branch, item, verdict, report)
         except OmnigraphError as error:
@@ -104,29 +104,29 @@ def recover(store: Store, manifest: ManifestLog, *, spares_living: bool = False)
     return report
 
 
-def recover_quietly(store: Store, manifest: ManifestLog, *, spares_living: bool = False) -> Report | None:
+def recover_quietly(store: GraphStorage, manifest: ManifestLog, *, spares_live: bool = False) -> RecoveryReport | None:
     """Recover without getting in anyone's way: a failure is logged, and gives None."""
     uri = store.location.uri
     try:
-        report = recover(store, manifest, spares_living=spares_living)
+        report = recover(store, manifest, spares_live=spares_live)
     except Exception as error:  # noqa: BLE001 - a fault of recovery is reported, never in a user's way
         log.warning("recovery of %s did not run: %s", uri, error, exc_info=not isinstance(error, OmnigraphError))
         return None
     for outcome in ("rolled_forward", "rolled_back", "failed"):
-        RECOVERIES.settled(uri, outcome, len(getattr(report, outcome)))
+        RECOVERIES.record(uri, outcome, len(getattr(report, outcome)))
     return report
 
 
-def recover_when_due(store: Store, manifest: ManifestLog) -> None:
+def recover_when_due(store: GraphStorage, manifest: ManifestLog) -> None:
     """Recover if this handle has not looked for a while: one listing, unless there is something to settle.
 
     A process that stays open would otherwise never clear up after others that died.
     """
     if store.recovery.take(store.runtime.options.recovery_seconds):
-        recover_quietly(store, manifest, spares_living=True)
+        recover_quietly(store, manifest, spares_live=True)
 
 
-def _ends_by_itself(store: Store, item: FoundSidecar, until: float) -> bool:
+def _is_removed_by_owner(store: GraphStorage, item: StoredSidecar, until: float) -> bool:
     """Whether the owner of an operation that has landed removes its sidecar, given a moment.
 
     Between its swap and that removal it is in the history and alive; an audit would tell of a crash that was none.
@@ -140,35 +140,37 @@ def _ends_by_itself(store: Store, item: FoundSidecar, until: float) -> bool:
             return True
         if is_last:
             return False
-        clock.sleep(_patience(store) / _LOOKS)
+        clock.sleep(_compute_patience(store) / _PATIENCE_POLLS)
 
 
-def _patience(store: Store) -> float:
-    return min(store.runtime.options.lease_seconds / 120, _MOST_PATIENCE)
+def _compute_patience(store: GraphStorage) -> float:
+    return min(store.runtime.options.lease_seconds / 120, _MAX_PATIENCE)
 
 
-def _other(store: Store, item: FoundSidecar) -> ManifestLog:
+def _open_log(store: GraphStorage, item: StoredSidecar) -> ManifestLog:
     return ManifestLog(store, item.sidecar.branch, item.sidecar.manifest_path)
 
 
-def _settle(store: Store, branch: ManifestLog, item: FoundSidecar, verdict: Verdict, report: Report) -> None:
+def _settle(
+    store: GraphStorage, branch: ManifestLog, item: StoredSidecar, verdict: Verdict, report: RecoveryReport
+) -> None:
     sidecar = item.sidecar
     if verdict is Verdict.IN_FLIGHT:
         report.in_flight.append(sidecar.id)
         return
     if verdict is Verdict.ROLLED_FORWARD:
         write_schema_copy(branch)
-        _audit(store, item, verdict, sidecar.commit_id, clear(store, sidecar.id, kept=frozenset(sidecar.files)))
+        _audit(store, item, verdict, sidecar.commit_id, clear(store, sidecar.id, keep=frozenset(sidecar.files)))
         report.rolled_forward.append(sidecar.id)
     else:
-        _require_unpublished(store, item)
-        _require_base(branch, sidecar)
+        _check_unpublished(store, item)
+        _check_base(branch, sidecar)
         if sidecar.state == "running" and not _fence(store, item):
             report.in_flight.append(sidecar.id)  # it woke up, or somebody else is at it
             return
         store.runtime.faults.reach("recovery.fenced")
         commit = None if _is_over(branch) else _bump(branch, item)
-        if commit is None and _has(branch, sidecar):
+        if commit is None and _is_committed(branch, sidecar):
             write_schema_copy(branch)
             _audit(store, item, Verdict.ROLLED_FORWARD, sidecar.commit_id, 0)
             report.rolled_forward.append(sidecar.id)
@@ -183,10 +185,10 @@ def _settle(store: Store, branch: ManifestLog, item: FoundSidecar, verdict: Verd
     store.runtime.faults.reach("recovery.removed")
 
 
-def _has(branch: ManifestLog, sidecar: Sidecar) -> bool:
+def _is_committed(branch: ManifestLog, sidecar: Sidecar) -> bool:
     """Whether the operation's commit is part of the branch's history, also when the branch was deleted since."""
     try:
-        return branch.contains(branch.last(), sidecar.commit_id, sidecar.base_seq)
+        return branch.contains(branch.final_head(), sidecar.commit_id, sidecar.base_seq)
     except NotAGraphError:
         return False
 
@@ -194,13 +196,13 @@ def _has(branch: ManifestLog, sidecar: Sidecar) -> bool:
 def _is_over(branch: ManifestLog) -> bool:
     """Whether nothing can be published on the branch any more: it was deleted, or never came to be."""
     try:
-        branch.latest()
+        branch.head()
     except (BranchGoneError, NotAGraphError):
         return True
     return False
 
 
-def _require_unpublished(store: Store, item: FoundSidecar) -> None:
+def _check_unpublished(store: GraphStorage, item: StoredSidecar) -> None:
     """Check that neither main nor the operation's branch shows a table version that it made, before anything goes.
 
     An operation whose commit is not in the history can't have published one. Where one is, the sidecar is not what
@@ -211,9 +213,9 @@ def _require_unpublished(store: Store, item: FoundSidecar) -> None:
     """
     named = {(match[1], match[2]) for match in map(_VERSION.fullmatch, item.sidecar.files) if match}
     # Its own branch and main: with hundreds of branches, a look at each would cost hundreds of requests.
-    for log_ in (ManifestLog(store, MAIN, MANIFEST), _other(store, item)) if named else ():
+    for log_ in (ManifestLog(store, MAIN, MANIFEST), _open_log(store, item)) if named else ():
         try:
-            manifest = log_.last().snapshot.manifest
+            manifest = log_.final_head().snapshot.manifest
         except NotAGraphError:
             continue
         shown = {(pin.path, str(pin.version)) for pin in manifest.pins.values()}
@@ -222,45 +224,45 @@ def _require_unpublished(store: Store, item: FoundSidecar) -> None:
             raise SidecarContradictedError(item.key, path, version, log_.branch)
 
 
-def _require_base(branch: ManifestLog, sidecar: Sidecar) -> None:
+def _check_base(branch: ManifestLog, sidecar: Sidecar) -> None:
     """Check that the manifest has the commit that an operation stands on, before another one takes its number.
 
     Raises:
         ManifestRolledBackError: It has lost it.
     """
     try:
-        newest = branch.last().snapshot.commit.seq
+        newest = branch.final_head().snapshot.commit.seq
     except NotAGraphError:
         return
-    refuse_lost(mark for mark in find_operation_marks([sidecar]) if mark.seq > newest)
+    refuse_lost(mark for mark in find_operation_references([sidecar]) if mark.seq > newest)
 
 
-def _fence(store: Store, item: FoundSidecar) -> bool:
+def _fence(store: GraphStorage, item: StoredSidecar) -> bool:
     """Mark the operation as abandoned, unless its sidecar has moved meanwhile."""
     abandoned = msgspec.structs.replace(item.sidecar, state="abandoned")
     try:
-        store.objects.put_if_match(item.key, encode_checked(abandoned), item.etag)
+        store.objects.put_if_match(item.key, encode_with_checksum(abandoned), item.etag)
     except ObjectChangedError:
         return False
     return True
 
 
-def _bump(branch: ManifestLog, item: FoundSidecar) -> Commit | None:
+def _bump(branch: ManifestLog, item: StoredSidecar) -> Commit | None:
     """An empty commit on a head without the operation's commit; None when the commit is there after all.
 
     A pass that died here left its commit behind; it is found by its message and not made twice.
     """
     message = f"rolled back {item.sidecar.operation} {item.sidecar.id} of {item.sidecar.actor}"
     while True:
-        head = branch.latest()
-        for commit in branch.history(head):
+        head = branch.head()
+        for commit in branch.iter_history(head):
             if commit.seq <= item.sidecar.base_seq:
                 break
             if commit.id == item.sidecar.commit_id:
                 return None
             if commit.actor == ACTOR and commit.message == message:
                 return commit
-        commit = _empty_commit(branch, head, message)
+        commit = _build_empty_commit(branch, head, message)
         old = head.snapshot.manifest
         try:
             branch.publish(head, replace(old, head=commit.id, commits=(*old.commits, commit)))
@@ -269,14 +271,14 @@ def _bump(branch: ManifestLog, item: FoundSidecar) -> Commit | None:
         return commit
 
 
-def _empty_commit(branch: ManifestLog, head: Head, message: str) -> Commit:
+def _build_empty_commit(branch: ManifestLog, head: Head, message: str) -> Commit:
     commit = Commit(
         id=branch.store.runtime.ids.ulid(),
         parent=head.snapshot.commit.id,
         seq=head.snapshot.commit.seq + 1,
         branch=branch.branch,
         actor=ACTOR,
-        at=moment_after(branch.store, head.snapshot.commit),
+        at=compute_commit_time(branch.store, head.snapshot.commit),
         operation=OPERATION,
         message=message,
         manifest_version=head.snapshot.manifest_version + 1,
@@ -284,23 +286,23 @@ def _empty_commit(branch: ManifestLog, head: Head, message: str) -> Commit:
     return add_digest(commit, head.snapshot.commit, head.snapshot.manifest.schema)
 
 
-def _reclaim(store: Store, item: FoundSidecar) -> int:
+def _reclaim(store: GraphStorage, item: StoredSidecar) -> int:
     """Remove the files that the dead operation and its tasks named; the bytes freed."""
     freed = clear(store, item.sidecar.id)
     for file in item.sidecar.files:
-        info = store.objects.info(file)
+        info = store.objects.stat(file)
         if info is not None:
             store.objects.delete(file)
             freed += info.size
     return freed
 
 
-def _audit(store: Store, item: FoundSidecar, verdict: Verdict, commit_id: str | None, freed: int) -> None:
+def _audit(store: GraphStorage, item: StoredSidecar, verdict: Verdict, commit_id: str | None, freed: int) -> None:
     sidecar = item.sidecar
     files = Counter("/".join(file.split("/", 2)[:2]) for file in sidecar.files)
     tables = [{"table": path, "outcome": verdict.value, "files": number} for path, number in sorted(files.items())]
     outcomes = {"operation": sidecar.operation, "branch": sidecar.branch, "tables": tables}
-    record(
+    record_recovery(
         store,
         AuditRow(
             recovery_id=store.runtime.ids.ulid(),
@@ -310,6 +312,6 @@ def _audit(store: Store, item: FoundSidecar, verdict: Verdict, commit_id: str | 
             graph_commit_id=commit_id,
             outcomes=msgspec.json.encode(outcomes).decode(),
             bytes_reclaimed=freed,
-            created_at=instant_text(store.runtime.clock.now()),
+            created_at=format_instant(store.runtime.clock.now()),
         ),
     )

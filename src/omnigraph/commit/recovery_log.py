@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import msgspec
 import pyarrow as pa
 
-from omnigraph.storage.cas_table import SwapTable, create_swap_table, open_table
+from omnigraph.storage.cas_table import CasTable, create_cas_table, open_cas_table
 from omnigraph.storage.cas_table_errors import SwapLostError, TableMissingError
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import AUDIT
 
 SCHEMA = pa.schema(
@@ -38,15 +38,15 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
 
 
-def record(store: Store, row: AuditRow) -> None:
+def record_recovery(store: GraphStorage, row: AuditRow) -> None:
     """Write the row unless this operation has one: racing recoveries leave exactly one."""
     while True:
         table = _open(store)
-        rows = _all_rows(table)
+        rows = _read_all_rows(table)
         if any(found["operation_id"] == row.operation_id for found in rows):
             return
         new = pa.Table.from_pylist([msgspec.structs.asdict(row)], SCHEMA)
-        head = table.head()
+        head = table.read_head()
         seal = head if head.num_rows >= SEAL_ROWS else None
         prepared = table.prepare(new if seal is not None else pa.concat_tables([head, new]), seal=seal)
         store.flush(prepared.files)
@@ -57,25 +57,25 @@ def record(store: Store, row: AuditRow) -> None:
         return
 
 
-def rows(store: Store) -> list[AuditRow]:
+def read_rows(store: GraphStorage) -> list[AuditRow]:
     """All rows, oldest first."""
     try:
-        table = open_table(store, AUDIT)
+        table = open_cas_table(store, AUDIT)
     except TableMissingError:
         return []
-    return [msgspec.convert(found, AuditRow) for found in _all_rows(table)]
+    return [msgspec.convert(found, AuditRow) for found in _read_all_rows(table)]
 
 
-def _open(store: Store) -> SwapTable:
+def _open(store: GraphStorage) -> CasTable:
     try:
-        return open_table(store, AUDIT)
+        return open_cas_table(store, AUDIT)
     except TableMissingError:
         try:
-            return create_swap_table(store, AUDIT, SCHEMA.empty_table())
+            return create_cas_table(store, AUDIT, SCHEMA.empty_table())
         except SwapLostError:
-            return open_table(store, AUDIT)
+            return open_cas_table(store, AUDIT)
 
 
-def _all_rows(table: SwapTable) -> Sequence[dict[str, object]]:
-    parts = [*(table.sealed(i) for i in range(table.sealed_count)), table.head()]
+def _read_all_rows(table: CasTable) -> Sequence[dict[str, object]]:
+    parts = [*(table.read_sealed(i) for i in range(table.sealed_count)), table.read_head()]
     return [row for part in parts for row in part.to_pylist()]

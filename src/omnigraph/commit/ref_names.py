@@ -8,19 +8,19 @@ from omnigraph.commit.manifest_types import MAIN
 from omnigraph.commit.tag_errors import BadTagNameError, TagExistsError
 from omnigraph.ids import ULID_LENGTH
 
-MOST_CHARACTERS = 128
+MAX_NAME_CHARACTERS = 128
 RESERVED_START = "__"
 _SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def check_branch_name(name: str) -> None:
     """BadBranchNameError unless a branch may have that name."""
-    reason = _mistake(name)
+    reason = _find_mistake(name)
     if reason is not None:
         raise BadBranchNameError(name, reason)
 
 
-def check_free(name: str, taken: Iterable[str]) -> None:
+def check_name_free(name: str, taken: Iterable[str]) -> None:
     """BranchExistsError when one of the names is the same, or the path of one begins with the other."""
     for other in (MAIN, *sorted(taken)):
         shorter, longer = sorted((name, other), key=len)
@@ -30,7 +30,7 @@ def check_free(name: str, taken: Iterable[str]) -> None:
 
 def check_tag_name(name: str) -> None:
     """BadTagNameError unless a tag may have that name: one for a branch, and such that no commit's id looks like it."""
-    reason = _mistake(name)
+    reason = _find_mistake(name)
     if reason is None and looks_like_id(name):
         reason = "it looks like the id of a commit"
     if reason is not None:
@@ -48,11 +48,11 @@ def check_untagged(name: str, tags: Iterable[str]) -> None:
         raise TagExistsError(name)
 
 
-def _mistake(name: str) -> str | None:
+def _find_mistake(name: str) -> str | None:
     if not name:
         return "it is empty"
-    if len(name) > MOST_CHARACTERS:
-        return f"it has {len(name)} characters, and {MOST_CHARACTERS} are the most"
+    if len(name) > MAX_NAME_CHARACTERS:
+        return f"it has {len(name)} characters, and {MAX_NAME_CHARACTERS} are the most"
     if name == MAIN:
         return "every graph has `main`, which is neither made nor deleted"
     if name.startswith(RESERVED_START):

@@ -12,30 +12,30 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.columnar_sets import Mask, is_among, one_array, places_among
-from omnigraph.storage.key_lookup import existing, ids_there, rows_with
-from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, ROW_NUMBER, Table, is_blob
+from omnigraph.storage.columnar_sets import Mask, concat_chunks, find_positions, is_among
+from omnigraph.storage.key_lookup import find_existing, find_existing_ids, find_rows
+from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, ROW_NUMBER, LanceTable, is_blob
 
 ID = "id"
-SHOWN_KEYS = 5
-COMPARED_ROWS = 100_000
+MAX_LISTED_KEYS = 5
+MAX_COMPARED_ROWS = 100_000
 """Rows that lie elsewhere now are compared by what they say; beyond so many by the numbers that the table gave them."""
 
 Keys: TypeAlias = Sequence[str] | pa.Array | Callable[[], pa.Array]
 """Ids or other texts: as they are, or where to get them when they are needed after all."""
 
 
-def keys_of(keys: Keys) -> pa.Array:
+def resolve_keys(keys: Keys) -> pa.Array:
     """The keys themselves."""
     if isinstance(keys, pa.Array):
         return keys
     return keys() if callable(keys) else pa.array(list(keys), pa.string())
 
 
-class Tables(Protocol):
+class TableProvider(Protocol):
     """Gives the tables of one snapshot."""
 
-    def table(self, table_key: str) -> Table:
+    def open_table(self, table_key: str) -> LanceTable:
         """The table at its pin."""
         ...
 
@@ -54,7 +54,7 @@ class TableUnchanged:
 
     table_key: str
 
-    def check(self, base: Tables, now: Tables) -> Violation | None:
+    def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
         """Always broken: it is asked only when the table's content has changed."""
         del base, now
         return Violation(self.table_key, "the table was changed")
@@ -67,11 +67,11 @@ class IdsAbsent:
     table_key: str
     ids: Keys
 
-    def check(self, base: Tables, now: Tables) -> Violation | None:
+    def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
         """Broken when one of the ids exists now."""
         del base
-        found = ids_there(now.table(self.table_key), keys_of(self.ids))
-        return Violation(self.table_key, f"{shown_ids(found)} exist now") if len(found) else None
+        found = find_existing_ids(now.open_table(self.table_key), resolve_keys(self.ids))
+        return Violation(self.table_key, f"{format_ids(found)} exist now") if len(found) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +81,12 @@ class IdsPresent:
     table_key: str
     ids: Keys
 
-    def check(self, base: Tables, now: Tables) -> Violation | None:
+    def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
         """Broken when one of the ids is gone."""
         del base
-        ids = keys_of(self.ids)
-        gone = _all_but(ids, is_among(ids, ids_there(now.table(self.table_key), ids)))
-        return Violation(self.table_key, f"{shown_ids(gone)} are gone") if len(gone) else None
+        ids = resolve_keys(self.ids)
+        gone = _exclude_ids(ids, is_among(ids, find_existing_ids(now.open_table(self.table_key), ids)))
+        return Violation(self.table_key, f"{format_ids(gone)} are gone") if len(gone) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +101,14 @@ class ValuesAbsent:
     values: pa.Table
     own_ids: Keys = ()
 
-    def check(self, base: Tables, now: Tables) -> Violation | None:
+    def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
         """Broken when another row holds one of the values."""
         del base
-        taken = _without(rows_holding(now.table(self.table_key), self.columns, self.values), self.own_ids)
+        taken = _exclude_rows(
+            find_rows_with_values(now.open_table(self.table_key), self.columns, self.values), self.own_ids
+        )
         return (
-            Violation(self.table_key, f"the values of {shown_ids(one_array(taken.column(ID)))} clash")
+            Violation(self.table_key, f"the values of {format_ids(concat_chunks(taken.column(ID)))} clash")
             if taken.num_rows
             else None
         )
@@ -119,13 +121,13 @@ class RowsUnchanged:
     table_key: str
     ids: Keys
 
-    def check(self, base: Tables, now: Tables) -> Violation | None:
+    def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
         """Broken when one of the rows was changed or removed."""
-        ids = keys_of(self.ids)
-        before, after = base.table(self.table_key), now.table(self.table_key)
+        ids = resolve_keys(self.ids)
+        before, after = base.open_table(self.table_key), now.open_table(self.table_key)
         moved = ids.filter(pa.array(_has_moved(before, after, ids)))
-        changed = (_renumbered if len(moved) > COMPARED_ROWS else _rewritten)(before, after, moved)
-        return Violation(self.table_key, f"{shown_ids(changed)} changed") if len(changed) else None
+        changed = (_find_renumbered if len(moved) > MAX_COMPARED_ROWS else _find_rewritten)(before, after, moved)
+        return Violation(self.table_key, f"{format_ids(changed)} changed") if len(changed) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +136,16 @@ class SelectionUnchanged:
 
     table_key: str
     ids: Keys
-    select: Callable[[Table], pa.Array]
+    select: Callable[[LanceTable], pa.Array]
 
-    def check(self, base: Tables, now: Tables) -> Violation | None:
+    def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
         """Broken when other rows would be chosen now, or one of them was changed."""
-        before, after = keys_of(self.ids), self.select(now.table(self.table_key))
-        other = pa.concat_arrays([_all_but(before, is_among(before, after)), _all_but(after, is_among(after, before))])
+        before, after = resolve_keys(self.ids), self.select(now.open_table(self.table_key))
+        other = pa.concat_arrays(
+            [_exclude_ids(before, is_among(before, after)), _exclude_ids(after, is_among(after, before))]
+        )
         if len(other):
-            return Violation(self.table_key, f"{shown_ids(other)} changed")
+            return Violation(self.table_key, f"{format_ids(other)} changed")
         return RowsUnchanged(table_key=self.table_key, ids=before).check(base, now)
 
 
@@ -160,15 +164,15 @@ class CountsWithin:
     high: int | None = None
     own_ids: Keys = ()
 
-    def check(self, base: Tables, now: Tables) -> Violation | None:
+    def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
         """Broken when a key's rows now, with those of this write, are too few or too many."""
         del base
-        keys = keys_of(self.keys)
+        keys = resolve_keys(self.keys)
         columns = list(dict.fromkeys([ID, self.column]))
-        rows = _without(rows_with(now.table(self.table_key), self.column, keys, columns), self.own_ids)
+        rows = _exclude_rows(find_rows(now.open_table(self.table_key), self.column, keys, columns), self.own_ids)
         once = keys.unique()
-        totals = np.bincount(places_among(rows.column(self.column), once), minlength=len(once))
-        np.add.at(totals, places_among(keys, once), np.asarray(self.added, np.int64))
+        totals = np.bincount(find_positions(rows.column(self.column), once), minlength=len(once))
+        np.add.at(totals, find_positions(keys, once), np.asarray(self.added, np.int64))
         is_wrong = totals < self.low
         if self.high is not None:
             is_wrong |= totals > self.high
@@ -185,7 +189,7 @@ class StreamedRequirement(Protocol):
         """The table that it is about."""
         ...
 
-    def check(self, base: Tables, now: Tables) -> Violation | None:
+    def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
         """What is broken since the base."""
         ...
 
@@ -202,20 +206,20 @@ Requirement: TypeAlias = (
 )
 
 
-def rows_holding(table: Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
+def find_rows_with_values(table: LanceTable, columns: Sequence[str], values: pa.Table) -> pa.Table:
     """The rows (`id` and the columns) that hold one of the value groups; -0.0 and 0.0 are one value."""
     names = list(dict.fromkeys([ID, *columns]))
     typed = pa.table({name: values.column(name).cast(table.schema.field(name).type) for name in columns})
-    wanted = normalised(typed).group_by(list(columns)).aggregate([])
+    wanted = normalize_zeros(typed).group_by(list(columns)).aggregate([])
     # Of the members of a group, a truth value tells the fewest rows apart.
     asked = min(columns, key=lambda name: pa.types.is_boolean(wanted.schema.field(name).type))
     keys = wanted.column(asked).combine_chunks().unique()
     is_pushed = len(keys) <= MAX_PUSHED_KEYS and not _has_nan(keys)
-    rows = table.matching(asked, keys, names) if is_pushed else table.scan(names)
-    return normalised(rows).join(wanted, list(columns), join_type="left semi")
+    rows = table.find_rows(asked, keys, names) if is_pushed else table.scan(names)
+    return normalize_zeros(rows).join(wanted, list(columns), join_type="left semi")
 
 
-def normalised(rows: pa.Table) -> pa.Table:
+def normalize_zeros(rows: pa.Table) -> pa.Table:
     """The rows with every -0.0 as 0.0, which is equal to it but not stored alike."""
     for place, field in enumerate(rows.schema):
         if pa.types.is_floating(field.type):
@@ -228,71 +232,71 @@ def _has_nan(keys: pa.Array) -> bool:
     return pa.types.is_floating(keys.type) and bool(pc.any(pc.is_nan(keys)).as_py())
 
 
-def _without(rows: pa.Table, ids: Keys) -> pa.Table:
-    own = keys_of(ids)
+def _exclude_rows(rows: pa.Table, ids: Keys) -> pa.Table:
+    own = resolve_keys(ids)
     return rows.filter(pa.array(~is_among(rows.column(ID), own))) if len(own) else rows
 
 
-def _all_but(ids: pa.Array, known: Mask) -> pa.Array:
+def _exclude_ids(ids: pa.Array, known: Mask) -> pa.Array:
     return ids.filter(pa.array(~known))
 
 
-def _has_moved(before: Table, after: Table, ids: pa.Array) -> Mask:
+def _has_moved(before: LanceTable, after: LanceTable, ids: pa.Array) -> Mask:
     """For each id, whether its row lies elsewhere now, or is on one side only. Where it lies still, it is the same."""
     files: dict[tuple[str, ...], int] = {}
-    old, new = _where(before, ids, files), _where(after, ids, files)
+    old, new = _locate_rows(before, ids, files), _locate_rows(after, ids, files)
     return np.asarray((old != new).any(axis=1), np.bool_)
 
 
-def _where(table: Table, ids: pa.Array, files: dict[tuple[str, ...], int]) -> npt.NDArray[np.int64]:
+def _locate_rows(table: LanceTable, ids: pa.Array, files: dict[tuple[str, ...], int]) -> npt.NDArray[np.int64]:
     """For each id the number of its data files and its offset there, or -1."""
     places = np.full((len(ids), 2), -1, np.int64)
-    found = existing(table, lambda: ids, len(ids))
+    found = find_existing(table, lambda: ids, len(ids))
     is_there = found.mask
     if not is_there.any():
         return places
-    numbers = {one.number: files.setdefault(one.files, len(files)) for one in table.fragments()}
+    numbers = {one.number: files.setdefault(one.files, len(files)) for one in table.list_fragments()}
     ordered = np.array(sorted(numbers), np.uint64)  # maintenance leaves gaps between them
     by_place = np.array([numbers[int(number)] for number in ordered], np.int64)
-    addresses = found.addresses()[found.at[is_there]]
+    addresses = found.get_addresses()[found.at[is_there]]
     places[is_there, 0] = by_place[np.searchsorted(ordered, addresses >> np.uint64(32))]
     places[is_there, 1] = (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)
     return places
 
 
-def _renumbered(before: Table, after: Table, ids: pa.Array) -> pa.Array:
+def _find_renumbered(before: LanceTable, after: LanceTable, ids: pa.Array) -> pa.Array:
     """Those of the ids whose rows were written anew, or came, or went: a row keeps its number in a compaction."""
-    old, new = _row_numbers(before, ids), _row_numbers(after, ids)
+    old, new = _read_row_numbers(before, ids), _read_row_numbers(after, ids)
     return ids.filter(pa.array(old != new))
 
 
-def _row_numbers(table: Table, ids: pa.Array) -> npt.NDArray[np.int64]:
+def _read_row_numbers(table: LanceTable, ids: pa.Array) -> npt.NDArray[np.int64]:
     """For each id the number of its row, or -1."""
-    found = table.matching(ID, ids, [ID, ROW_NUMBER])
+    found = table.find_rows(ID, ids, [ID, ROW_NUMBER])
     if not found.num_rows:
         return np.full(len(ids), -1, np.int64)
-    at = places_among(ids, found.column(ID))
+    at = find_positions(ids, found.column(ID))
     return np.where(at >= 0, found.column(ROW_NUMBER).to_numpy().astype(np.int64)[at], -1)
 
 
-def _rewritten(before: Table, after: Table, ids: pa.Array) -> pa.Array:
+def _find_rewritten(before: LanceTable, after: LanceTable, ids: pa.Array) -> pa.Array:
     """Those of the ids whose rows say something else now, or came, or went."""
-    old, new = _rows(before, ids), _rows(after, ids)
+    old, new = _read_rows(before, ids), _read_rows(after, ids)
     return pa.array([row_id for row_id in ids.to_pylist() if old.get(row_id) != new.get(row_id)], pa.string())
 
 
-def _rows(table: Table, ids: pa.Array) -> dict[str, str]:
+def _read_rows(table: LanceTable, ids: pa.Array) -> dict[str, str]:
     """What the rows say, as text: there a NaN equals itself.
 
     A blob is not read. Instead the row's number is compared, which it keeps until it is written anew.
     """
     names = [field.name for field in table.schema if not is_blob(field)]
     columns = names if len(names) == len(table.schema) else [*names, ROW_NUMBER]
-    return {row[ID]: repr(row) for row in table.matching(ID, ids, columns).to_pylist()}
+    return {row[ID]: repr(row) for row in table.find_rows(ID, ids, columns).to_pylist()}
 
 
-def shown_ids(ids: pa.Array) -> str:
+def format_ids(ids: pa.Array) -> str:
     """The first of some ids, and how many more there are."""
-    more = f" and {len(ids) - SHOWN_KEYS} more" if len(ids) > SHOWN_KEYS else ""
-    first = ids.take(pc.sort_indices(ids).slice(0, SHOWN_KEYS))
+    more = f" and {len(ids) - MAX_LISTED_KEYS} more" if len(ids) > MAX_LISTED_KEYS else ""
+    first = ids.take(pc.sort_indices(ids).slice(0, MAX_LISTED_KEYS))
     return ", ".join(f"`{row_id}`" for row_id in first.to_pylist()) + more

@@ -7,16 +7,16 @@ commit is held: a version costs about 200 bytes while its number is known.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from omnigraph.commit.branches import Branches
+from omnigraph.commit.branches import BranchRegistry
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.manifest_types import MAIN, Pin, TableRecord
-from omnigraph.commit.time_travel import undo
+from omnigraph.commit.time_travel import undo_commit
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.layout import MANIFEST
 
 
 @dataclass(slots=True)
-class KeptVersions:
+class RetainedVersions:
     """The versions that a cleanup, as far as one was run, has left to branches and tags."""
 
     epoch: int = 0
@@ -40,14 +40,14 @@ class KeptVersions:
         self.names.setdefault(pin.path, pin.table_key)
 
 
-def find_kept_versions(branches: Branches, main: Head) -> KeptVersions:
+def find_retained_versions(branches: BranchRegistry, main: Head) -> RetainedVersions:
     """Return the versions that the kept states of all branches and tags are made of, as of a state of main.
 
     Raises:
         OmnigraphError: The store does not answer, or main's journal can't be read.
     """
     manifest = main.snapshot.manifest
-    found = KeptVersions(epoch=manifest.floor.epoch)
+    found = RetainedVersions(epoch=manifest.gc_horizon.epoch)
     waiting = [
         *((tag.branch, tag.path) for tag in manifest.tags.values()),
         *((record.name, record.path) for record in manifest.live_branches.values()),
@@ -60,9 +60,9 @@ def find_kept_versions(branches: Branches, main: Head) -> KeptVersions:
             continue
         seen.add(path)
         try:
-            log = branches.journal(branch, path)
-            head = main if path == MANIFEST else log.last()
-            for pin in _kept_pins(log, head):
+            log = branches.get_journal(branch, path)
+            head = main if path == MANIFEST else log.final_head()
+            for pin in _iter_retained_pins(log, head):
                 found.add(pin)
         except OmnigraphError as error:
             # Others can be read whatever is wrong with one branch; what is wrong with main is the caller's to tell.
@@ -77,7 +77,7 @@ def find_kept_versions(branches: Branches, main: Head) -> KeptVersions:
     return found
 
 
-def _kept_pins(log: ManifestLog, head: Head) -> Iterator[Pin]:
+def _iter_retained_pins(log: ManifestLog, head: Head) -> Iterator[Pin]:
     """Yield the pins of all kept states of one journal: its newest, and those before it that its floor covers."""
     manifest = head.snapshot.manifest
     tables: dict[str, TableRecord] = dict(manifest.tables)
@@ -86,13 +86,13 @@ def _kept_pins(log: ManifestLog, head: Head) -> Iterator[Pin]:
     lost: set[str] = set()
     fresh: dict[str, None] = dict.fromkeys(pins)
     """The tables whose pins changed since the last kept state."""
-    for commit in log.history(head):
+    for commit in log.iter_history(head):
         if commit.seq < first:
             return
-        if manifest.floor.covers(commit.seq):
+        if manifest.gc_horizon.retains(commit.seq):
             yield from (pins[key] for key in fresh if key in pins and pins[key].path not in lost)
             fresh = {}
         # States from before data was dropped for good do not have it any more.
         lost |= {purge.path for purge in commit.purged}
-        undo(commit, tables, pins, {})
+        undo_commit(commit, tables, pins, {})
         fresh |= dict.fromkeys(change.table_key for change in commit.changes)

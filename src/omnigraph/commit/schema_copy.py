@@ -3,12 +3,12 @@
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import MAIN
 from omnigraph.errors import OmnigraphError
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import SCHEMA_COPY
 from omnigraph.telemetry import log as telemetry_log
 
 
-def put_schema_copy(store: Store, text: str) -> None:
+def put_schema_copy(store: GraphStorage, text: str) -> None:
     """Write the copy of a schema that is about to be accepted. A failure is logged: no reader needs the copy."""
     try:
         store.objects.put(SCHEMA_COPY, text.encode())
@@ -25,12 +25,12 @@ def write_schema_copy(log: ManifestLog, head: Head | None = None) -> None:
     if log.branch != MAIN:
         return
     try:
-        newest = head or log.latest()
+        newest = head or log.head()
         written = None
         while newest.snapshot.manifest.schema.id != written:
             schema = newest.snapshot.manifest.schema
             log.store.objects.put(SCHEMA_COPY, schema.source.encode())
             written = schema.id
-            newest = log.latest()
+            newest = log.head()
     except OmnigraphError as error:
         telemetry_log.warning("the readable copy of the schema was not written: %s", error)

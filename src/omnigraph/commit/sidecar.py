@@ -7,10 +7,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from omnigraph.commit.checksummed_json import decode_checked, encode_checked
+from omnigraph.commit.checksummed_json import decode_with_checksum, encode_with_checksum
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.layout import RECOVERY, ManifestPath, TableFile, sidecar_key
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import RECOVERY, ManifestPath, TableFile, build_sidecar_key
 from omnigraph.storage.object_store import (
     ForeignFileError,
     ObjectChangedError,
@@ -22,13 +22,13 @@ from omnigraph.storage.object_store import (
 from omnigraph.telemetry import log
 
 FORMAT: Final = 1
-RENEW_TRIES = 3
+MAX_RENEW_TRIES = 3
 CLONE: Final = "clone"
 """The operation that makes a graph as a copy of another one."""
-_CLOCK = f"{RECOVERY}/clock"
+_CLOCK_KEY = f"{RECOVERY}/clock"
 
 
-class Origin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class CloneOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which graph a clone copies: where it is, and its first commit, which every copy of it has too."""
 
     uri: str
@@ -53,7 +53,7 @@ class Sidecar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Every file it has made so far, relative to the root."""
     phase: int | msgspec.UnsetType = msgspec.UNSET
     """Of a job of many processes, the phase whose tasks may write now; 0 when none may."""
-    origin: Origin | msgspec.UnsetType = msgspec.UNSET
+    origin: CloneOrigin | msgspec.UnsetType = msgspec.UNSET
     """Of a clone that is being made here, what it copies."""
 
 
@@ -64,7 +64,7 @@ class BrokenSidecar(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class FoundSidecar(msgspec.Struct, frozen=True, kw_only=True):
+class StoredSidecar(msgspec.Struct, frozen=True, kw_only=True):
     """A sidecar as stored, with its tag and the store's time of its last write."""
 
     key: str
@@ -90,15 +90,15 @@ class FencedError(OmnigraphError):
         )
 
 
-def list_sidecars(store: Store) -> tuple[list[FoundSidecar], list[BrokenSidecar]]:
+def list_sidecars(store: GraphStorage) -> tuple[list[StoredSidecar], list[BrokenSidecar]]:
     """All sidecars there are, the unreadable ones apart."""
     found, broken, _ = list_operations(store)
     return found, broken
 
 
-def list_operations(store: Store) -> tuple[list[FoundSidecar], list[BrokenSidecar], list[ObjectInfo]]:
+def list_operations(store: GraphStorage) -> tuple[list[StoredSidecar], list[BrokenSidecar], list[ObjectInfo]]:
     """All sidecars there are, the unreadable ones apart; and whatever else lies beside them."""
-    found: list[FoundSidecar] = []
+    found: list[StoredSidecar] = []
     broken: list[BrokenSidecar] = []
     others: list[ObjectInfo] = []
     for info in store.objects.list_under(RECOVERY):
@@ -113,32 +113,32 @@ def list_operations(store: Store) -> tuple[list[FoundSidecar], list[BrokenSideca
             broken.append(BrokenSidecar(key=info.key, reason=f"it is {error.what}"))
             continue
         try:
-            sidecar = decode_checked(stored.data, Sidecar)
+            sidecar = decode_with_checksum(stored.data, Sidecar)
         except ValueError as error:
             broken.append(BrokenSidecar(key=info.key, reason=str(error)))
             continue
-        found.append(FoundSidecar(key=info.key, etag=stored.etag, modified=stored.info.modified, sidecar=sidecar))
+        found.append(StoredSidecar(key=info.key, etag=stored.etag, modified=stored.info.modified, sidecar=sidecar))
     return found, broken, others
 
 
-def phase_of(store: Store, operation_id: str) -> int | None:
+def read_phase(store: GraphStorage, operation_id: str) -> int | None:
     """The phase of a running operation whose tasks may write now; None when it does not run any more."""
     try:
-        sidecar = decode_checked(store.objects.get(sidecar_key(operation_id)).data, Sidecar)
+        sidecar = decode_with_checksum(store.objects.get(build_sidecar_key(operation_id)).data, Sidecar)
     except (ObjectMissingError, ValueError):
         return None
     return (sidecar.phase or 0) if sidecar.state == "running" else None
 
 
-def store_now(store: Store) -> datetime:
+def read_store_clock(store: GraphStorage) -> datetime:
     """The store's own clock, so that ages are never measured across two clocks."""
     while True:
-        store.objects.put(_CLOCK, b"")
+        store.objects.put(_CLOCK_KEY, b"")
         try:
-            now = store.objects.get(_CLOCK).info.modified
+            now = store.objects.get(_CLOCK_KEY).info.modified
         except ObjectMissingError:
             continue  # another recovery has just removed it
-        store.objects.delete(_CLOCK)
+        store.objects.delete(_CLOCK_KEY)
         return now
 
 
@@ -148,9 +148,9 @@ class Lease:
     `arm`, `name` files as they are made, `confirm` before each swap, `disarm` or `stop`.
     """
 
-    def __init__(self, store: Store, sidecar: Sidecar) -> None:
+    def __init__(self, store: GraphStorage, sidecar: Sidecar) -> None:
         self._store, self._sidecar = store, sidecar
-        self._key = sidecar_key(sidecar.id)
+        self._key = build_sidecar_key(sidecar.id)
         self._etag = ""
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -161,11 +161,11 @@ class Lease:
         """Put the sidecar; when that fails nothing has happened yet."""
         try:
             try:
-                self._etag = self._store.objects.put_if_absent(self._key, encode_checked(self._sidecar))
+                self._etag = self._store.objects.put_if_absent(self._key, encode_with_checksum(self._sidecar))
             except ObjectExistsError:
                 if self._take_over() != self._sidecar:
                     raise
-            self._thread = threading.Thread(target=self._beat, name=f"lease-{self._sidecar.id}", daemon=True)
+            self._thread = threading.Thread(target=self._send_heartbeats, name=f"lease-{self._sidecar.id}", daemon=True)
             self._thread.start()
         except Exception:
             raise
@@ -180,7 +180,7 @@ class Lease:
             if self._is_fenced:
                 raise FencedError(self._sidecar.id)
 
-    def name(self, files: Iterable[str]) -> None:
+    def add_files(self, files: Iterable[str]) -> None:
         """Add files that exist now, in case the operation dies; a failure is a warning, and the next beat tries again.
 
         Whether the operation was fenced is for `confirm` to say.
@@ -220,7 +220,7 @@ class Lease:
         """Whether it is still renewed: neither disarmed nor left to recovery."""
         return not self._stop.is_set()
 
-    def enter(self, phase: int) -> None:
+    def enter_phase(self, phase: int) -> None:
         """Let the tasks of a phase write, those of others not; 0: nobody. FencedError when that is over."""
         with self._lock:
             self._sidecar = msgspec.structs.replace(self._sidecar, phase=phase)
@@ -242,7 +242,7 @@ class Lease:
         if self._thread is not None and self._thread.is_alive():  # else it is over, or ends as soon as it starts
             self._thread.join()
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         while not self._stop.wait(self._store.runtime.options.heartbeat_seconds):
             with self._lock:
                 if self._is_fenced:
@@ -254,9 +254,9 @@ class Lease:
 
     def _renew(self, files: tuple[str, ...]) -> None:
         renewed = msgspec.structs.replace(self._sidecar, beat=self._sidecar.beat + 1, files=files)
-        for _ in range(RENEW_TRIES):
+        for _ in range(MAX_RENEW_TRIES):
             try:
-                self._etag = self._store.objects.put_if_match(self._key, encode_checked(renewed), self._etag)
+                self._etag = self._store.objects.put_if_match(self._key, encode_with_checksum(renewed), self._etag)
             except ObjectChangedError:
                 found = self._take_over()
                 if found is None:
@@ -272,7 +272,7 @@ class Lease:
         """What is stored, when it is our own writing, with its tag: only the owner of a sidecar says `running`."""
         try:
             stored = self._store.objects.get(self._key)
-            found = decode_checked(stored.data, Sidecar)
+            found = decode_with_checksum(stored.data, Sidecar)
         except (ObjectMissingError, ValueError):
             return None
         if found.id != self._sidecar.id or found.state != "running":

@@ -1,6 +1,6 @@
 """What can be wrong with a tag: its name, its being there or not."""
 
-from omnigraph.errors import MOST_NAMES, Kind, OmnigraphError
+from omnigraph.errors import MAX_LISTED_NAMES, Kind, OmnigraphError
 
 
 class BadTagNameError(OmnigraphError):
@@ -49,16 +49,16 @@ class TagMissingError(OmnigraphError):
         return {"name": self.name, "known": list(self.known), "near": self.near}
 
     def __str__(self) -> str:
-        return f"the graph has no tag `{self.name}`; {self._way_out()}"
+        return f"the graph has no tag `{self.name}`; {self._format_hint()}"
 
-    def _way_out(self) -> str:
+    def _format_hint(self) -> str:
         if self.near:
             return f"did you mean `{self.near}`?"
         if not self.known:
             return "it has none"
-        more = len(self.known) - MOST_NAMES
+        more = len(self.known) - MAX_LISTED_NAMES
         rest = f" and {more} more" if more > 0 else ""
-        return f"it has {', '.join(f'`{name}`' for name in self.known[:MOST_NAMES])}{rest}"
+        return f"it has {', '.join(f'`{name}`' for name in self.known[:MAX_LISTED_NAMES])}{rest}"
 
 
 class TagOutcomeUnknownError(OmnigraphError):

@@ -14,20 +14,20 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from omnigraph.commit.checksummed_json import decode_checked, encode_checked
-from omnigraph.commit.sidecar import phase_of
+from omnigraph.commit.checksummed_json import decode_with_checksum, encode_with_checksum
+from omnigraph.commit.sidecar import read_phase
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.layout import RECOVERY, TableFile, job_key, sidecar_key
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import RECOVERY, TableFile, build_job_key, build_sidecar_key
 from omnigraph.storage.object_store import ForeignFileError, ObjectChangedError, ObjectInfo, ObjectMissingError
 from omnigraph.telemetry import log
 
-_NOTE = ".note"
-SAVED = "save-"
+_NOTE_SUFFIX = ".note"
+SAVED_PREFIX = "save-"
 """How objects are called, behind their operation, of writes that have no sidecar: nobody lives as long as they do."""
-SAVED_FOR = timedelta(days=1)
+MAX_SAVED_AGE = timedelta(days=1)
 """When such a write has put nothing for so long, it is dead, and what it has put is swept."""
-_OF_OPERATION = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})-([^/]+)")
+_OPERATION_OBJECT = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})-([^/]+)")
 """The names of objects that tasks keep: their operation's id, and their own. Nothing else may be swept."""
 
 
@@ -52,13 +52,13 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     is_open: bool = True
 
 
-class TaskNote:
+class TaskJournal:
     """A task's own note: the witness of its writes. `begin` it before the first file.
 
     Once the task's phase is closed, every method raises PhaseClosedError, and no file of the task is left.
     """
 
-    def __init__(self, store: Store, operation_id: str, phase: int, task: int) -> None:
+    def __init__(self, store: GraphStorage, operation_id: str, phase: int, task: int) -> None:
         self._store, self._operation_id, self._phase = store, operation_id, phase
         self._task = f"{phase}-{task}-{secrets.token_hex(4)}"
         self._etag = ""
@@ -68,22 +68,22 @@ class TaskNote:
 
     def begin(self) -> None:
         """Put the note, empty."""
-        data = encode_checked(Note())
+        data = encode_with_checksum(Note())
         self._etag = self._store.objects.put_if_absent(self._key, data)
-        if phase_of(self._store, self._operation_id) != self._phase:
-            self._end()
+        if read_phase(self._store, self._operation_id) != self._phase:
+            self._discard()
 
-    def begun(self, files: Sequence[str]) -> None:
+    def on_begin(self, files: Sequence[str]) -> None:
         """See Witness."""
         self._add(files)
 
-    def made(self, files: Sequence[str]) -> None:
+    def on_complete(self, files: Sequence[str]) -> None:
         """See Witness."""
         self._add(files)
 
     def keep(self, name: str, data: bytes) -> str:
         """Keep something for the driver, until the phase is closed: its key."""
-        key = job_key(self._operation_id, f"{self._task}.{name}")
+        key = build_job_key(self._operation_id, f"{self._task}.{name}")
         self._scratch.append(key)
         self._store.objects.put(key, data)
         self._add((), is_always=True)
@@ -91,7 +91,7 @@ class TaskNote:
 
     @property
     def _key(self) -> str:
-        return job_key(self._operation_id, f"{self._task}{_NOTE}")
+        return build_job_key(self._operation_id, f"{self._task}{_NOTE_SUFFIX}")
 
     def _add(self, files: Iterable[str], *, is_always: bool = False) -> None:
         with self._lock:  # several writers of one task may be at it
@@ -99,19 +99,19 @@ class TaskNote:
             self._files.update(dict.fromkeys(files))
             if len(self._files) == known and not is_always:
                 return
-            data = encode_checked(Note(files=tuple(self._files)))
+            data = encode_with_checksum(Note(files=tuple(self._files)))
             try:
                 self._etag = self._store.objects.put_if_match(self._key, data, self._etag)
             except ObjectChangedError:
-                self._end()
+                self._discard()
 
-    def _end(self) -> None:
+    def _discard(self) -> None:
         for file in (*self._files, *self._scratch, self._key):
             self._store.objects.delete(file)
         raise PhaseClosedError(self._operation_id, self._task)
 
 
-def clear(store: Store, operation_id: str, *, phase: int | None = None, kept: Collection[str] = ()) -> int:
+def clear(store: GraphStorage, operation_id: str, *, phase: int | None = None, keep: Collection[str] = ()) -> int:
     """Remove what tasks of an operation (in one phase, or in all) have noted and kept, but for `kept`; the bytes freed.
 
     Files and scratch may be kept; scratch for later phases, until all of the operation's is cleared.
@@ -119,26 +119,26 @@ def clear(store: Store, operation_id: str, *, phase: int | None = None, kept: Co
     A note is closed first, so that its task can't add to it unseen; then its files go, and at last the note.
     """
     freed = 0
-    for info in _objects(store, operation_id, phase):
-        if info.key in kept:
+    for info in _list_objects(store, operation_id, phase):
+        if info.key in keep:
             continue
-        if info.key.endswith(_NOTE):
-            freed += _remove(store, _closed(store, info.key), kept)
+        if info.key.endswith(_NOTE_SUFFIX):
+            freed += _remove(store, _close_note(store, info.key), keep)
         store.objects.delete(info.key)
     return freed
 
 
-def noted_files(store: Store) -> frozenset[str]:
+def find_noted_files(store: GraphStorage) -> frozenset[str]:
     """Every file that some task has noted and that is not its operation's yet. A note that can't be read says nothing.
 
     A note that goes while it is looked for has been settled: its files are named elsewhere, or gone.
     """
     files: set[str] = set()
     for info in store.objects.list_under(RECOVERY):
-        if not info.key.endswith(_NOTE):
+        if not info.key.endswith(_NOTE_SUFFIX):
             continue
         try:
-            files.update(decode_checked(store.objects.get(info.key).data, Note).files)
+            files.update(decode_with_checksum(store.objects.get(info.key).data, Note).files)
         except ObjectMissingError:
             continue
         except (ForeignFileError, ValueError) as error:
@@ -146,41 +146,41 @@ def noted_files(store: Store) -> frozenset[str]:
     return frozenset(files)
 
 
-def stray_operations(others: Iterable[ObjectInfo], sidecars: Collection[str]) -> dict[str, datetime]:
+def find_stray_operations(others: Iterable[ObjectInfo], sidecars: Collection[str]) -> dict[str, datetime]:
     """Operations that have left objects, and no sidecar: their ids, and until when they may have been at work."""
     found: dict[str, datetime] = {}
     for info in others:
-        named = _OF_OPERATION.fullmatch(info.key.removeprefix(f"{RECOVERY}/"))
-        if named is None or sidecar_key(named[1]) in sidecars:
+        named = _OPERATION_OBJECT.fullmatch(info.key.removeprefix(f"{RECOVERY}/"))
+        if named is None or build_sidecar_key(named[1]) in sidecars:
             continue
-        last = info.modified + SAVED_FOR if named[2].startswith(SAVED) else info.modified
+        last = info.modified + MAX_SAVED_AGE if named[2].startswith(SAVED_PREFIX) else info.modified
         found[named[1]] = max(found.get(named[1], last), last)
     return found
 
 
-def sweep(store: Store, strays: Mapping[str, datetime], now: datetime, lease: timedelta) -> None:
+def sweep(store: GraphStorage, strays: Mapping[str, datetime], now: datetime, lease: timedelta) -> None:
     """Remove what operations have left that ended long ago: notes of tasks that came too late, and scratch.
 
     A task that still runs finds out that its operation has ended, and takes its own away; this is for those that died.
     """
     for operation_id, newest in strays.items():
-        if now - newest > 2 * lease and store.objects.info(sidecar_key(operation_id)) is None:
+        if now - newest > 2 * lease and store.objects.stat(build_sidecar_key(operation_id)) is None:
             log.info("sweeping what operation %s has left", operation_id)
             clear(store, operation_id)
 
 
-def _objects(store: Store, operation_id: str, phase: int | None) -> list[ObjectInfo]:
-    start = job_key(operation_id, "" if phase is None else f"{phase}-")
+def _list_objects(store: GraphStorage, operation_id: str, phase: int | None) -> list[ObjectInfo]:
+    start = build_job_key(operation_id, "" if phase is None else f"{phase}-")
     return [info for info in store.objects.list_under(RECOVERY) if info.key.startswith(start)]
 
 
-def _closed(store: Store, key: str) -> tuple[str, ...]:
+def _close_note(store: GraphStorage, key: str) -> tuple[str, ...]:
     """The files that a note names for good: whoever wanted to add to it finds that it was changed."""
     while True:
         try:
             stored = store.objects.get(key)
-            note = decode_checked(stored.data, Note)
-            store.objects.put_if_match(key, encode_checked(Note(files=note.files, is_open=False)), stored.etag)
+            note = decode_with_checksum(stored.data, Note)
+            store.objects.put_if_match(key, encode_with_checksum(Note(files=note.files, is_open=False)), stored.etag)
         except ObjectMissingError:
             return ()
         except ObjectChangedError:
@@ -191,10 +191,10 @@ def _closed(store: Store, key: str) -> tuple[str, ...]:
         return note.files
 
 
-def _remove(store: Store, files: Iterable[str], kept: Collection[str]) -> int:
+def _remove(store: GraphStorage, files: Iterable[str], keep: Collection[str]) -> int:
     freed = 0
     for file in files:
-        info = None if file in kept else store.objects.info(file)
+        info = None if file in keep else store.objects.stat(file)
         if info is not None:
             store.objects.delete(file)
             freed += info.size

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from omnigraph.clock import instant_text, parse_instant
-from omnigraph.commit.gc_horizon import require_kept
+from omnigraph.clock import format_instant, parse_instant
+from omnigraph.commit.gc_horizon import check_commit_retained
 from omnigraph.commit.manifest_log import Head, ManifestLog, expect_pins, find_schema
 from omnigraph.commit.manifest_types import Commit, Pin, PinChange, Snapshot, TableRecord
 from omnigraph.commit.ref_names import looks_like_id
@@ -36,28 +36,30 @@ class CommitMissingError(OmnigraphError):
         return f"the branch `{self.branch}` has no commit {self.wanted}; see `omnigraph commit list`"
 
 
-def at_commit(log: ManifestLog, head: Head, commit_id: str) -> Snapshot:
+def read_at_commit(log: ManifestLog, head: Head, commit_id: str) -> Snapshot:
     """The state that a commit made, or CommitMissingError; CommitCollectedError when cleanup has taken it."""
     return _fold(log, head, lambda commit: commit.id == commit_id, commit_id)
 
 
-def at_time(log: ManifestLog, head: Head, instant: datetime) -> Snapshot:
+def read_at_time(log: ManifestLog, head: Head, instant: datetime) -> Snapshot:
     """The state at an instant: that of the newest commit made no later, or CommitMissingError.
 
     CommitCollectedError when cleanup has taken that state.
     """
-    return _fold(log, head, lambda commit: parse_instant(commit.at) <= instant, f"as early as {instant_text(instant)}")
+    return _fold(
+        log, head, lambda commit: parse_instant(commit.at) <= instant, f"as early as {format_instant(instant)}"
+    )
 
 
-def commit_at(log: ManifestLog, head: Head, instant: datetime) -> Commit:
+def find_commit_at(log: ManifestLog, head: Head, instant: datetime) -> Commit:
     """The newest commit made no later than an instant, whether its state can still be read; or CommitMissingError."""
-    for commit in log.history(head):
+    for commit in log.iter_history(head):
         if parse_instant(commit.at) <= instant:
             return commit
-    raise CommitMissingError(f"as early as {instant_text(instant)}", log.branch)
+    raise CommitMissingError(f"as early as {format_instant(instant)}", log.branch)
 
 
-def at_version(log: ManifestLog, head: Head, version: int) -> Snapshot:
+def read_at_version(log: ManifestLog, head: Head, version: int) -> Snapshot:
     """The state that a version of the branch's own manifest shows, or CommitMissingError; it need not be kept itself.
 
     Not every version is a commit's: one that registers a branch or a tag shows the commit before it.
@@ -70,12 +72,12 @@ def at_version(log: ManifestLog, head: Head, version: int) -> Snapshot:
     return _fold(log, head, lambda one: one.seq <= first or one.manifest_version <= version, wanted)
 
 
-def holder(log: ManifestLog, head: Head, snapshot: Snapshot) -> ManifestLog:
+def find_journal(log: ManifestLog, head: Head, snapshot: Snapshot) -> ManifestLog:
     """The log whose journal has the commit of a snapshot: the branch's own, or one that it comes from."""
     fork = head.snapshot.manifest.fork
     while fork is not None and snapshot.commit.seq < fork.seq:
-        log = log.parent(fork)
-        fork = log.last().snapshot.manifest.fork
+        log = log.open_parent(fork)
+        fork = log.final_head().snapshot.manifest.fork
     return log
 
 
@@ -87,9 +89,9 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
     dropped = {**manifest.dropped}
     schema = manifest.schema
     lost = dict(manifest.lost)
-    for commit in log.history(head):
+    for commit in log.iter_history(head):
         if is_wanted(commit):
-            require_kept(log, head, commit)
+            check_commit_retained(log, head, commit)
             tables = {key: record for key, record in tables.items() if key in pins or key in dropped}
             past = replace(
                 manifest,
@@ -104,7 +106,7 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
             expect_pins(log.store, pins.values())
             return Snapshot(branch=commit.branch, manifest_version=commit.manifest_version, manifest=past)
         lost |= {purge.path: (purge, commit) for purge in commit.purged}
-        undo(commit, tables, pins, dropped)
+        undo_commit(commit, tables, pins, dropped)
         if commit.schema_before is not None:
             found = find_schema(log, head, commit.schema_before)
             if found is None:
@@ -123,7 +125,7 @@ def expect_versions(verifier: Verifier, changes: Iterable[PinChange]) -> None:
             verifier.expect(change.path, int(change.after), change.sum_after, change.rows_after)
 
 
-def undo(commit: Commit, tables: dict[str, TableRecord], pins: dict[str, Pin], dropped: dict[str, Pin]) -> None:
+def undo_commit(commit: Commit, tables: dict[str, TableRecord], pins: dict[str, Pin], dropped: dict[str, Pin]) -> None:
     """Turn tables and pins as a commit made them into those before it."""
     for change in commit.changes:
         later = pins.get(change.table_key) or dropped.get(change.table_key) or _find_pin(pins, change.path)
@@ -142,7 +144,7 @@ def undo(commit: Commit, tables: dict[str, TableRecord], pins: dict[str, Pin], d
                 branch=change.branch_before,
                 sum=change.sum_before,
                 # Lists were made later than the states that they are of.
-                lists=_join(change.lists_before, later.lists if later is not None and later.path == path else ()),
+                lists=_join_lists(change.lists_before, later.lists if later is not None and later.path == path else ()),
             )
 
 
@@ -151,5 +153,5 @@ def _find_pin(pins: Mapping[str, Pin], path: str) -> Pin | None:
     return next((pin for pin in pins.values() if pin.path == path), None)
 
 
-def _join(lists: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+def _join_lists(lists: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*lists, *others))) if lists else others

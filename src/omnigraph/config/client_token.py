@@ -2,9 +2,9 @@
 
 import os
 
-TOKEN = "OMNIGRAPH_TOKEN"  # noqa: S105 - the name of a variable
+TOKEN_VARIABLE = "OMNIGRAPH_TOKEN"  # noqa: S105 - the name of a variable
 
 
-def token_here() -> str | None:
+def read_client_token() -> str | None:
     """The token of the environment."""
-    return os.environ.get(TOKEN) or None
+    return os.environ.get(TOKEN_VARIABLE) or None

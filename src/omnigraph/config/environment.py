@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.faults import faults_from
+from omnigraph.faults import read_faults
 from omnigraph.options import OPENAI_URL, EmbedOptions, EmbedProvider, Options, Traversal, UpkeepOptions, Verify
 from omnigraph.runtime import Runtime
-from omnigraph.storage.blob_sources import BlobSourceError, parse_place
-from omnigraph.telemetry import PROCESS, Telemetry
+from omnigraph.storage.blob_sources import BlobSourceError, parse_blob_location
+from omnigraph.telemetry import PROCESS_TELEMETRY, Telemetry
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """Where S3 is, if not at Amazon; the first that is set counts, as in Amazon's own tools."""
@@ -63,41 +63,43 @@ class BadVariableError(OmnigraphError):
         return f"the environment variable {self.variable} is `{self.value}`; {self.way_out}"
 
 
-def runtime_from(environment: Mapping[str, str]) -> Runtime:
+def build_runtime(environment: Mapping[str, str]) -> Runtime:
     """The machine's clock and randomness, with the settings and, in a test's process, the faults of an environment."""
-    derived_cache = _switch(environment, DERIVED_CACHE)
+    derived_cache = _read_switch(environment, DERIVED_CACHE)
     options = Options(
-        cache_bytes=_bytes(environment, CACHE_BYTES),
-        traversal_mode=traversal_from(environment),
+        cache_bytes=_read_bytes(environment, CACHE_BYTES),
+        traversal_mode=read_traversal_mode(environment),
         derived_cache=_DEFAULTS.derived_cache if derived_cache is None else derived_cache,
-        follow_links=_switch(environment, FOLLOW_LINKS) or False,
-        verify=verify_from(environment),
-        storage=storage_from(environment),
-        blob_sources=blob_sources_from(environment),
-        embedding=embedding_from(environment),
-        spark_bytes=_bytes(environment, SPARK_BYTES),
-        idempotency_days=_days(environment, IDEMPOTENCY_DAYS, _DEFAULTS.idempotency_days),
-        idempotency_keys=_count(environment, IDEMPOTENCY_KEYS, _DEFAULTS.idempotency_keys),
-        query_seconds=_limit(environment, QUERY_SECONDS, float, _DEFAULTS.query_seconds),
-        query_memory_bytes=_limit(environment, QUERY_MEMORY_BYTES, int, _DEFAULTS.query_memory_bytes),
-        upkeep=UpkeepOptions(concurrency=_count(environment, MAINTENANCE_CONCURRENCY, _DEFAULTS.upkeep.concurrency)),
+        follow_links=_read_switch(environment, FOLLOW_LINKS) or False,
+        verify=read_verify_level(environment),
+        storage=read_storage_options(environment),
+        blob_sources=read_blob_sources(environment),
+        embedding=read_embedding_options(environment),
+        spark_bytes=_read_bytes(environment, SPARK_BYTES),
+        idempotency_days=_read_days(environment, IDEMPOTENCY_DAYS, _DEFAULTS.idempotency_days),
+        idempotency_keys=_read_count(environment, IDEMPOTENCY_KEYS, _DEFAULTS.idempotency_keys),
+        query_seconds=_read_limit(environment, QUERY_SECONDS, float, _DEFAULTS.query_seconds),
+        query_memory_bytes=_read_limit(environment, QUERY_MEMORY_BYTES, int, _DEFAULTS.query_memory_bytes),
+        upkeep=UpkeepOptions(
+            concurrency=_read_count(environment, MAINTENANCE_CONCURRENCY, _DEFAULTS.upkeep.concurrency)
+        ),
     )
-    return Runtime(faults=faults_from(environment), options=options, telemetry=Telemetry(above=PROCESS))
+    return Runtime(faults=read_faults(environment), options=options, telemetry=Telemetry(parent=PROCESS_TELEMETRY))
 
 
-def blob_sources_from(environment: Mapping[str, str]) -> tuple[str, ...]:
+def read_blob_sources(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The places that Blob values may be read from, separated by spaces; BadVariableError for one that is none."""
     places = tuple(environment.get(BLOB_SOURCES, "").split())
     for place in places:
         try:
-            parse_place(place)
+            parse_blob_location(place)
         except BlobSourceError as error:
             way_out = "write file:///directory or s3://bucket/prefix, several separated by spaces"
             raise BadVariableError(BLOB_SOURCES, place, way_out) from error
     return places
 
 
-def traversal_from(environment: Mapping[str, str]) -> Traversal:
+def read_traversal_mode(environment: Mapping[str, str]) -> Traversal:
     """How edges are followed; BadVariableError for a way that there is not."""
     given = environment.get(TRAVERSAL_MODE) or _DEFAULTS.traversal_mode.value
     known = [mode.value for mode in Traversal]
@@ -106,7 +108,7 @@ def traversal_from(environment: Mapping[str, str]) -> Traversal:
     return Traversal(given)
 
 
-def verify_from(environment: Mapping[str, str]) -> Verify:
+def read_verify_level(environment: Mapping[str, str]) -> Verify:
     """Return which files are verified at their first read; BadVariableError for a level that there is not."""
     given = environment.get(VERIFY) or _DEFAULTS.verify.value
     known = [level.value for level in Verify]
@@ -115,7 +117,7 @@ def verify_from(environment: Mapping[str, str]) -> Verify:
     return Verify(given)
 
 
-def embedding_from(environment: Mapping[str, str]) -> EmbedOptions:
+def read_embedding_options(environment: Mapping[str, str]) -> EmbedOptions:
     """How texts become vectors; BadVariableError for a provider that there is not."""
     given = environment.get(EMBED_PROVIDER) or EmbedProvider.NONE.value
     known = [provider.value for provider in EmbedProvider]
@@ -128,22 +130,22 @@ def embedding_from(environment: Mapping[str, str]) -> EmbedOptions:
     return EmbedOptions(provider=EmbedProvider(given), url=url, model=model, key=key or None)
 
 
-def storage_from(environment: Mapping[str, str]) -> dict[str, str]:
+def read_storage_options(environment: Mapping[str, str]) -> dict[str, str]:
     """Options for the object store, by Lance's names; BadVariableError for a switch that is neither on nor off."""
     storage: dict[str, str] = {}
     endpoint = next((environment[name] for name in ENDPOINTS if environment.get(name)), None)
     if endpoint is not None:
         storage["aws_endpoint"] = endpoint
-    allow_http = _switch(environment, ALLOW_HTTP)
+    allow_http = _read_switch(environment, ALLOW_HTTP)
     if allow_http is not None:
         storage["allow_http"] = str(allow_http).lower()
-    force_path_style = _switch(environment, FORCE_PATH_STYLE)
+    force_path_style = _read_switch(environment, FORCE_PATH_STYLE)
     if force_path_style is not None:
         storage["aws_virtual_hosted_style_request"] = str(not force_path_style).lower()
     return storage
 
 
-def _switch(environment: Mapping[str, str], variable: str) -> bool | None:
+def _read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
     """Whether a variable says yes or no; None when it is not set."""
     value = environment.get(variable, "")
     if not value:
@@ -153,7 +155,7 @@ def _switch(environment: Mapping[str, str], variable: str) -> bool | None:
     return value.lower() in _TRUE
 
 
-def _bytes(environment: Mapping[str, str], variable: str) -> int | None:
+def _read_bytes(environment: Mapping[str, str], variable: str) -> int | None:
     """A number of bytes, 0 too; None when the variable is not set."""
     text = environment.get(variable, "")
     if text and not (text.isascii() and text.isdigit()):
@@ -161,7 +163,7 @@ def _bytes(environment: Mapping[str, str], variable: str) -> int | None:
     return int(text) if text else None
 
 
-def _count(environment: Mapping[str, str], variable: str, otherwise: int) -> int:
+def _read_count(environment: Mapping[str, str], variable: str, otherwise: int) -> int:
     """A whole number above 0."""
     text = environment.get(variable, "")
     if text and not (text.isascii() and text.isdigit() and int(text)):
@@ -169,13 +171,13 @@ def _count(environment: Mapping[str, str], variable: str, otherwise: int) -> int
     return int(text) if text else otherwise
 
 
-def _days(environment: Mapping[str, str], variable: str, otherwise: float) -> float:
+def _read_days(environment: Mapping[str, str], variable: str, otherwise: float) -> float:
     """Read a number of days above 0; `none` is a century, which is for ever."""
-    found = _limit(environment, variable, float, otherwise)
+    found = _read_limit(environment, variable, float, otherwise)
     return MAX_DAYS if found is None else min(found, MAX_DAYS)
 
 
-def _limit(
+def _read_limit(
     environment: Mapping[str, str], variable: str, kind: Callable[[str], Number], otherwise: Number | None
 ) -> Number | None:
     """A number above 0, None for the word `none`, and `otherwise` when the variable is not set."""

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from omnigraph.config.environment import BadVariableError, embedding_from
-from omnigraph.config.settings_file import Section, SettingsError, read_settings
-from omnigraph.config.tokens import SHORTEST, TokenRecord, digest_of
+from omnigraph.config.environment import BadVariableError, read_embedding_options
+from omnigraph.config.settings_file import SettingsError, SettingsSection, read_settings
+from omnigraph.config.tokens import MIN_TOKEN_CHARACTERS, TokenRecord, hash_token
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.locations import scheme_of
+from omnigraph.locations import parse_scheme
 from omnigraph.ops.auto_optimize import ReconcilePolicy
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.policy import Actor
 
-FILE = "omnigraph.toml"
-TOKENS = "OMNIGRAPH_TOKENS"
+CONFIG_FILE = "omnigraph.toml"
+TOKENS_VARIABLE = "OMNIGRAPH_TOKENS"
 """Tokens as `actor=token`, separated by spaces; for a container that has no file."""
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -61,11 +61,11 @@ class NothingToServeError(OmnigraphError):
     code = "nothing_to_serve"
 
     def __str__(self) -> str:
-        return f"name a graph to serve: `omnigraph serve ID=URI`, or [graphs.ID] in {FILE}"
+        return f"name a graph to serve: `omnigraph serve ID=URI`, or [graphs.ID] in {CONFIG_FILE}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ServerLimits:
     """How much one request, one actor and all of them together may have."""
 
     body_bytes: int = _MIB
@@ -126,7 +126,7 @@ class ServerConfig:
     """The names under which it is asked; none: any, but on loopback only loopback's."""
     drain_seconds: float = 30.0
     """How long what runs may go on when the server is told to stop."""
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     embedding: EmbedOptions | None = None
     """How vectors are computed; None: as the environment says."""
     maintenance: ReconcilePolicy | None = None
@@ -147,18 +147,18 @@ class ServerConfig:
         return self.tokens_file is not None or bool(self.given_tokens)
 
 
-def config_here(graphs: Sequence[str], file: str | os.PathLike[str] | None, bind: str | None) -> ServerConfig:
-    """As `server_config`, with this process's environment.
+def load_server_config(graphs: Sequence[str], file: str | os.PathLike[str] | None, bind: str | None) -> ServerConfig:
+    """As `build_server_config`, with this process's environment.
 
     Without graphs and a file, the file is `omnigraph.toml` in the working directory, if it is there.
     """
     path = None if file is None else Path(file)
-    if path is None and not graphs and Path(FILE).is_file():
-        path = Path(FILE)
-    return server_config(path, os.environ, graphs, bind)
+    if path is None and not graphs and Path(CONFIG_FILE).is_file():
+        path = Path(CONFIG_FILE)
+    return build_server_config(path, os.environ, graphs, bind)
 
 
-def server_config(
+def build_server_config(
     file: Path | None, environment: Mapping[str, str], graphs: Sequence[str] = (), bind: str | None = None
 ) -> ServerConfig:
     """The settings of a file, with the graphs (`ID=URI`, or a URI alone) and the address of a command line.
@@ -168,8 +168,8 @@ def server_config(
         BadBindError, BadGraphIdError, NothingToServeError: The command line does, or nothing is said at all.
         BadVariableError: The environment does.
     """
-    config = ServerConfig(graphs=()) if file is None else _from_file(file, environment)
-    named = (*config.graphs, *map(_graph, graphs))
+    config = ServerConfig(graphs=()) if file is None else _read_config_file(file, environment)
+    named = (*config.graphs, *map(_parse_graph_argument, graphs))
     if not named:
         raise NothingToServeError
     ids = [graph.id for graph in named]
@@ -178,26 +178,26 @@ def server_config(
             raise BadGraphIdError(id_, "a name has letters (A–Z, a–z), digits, `-` and `_`, at most 63")
         if ids.count(id_) > 1:
             raise BadGraphIdError(id_, "there are two of that name: write ID=URI to give them others")
-    config = replace(config, graphs=named, given_tokens=tokens_from(environment))
+    config = replace(config, graphs=named, given_tokens=parse_token_variable(environment))
     if bind is not None:
         host, port = parse_bind(bind)
         config = replace(config, host=host, port=port)
     return config
 
 
-def tokens_from(environment: Mapping[str, str]) -> tuple[TokenRecord, ...]:
+def parse_token_variable(environment: Mapping[str, str]) -> tuple[TokenRecord, ...]:
     """The tokens of a variable; BadVariableError, which does not show them."""
     found = []
-    for pair in environment.get(TOKENS, "").split():
+    for pair in environment.get(TOKENS_VARIABLE, "").split():
         actor, sign, token = pair.partition("=")
-        if not sign or len(token) < SHORTEST:
-            way_out = f"write actor=token, separated by spaces, each token of {SHORTEST} characters or more"
-            raise BadVariableError(TOKENS, "…", way_out)
+        if not sign or len(token) < MIN_TOKEN_CHARACTERS:
+            way_out = f"write actor=token, separated by spaces, each token of {MIN_TOKEN_CHARACTERS} characters or more"
+            raise BadVariableError(TOKENS_VARIABLE, "…", way_out)
         try:
             check_actor(actor)
         except (ActorRefusedError, CommitTextTooLongError) as error:
-            raise BadVariableError(TOKENS, "…", str(error)) from error
-        found.append(TokenRecord(actor=Actor(name=actor), digest=digest_of(token)))
+            raise BadVariableError(TOKENS_VARIABLE, "…", str(error)) from error
+        found.append(TokenRecord(actor=Actor(name=actor), digest=hash_token(token)))
     return tuple(found)
 
 
@@ -211,97 +211,97 @@ def parse_bind(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _from_file(path: Path, environment: Mapping[str, str]) -> ServerConfig:
+def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfig:
     root = read_settings(path)
-    server, limits, embedding = root.section("server"), root.section("limits"), root.section("embedding")
-    maintenance, scrub = root.section("maintenance"), root.section("scrub")
-    bind = server.text("bind")
+    server, limits, embedding = root.get_section("server"), root.get_section("limits"), root.get_section("embedding")
+    maintenance, scrub = root.get_section("maintenance"), root.get_section("scrub")
+    bind = server.get_text("bind")
     try:
         host, port = (DEFAULT_HOST, DEFAULT_PORT) if bind is None else parse_bind(bind)
     except BadBindError as error:
-        raise server.error("bind", str(error)) from error
+        raise server.build_error("bind", str(error)) from error
     config = ServerConfig(
-        graphs=tuple(_hosted(name, section) for name, section in root.sections("graphs")),
+        graphs=tuple(_read_hosted_graph(name, section) for name, section in root.iter_sections("graphs")),
         host=host,
         port=port,
-        tokens_file=server.path("tokens"),
-        policies=server.path("policies"),
-        allowed_hosts=server.texts("allowed_hosts"),
-        drain_seconds=server.seconds("drain_seconds", ServerConfig(graphs=()).drain_seconds),
-        limits=_limits(limits),
-        embedding=_embedding(embedding, environment),
-        maintenance=_maintenance(maintenance),
-        recovery_seconds=maintenance.seconds("recovery_seconds", ServerConfig(graphs=()).recovery_seconds),
-        scrub_days=scrub.days("days", ServerConfig(graphs=()).scrub_days),
+        tokens_file=server.get_path("tokens"),
+        policies=server.get_path("policies"),
+        allowed_hosts=server.get_texts("allowed_hosts"),
+        drain_seconds=server.get_seconds("drain_seconds", ServerConfig(graphs=()).drain_seconds),
+        limits=_read_limits(limits),
+        embedding=_read_embedding(embedding, environment),
+        maintenance=_read_maintenance(maintenance),
+        recovery_seconds=maintenance.get_seconds("recovery_seconds", ServerConfig(graphs=()).recovery_seconds),
+        scrub_days=scrub.get_days("days", ServerConfig(graphs=()).scrub_days),
     )
     for section in (server, limits, embedding, maintenance, scrub, root):
         section.finish()
     return config
 
 
-def _limits(section: Section) -> Limits:
-    usual = Limits()
-    return Limits(
-        body_bytes=section.size("body_bytes", usual.body_bytes),
-        load_bytes=section.size("load_bytes", usual.load_bytes),
-        query_characters=section.count("query_characters", usual.query_characters),
-        body_seconds=section.seconds("body_seconds", usual.body_seconds),
-        send_seconds=section.seconds("send_seconds", usual.send_seconds),
-        seconds=section.seconds("seconds", usual.seconds),
-        memory_bytes=section.size("memory_bytes", usual.memory_bytes),
-        write_seconds=section.seconds("write_seconds", usual.write_seconds),
-        stream_seconds=section.seconds("stream_seconds", usual.stream_seconds),
-        rows=section.count("rows", usual.rows),
-        answer_bytes=section.size("answer_bytes", usual.answer_bytes),
-        threads=section.count("threads", usual.threads),
-        waiting=section.count("waiting", usual.waiting),
-        writes_per_actor=section.count("writes_per_actor", usual.writes_per_actor),
-        requests_per_actor=section.count("requests_per_actor", usual.requests_per_actor),
+def _read_limits(section: SettingsSection) -> ServerLimits:
+    usual = ServerLimits()
+    return ServerLimits(
+        body_bytes=section.get_size("body_bytes", usual.body_bytes),
+        load_bytes=section.get_size("load_bytes", usual.load_bytes),
+        query_characters=section.get_count("query_characters", usual.query_characters),
+        body_seconds=section.get_seconds("body_seconds", usual.body_seconds),
+        send_seconds=section.get_seconds("send_seconds", usual.send_seconds),
+        seconds=section.get_seconds("seconds", usual.seconds),
+        memory_bytes=section.get_size("memory_bytes", usual.memory_bytes),
+        write_seconds=section.get_seconds("write_seconds", usual.write_seconds),
+        stream_seconds=section.get_seconds("stream_seconds", usual.stream_seconds),
+        rows=section.get_count("rows", usual.rows),
+        answer_bytes=section.get_size("answer_bytes", usual.answer_bytes),
+        threads=section.get_count("threads", usual.threads),
+        waiting=section.get_count("waiting", usual.waiting),
+        writes_per_actor=section.get_count("writes_per_actor", usual.writes_per_actor),
+        requests_per_actor=section.get_count("requests_per_actor", usual.requests_per_actor),
     )
 
 
-def _maintenance(section: Section) -> ReconcilePolicy | None:
+def _read_maintenance(section: SettingsSection) -> ReconcilePolicy | None:
     usual = ReconcilePolicy()
-    every = section.seconds("every_seconds", usual.every_seconds)
-    percent = section.count("budget_percent", round(usual.budget * 100))
+    every = section.get_seconds("every_seconds", usual.every_seconds)
+    percent = section.get_count("budget_percent", round(usual.budget * 100))
     if percent > 100:
-        raise section.error("budget_percent", "write a whole number from 1 to 100")
-    is_on = section.switch("auto", otherwise=False)
+        raise section.build_error("budget_percent", "write a whole number from 1 to 100")
+    is_on = section.get_switch("auto", default=False)
     return ReconcilePolicy(every_seconds=every, budget=percent / 100) if is_on else None
 
 
-def _hosted(name: str, section: Section) -> HostedGraph:
-    uri = section.text("uri")
+def _read_hosted_graph(name: str, section: SettingsSection) -> HostedGraph:
+    uri = section.get_text("uri")
     if uri is None:
-        raise section.error("uri", "every graph has the place where it is")
-    if scheme_of(uri) is None:
-        uri = str(section.path("uri"))
+        raise section.build_error("uri", "every graph has the place where it is")
+    if parse_scheme(uri) is None:
+        uri = str(section.get_path("uri"))
     hosted = HostedGraph(
         id=name,
         uri=uri,
-        queries=section.path("queries"),
-        is_read_only=section.switch("read_only", otherwise=False),
-        keep_derived=section.switch("keep_derived", otherwise=True),
+        queries=section.get_path("queries"),
+        is_read_only=section.get_switch("read_only", default=False),
+        keep_derived=section.get_switch("keep_derived", default=True),
     )
     section.finish()
     return hosted
 
 
-def _embedding(section: Section, environment: Mapping[str, str]) -> EmbedOptions | None:
+def _read_embedding(section: SettingsSection, environment: Mapping[str, str]) -> EmbedOptions | None:
     """The provider of the file. Its key is in the environment, under a name that the file may say."""
-    provider = section.choice("provider", [one.value for one in EmbedProvider])
-    url, model, variable = section.text("url"), section.text("model"), section.text("key_variable")
+    provider = section.get_choice("provider", [one.value for one in EmbedProvider])
+    url, model, variable = section.get_text("url"), section.get_text("model"), section.get_text("key_variable")
     if provider is None:
         if url or model or variable:
-            raise section.error("provider", "say which it is: " + ", ".join(one.value for one in EmbedProvider))
+            raise section.build_error("provider", "say which it is: " + ", ".join(one.value for one in EmbedProvider))
         return None
-    key = environment.get(variable) if variable else embedding_from(environment).key
+    key = environment.get(variable) if variable else read_embedding_options(environment).key
     if variable and not key:
-        raise section.error("key_variable", f"the environment variable {variable} is not set")
+        raise section.build_error("key_variable", f"the environment variable {variable} is not set")
     return EmbedOptions(provider=EmbedProvider(provider), url=url, model=model, key=key)
 
 
-def _graph(text: str) -> HostedGraph:
+def _parse_graph_argument(text: str) -> HostedGraph:
     """`people=people.omni`; of a URI alone, the last part without its ending is the name."""
     name, sign, uri = text.partition("=")
     if sign and uri and "/" not in name:
@@ -313,12 +313,12 @@ __all__ = [
     "BadBindError",
     "BadGraphIdError",
     "HostedGraph",
-    "Limits",
     "NothingToServeError",
     "ServerConfig",
+    "ServerLimits",
     "SettingsError",
-    "config_here",
+    "build_server_config",
+    "load_server_config",
     "parse_bind",
-    "server_config",
-    "tokens_from",
+    "parse_token_variable",
 ]

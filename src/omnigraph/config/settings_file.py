@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 
 from omnigraph.errors import FileDeniedError, FileMissingError, FileUnreadableError, Kind, NotAFileError, OmnigraphError
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(B|kB|KiB|MB|MiB|GB|GiB)")
 _UNITS = {"B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
-_MOST_BYTES = 1024 * 1024
+_MAX_FILE_BYTES = 1024 * 1024
 
 
 class SettingsError(OmnigraphError):
@@ -29,77 +29,77 @@ class SettingsError(OmnigraphError):
         return f"{self.path}: {f'`{self.key}`: ' if self.key else ''}{self.reason}"
 
 
-class Section:
+class SettingsSection:
     """A table of a settings file. Each setting is asked for by its name; `finish` refuses those nobody asked for."""
 
     def __init__(self, file: Path, values: dict[str, object], name: str = "") -> None:
         self._file, self._values, self._name = file, values, name
         self._known: list[str] = []
 
-    def error(self, key: str, reason: str) -> SettingsError:
+    def build_error(self, key: str, reason: str) -> SettingsError:
         """What is wrong with a setting."""
-        return SettingsError(str(self._file), self._full(key), reason)
+        return SettingsError(str(self._file), self._qualify(key), reason)
 
-    def text(self, key: str) -> str | None:
+    def get_text(self, key: str) -> str | None:
         """A text that is not empty."""
         found = self._get(key)
         if found is None:
             return None
         if not isinstance(found, str) or not found.strip():
-            raise self.error(key, f'write a text in quotes, such as {key} = "…"')
+            raise self.build_error(key, f'write a text in quotes, such as {key} = "…"')
         return found
 
-    def texts(self, key: str) -> tuple[str, ...]:
+    def get_texts(self, key: str) -> tuple[str, ...]:
         """Several texts."""
         found = self._get(key)
         if found is None:
             return ()
         if not isinstance(found, list) or not all(isinstance(one, str) and one.strip() for one in found):
-            raise self.error(key, f'write texts in brackets, such as {key} = ["…"]')
+            raise self.build_error(key, f'write texts in brackets, such as {key} = ["…"]')
         return tuple(found)
 
-    def path(self, key: str) -> Path | None:
+    def get_path(self, key: str) -> Path | None:
         """A path; one that is not absolute starts where the file is."""
-        found = self.text(key)
+        found = self.get_text(key)
         return None if found is None else self._file.parent / Path(found).expanduser()
 
-    def choice(self, key: str, choices: Sequence[str]) -> str | None:
+    def get_choice(self, key: str, choices: Sequence[str]) -> str | None:
         """One of some words."""
-        found = self.text(key)
+        found = self.get_text(key)
         if found is not None and found not in choices:
-            near = closest(found, choices)
+            near = find_closest(found, choices)
             hint = f"; did you mean `{near}`?" if near else ""
-            raise self.error(key, f"write one of {', '.join(choices)}{hint}")
+            raise self.build_error(key, f"write one of {', '.join(choices)}{hint}")
         return found
 
-    def switch(self, key: str, otherwise: bool) -> bool:
+    def get_switch(self, key: str, default: bool) -> bool:
         """True or false."""
         found = self._get(key)
         if found is None:
-            return otherwise
+            return default
         if not isinstance(found, bool):
-            raise self.error(key, "write true or false")
+            raise self.build_error(key, "write true or false")
         return found
 
-    def count(self, key: str, otherwise: int) -> int:
+    def get_count(self, key: str, otherwise: int) -> int:
         """A whole number above 0."""
         found = self._get(key)
         if found is None:
             return otherwise
         if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-            raise self.error(key, "write a whole number above 0")
+            raise self.build_error(key, "write a whole number above 0")
         return found
 
-    def seconds(self, key: str, otherwise: float) -> float:
+    def get_seconds(self, key: str, otherwise: float) -> float:
         """A number above 0."""
         found = self._get(key)
         if found is None:
             return otherwise
         if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < math.inf:
-            raise self.error(key, "write a number of seconds above 0")
+            raise self.build_error(key, "write a number of seconds above 0")
         return float(found)
 
-    def days(self, key: str, otherwise: float) -> float:
+    def get_days(self, key: str, otherwise: float) -> float:
         """Return a number of days; 0, which may be written as "off", for never."""
         found = self._get(key)
         if found is None:
@@ -107,69 +107,69 @@ class Section:
         if found == "off":
             return 0.0
         if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < math.inf:
-            raise self.error(key, 'write a number of days above 0, or "off"')
+            raise self.build_error(key, 'write a number of days above 0, or "off"')
         return float(found)
 
-    def size(self, key: str, otherwise: int) -> int:
+    def get_size(self, key: str, otherwise: int) -> int:
         """A number of bytes above 0, or a text such as `32 MiB`."""
         found = self._get(key)
         if found is None:
             return otherwise
-        given = found if isinstance(found, int) and not isinstance(found, bool) else _size(str(found))
+        given = found if isinstance(found, int) and not isinstance(found, bool) else _parse_size(str(found))
         if given is None or given < 1:
-            raise self.error(key, 'write a number of bytes, or a size such as "32 MiB"')
+            raise self.build_error(key, 'write a number of bytes, or a size such as "32 MiB"')
         return given
 
-    def section(self, key: str) -> "Section":
+    def get_section(self, key: str) -> "SettingsSection":
         """A table inside of this one; one that is not there is empty."""
         found = self._get(key)
         if found is None:
             found = {}
         if not isinstance(found, dict):
-            raise self.error(key, f"it is a section: write [{self._full(key)}]")
-        return Section(self._file, found, self._full(key))
+            raise self.build_error(key, f"it is a section: write [{self._qualify(key)}]")
+        return SettingsSection(self._file, found, self._qualify(key))
 
-    def instant(self, key: str) -> datetime | None:
+    def get_instant(self, key: str) -> datetime | None:
         """A time with a zone."""
         found = self._get(key)
         if found is None:
             return None
         if not isinstance(found, datetime) or found.tzinfo is None:
-            raise self.error(key, "write a time with a zone, without quotes, such as 2030-01-31T12:00:00Z")
+            raise self.build_error(key, "write a time with a zone, without quotes, such as 2030-01-31T12:00:00Z")
         return found
 
-    def list_of(self, key: str) -> list["Section"]:
+    def list_sections(self, key: str) -> list["SettingsSection"]:
         """The tables of a list, as [[key]] makes them."""
         found = self._get(key)
         if found is None:
             return []
         if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-            raise self.error(key, f"it is a list of sections: write [[{self._full(key)}]]")
-        return [Section(self._file, one, f"{self._full(key)}[{number}]") for number, one in enumerate(found)]
+            raise self.build_error(key, f"it is a list of sections: write [[{self._qualify(key)}]]")
+        return [SettingsSection(self._file, one, f"{self._qualify(key)}[{number}]") for number, one in enumerate(found)]
 
-    def sections(self, key: str) -> Iterator[tuple[str, "Section"]]:
+    def iter_sections(self, key: str) -> Iterator[tuple[str, "SettingsSection"]]:
         """The tables inside of a table, by their names."""
-        outer = self.section(key)
+        outer = self.get_section(key)
         for name in outer._values:  # noqa: SLF001 - another object of this very class
-            yield name, outer.section(name)
+            yield name, outer.get_section(name)
 
     def finish(self) -> None:
         """SettingsError for a setting that there is not."""
         for key in self._values:
             if key not in self._known:
-                near = closest(key, self._known)
+                near = find_closest(key, self._known)
                 known = f"did you mean `{near}`?" if near else f"there are {', '.join(sorted(self._known))}"
-                raise self.error(key, f"there is no such setting; {known}")
+                raise self.build_error(key, f"there is no such setting; {known}")
 
     def _get(self, key: str) -> object:
         self._known.append(key)
         return self._values.get(key)
 
-    def _full(self, key: str) -> str:
+    def _qualify(self, key: str) -> str:
         return f"{self._name}.{key}" if self._name else key
 
 
-def read_settings(path: Path) -> Section:
+def read_settings(path: Path) -> SettingsSection:
     """The whole file.
 
     Raises:
@@ -178,7 +178,7 @@ def read_settings(path: Path) -> Section:
     """
     text = read_text(path)
     try:
-        return Section(path.absolute(), tomllib.loads(text))
+        return SettingsSection(path.absolute(), tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(str(path), "", f"this is no TOML: {error}") from error
 
@@ -187,7 +187,7 @@ def read_text(path: Path) -> str:
     """A small text file, whole. Raises as `read_settings`."""
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_MAX_FILE_BYTES + 1)
     except FileNotFoundError as error:
         raise FileMissingError(str(path)) from error
     except IsADirectoryError as error:
@@ -196,7 +196,7 @@ def read_text(path: Path) -> str:
         raise FileDeniedError(str(path), "read") from error
     except OSError as error:
         raise FileUnreadableError(str(path), error.strerror or str(error)) from error
-    if len(data) > _MOST_BYTES:
+    if len(data) > _MAX_FILE_BYTES:
         raise SettingsError(str(path), "", "it has more than 1 MiB, which no settings have")
     try:
         return data.decode()
@@ -204,6 +204,6 @@ def read_text(path: Path) -> str:
         raise SettingsError(str(path), "", f"it is not UTF-8: see byte {error.start}") from error
 
 
-def _size(text: str) -> int | None:
+def _parse_size(text: str) -> int | None:
     found = _SIZE.fullmatch(text.strip())
     return None if found is None else int(float(found[1]) * _UNITS[found[2]])

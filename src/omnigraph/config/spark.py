@@ -19,12 +19,12 @@ class SparkSettings:
     is_submitted: bool = False
 
 
-def spark_settings() -> SparkSettings:
+def load_spark_settings() -> SparkSettings:
     """The settings of this process's environment."""
-    return spark_settings_from(os.environ)
+    return read_spark_settings(os.environ)
 
 
-def spark_settings_from(environment: Mapping[str, str]) -> SparkSettings:
+def read_spark_settings(environment: Mapping[str, str]) -> SparkSettings:
     """The settings of an environment."""
     return SparkSettings(
         master=environment.get(MASTER) or None,

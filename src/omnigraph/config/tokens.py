@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from omnigraph.clock import instant_text
-from omnigraph.config.settings_file import Section, SettingsError, read_settings
+from omnigraph.clock import format_instant
+from omnigraph.config.settings_file import SettingsError, SettingsSection, read_settings
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.policy import Actor
 
-PREFIX = "og_"
+TOKEN_PREFIX = "og_"  # noqa: S105 - what tokens begin with, not one of them
 """What tokens start with, so that scanners find those that were published by mistake."""
-SHORTEST = 32
+MIN_TOKEN_CHARACTERS = 32
 """The fewest characters of a token: what is shorter may be guessed."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -35,25 +35,25 @@ class TokenRecord:
         return self.expires is None or now < self.expires
 
 
-def digest_of(token: str) -> bytes:
+def hash_token(token: str) -> bytes:
     """The SHA-256 of a token, the only form in which it is kept and compared."""
     return hashlib.sha256(token.encode()).digest()
 
 
-def new_token() -> str:
+def generate_token() -> str:
     """A token that nobody can guess."""
-    return PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+    return TOKEN_PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
 
 
-def token_entry(token: str, actor: str, groups: tuple[str, ...] = (), expires: datetime | None = None) -> str:
+def format_token_entry(token: str, actor: str, groups: tuple[str, ...] = (), expires: datetime | None = None) -> str:
     """What a tokens file says of a token: its hash, never itself. The actor and the groups have to be names."""
     _check_names(actor, groups)
-    lines = ["[[token]]", f'actor = "{actor}"', f'sha256 = "{digest_of(token).hex()}"']
+    lines = ["[[token]]", f'actor = "{actor}"', f'sha256 = "{hash_token(token).hex()}"']
     if groups:
         quoted = ", ".join(f'"{group}"' for group in groups)
         lines.append(f"groups = [{quoted}]")
     if expires is not None:
-        lines.append(f"expires = {instant_text(expires)}")
+        lines.append(f"expires = {format_instant(expires)}")
     return "\n".join(lines) + "\n"
 
 
@@ -67,7 +67,7 @@ def read_tokens(path: Path) -> tuple[TokenRecord, ...]:
     root = read_settings(path)
     if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise SettingsError(str(path), "", "others than its owner may write it, and let themselves in: chmod go-w")
-    found = tuple(_record(one) for one in root.list_of("token"))
+    found = tuple(_read_record(one) for one in root.list_sections("token"))
     root.finish()
     digests = [one.digest for one in found]
     if len(set(digests)) < len(digests):
@@ -75,20 +75,24 @@ def read_tokens(path: Path) -> tuple[TokenRecord, ...]:
     return found
 
 
-def _record(section: Section) -> TokenRecord:
-    actor, digest = section.text("actor"), section.text("sha256")
-    groups, expires = section.texts("groups"), section.instant("expires")
+def _read_record(section: SettingsSection) -> TokenRecord:
+    actor, digest = section.get_text("actor"), section.get_text("sha256")
+    groups, expires = section.get_texts("groups"), section.get_instant("expires")
     section.finish()
     if actor is None or digest is None:
-        raise section.error("actor" if actor is None else "sha256", "every token has both `actor` and `sha256`")
+        raise section.build_error("actor" if actor is None else "sha256", "every token has both `actor` and `sha256`")
     if not _DIGEST.fullmatch(digest):
-        raise section.error("sha256", "write the SHA-256 of the token as 64 hexadecimal digits, never the token itself")
+        raise section.build_error(
+            "sha256", "write the SHA-256 of the token as 64 hexadecimal digits, never the token itself"
+        )
     try:
         _check_names(actor, groups)
     except (ActorRefusedError, CommitTextTooLongError) as error:
-        raise section.error("actor", str(error)) from error
+        raise section.build_error("actor", str(error)) from error
     named = Actor(name=actor, groups=frozenset(groups))
-    return TokenRecord(actor=named, digest=bytes.fromhex(digest), expires=None if expires is None else _utc(expires))
+    return TokenRecord(
+        actor=named, digest=bytes.fromhex(digest), expires=None if expires is None else _convert_to_utc(expires)
+    )
 
 
 def _check_names(actor: str, groups: tuple[str, ...]) -> None:
@@ -98,5 +102,5 @@ def _check_names(actor: str, groups: tuple[str, ...]) -> None:
             raise ActorRefusedError(name)
 
 
-def _utc(instant: datetime) -> datetime:
+def _convert_to_utc(instant: datetime) -> datetime:
     return instant.astimezone(UTC)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from omnigraph.demo.synthetic_data import MadeUp
+from omnigraph.demo.synthetic_data import SyntheticData
 from omnigraph.errors import FileDeniedError, Kind, OmnigraphError
 
 MARK = ".omnigraph-demo"
@@ -56,11 +56,11 @@ def _prepare(directory: Path) -> None:
         (directory / name).write_text(resources.files(__package__).joinpath(name).read_text("utf-8"), encoding="utf-8")
 
 
-def write_data(made: MadeUp, directory: Path) -> dict[str, Path]:
+def write_data(made: SyntheticData, directory: Path) -> dict[str, Path]:
     """The rows of each type as a Parquet file of several row groups, by the type's name; paths from the directory."""
     (directory / DATA).mkdir()
     paths = {}
-    for name, table in made.tables().items():
+    for name, table in made.build_tables().items():
         paths[name] = Path(DATA) / f"{name.lower()}.parquet"
         pq.write_table(table, directory / paths[name], row_group_size=max(1, -(-table.num_rows // 4)))
     return paths

@@ -12,11 +12,11 @@ from typing import TextIO
 
 from omnigraph.clock import Clock, SystemClock
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.spark.session.java_runtime import variables_set
-from omnigraph.telemetry import PROCESS, Requests
+from omnigraph.spark.session.java_runtime import set_variables
+from omnigraph.telemetry import PROCESS_TELEMETRY, RequestCounts
 
 _ROWS = re.compile(r"^([\d,]+) rows?\b", re.MULTILINE)
-_SHOWN_WIDTH = 110
+_MAX_WIDTH = 110
 
 RunCommand = Callable[[Sequence[str]], int]
 """The command line: its words, and the exit code."""
@@ -37,32 +37,32 @@ class DemoFailedError(OmnigraphError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class StepCost:
     """What a step took. `requests` is None where others than this process made them."""
 
     step: str
     seconds: float
-    requests: Requests | None
+    requests: RequestCounts | None
     rows: int | None
 
 
 @dataclass
-class Stage:
+class TourRunner:
     """The commands of the tour, and what they cost so far."""
 
     run_command: RunCommand
     write: Callable[[str], None]
-    stressed: Callable[[str], str] = str
+    emphasize: Callable[[str], str] = str
     """How headings and commands are made to stand out."""
     clock: Clock = field(default_factory=SystemClock)
-    costs: list[Cost] = field(default_factory=list)
+    costs: list[StepCost] = field(default_factory=list)
     step: str = ""
     number: int = 0
 
-    def title(self, step: str, told: str) -> None:
+    def begin_step(self, step: str, told: str) -> None:
         """The heading of a step; what is run below it is counted under its name."""
         self.step, self.number = step, self.number + 1
-        self.write(self.stressed(f"=== {self.number}. {told}") + "\n\n")
+        self.write(self.emphasize(f"=== {self.number}. {told}") + "\n\n")
 
     def say(self, text: str) -> None:
         """A line of the guide."""
@@ -78,14 +78,14 @@ class Stage:
     ) -> str:
         """Show a command, run it in this process, and insist on its exit code; what it printed on stdout."""
         shown = self._show(words, variables or {})
-        printed = _Copy(sys.stdout)
-        with variables_set(variables or {}), self._measured() as measured, redirect_stdout(printed):
+        printed = _TeeStream(sys.stdout)
+        with set_variables(variables or {}), self._measure() as measured, redirect_stdout(printed):
             code = self.run_command(words)
-        self._end(shown, code, expected)
-        text = printed.text()
+        self._check_exit(shown, code, expected)
+        text = printed.getvalue()
         found = _ROWS.search(text)
         self.costs.append(
-            Cost(
+            StepCost(
                 step=self.step,
                 seconds=measured.seconds,
                 requests=None if are_requests_elsewhere else measured.requests,
@@ -97,36 +97,36 @@ class Stage:
     def run_child(self, *words: str, expected: int, variables: Mapping[str, str]) -> None:
         """Show a command, and run it in a process of its own, which may die of it."""
         shown = self._show(words, variables)
-        with variables_set(variables), self._measured() as measured:
+        with set_variables(variables), self._measure() as measured:
             child = subprocess.run([sys.executable, "-m", "omnigraph", *words], check=False)  # noqa: S603 - our own
-        self._end(shown, child.returncode, expected)
-        self.costs.append(Cost(step=self.step, seconds=measured.seconds, requests=None, rows=None))
+        self._check_exit(shown, child.returncode, expected)
+        self.costs.append(StepCost(step=self.step, seconds=measured.seconds, requests=None, rows=None))
 
     @contextmanager
-    def work(self, rows: int) -> Iterator[None]:
+    def measure_work(self, rows: int) -> Iterator[None]:
         """Work of the tour itself, which is counted too."""
-        with self._measured() as measured:
+        with self._measure() as measured:
             yield
-        self.costs.append(Cost(step=self.step, seconds=measured.seconds, requests=None, rows=rows))
+        self.costs.append(StepCost(step=self.step, seconds=measured.seconds, requests=None, rows=rows))
 
     def _show(self, words: Sequence[str], variables: Mapping[str, str]) -> str:
         settings = "".join(f"{name}={value} " for name, value in variables.items())
         shown = f"{settings}{shlex.join(['omnigraph', *words])}"
-        self.write(self.stressed(f"$ {_folded(settings, words)}") + "\n")
+        self.write(self.emphasize(f"$ {_fold_command(settings, words)}") + "\n")
         return shown
 
-    def _end(self, shown: str, code: int, expected: int) -> None:
+    def _check_exit(self, shown: str, code: int, expected: int) -> None:
         if code != 0:
-            self.write(f"({_end_text(code)})\n")
+            self.write(f"({_format_exit(code)})\n")
         if code != expected:
             raise DemoFailedError(shown, expected, code)
         self.write("\n")
 
     @contextmanager
-    def _measured(self) -> Iterator["_Measured"]:
-        measured = _Measured()
+    def _measure(self) -> Iterator["_Measurement"]:
+        measured = _Measurement()
         begun = self.clock.monotonic()
-        with PROCESS.counting() as measured.requests:
+        with PROCESS_TELEMETRY.count_requests() as measured.requests:
             try:
                 yield measured
             finally:
@@ -134,12 +134,12 @@ class Stage:
 
 
 @dataclass
-class _Measured:
+class _Measurement:
     seconds: float = 0.0
-    requests: Requests = field(default_factory=Requests)
+    requests: RequestCounts = field(default_factory=RequestCounts)
 
 
-class _Copy(TextIOBase):
+class _TeeStream(TextIOBase):
     """A stream that hands on what it is given, at once, and remembers it."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -167,18 +167,18 @@ class _Copy(TextIOBase):
         """Flush the stream below."""
         self._stream.flush()
 
-    def text(self) -> str:
+    def getvalue(self) -> str:
         """All of it."""
         return "".join(self._parts)
 
 
-def _folded(settings: str, words: Sequence[str]) -> str:
+def _fold_command(settings: str, words: Sequence[str]) -> str:
     """A command over as many lines as it takes; it can be pasted as it is."""
     lines, line = [], f"{settings}omnigraph"
     for word in words:
         quoted = shlex.quote(word)
         # An option and its value stay on one line: a new line begins with an option only.
-        if len(line) + len(quoted) > _SHOWN_WIDTH - 24 and word.startswith("-"):
+        if len(line) + len(quoted) > _MAX_WIDTH - 24 and word.startswith("-"):
             lines.append(line)
             line = f"    {quoted}"
         else:
@@ -186,5 +186,5 @@ def _folded(settings: str, words: Sequence[str]) -> str:
     return " \\\n".join([*lines, line])
 
 
-def _end_text(code: int) -> str:
+def _format_exit(code: int) -> str:
     return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

@@ -5,11 +5,11 @@ from pathlib import Path
 from textwrap import fill
 
 from omnigraph.demo.directory import GRAPH, write_data
-from omnigraph.demo.runner import Stage
-from omnigraph.demo.synthetic_data import EMPLOYED, FULL, SMALL, VECTOR_SIZE, MadeUp
-from omnigraph.faults import VARIABLE
+from omnigraph.demo.runner import TourRunner
+from omnigraph.demo.synthetic_data import FULL, MIN_EMPLOYED, SMALL, VECTOR_SIZE, SyntheticData
+from omnigraph.faults import FAULT_VARIABLE
 from omnigraph.options import Engine, Options
-from omnigraph.telemetry import bytes_text
+from omnigraph.telemetry import format_bytes
 
 QUERIES = ("--query", "queries.gq")
 HASH = {"OMNIGRAPH_EMBED_PROVIDER": "hash"}
@@ -28,15 +28,15 @@ class Tour:
     engine: Engine
 
 
-def play(tour: Tour, stage: Stage) -> None:
+def play(tour: Tour, stage: TourRunner) -> None:
     """All steps. DemoFailedError when one of them does not do what it is there to show."""
-    made = _data(tour, stage)
-    cast = _cast(made)
+    made = _generate_data(tour, stage)
+    cast = _choose_cast(made)
     _load(tour, stage, made)
     killed_at = _kill(stage, cast)
     _ask(stage, cast)
     before = _branch(stage, cast)
-    _past(stage, cast, before)
+    _travel_back(stage, cast, before)
     _recover(tour, stage, killed_at)
 
 
@@ -50,8 +50,8 @@ class _Cast:
     company: str
 
 
-def _cast(made: MadeUp) -> _Cast:
-    few = made.person.slice(0, EMPLOYED).to_pylist()
+def _choose_cast(made: SyntheticData) -> _Cast:
+    few = made.person.slice(0, MIN_EMPLOYED).to_pylist()
     known = {one["values"]: one["counts"] for one in made.knows["from"].value_counts().to_pylist()}
     person, colleague = sorted(few, key=lambda one: -known.get(one["handle"], 0))[:2]
     field = next(one["field"] for one in few if one["field"] != person["field"])
@@ -59,15 +59,15 @@ def _cast(made: MadeUp) -> _Cast:
     return _Cast(person=person["handle"], colleague=colleague["handle"], field=field, company=company)
 
 
-def _data(tour: Tour, stage: Stage) -> MadeUp:
+def _generate_data(tour: Tour, stage: TourRunner) -> SyntheticData:
     size = SMALL if tour.is_small else FULL
-    stage.title("make up data", f"A data set: {size.nodes:,} people, companies and papers, {size.edges:,} edges")
-    made = MadeUp(size)
-    with stage.work(size.nodes + size.edges):
+    stage.begin_step("make up data", f"A data set: {size.nodes:,} people, companies and papers, {size.edges:,} edges")
+    made = SyntheticData(size)
+    with stage.measure_work(size.nodes + size.edges):
         paths = write_data(made, tour.directory)
     for name, path in paths.items():
-        rows, nbytes = made.tables()[name].num_rows, (tour.directory / path).stat().st_size
-        stage.say(f"  {name:8} {rows:>9,} rows  {bytes_text(nbytes):>8}  {path}")
+        rows, nbytes = made.build_tables()[name].num_rows, (tour.directory / path).stat().st_size
+        stage.say(f"  {name:8} {rows:>9,} rows  {format_bytes(nbytes):>8}  {path}")
     paper = {name: made.paper[name][0].as_py() for name in ("title", "year", "abstract")}
     stage.say(f"\nOne of the papers: {paper['title']} ({paper['year']})")
     stage.say(fill(paper["abstract"], 110, initial_indent="  ", subsequent_indent="  "))
@@ -75,12 +75,12 @@ def _data(tour: Tour, stage: Stage) -> MadeUp:
     return made
 
 
-def _load(tour: Tour, stage: Stage, made: MadeUp) -> None:
+def _load(tour: Tour, stage: TourRunner, made: SyntheticData) -> None:
     by_spark = tour.engine is Engine.SPARK
     who = "Spark reads, checks and writes the rows; this process publishes" if by_spark else "this process does it all"
-    stage.title("init", "A graph: there whole, or not at all")
+    stage.begin_step("init", "A graph: there whole, or not at all")
     stage.run("init", GRAPH, "--schema", "schema.pg", "--as", "ada")
-    stage.title("load", f"All of it in one commit, checked against the schema: {who}")
+    stage.begin_step("load", f"All of it in one commit, checked against the schema: {who}")
     words: list[str] = []
     for option, names in (
         ("--node", ("Person", "Company", "Paper")),
@@ -94,69 +94,77 @@ def _load(tour: Tour, stage: Stage, made: MadeUp) -> None:
     )
 
 
-def _ask(stage: Stage, cast: _Cast) -> None:
+def _ask(stage: TourRunner, cast: _Cast) -> None:
     asked = ("introductions", GRAPH, *QUERIES, "--param", f"handle={cast.person}", "--param", f"field={cast.field}")
-    stage.title("traversal", "A traversal: friends of friends, two or three steps away, who write about something else")
+    stage.begin_step(
+        "traversal", "A traversal: friends of friends, two or three steps away, who write about something else"
+    )
     stage.run("query", *asked)
-    stage.title("aggregate", "An aggregate over four types: whose papers are cited most")
+    stage.begin_step("aggregate", "An aggregate over four types: whose papers are cited most")
     stage.run("query", "employers", GRAPH, *QUERIES)
-    stage.title("hybrid search", "A hybrid search: meaning and words in one ranking, behind a filter")
+    stage.begin_step("hybrid search", "A hybrid search: meaning and words in one ranking, behind a filter")
     words = "why do indexes fall behind while schemas change"
     find = ("find", GRAPH, *QUERIES, "--param", f"words={words}", "--param", "since=2015")
     stage.run("query", *find, variables=HASH)
-    stage.title("explain", "How the traversal is run: what was expected of each step, and what it did")
+    stage.begin_step("explain", "How the traversal is run: what was expected of each step, and what it did")
     stage.run("explain", *asked, "--analyze")
 
 
-def _kill(stage: Stage, cast: _Cast) -> float:
-    stage.title("killed writers", "A writer is killed in the middle of a commit over two tables, by a real SIGKILL")
+def _kill(stage: TourRunner, cast: _Cast) -> float:
+    stage.begin_step(
+        "killed writers", "A writer is killed in the middle of a commit over two tables, by a real SIGKILL"
+    )
     params = {"field": "networks", "born": "1914", "company": cast.company, "role": "fellow", "year": "2026"}
     told = [word for name, value in params.items() for word in ("--param", f"{name}={value}")]
     hire = ("mutate", "hire", GRAPH, *QUERIES, *told, "--as", "bob")
     hedy = ("--param", "handle=hedy", "--param", "name=Hedy Lamarr")
-    stage.run_child(*hire, *hedy, expected=KILLED, variables={VARIABLE: "publish.head_written=kill"})
+    stage.run_child(*hire, *hedy, expected=KILLED, variables={FAULT_VARIABLE: "publish.head_written=kill"})
     stage.say("Both tables had been written, and nothing of it is there: it was not published yet.")
     stage.run("query", "person", GRAPH, *QUERIES, "--param", "handle=hedy")
     stage.say("The next writer does not wait for the dead. It is killed too, one moment later: all of it is there.")
     mary = ("--param", "handle=mary", "--param", "name=Mary Somerville")
-    stage.run_child(*hire, *mary, expected=KILLED, variables={VARIABLE: "publish.swapped=kill"})
+    stage.run_child(*hire, *mary, expected=KILLED, variables={FAULT_VARIABLE: "publish.swapped=kill"})
     killed_at = stage.clock.monotonic()
     stage.run("query", "person", GRAPH, *QUERIES, "--param", "handle=mary")
     return killed_at
 
 
-def _branch(stage: Stage, cast: _Cast) -> str:
-    stage.title("branch", "A branch with an edit: a few requests, whatever the graph holds, and nobody on main sees it")
+def _branch(stage: TourRunner, cast: _Cast) -> str:
+    stage.begin_step(
+        "branch", "A branch with an edit: a few requests, whatever the graph holds, and nobody on main sees it"
+    )
     stage.run("branch", "create", BRANCH, GRAPH)
     # Years and a field that the data does not have: every step below changes something.
     there = (GRAPH, *QUERIES, "--branch", BRANCH, "--as", "cyd")
     stage.run("mutate", "correct_birth", *there, "--param", f"handle={cast.person}", "--param", "born=1931")
     stage.run("mutate", "move", *there, "--param", f"handle={cast.colleague}", "--param", "field=history of science")
-    stage.title("diff", "What differs, found by reading what differs")
+    stage.begin_step("diff", "What differs, found by reading what differs")
     stage.run("diff", "main", BRANCH, GRAPH)
-    stage.title("merge with a conflict", "Somebody on main knows another year: the merge says so, and changes nothing")
+    stage.begin_step(
+        "merge with a conflict", "Somebody on main knows another year: the merge says so, and changes nothing"
+    )
     here = (GRAPH, *QUERIES, "--as", "bob")
     printed = stage.run("mutate", "correct_birth", *here, "--param", f"handle={cast.person}", "--param", "born=1932")
     stage.run("branch", "merge", BRANCH, GRAPH, expected=CONFLICT)
-    stage.title("resolution", "Resolved: the branch knows better. Everything else of both sides is kept")
+    stage.begin_step("resolution", "Resolved: the branch knows better. Everything else of both sides is kept")
     stage.run("branch", "merge", BRANCH, GRAPH, "--strategy", "theirs", "--as", "bob")
     return printed.rpartition("commit ")[2].split()[0]
 
 
-def _past(stage: Stage, cast: _Cast, before: str) -> None:
-    stage.title("time travel", "Time travel: now, and as it was before the merge")
+def _travel_back(stage: TourRunner, cast: _Cast, before: str) -> None:
+    stage.begin_step("time travel", "Time travel: now, and as it was before the merge")
     asked = ("person", GRAPH, *QUERIES, "--param", f"handle={cast.person}")
     stage.run("query", *asked)
     stage.run("query", *asked, "--snapshot", before)
     stage.run("commit", "list", GRAPH, "--limit", "5")
 
 
-def _recover(tour: Tour, stage: Stage, killed_at: float) -> None:
-    stage.title(
+def _recover(tour: Tour, stage: TourRunner, killed_at: float) -> None:
+    stage.begin_step(
         "optimize", "Maintenance: small files merged, indexes built; nobody waits for it, and no answer changes"
     )
     stage.run("optimize", GRAPH, "--as", "ada")
-    stage.title("recovery", "What the killed writers left behind is cleared up by whoever writes next")
+    stage.begin_step("recovery", "What the killed writers left behind is cleared up by whoever writes next")
     left = killed_at + LEASE + 1 - stage.clock.monotonic()
     stage.say(f"Only a writer that is silent for {LEASE:.0f} seconds counts as dead.")
     if tour.is_small:
@@ -169,11 +177,11 @@ def _recover(tour: Tour, stage: Stage, killed_at: float) -> None:
     stage.run("branch", "delete", BRANCH, GRAPH)
     if not tour.is_small:
         stage.run("commit", "list", GRAPH, "--filter", "operation=recovery")
-    stage.title("check", "Is all of it sound? Manifests, files, rows, indexes")
+    stage.begin_step("check", "Is all of it sound? Manifests, files, rows, indexes")
     stage.run("check", GRAPH)
 
 
-def farewell(directory: Path) -> list[str]:
+def format_farewell(directory: Path) -> list[str]:
     """The last lines, below the table of costs."""
     return [
         "reads, writes, lists: requests of the object store by this process; none are shown for Spark's executors and",

@@ -19,14 +19,14 @@ from omnigraph.engine.embedders.hashing import HashProvider
 VECTOR_SIZE = 96
 _SECTORS = ("software", "health", "energy", "finance", "research")
 _NOW = 2026
-EMPLOYED = 100
+MIN_EMPLOYED = 100
 """So many people, the first ones, have a job whatever is drawn."""
 
 Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class DatasetSize:
     """How many rows of each type."""
 
     people: int
@@ -48,16 +48,16 @@ class Size:
         return self.knows + self.works_at + self.wrote + self.cites
 
 
-FULL = Size(
+FULL = DatasetSize(
     people=121_000, companies=2_400, papers=76_600, knows=430_000, works_at=100_000, wrote=190_000, cites=280_000
 )
-SMALL = Size(people=1_210, companies=24, papers=766, knows=4_300, works_at=1_000, wrote=1_900, cites=2_800)
+SMALL = DatasetSize(people=1_210, companies=24, papers=766, knows=4_300, works_at=1_000, wrote=1_900, cites=2_800)
 
 
-class MadeUp:
+class SyntheticData:
     """The rows of each type as tables, each made when it is first asked for."""
 
-    def __init__(self, size: Size, *, seed: int = 20_260_105) -> None:
+    def __init__(self, size: DatasetSize, *, seed: int = 20_260_105) -> None:
         self.size = size
         self._seed = seed
         words = tomllib.loads(resources.files(__package__).joinpath("vocabulary.toml").read_text("utf-8"))
@@ -65,7 +65,7 @@ class MadeUp:
         self._words: dict[str, pa.Array] = {name: pa.array(some) for name, some in words.items()}
         self._templates: dict[str, list[str]] = words
 
-    def tables(self) -> dict[str, pa.Table]:
+    def build_tables(self) -> dict[str, pa.Table]:
         """Every table by the name of its type, node types first."""
         return {
             "Person": self.person,
@@ -118,13 +118,13 @@ class MadeUp:
         """Papers by year; abstracts are sentences about terms of the paper's field, and vectors are made from them."""
         draw, number = self._draw("paper"), self.size.papers
         abstract = pc.binary_join_element_wise(
-            self._sentences("openings", draw),
-            self._sentences("middles", draw),
-            self._sentences("middles", draw),
-            self._sentences("endings", draw),
+            self._draw_sentences("openings", draw),
+            self._draw_sentences("middles", draw),
+            self._draw_sentences("middles", draw),
+            self._draw_sentences("endings", draw),
             " ",
         )
-        title = self._sentences("titles", draw)
+        title = self._draw_sentences("titles", draw)
         vectors = HashProvider().embed(abstract.to_pylist(), VECTOR_SIZE)
         serial = pc.utf8_lpad(pc.cast(pa.array(np.arange(number)), pa.string()), 6, "0")
         year = pc.cast(pa.array(self._year_of_paper), pa.string())
@@ -143,10 +143,10 @@ class MadeUp:
     def knows(self) -> pa.Table:
         """Most acquaintances are of one's own field, and few people have many."""
         draw, number = self._draw("knows"), self.size.knows
-        source, target = _distinct_pairs(
-            lambda most: self._acquaintances(draw, most), number, self.size.people, is_loop_free=True, draw=draw
+        source, target = _draw_distinct_pairs(
+            lambda most: self._draw_acquaintances(draw, most), number, self.size.people, is_loop_free=True, draw=draw
         )
-        return self._edges("handle", self.person, source, "handle", self.person, target).append_column(
+        return self._build_edges("handle", self.person, source, "handle", self.person, target).append_column(
             "since", pa.array(draw.integers(1990, _NOW, size=number), pa.int32())
         )
 
@@ -154,11 +154,11 @@ class MadeUp:
     def works_at(self) -> pa.Table:
         """At most one job for everybody; few companies are large. The first people all have one."""
         draw, number = self._draw("works_at"), self.size.works_at
-        first = min(EMPLOYED, number)
+        first = min(MIN_EMPLOYED, number)
         others = draw.permutation(np.arange(first, self.size.people))[: number - first]
         people = np.sort(np.concatenate([np.arange(first), others]))
-        companies = _favourites(draw, number, self.size.companies, 1.6)
-        jobs = self._edges("handle", self.person, people, "name", self.company, companies)
+        companies = _draw_skewed(draw, number, self.size.companies, 1.6)
+        jobs = self._build_edges("handle", self.person, people, "name", self.company, companies)
         roles = self._words["roles"]
         return jobs.append_column("role", roles.take(draw.integers(len(roles), size=number))).append_column(
             "since", pa.array(draw.integers(1995, _NOW, size=number), pa.int32())
@@ -171,12 +171,12 @@ class MadeUp:
 
         def authored(most: int) -> tuple[Numbers, Numbers]:
             paper = np.concatenate([np.arange(papers), draw.integers(papers, size=most - papers)])
-            return self._peers(draw, self._field_of_paper[paper]), paper
+            return self._draw_peers(draw, self._field_of_paper[paper]), paper
 
         # First authors come first, and stay when the rest is cut to the number that is wanted.
-        person, paper = _distinct_pairs(authored, number, papers, is_loop_free=False, draw=None)
+        person, paper = _draw_distinct_pairs(authored, number, papers, is_loop_free=False, draw=None)
         place = pa.array(_rank_within(paper) + 1, pa.int32())
-        return self._edges("handle", self.person, person, "doi", self.paper, paper).append_column("place", place)
+        return self._build_edges("handle", self.person, person, "doi", self.paper, paper).append_column("place", place)
 
     @cached_property
     def cites(self) -> pa.Table:
@@ -188,7 +188,7 @@ class MadeUp:
             back = np.floor(source * draw.power(4, size=most)).astype(np.int64)
             # The nearest paper of the same field at or before that place, unless it is a citation across fields.
             field = self._field_of_paper[source]
-            order, starts = _grouped(self._field_of_paper, len(self._fields))
+            order, starts = _group_by_label(self._field_of_paper, len(self._fields))
             keys = self._field_of_paper[order] * papers + order
             same = np.searchsorted(keys, field * papers + back, side="right") - 1
             same = order[np.maximum(same, starts[field])]
@@ -196,8 +196,8 @@ class MadeUp:
             older = target < source
             return source[older], target[older]
 
-        source, target = _distinct_pairs(cited, number, papers, is_loop_free=True, draw=draw)
-        return self._edges("doi", self.paper, source, "doi", self.paper, target)
+        source, target = _draw_distinct_pairs(cited, number, papers, is_loop_free=True, draw=draw)
+        return self._build_edges("doi", self.paper, source, "doi", self.paper, target)
 
     @property
     def _field_names(self) -> pa.Array:
@@ -220,7 +220,7 @@ class MadeUp:
         """A stream of its own for each table, so that one does not depend on another's size."""
         return np.random.default_rng([self._seed, *what.encode()])
 
-    def _sentences(self, kind: str, draw: np.random.Generator) -> pa.Array:
+    def _draw_sentences(self, kind: str, draw: np.random.Generator) -> pa.Array:
         """A sentence for each paper, about two different terms of its field."""
         number = self.size.papers
         terms = np.array([term for _, some in self._fields for term in some])
@@ -240,31 +240,31 @@ class MadeUp:
         )
         return pa.array(made[(form * len(terms) + base + one) * per_field + other])
 
-    def _acquaintances(self, draw: np.random.Generator, most: int) -> tuple[Numbers, Numbers]:
-        source = _favourites(draw, most, self.size.people, 1.3)
-        near = self._peers(draw, self._field_of_person[source])
+    def _draw_acquaintances(self, draw: np.random.Generator, most: int) -> tuple[Numbers, Numbers]:
+        source = _draw_skewed(draw, most, self.size.people, 1.3)
+        near = self._draw_peers(draw, self._field_of_person[source])
         far = draw.integers(self.size.people, size=most)
         return source, np.where(draw.random(most) < 0.8, near, far)
 
-    def _peers(self, draw: np.random.Generator, fields: Numbers) -> Numbers:
+    def _draw_peers(self, draw: np.random.Generator, fields: Numbers) -> Numbers:
         """Somebody of each field; few people are taken often."""
-        order, starts = _grouped(self._field_of_person, len(self._fields))
+        order, starts = _group_by_label(self._field_of_person, len(self._fields))
         sizes = np.diff(starts)[fields]
         return order[starts[fields] + np.floor(draw.power(0.7, size=len(fields)) * sizes).astype(np.int64)]
 
-    def _edges(
+    def _build_edges(
         self, from_key: str, from_: pa.Table, source: Numbers, to_key: str, to: pa.Table, target: Numbers
     ) -> pa.Table:
         return pa.table({"from": from_[from_key].take(source), "to": to[to_key].take(target)}).combine_chunks()
 
 
-def _favourites(draw: np.random.Generator, number: int, among: int, skew: float) -> Numbers:
+def _draw_skewed(draw: np.random.Generator, number: int, among: int, skew: float) -> Numbers:
     """Draws of which a few are taken often: the place in a shuffled order follows a power of a uniform draw."""
     places = np.floor(draw.random(number) ** skew * among).astype(np.int64)
     return draw.permutation(among)[places]
 
 
-def _grouped(labels: Numbers, groups: int) -> tuple[Numbers, Numbers]:
+def _group_by_label(labels: Numbers, groups: int) -> tuple[Numbers, Numbers]:
     """The positions of each label one after the other, and where each label's begin."""
     order = np.argsort(labels, kind="stable")
     return order, np.searchsorted(labels[order], np.arange(groups + 1))
@@ -279,14 +279,14 @@ def _rank_within(labels: Numbers) -> Numbers:
     return ranks
 
 
-class _Pairs(Protocol):
+class _PairGenerator(Protocol):
     def __call__(self, most: int, /) -> tuple[Numbers, Numbers]:
         """About so many pairs, of which some may be the same."""
         ...
 
 
-def _distinct_pairs(
-    make: _Pairs, number: int, among: int, *, is_loop_free: bool, draw: np.random.Generator | None
+def _draw_distinct_pairs(
+    make: _PairGenerator, number: int, among: int, *, is_loop_free: bool, draw: np.random.Generator | None
 ) -> tuple[Numbers, Numbers]:
     """Exactly so many different pairs; any of those made with `draw`, the first without."""
     most = int(number * 1.25) + 64

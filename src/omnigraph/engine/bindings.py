@@ -21,14 +21,14 @@ class Bindings:
 
     columns: Mapping[str, Positions]
     size: int
-    weight: NDArray[np.int64] | None = None
+    multiplicity: NDArray[np.int64] | None = None
 
     def take(self, rows: Positions | NDArray[np.bool_]) -> "Bindings":
         """Only these rows, by number in any order, or by mask."""
         columns = {name: column[rows] for name, column in self.columns.items()}
         size = int(np.count_nonzero(rows)) if rows.dtype == np.bool_ else len(rows)
-        return Bindings(columns, size, None if self.weight is None else self.weight[rows])
+        return Bindings(columns, size, None if self.multiplicity is None else self.multiplicity[rows])
 
     def with_column(self, variable: str, positions: Positions) -> "Bindings":
         """One variable more."""
-        return Bindings({**self.columns, variable: positions}, self.size, self.weight)
+        return Bindings({**self.columns, variable: positions}, self.size, self.multiplicity)

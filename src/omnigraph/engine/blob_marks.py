@@ -13,17 +13,17 @@ _MARK = secrets.token_bytes(24)
 URI_MARK, ROW_MARK = _MARK + b"u", _MARK + b"r"
 
 
-def claim(uri: str) -> bytes:
+def encode_claim(uri: str) -> bytes:
     """What stands for the object at a URI."""
     return URI_MARK + uri.encode()
 
 
-def claims_in(column: pa.Array | pa.ChunkedArray) -> dict[int, str]:
+def find_claims(column: pa.Array | pa.ChunkedArray) -> dict[int, str]:
     """The URIs that a column of blobs claims, by row."""
-    return {row: text.decode() for row, text in marked(column, URI_MARK).items()}
+    return {row: text.decode() for row, text in find_marked_values(column, URI_MARK).items()}
 
 
-def marked(column: pa.Array | pa.ChunkedArray, mark: bytes) -> dict[int, bytes]:
+def find_marked_values(column: pa.Array | pa.ChunkedArray, mark: bytes) -> dict[int, bytes]:
     """What stands behind the mark, by row, where a value begins with it."""
     found = pc.indices_nonzero(pc.fill_null(pc.starts_with(column, mark), fill_value=False))
     texts = column.take(found).to_pylist()

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from omnigraph.engine.embed import NoProviderError
-from omnigraph.engine.predicate_eval import Inputs
+from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.query_profile import Trace
-from omnigraph.engine.tables.graph_cache import ReadCache
-from omnigraph.engine.tables.table_reader import TableRows
+from omnigraph.engine.query_profile import QueryProfile
+from omnigraph.engine.tables.graph_cache import GraphCache
+from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology
 from omnigraph.engine.view import View
 from omnigraph.options import Traversal
@@ -25,41 +25,43 @@ def refuse_embedding(text: str, property: Property) -> Sequence[float]:  # noqa:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ExecutionContext:
     """One run of one query. Every part of a read is given it, and nothing else from outside."""
 
     view: View
-    inputs: Inputs
+    inputs: QueryInputs
     budget: Budget
-    cache: ReadCache
+    cache: GraphCache
     traversal: Traversal = Traversal.AUTO
     embed: Embed = refuse_embedding
-    trace: Trace | None = None
-    _rows: dict[str, TableRows] = field(default_factory=dict, init=False, repr=False, compare=False)
+    profile: QueryProfile | None = None
+    _readers: dict[str, TableReader] = field(default_factory=dict, init=False, repr=False, compare=False)
     _topologies: dict[str, Topology] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def rows(self, type_name: str) -> TableRows:
+    def get_reader(self, type_name: str) -> TableReader:
         """The rows of a node or edge type."""
-        found = self._rows.get(type_name)
+        found = self._readers.get(type_name)
         if found is None:
-            found = self._rows[type_name] = self.cache.rows(self.view, self.view.type(type_name))
+            found = self._readers[type_name] = self.cache.get_reader(self.view, self.view.get_type(type_name))
         return found
 
-    def topology(self, edge_name: str) -> Topology:
+    def get_topology(self, edge_name: str) -> Topology:
         """The adjacency of an edge type; made and kept when it is not in memory yet."""
         found = self._topologies.get(edge_name)
         if found is None:
-            found = self._topologies[edge_name] = self.cache.topology(self.view, self.edge(edge_name), self.budget)
+            found = self._topologies[edge_name] = self.cache.get_topology(
+                self.view, self.get_edge_type(edge_name), self.budget
+            )
         return found
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Hold no adjacency any longer, now that the pattern is solved: rows may be fetched much later."""
         self._topologies.clear()
 
     def has_topology(self, edge_name: str) -> bool:
         """Whether `topology` is cheap now."""
-        return self.cache.has_topology(self.view, self.edge(edge_name))
+        return self.cache.has_topology(self.view, self.get_edge_type(edge_name))
 
-    def edge(self, name: str) -> EdgeType:
+    def get_edge_type(self, name: str) -> EdgeType:
         """The edge type of exactly that name."""
         return self.view.catalog.edges[name]

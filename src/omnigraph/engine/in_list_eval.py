@@ -16,17 +16,17 @@ from omnigraph.schema.types import INTEGER_RANGES, Scalar, ValueType
 Column: TypeAlias = pa.ChunkedArray | pa.Array
 Equal: TypeAlias = Callable[[pa.Array, pa.Array], pa.Array]
 """Row by row whether two values are equal."""
-_MOST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 
 
-def is_one_of(element: Column, type_: ValueType, items: Sequence[Value], of_items: Scalar) -> Column:
+def is_in_items(element: Column, type_: ValueType, items: Sequence[Value], of_items: Scalar) -> Column:
     """Return row by row whether a value is one of these items, which have the type `of_items`; unknown for null."""
     if isinstance(type_, Scalar) and type_.is_float:
         element = element.cast(pa.float64())
         element = round_fractions(element) if (type_, of_items) == (Scalar.F64, Scalar.F32) else element
         element = pc.add(element, pa.scalar(0.0))  # -0.0 becomes 0.0, which it equals
     if isinstance(type_, Scalar) and type_.is_numeric:
-        values = pa.array(_numbers(items, type_), element.type)
+        values = pa.array(_select_numbers(items, type_), element.type)
         values = round_fractions(values) if (type_, of_items) == (Scalar.F32, Scalar.F64) else values
     else:
         values = pa.array(items, element.type)
@@ -34,7 +34,7 @@ def is_one_of(element: Column, type_: ValueType, items: Sequence[Value], of_item
     return pc.if_else(pc.is_valid(element), found, pa.scalar(None, pa.bool_()))
 
 
-def _numbers(items: Sequence[Value], type_: Scalar) -> NDArray[np.generic] | list[float]:
+def _select_numbers(items: Sequence[Value], type_: Scalar) -> NDArray[np.generic] | list[float]:
     """Those of the numbers that a column of this type can have; a long list of one kind is not gone through."""
     kinds = set(map(type, items))
     if type_.is_float and kinds == {float}:
@@ -43,11 +43,11 @@ def _numbers(items: Sequence[Value], type_: Scalar) -> NDArray[np.generic] | lis
         with suppress(OverflowError):  # a number of more than 64 bits is among them
             low, high = INTEGER_RANGES[type_]
             whole = np.asarray(items, np.int64)
-            return whole[(whole >= low) & (whole <= min(high, _MOST))]
-    return [number for item in items if (number := _in_type(item, type_)) is not None]
+            return whole[(whole >= low) & (whole <= min(high, _MAX_INT64))]
+    return [number for item in items if (number := _convert_number(item, type_)) is not None]
 
 
-def _in_type(item: Value, type_: Scalar) -> float | None:
+def _convert_number(item: Value, type_: Scalar) -> float | None:
     """A number as one of a column's own type; None when no value there equals it."""
     assert isinstance(item, int | float)  # noqa: S101 - the list holds numbers, as the column does
     if type_.is_float:

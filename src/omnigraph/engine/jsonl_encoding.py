@@ -6,25 +6,25 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.blob_marks import claims_in
+from omnigraph.engine.blob_marks import find_claims
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import to_json
 
-EXACT_IN_JSON = 2**53 - 1
+MAX_EXACT_INTEGER = 2**53 - 1
 """Beyond it, whoever reads JSON's numbers as floating point gets another one: such integers are strings."""
 
 _encode = msgspec.json.Encoder().encode
 
 
-def json_lines(type_: AnyType, rows: pa.Table) -> Iterator[bytes]:
+def iter_json_lines(type_: AnyType, rows: pa.Table) -> Iterator[bytes]:
     """One line for each row, with its line feed. Every property is written, a null as null.
 
     The id is left out where the key makes it.
     """
     names = [p.name for p in type_.properties]
-    columns = [json_column(p.type, rows[p.name].combine_chunks()) for p in type_.properties]
+    columns = [encode_json_column(p.type, rows[p.name].combine_chunks()) for p in type_.properties]
     data: Iterator[tuple[object, ...]] = zip(*columns, strict=True) if columns else iter([()] * rows.num_rows)
     head = {"edge": type_.name} if isinstance(type_, EdgeType) else {"type": type_.name}
     own = [] if type_.key else [("id", rows[ID].to_pylist())]
@@ -38,55 +38,55 @@ def json_lines(type_: AnyType, rows: pa.Table) -> Iterator[bytes]:
         yield _encode(record) + b"\n"
 
 
-def json_column(type_: ValueType, column: pa.Array) -> list[object]:
+def encode_json_column(type_: ValueType, column: pa.Array) -> list[object]:
     """A column's values in their JSON forms; integers that JSON's numbers can't hold exactly are strings."""
     match type_:
         case Scalar.I64 | Scalar.U64:
-            return _large_integers(column)
+            return _encode_large_integers(column)
         case Scalar.F32:
-            return _short_floats(column)
+            return _encode_short_floats(column)
         case VectorOf(size=size):
-            items = _short_floats(column.values.slice(column.offset * size, len(column) * size))
+            items = _encode_short_floats(column.values.slice(column.offset * size, len(column) * size))
             return [
                 items[row * size : (row + 1) * size] if is_given else None
                 for row, is_given in enumerate(column.is_valid().to_pylist())
             ]
         case ListOf(element=element):
-            return _lists(element, column)
+            return _encode_lists(element, column)
         case Scalar.DATE:
-            return _plain(column.cast(pa.utf8()))
+            return _to_list(column.cast(pa.utf8()))
         case Scalar.DATETIME:
             return [to_json(type_, value) for value in column.to_pylist()]
         case Scalar.BLOB:
-            claims = claims_in(column)  # of records that were not loaded: the URI, as it came
+            claims = find_claims(column)  # of records that were not loaded: the URI, as it came
             return [claims.get(row) or to_json(type_, value) for row, value in enumerate(column.to_pylist())]
         case Scalar() | EnumOf():
-            return _plain(column)
+            return _to_list(column)
 
 
-def _plain(column: pa.Array) -> list[object]:
+def _to_list(column: pa.Array) -> list[object]:
     values: list[object] = column.to_pylist()
     return values
 
 
-def _large_integers(column: pa.Array) -> list[object]:
+def _encode_large_integers(column: pa.Array) -> list[object]:
     ends = pc.min_max(column)
     low, high = ends["min"].as_py(), ends["max"].as_py()
-    values = _plain(column)
-    if low is None or (low >= -EXACT_IN_JSON and high <= EXACT_IN_JSON):
+    values = _to_list(column)
+    if low is None or (low >= -MAX_EXACT_INTEGER and high <= MAX_EXACT_INTEGER):
         return values
-    return [str(value) if isinstance(value, int) and abs(value) > EXACT_IN_JSON else value for value in values]
+    return [str(value) if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER else value for value in values]
 
 
-def _short_floats(column: pa.Array) -> list[object]:
+def _encode_short_floats(column: pa.Array) -> list[object]:
     """32-bit floats with as few digits as name them: Arrow's text of one is the shortest."""
-    return _plain(column.cast(pa.utf8()).cast(pa.float64()))
+    return _to_list(column.cast(pa.utf8()).cast(pa.float64()))
 
 
-def _lists(element: Scalar, column: pa.Array) -> list[object]:
+def _encode_lists(element: Scalar, column: pa.Array) -> list[object]:
     offsets = column.offsets.to_pylist()
     first, last = offsets[0], offsets[-1]
-    items = json_column(element, column.values.slice(first, last - first))
+    items = encode_json_column(element, column.values.slice(first, last - first))
     return [
         items[start - first : end - first] if is_given else None
         for start, end, is_given in zip(offsets, offsets[1:], column.is_valid().to_pylist(), strict=False)

@@ -8,12 +8,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.query.expr import Op
-from omnigraph.storage.arrow_buffers import filled, is_given
+from omnigraph.storage.arrow_buffers import fill_nulls, is_valid
 
 Numbers: TypeAlias = NDArray[np.generic]
 Column: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
 
-_SIGNS: dict[Op, Callable[[NDArray[np.int8]], NDArray[np.bool_]]] = {
+_SIGN_TESTS: dict[Op, Callable[[NDArray[np.int8]], NDArray[np.bool_]]] = {
     Op.EQ: lambda sign: sign == 0,
     Op.NE: lambda sign: sign != 0,
     Op.LT: lambda sign: sign < 0,
@@ -21,13 +21,13 @@ _SIGNS: dict[Op, Callable[[NDArray[np.int8]], NDArray[np.bool_]]] = {
     Op.GT: lambda sign: sign > 0,
     Op.GE: lambda sign: sign >= 0,
 }
-_INT_END, _UINT_END = 2.0**63, 2.0**64
+_INT64_END, _UINT64_END = 2.0**63, 2.0**64
 
 
 def compare_exactly(op: Op, left: Column, right: Column) -> pa.Array:
     """`left op right` for integers and floats of any width, null where a side is; not both are single values."""
-    (a, no_a), (b, no_b) = _numbers(left), _numbers(right)
-    found = _SIGNS[op](_sign(a, b))
+    (a, no_a), (b, no_b) = _to_numbers(left), _to_numbers(right)
+    found = _SIGN_TESTS[op](_compute_sign(a, b))
     size = len(b) if isinstance(left, pa.Scalar) else len(a)
     missing = no_a | no_b
     return pa.array(np.broadcast_to(found, size), mask=np.broadcast_to(missing, size))
@@ -42,7 +42,7 @@ def round_fractions(column: Column) -> Column:
         return round_fractions(pa.array([column.as_py()], column.type))[0]
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    return pa.array(round_numbers(filled(column, 0.0)), mask=~is_given(column))
+    return pa.array(round_numbers(fill_nulls(column, 0.0)), mask=~is_valid(column))
 
 
 def round_numbers(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -51,7 +51,7 @@ def round_numbers(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(is_fraction, np.where(is_fraction, numbers, 0.0).astype(np.float32), numbers)
 
 
-def _numbers(column: Column) -> tuple[Numbers, NDArray[np.bool_]]:
+def _to_numbers(column: Column) -> tuple[Numbers, NDArray[np.bool_]]:
     """Values as int64, uint64 or float64, zero where there is none; and where there is none."""
     if isinstance(column, pa.Scalar):
         column = pa.array([column.as_py()], column.type)
@@ -60,25 +60,25 @@ def _numbers(column: Column) -> tuple[Numbers, NDArray[np.bool_]]:
     kind = pa.float64() if pa.types.is_floating(column.type) else pa.int64()
     if pa.types.is_uint64(column.type):
         kind = pa.uint64()
-    missing = ~is_given(column)
-    return filled(column.cast(kind), 0), missing
+    missing = ~is_valid(column)
+    return fill_nulls(column.cast(kind), 0), missing
 
 
-def _sign(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int8]:
+def _compute_sign(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int8]:
     """-1, 0 or 1 as a is less than, equal to or greater than b."""
     if a.dtype == b.dtype:
-        return _plain(a, b)
+        return _compare_same_type(a, b)
     if b.dtype != np.float64 and a.dtype in (np.float64, np.uint64):
-        return -_sign(b, a)
+        return -_compute_sign(b, a)
     if b.dtype == np.uint64:  # a is signed
-        return np.where(a < 0, np.int8(-1), _plain(np.maximum(a, 0).astype(np.uint64), b))
-    low, end = (-_INT_END, _INT_END) if a.dtype == np.int64 else (0.0, _UINT_END)
+        return np.where(a < 0, np.int8(-1), _compare_same_type(np.maximum(a, 0).astype(np.uint64), b))
+    low, end = (-_INT64_END, _INT64_END) if a.dtype == np.int64 else (0.0, _UINT64_END)
     whole = np.floor(b)
     is_inside = (whole >= low) & (whole < end)
-    sign = _plain(a, np.where(is_inside, whole, 0.0).astype(a.dtype))
+    sign = _compare_same_type(a, np.where(is_inside, whole, 0.0).astype(a.dtype))
     sign = np.where((sign == 0) & (whole < b), np.int8(-1), sign)
     return np.where(is_inside, sign, np.where(whole >= end, np.int8(-1), np.int8(1)))
 
 
-def _plain(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int8]:
+def _compare_same_type(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int8]:
     return (a > b).astype(np.int8) - (a < b).astype(np.int8)

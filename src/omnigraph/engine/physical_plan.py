@@ -11,29 +11,29 @@ from enum import Enum
 from typing import TypeAlias
 
 from omnigraph.query.expr import Expr, Op
-from omnigraph.query.logical_plan import Direction
+from omnigraph.query.logical_plan import HopDirection
 
 SEED = "#seed"
 """The column of a block's bindings that says which combination of the outside a row belongs to."""
 
 
-REVERSED = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT, Direction.BOTH: Direction.BOTH}
+REVERSED = {HopDirection.OUT: HopDirection.IN, HopDirection.IN: HopDirection.OUT, HopDirection.BOTH: HopDirection.BOTH}
 """The direction of a hop that is travelled from its other end."""
 
 
-class Access(Enum):
+class EdgeAccessMode(Enum):
     """How the edges of a hop are found."""
 
     CSR = "csr"
     INDEXED = "indexed"
 
 
-class Travel(Enum):
+class SubtreeDirection(Enum):
     """Which end of a branch is worked out first."""
 
-    PULL = "pull"
+    FROM_ROOT = "pull"
     """Each position of the near end looks at its neighbours."""
-    PUSH = "push"
+    FROM_LEAF = "push"
     """The far end is found on its own, and says where it leads."""
 
 
@@ -45,7 +45,7 @@ class Link:
     near: str
     """The node type from which it is travelled."""
     far: str
-    direction: Direction
+    direction: HopDirection
     low: int = 1
     high: int = 1
     each_edge: bool = False
@@ -54,7 +54,7 @@ class Link:
     """Predicates of the edge variable alone."""
     edge_variable: str | None = None
     """The edge variable, if a later step or the output needs it."""
-    access: Access = Access.CSR
+    access: EdgeAccessMode = EdgeAccessMode.CSR
     fan_out: float = 1.0
     """How many far ends a near one has, on average."""
     why: str = ""
@@ -71,12 +71,12 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class CountedSubtree:
     """What hangs on a variable by one hop and is not listed: counted, or only asked for its existence."""
 
     link: Link
     node: "Node"
-    travel: Travel
+    direction: SubtreeDirection
     why: str = ""
 
 
@@ -88,7 +88,7 @@ class Node:
     type: str
     filters: tuple[Expr, ...] = ()
     absent: tuple["AntiJoin", ...] = ()
-    branches: tuple[Branch, ...] = ()
+    subtrees: tuple[CountedSubtree, ...] = ()
     rows: float = 0.0
     """How many positions are expected to pass, of all."""
     access: str = ""
@@ -96,7 +96,7 @@ class Node:
     @property
     def is_free(self) -> bool:
         """Whether every row of its table passes, once."""
-        return not (self.filters or self.absent or self.branches)
+        return not (self.filters or self.absent or self.subtrees)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +196,7 @@ class Compact:
 
     number: int
     keep: tuple[str, ...]
-    counts: bool
+    has_multiplicity: bool
     rows: float
 
 
@@ -208,7 +208,7 @@ class Merge:
     values: tuple[Expr, ...]
     """All that is read later of the variables that are bound."""
     types: tuple[tuple[str, str], ...]
-    counts: bool
+    has_multiplicity: bool
     rows: float
 
 
@@ -229,7 +229,7 @@ class PhysicalPlan:
 
     steps: tuple[Step, ...]
     variables: tuple[str, ...]
-    counts: bool = False
+    has_multiplicity: bool = False
     warnings: tuple[str, ...] = ()
 
     @property
@@ -238,22 +238,22 @@ class PhysicalPlan:
         return self.steps[-1].rows if self.steps else 1.0
 
 
-def inner_steps(step: Step) -> tuple[Step, ...]:
+def get_inner_steps(step: Step) -> tuple[Step, ...]:
     """The steps inside a step."""
     return step.steps if isinstance(step, Product | Join | AntiJoin) else ()
 
 
-def all_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
+def iter_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
     """Every step, outer ones first, also those of blocks on single variables."""
     for step in steps:
         yield step
-        yield from all_steps(inner_steps(step))
+        yield from iter_steps(get_inner_steps(step))
         if isinstance(step, Scan | Expand | Check):
-            yield from _node_steps(step.node)
+            yield from _iter_node_steps(step.node)
 
 
-def _node_steps(node: Node) -> Iterator[Step]:
+def _iter_node_steps(node: Node) -> Iterator[Step]:
     for block in node.absent:
-        yield from all_steps((block,))
-    for branch in node.branches:
-        yield from _node_steps(branch.node)
+        yield from iter_steps((block,))
+    for branch in node.subtrees:
+        yield from _iter_node_steps(branch.node)

@@ -40,16 +40,16 @@ class QueryMemoryError(OmnigraphError):
     def __str__(self) -> str:
         effect = f"; {self.effect}" if self.effect else ""
         article = "an" if self.subject[0] in "aeiou" else "a"
-        allowed = f"the {_size(self.allowed)} that {article} {self.subject} may use"
-        way_out = _WAYS_OUT.get(self.subject, _SMALLER)
-        return f"{self.what} needs {_size(self.needed)}, more than {allowed}{effect}: {way_out}, or raise the budget"
+        allowed = f"the {_format_bytes(self.allowed)} that {article} {self.subject} may use"
+        way_out = _REMEDIES.get(self.subject, _SMALLER_PARTS)
+        return f"{self.what} needs {_format_bytes(self.needed)}, more than {allowed}{effect}: {way_out}, or raise the budget"
 
 
-_SMALLER = "do it in smaller parts"
-_WAYS_OUT = {
+_SMALLER_PARTS = "do it in smaller parts"
+_REMEDIES = {
     "query": "filter earlier, ask for less",
     "algorithm": "use the engine `spark`",
-    "load": f"{_SMALLER}, use the engine `spark`",
+    "load": f"{_SMALLER_PARTS}, use the engine `spark`",
 }
 """What to do instead, by what needs too much."""
 
@@ -68,7 +68,7 @@ class QueryCancelledError(OmnigraphError):
         return f"the {self.subject} was cancelled"
 
 
-_LONGEST_SLEEP = 0.1
+_MAX_SLEEP_SECONDS = 0.1
 """How long a query may be asleep without looking whether it is wanted."""
 
 
@@ -87,9 +87,9 @@ class Budget:
         self._claimed = 0
         self._cancelled = threading.Event()
         self._lock = threading.Lock()
-        self._left: float | None = None
+        self._seconds_paused: float | None = None
         """The seconds that a paused budget has left."""
-        self._working = 0
+        self._active = 0
 
     def check(self) -> None:
         """QueryTimeoutError behind the deadline, QueryCancelledError once `cancel` was called."""
@@ -98,7 +98,7 @@ class Budget:
         if self._deadline is not None and self._seconds is not None and self._clock.monotonic() > self._deadline:
             raise QueryTimeoutError(self._seconds, self.subject, self.effect)
 
-    def remainder(self) -> "Budget":
+    def create_remainder(self) -> "Budget":
         """Return a budget for reading the result: what is left of the time, all of the memory. `cancel` ends both.
 
         Its clock stands still outside of `working`: how long a caller takes between two batches is their own matter.
@@ -112,22 +112,24 @@ class Budget:
         """Stop the clock until work is done in `working`; with so many seconds left, or with as many as there are."""
         if self._deadline is not None:
             now = self._clock.monotonic()
-            self._left = self._deadline - now if seconds_left is None else seconds_left  # below 0 once it is over
+            self._seconds_paused = (
+                self._deadline - now if seconds_left is None else seconds_left
+            )  # below 0 once it is over
             self._deadline = None
 
     @contextmanager
-    def working(self) -> Iterator[None]:
+    def resume(self) -> Iterator[None]:
         """Run the clock of a paused budget inside of the `with`, also of several at once."""
         with self._lock:
-            self._working += 1
-            if self._working == 1 and self._left is not None:
-                self._deadline = self._clock.monotonic() + self._left
+            self._active += 1
+            if self._active == 1 and self._seconds_paused is not None:
+                self._deadline = self._clock.monotonic() + self._seconds_paused
         try:
             yield
         finally:
             with self._lock:
-                self._working -= 1
-                if not self._working and self._left is not None:
+                self._active -= 1
+                if not self._active and self._seconds_paused is not None:
                     self.pause()
 
     @property
@@ -144,7 +146,7 @@ class Budget:
         """Wait, but not beyond the deadline, nor long after `cancel`: then as `check`."""
         end = self._clock.monotonic() + seconds
         self.check()
-        while (left := min(end - self._clock.monotonic(), self.seconds_left, _LONGEST_SLEEP)) > 0:
+        while (left := min(end - self._clock.monotonic(), self.seconds_left, _MAX_SLEEP_SECONDS)) > 0:
             self._clock.sleep(left)
             self.check()
         self.check()
@@ -170,7 +172,7 @@ class Budget:
         self._cancelled.set()
 
 
-def _size(nbytes: int) -> str:
+def _format_bytes(nbytes: int) -> str:
     size = float(nbytes)
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from omnigraph.clock import Clock
-from omnigraph.telemetry import Requests, Telemetry
+from omnigraph.telemetry import RequestCounts, Telemetry
 
 
 @dataclass(slots=True)
-class Actual:
+class StepProfile:
     """The sums over every time a step ran; a step runs once for each chunk of its input."""
 
     rows: int = 0
@@ -37,39 +37,39 @@ class Actual:
 
 
 @dataclass
-class Trace:
+class QueryProfile:
     """Collects actuals by step; steps are numbered by the plan."""
 
     clock: Clock
     telemetry: Telemetry
-    steps: dict[int, Actual] = field(default_factory=dict)
-    _running: list[Actual] = field(default_factory=list)
+    steps: dict[int, StepProfile] = field(default_factory=dict)
+    _running: list[StepProfile] = field(default_factory=list)
     """The steps that are being measured, the innermost last."""
 
-    def of(self, step: int) -> Actual:
+    def get_step(self, step: int) -> StepProfile:
         """The sums of a step so far."""
-        return self.steps.setdefault(step, Actual())
+        return self.steps.setdefault(step, StepProfile())
 
-    def chose(self, choice: str) -> None:
+    def note_choice(self, choice: str) -> None:
         """Note a choice of the step that is running, once; between steps there is nobody to note it for."""
         if self._running and choice not in self._running[-1].choices:
             self._running[-1].choices.append(choice)
 
     @contextmanager
-    def measured(self, step: int) -> Iterator[Actual]:
+    def measure(self, step: int) -> Iterator[StepProfile]:
         """Time and requests of the block go to the step; the block adds rows and bytes."""
-        actual = self.of(step)
+        actual = self.get_step(step)
         before = self.clock.monotonic()
-        with self.telemetry.counting() as requests:
+        with self.telemetry.count_requests() as requests:
             self._running.append(actual)
             try:
                 yield actual
             finally:
                 self._running.pop()
                 actual.seconds += self.clock.monotonic() - before
-                actual.requests += _total(requests)
+                actual.requests += _sum_requests(requests)
                 actual.runs += 1
 
 
-def _total(requests: Requests) -> int:
-    return requests.total()
+def _sum_requests(requests: RequestCounts) -> int:
+    return requests.count()

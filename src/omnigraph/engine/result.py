@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from omnigraph.engine.output.result_pipeline import Answer
+from omnigraph.engine.output.result_pipeline import ResultFrame
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.result_files import ResultFormat, chosen_format, json_objects, opened, write_batches
-from omnigraph.engine.result_html import html_table
+from omnigraph.engine.result_files import ResultFormat, build_json_objects, open_output, resolve_format, write_batches
+from omnigraph.engine.result_html import render_html
 from omnigraph.errors import Kind, OmnigraphError
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class Result:
     hold all of them, once. Pickling it fetches all of them, and the copy holds them.
     """
 
-    def __init__(self, answer: Answer, *, commit_id: str, target: Target) -> None:
-        self._answer: Answer | None = answer
+    def __init__(self, answer: ResultFrame, *, commit_id: str, target: Target) -> None:
+        self._answer: ResultFrame | None = answer
         self._schema, self._size = answer.schema, answer.size
         self._lock = threading.Lock()
         self._table: pa.Table | None = None
@@ -82,7 +82,7 @@ class Result:
     def __repr__(self) -> str:
         return f"Result({self.query_name!r}, {self.row_count} rows, columns {', '.join(self.columns)})"
 
-    _repr_html_ = html_table
+    _repr_html_ = render_html
 
     @property
     def schema(self) -> pa.Schema:
@@ -122,7 +122,7 @@ class Result:
         with self._lock:
             if self._table is None:
                 assert self._answer is not None  # noqa: S101 - a copy has its table
-                self._table = _whole(self, self._answer.frame.reading.budget)
+                self._table = _fetch_all(self, self._answer.frame.context.budget)
             return self._table
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -180,7 +180,7 @@ class Result:
         Nulls are there. An integer beyond ±(2^53 - 1) is a string, a DateTime a text that ends with `Z`.
         """
         for batch in self.batches(size):
-            yield from json_objects(self.schema, batch)
+            yield from build_json_objects(self.schema, batch)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Each row as `rows` has it, fetched a batch at a time."""
@@ -201,12 +201,12 @@ class Result:
         Raises:
             ResultFormatError: There is no such format.
         """
-        chosen = chosen_format(format)
-        with opened(out) as file:
+        chosen = resolve_format(format)
+        with open_output(out) as file:
             write_batches(self.schema, self.batches(), chosen, file)
 
 
-def _whole(result: Result, budget: Budget) -> pa.Table:
+def _fetch_all(result: Result, budget: Budget) -> pa.Table:
     """All rows of a result, within its budget."""
     found, claimed = [], 0
     try:

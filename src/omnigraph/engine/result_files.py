@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.ipc as pa_ipc
 
-from omnigraph.atomic_file import whole_file
-from omnigraph.engine.jsonl_encoding import json_column
+from omnigraph.atomic_file import open_atomic_file
+from omnigraph.engine.jsonl_encoding import encode_json_column
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.spelling import closest
-from omnigraph.locations import local_path
+from omnigraph.lang.spelling import find_closest
+from omnigraph.locations import resolve_local_path
 from omnigraph.schema.arrow import type_from_arrow
 
 _encode = msgspec.json.Encoder().encode
@@ -47,12 +47,12 @@ class ResultFormatError(OmnigraphError):
 
     def __str__(self) -> str:
         known = [one.value for one in ResultFormat]
-        near = closest(self.format, known)
+        near = find_closest(self.format, known)
         way_out = f"; did you mean `{near}`?" if near else ""
         return f"a result can't be written as `{self.format}`, only as {', '.join(known)}{way_out}"
 
 
-def chosen_format(format: ResultFormat | str) -> ResultFormat:
+def resolve_format(format: ResultFormat | str) -> ResultFormat:
     """The format of that name; ResultFormatError when there is none."""
     try:
         return ResultFormat(format)
@@ -64,21 +64,21 @@ def write_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: 
     """Write all batches; `out` needs to be able to do nothing but write, and is left open."""
     match format:
         case ResultFormat.JSONL:
-            out.writelines(json_lines(schema, batch) for batch in batches)
+            out.writelines(encode_json_lines(schema, batch) for batch in batches)
         case ResultFormat.CSV:
             _write_csv(schema, batches, out)
         case ResultFormat.ARROW:
-            with pa_ipc.new_file(_Counted(out), schema) as writer:
+            with pa_ipc.new_file(_CountingWriter(out), schema) as writer:
                 for batch in batches:
                     writer.write_batch(batch)
         case ResultFormat.ARROW_STREAM:
-            with pa_ipc.new_stream(_Counted(out), schema) as writer:
+            with pa_ipc.new_stream(_CountingWriter(out), schema) as writer:
                 for batch in batches:
                     writer.write_batch(batch)
         case ResultFormat.PARQUET:
             from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - a query that writes no file goes without
 
-            with ParquetWriter(_Counted(out), schema) as writer:
+            with ParquetWriter(_CountingWriter(out), schema) as writer:
                 for batch in batches:
                     writer.write_batch(batch)
         case _:
@@ -86,36 +86,36 @@ def write_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: 
 
 
 @contextmanager
-def opened(out: BinaryIO | str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def open_output(out: BinaryIO | str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """What to write to. A path becomes a file that has its name when all of it is written, and not before."""
     if not isinstance(out, str | os.PathLike):
         yield out
         return
-    with whole_file(local_path(out)) as file:
+    with open_atomic_file(resolve_local_path(out)) as file:
         yield file
 
 
 # --- JSON ------------------------------------------------------------------------------------------------
 
 
-def json_objects(schema: pa.Schema, batch: pa.RecordBatch) -> list[dict[str, object]]:
+def build_json_objects(schema: pa.Schema, batch: pa.RecordBatch) -> list[dict[str, object]]:
     """Each row as an object of JSON values."""
     names = schema.names
-    columns = [json_values(field, batch.column(place)) for place, field in enumerate(schema)]
+    columns = [encode_json_values(field, batch.column(place)) for place, field in enumerate(schema)]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def json_lines(schema: pa.Schema, batch: pa.RecordBatch) -> bytes:
+def encode_json_lines(schema: pa.Schema, batch: pa.RecordBatch) -> bytes:
     """Each row as a line of JSON."""
-    return b"".join(_encode(row) + b"\n" for row in json_objects(schema, batch))
+    return b"".join(_encode(row) + b"\n" for row in build_json_objects(schema, batch))
 
 
-def json_values(field: pa.Field, column: pa.Array) -> list[object]:
+def encode_json_values(field: pa.Field, column: pa.Array) -> list[object]:
     """A column's values in their JSON forms."""
     if not pa.types.is_struct(field.type):
-        return json_column(type_from_arrow(field), column)
+        return encode_json_column(type_from_arrow(field), column)
     names = [part.name for part in field.type]
-    parts = [json_values(part, column.field(place)) for place, part in enumerate(field.type)]
+    parts = [encode_json_values(part, column.field(place)) for place, part in enumerate(field.type)]
     return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
 
 
@@ -124,9 +124,9 @@ def json_values(field: pa.Field, column: pa.Array) -> list[object]:
 
 def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
     shown = pa.schema([pa.field(field.name, field.type if _is_plain(field.type) else pa.utf8()) for field in schema])
-    with pa_csv.CSVWriter(_Counted(out), shown) as writer:
+    with pa_csv.CSVWriter(_CountingWriter(out), shown) as writer:
         for batch in batches:
-            columns = [_csv_column(field, batch.column(place)) for place, field in enumerate(schema)]
+            columns = [_encode_csv_column(field, batch.column(place)) for place, field in enumerate(schema)]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=shown))
 
 
@@ -136,17 +136,17 @@ def _is_plain(type_: pa.DataType) -> bool:
     return not is_ours
 
 
-def _csv_column(field: pa.Field, column: pa.Array) -> pa.Array:
+def _encode_csv_column(field: pa.Field, column: pa.Array) -> pa.Array:
     if _is_plain(field.type):
         return column
     texts = [
         value if value is None or isinstance(value, str) else _encode(value).decode()
-        for value in json_values(field, column)
+        for value in encode_json_values(field, column)
     ]
     return pa.array(texts, pa.utf8())
 
 
-class _Counted:
+class _CountingWriter:
     """A writer that knows how much was written: pipes can't tell, and files end where the format says."""
 
     closed = False

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.predicate_eval import Inputs, RowValue, column_of
+from omnigraph.engine.predicate_eval import QueryInputs, RowValue, get_column_name
 from omnigraph.query.expr import (
     And,
     Compare,
@@ -28,82 +28,82 @@ from omnigraph.query.expr import (
     Prop,
     StartsWith,
 )
-from omnigraph.schema.arrow import arrow_type
+from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType
 from omnigraph.storage import filters
-from omnigraph.storage.arrow_buffers import scalar
+from omnigraph.storage.arrow_buffers import build_scalar
 
 MAX_PUSHED_VALUES = 4_096
 MAX_NESTING = 24
 """How many parentheses a filter may nest; Lance's parser refuses about 50."""
-_TEXT_OF: dict[Op, str] = {Op.EQ: "=", Op.NE: "!=", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
+_SQL_OPS: dict[Op, str] = {Op.EQ: "=", Op.NE: "!=", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 
 
-def pushed(predicate: Expr, inputs: Inputs) -> str | None:
+def build_table_filter(predicate: Expr, inputs: QueryInputs) -> str | None:
     """Return a filter that every row passes for which the predicate is true; None where nothing can be told."""
-    return None if _nesting(predicate) > MAX_NESTING else _filter_of(predicate, inputs)
+    return None if _measure_nesting(predicate) > MAX_NESTING else _build_filter(predicate, inputs)
 
 
-def _nesting(predicate: Expr) -> int:
+def _measure_nesting(predicate: Expr) -> int:
     """Return how many parentheses the filter of a predicate nests at most."""
     if not isinstance(predicate, And | Or):
         return 1
-    return max(map(_nesting, predicate.terms)) + math.ceil(math.log2(max(len(predicate.terms), 2)))
+    return max(map(_measure_nesting, predicate.terms)) + math.ceil(math.log2(max(len(predicate.terms), 2)))
 
 
-def _filter_of(predicate: Expr, inputs: Inputs) -> str | None:
+def _build_filter(predicate: Expr, inputs: QueryInputs) -> str | None:
     match predicate:
         case And(terms=terms):
-            found = [part for part in (_filter_of(term, inputs) for term in terms) if part is not None]
-            return filters.all_of(found) if found else None
+            found = [part for part in (_build_filter(term, inputs) for term in terms) if part is not None]
+            return filters.join_with_and(found) if found else None
         case Or(terms=terms):
-            parts = [_filter_of(term, inputs) for term in terms]
+            parts = [_build_filter(term, inputs) for term in terms]
             known = [part for part in parts if part is not None]
-            return filters.any_of(known) if len(known) == len(parts) else None
-        case IsNull(operand=Prop() as column, negated=False) if _scalar_of(column.type) is not None:
-            return filters.is_null(column.name)
+            return filters.join_with_or(known) if len(known) == len(parts) else None
+        case IsNull(operand=Prop() as column, negated=False) if _find_scalar(column.type) is not None:
+            return filters.build_is_null(column.name)
         case Compare(op=op, left=Prop() | Identity() as column, right=Const() | ParamRef() | Now() as value):
-            return _comparison(op, column, inputs.value(value), value.type)
+            return _build_comparison(op, column, inputs.resolve(value), value.type)
         case Compare(op=op, left=Const() | ParamRef() | Now() as value, right=Prop() | Identity() as column):
-            return _comparison(op.mirrored, column, inputs.value(value), value.type)
+            return _build_comparison(op.mirrored, column, inputs.resolve(value), value.type)
         case In(element=Prop() | Identity() as column, collection=Const() | ParamRef() as value):
-            return _membership(column, inputs.value(value), value.type)
+            return _build_membership(column, inputs.resolve(value), value.type)
         case In(element=Const() | ParamRef() as value, collection=Prop(type=ListOf(element=item)) as column):
-            return _containment(column, item, inputs.value(value), value.type)
+            return _build_containment(column, item, inputs.resolve(value), value.type)
         case StartsWith(text=Prop() as column, prefix=Const() | ParamRef() as value):
-            prefix = inputs.value(value)
-            return filters.starts_with(column.name, prefix) if isinstance(prefix, str) and prefix else None
+            prefix = inputs.resolve(value)
+            return filters.build_prefix_match(column.name, prefix) if isinstance(prefix, str) and prefix else None
         case _:
             return None
 
 
-def _comparison(op: Op, column: RowValue, value: Value, given: ValueType) -> str | None:
-    type_ = _scalar_of(column.type)
-    value = _as_compared(value, given, type_)
-    found = None if type_ is None else bounds(value, type_)
+def _build_comparison(op: Op, column: RowValue, value: Value, given: ValueType) -> str | None:
+    type_ = _find_scalar(column.type)
+    value = _round_operand(value, given, type_)
+    found = None if type_ is None else find_bounds(value, type_)
     if type_ is None or found is None:
         return None
     if _is_rounded(type_, given):
-        return _rounded_comparison(op, column, value)
+        return _build_rounded_comparison(op, column, value)
     low, high = found
     if low == value:
         # What is not equal is nearly everything, a NaN too, which no filter of floats can be relied on to tell.
         if (op is Op.NE and type_.is_float) or (type_ is Scalar.BOOL and op is not Op.EQ):
             return None
-        return filters.compare(column_of(column), _TEXT_OF[op], scalar(low, arrow_type(type_)))
+        return filters.build_comparison(get_column_name(column), _SQL_OPS[op], build_scalar(low, to_arrow_type(type_)))
     match op:
         case Op.NE:
             return None
         case Op.GT | Op.GE:
-            return filters.compare(column_of(column), ">=", scalar(high, arrow_type(type_)))
+            return filters.build_comparison(get_column_name(column), ">=", build_scalar(high, to_arrow_type(type_)))
         case Op.LT | Op.LE:
-            return filters.compare(column_of(column), "<=", scalar(low, arrow_type(type_)))
+            return filters.build_comparison(get_column_name(column), "<=", build_scalar(low, to_arrow_type(type_)))
         case Op.EQ:  # no row, and one value at most to look at
-            return filters.compare(column_of(column), "=", scalar(low, arrow_type(type_)))
+            return filters.build_comparison(get_column_name(column), "=", build_scalar(low, to_arrow_type(type_)))
 
 
-def _rounded_comparison(op: Op, column: RowValue, value: Value) -> str | None:
+def _build_rounded_comparison(op: Op, column: RowValue, value: Value) -> str | None:
     """Return the filter of a column of F64 whose fractions are rounded to F32 before they are compared with an F32.
 
     What is rounded to a number lies between the two F32 beside it; what is rounded to less was less.
@@ -118,29 +118,29 @@ def _rounded_comparison(op: Op, column: RowValue, value: Value) -> str | None:
         Op.GT: ((">", value),),
         Op.NE: (),
     }
-    parts = [filters.compare(column_of(column), sign, pa.scalar(limit)) for sign, limit in limits[op]]
-    return filters.all_of(parts) if parts else None
+    parts = [filters.build_comparison(get_column_name(column), sign, pa.scalar(limit)) for sign, limit in limits[op]]
+    return filters.join_with_and(parts) if parts else None
 
 
-def _membership(column: RowValue, items: Value, given: ValueType) -> str | None:
-    type_ = _scalar_of(column.type)
+def _build_membership(column: RowValue, items: Value, given: ValueType) -> str | None:
+    type_ = _find_scalar(column.type)
     if type_ is None or not isinstance(items, tuple | list) or not 0 < len(items) <= MAX_PUSHED_VALUES:
         return None
     of_items = given.element if isinstance(given, ListOf) else given
     if _is_rounded(type_, of_items):
         return None
-    found = _own_values([_as_compared(item, of_items, type_) for item in items], type_)
-    return filters.one_of(column_of(column), pa.array(found, arrow_type(type_))) if found else None
+    found = _convert_items([_round_operand(item, of_items, type_) for item in items], type_)
+    return filters.build_in_list(get_column_name(column), pa.array(found, to_arrow_type(type_))) if found else None
 
 
-def _own_values(items: Sequence[Value], type_: Scalar) -> list[Value] | None:
+def _convert_items(items: Sequence[Value], type_: Scalar) -> list[Value] | None:
     """Return the values of a column's type that equal one of the items; None where one of them can't be told.
 
     A list may hold a NaN, which `in` finds.
     """
     found: list[Value] = []
     for item in items:
-        near = bounds(item, type_)
+        near = find_bounds(item, type_)
         if near is None:
             return None
         if near[0] == item:
@@ -148,15 +148,15 @@ def _own_values(items: Sequence[Value], type_: Scalar) -> list[Value] | None:
     return found
 
 
-def _containment(column: Prop, type_: Scalar, value: Value, given: ValueType) -> str | None:
-    value = _as_compared(value, given, type_)
-    found = bounds(value, type_)
+def _build_containment(column: Prop, type_: Scalar, value: Value, given: ValueType) -> str | None:
+    value = _round_operand(value, given, type_)
+    found = find_bounds(value, type_)
     if found is None or found[0] != value or _is_rounded(type_, given):
         return None
-    return filters.has_item(column.name, scalar(found[0], arrow_type(type_)))
+    return filters.build_list_contains(column.name, build_scalar(found[0], to_arrow_type(type_)))
 
 
-def _as_compared(value: Value, given: ValueType, type_: Scalar | None) -> Value:
+def _round_operand(value: Value, given: ValueType, type_: Scalar | None) -> Value:
     """Return a value as it is compared with those of a column: beside an F32, a fraction of F64 is read as an F32."""
     if (type_, given) != (Scalar.F32, Scalar.F64) or not isinstance(value, float) or value.is_integer():
         return value
@@ -168,14 +168,14 @@ def _is_rounded(type_: Scalar, given: ValueType) -> bool:
     return (type_, given) == (Scalar.F64, Scalar.F32)
 
 
-def _scalar_of(type_: ValueType) -> Scalar | None:
+def _find_scalar(type_: ValueType) -> Scalar | None:
     """Return the type that a table compares the column by; None where it has no order."""
     if isinstance(type_, EnumOf):
         return Scalar.STRING
     return type_ if isinstance(type_, Scalar) and type_ is not Scalar.BLOB else None
 
 
-def bounds(value: Value, type_: Scalar) -> tuple[Value, Value] | None:
+def find_bounds(value: Value, type_: Scalar) -> tuple[Value, Value] | None:
     """Return the nearest values of a type that are at most and at least this one: itself where it is one of them.
 
     Beyond an end of the type both are that end. None for no value, and for a NaN, which nothing is near to.
@@ -186,7 +186,7 @@ def bounds(value: Value, type_: Scalar) -> tuple[Value, Value] | None:
     if isinstance(value, float) and math.isnan(value):
         return None
     if type_.is_float:
-        return _float_bounds(value, type_)
+        return _find_float_bounds(value, type_)
     least, greatest = INTEGER_RANGES[type_]
     if isinstance(value, float) and math.isinf(value):
         end = greatest if value > 0 else least
@@ -194,7 +194,7 @@ def bounds(value: Value, type_: Scalar) -> tuple[Value, Value] | None:
     return min(max(math.floor(value), least), greatest), min(max(math.ceil(value), least), greatest)
 
 
-def _float_bounds(value: float, type_: Scalar) -> tuple[float, float]:
+def _find_float_bounds(value: float, type_: Scalar) -> tuple[float, float]:
     kind = np.float32 if type_ is Scalar.F32 else np.float64
     with np.errstate(over="ignore"):
         near = kind(value)

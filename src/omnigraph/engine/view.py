@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.lance_table import LanceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,13 @@ class View:
         """The snapshot."""
         return self.tables.snapshot
 
-    def table(self, type_: AnyType) -> Table:
+    def get_table(self, type_: AnyType) -> LanceTable:
         """The table of a type, at its pin."""
-        return self.tables.table(type_.table_key)
+        return self.tables.open_table(type_.table_key)
 
-    def type(self, name: str) -> AnyType:
+    def get_type(self, name: str) -> AnyType:
         """The type of that name; KeyError when the catalog has none."""
-        found = self.catalog.type(name)
+        found = self.catalog.find_type(name)
         if found is None:
             raise KeyError(name)
         return found

@@ -46,7 +46,7 @@ class GraphBranches:
             BranchOutcomeUnknownError: The store stopped answering; `list` tells later whether it is there.
         """
         return lazy_ops.branch.create_branch(
-            self._session, name, source=from_, commit_id=snapshot, at=at, actor=self._session.signer(actor)
+            self._session, name, source=from_, commit_id=snapshot, at=at, actor=self._session.resolve_signer(actor)
         )
 
     def delete(self, name: str) -> "Branch":

@@ -11,15 +11,15 @@ from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result import Result
 from omnigraph.graph import lazy_ops
-from omnigraph.graph.arguments import parameters, query_source
+from omnigraph.graph.arguments import build_query_source, check_parameters
 from omnigraph.graph.blame import blames_damage
-from omnigraph.graph.history import HistoryVerbs
-from omnigraph.graph.maintenance import UpkeepVerbs
-from omnigraph.graph.spark_bridge import distributed, reader_for, spark_room
+from omnigraph.graph.history import HistoryMethods
+from omnigraph.graph.maintenance import MaintenanceMethods
+from omnigraph.graph.spark_bridge import build_distributed_algorithms, import_spark_module, select_reader
 from omnigraph.lang.source import Source
-from omnigraph.locations import local_path
-from omnigraph.ops.argument_checks import BadArgumentError, check_if_exists, check_max_errors, check_text, chosen
-from omnigraph.ops.limits import Limits, limited
+from omnigraph.locations import resolve_local_path
+from omnigraph.ops.argument_checks import BadArgumentError, check_if_exists, check_max_errors, check_text, parse_choice
+from omnigraph.ops.limits import ResourceLimits, with_limits
 from omnigraph.ops.open import open_session
 from omnigraph.ops.query import QueryCall, query
 from omnigraph.ops.session import Session
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @blames_damage
-class Graph(HistoryVerbs, UpkeepVerbs):
+class Graph(HistoryMethods, MaintenanceMethods):
     """An open graph. Cheap to keep, safe from several threads; it sees other processes' commits by one probe.
 
     Made by `omnigraph.create_graph` and `omnigraph.open_graph`.
@@ -90,7 +90,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
     @property
     def algorithms(self) -> "Algorithms":
         """PageRank, components, communities, paths and triangles over the edges of one type."""
-        return lazy_ops.graph_algorithms.Algorithms(self._session, distributed)
+        return lazy_ops.graph_algorithms.Algorithms(self._session, build_distributed_algorithms)
 
     @property
     def spark(self) -> "SparkGraph":
@@ -101,7 +101,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         Raises:
             SparkMissingError: PySpark is not installed.
         """
-        door: SparkGraph = spark_room("spark_graph").SparkGraph(self._session, self.snapshot())
+        door: SparkGraph = import_spark_module("spark_graph").SparkGraph(self._session, self.snapshot())
         return door
 
     def table(
@@ -116,8 +116,8 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             TypeMissingError: The schema of that snapshot has no such type.
             BranchMissingError, CommitMissingError: There is no such state.
         """
-        return lazy_ops.open_table.pinned_table(
-            self._session, self._session.on(branch).snapshot(commit_id=snapshot, at=at), type_name
+        return lazy_ops.open_table.open_pinned_table(
+            self._session, self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at), type_name
         )
 
     def query(  # noqa: PLR0913 - all but the text by name
@@ -148,9 +148,9 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             QueryTimeoutError, QueryMemoryError: It needs more than it may use.
         """
         call = QueryCall(
-            source=query_source(source),
+            source=build_query_source(source),
             name=name,
-            params=parameters(params),
+            params=check_parameters(params),
             branch=branch,
             snapshot=snapshot,
             at=at,
@@ -178,7 +178,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to ask.
         """
         self._session.allow(Action.EXPORT, branch)  # before a Spark is started for it
-        answer: Result = spark_room("sql_result").answer(
+        answer: Result = import_spark_module("sql_result").answer(
             self._session, statement, branch=branch, snapshot=snapshot, at=at, master=master
         )
         return answer
@@ -205,9 +205,9 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             What `query` raises.
         """
         call = QueryCall(
-            source=query_source(source),
+            source=build_query_source(source),
             name=name,
-            params=parameters(params),
+            params=check_parameters(params),
             branch=branch,
             snapshot=snapshot,
             at=at,
@@ -250,16 +250,16 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
         call = lazy_ops.mutate.MutationCall(
-            source=query_source(source),
+            source=build_query_source(source),
             name=name,
-            params=parameters(params),
-            actor=self._session.signer(actor),
+            params=check_parameters(params),
+            actor=self._session.resolve_signer(actor),
             message=message,
             idempotency_key=idempotency_key,
             if_commit=if_commit,
         )
-        limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
-        return lazy_ops.mutate.mutate(limited(self._session, limits, "mutation").on(branch), call)
+        limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        return lazy_ops.mutate.mutate(with_limits(self._session, limits, "mutation").checkout(branch), call)
 
     def load(  # noqa: PLR0913 - all but the data by name
         self,
@@ -300,8 +300,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             if_exists: With `from_`: load into `branch` as it is if it is there already.
             actor: Who the commit is by.
             message: A message to keep with the commit.
-            idempotency_key: With a key that a commit of this actor already has, nothing is done and the answer is what
-                it was then, for 7 days; KeyReusedError if that was no load of this data, with this mode and options.
+            idempotency_key: A commit of this actor that has this key (within 7 days) gives its result again.
             on_error: A directory for records that can't be loaded; the others are. Without it one fails the load.
             max_errors: With a directory, how many records may go there before the load fails.
             dry_run: Check everything and write nothing, bad records neither; whether the key was used does not matter.
@@ -314,7 +313,7 @@ class Graph(HistoryVerbs, UpkeepVerbs):
 
         Raises:
             LoadError: Records can't be loaded; it says why, up to 20 times.
-            BadArgumentError: Nothing is given to load, the mode is none, or `max_errors` has no `on_error`.
+            BadArgumentError, KeyReusedError: The arguments don't fit together, or the key belongs to another load.
             RecordError, ColumnError, FileDamagedError: The input can't be read at all.
             ConflictError: Somebody else changed what this relied on: read again and retry.
             BranchMissingError, BadBranchNameError, BranchExistsError: No such branch is there, or can be made.
@@ -324,23 +323,24 @@ class Graph(HistoryVerbs, UpkeepVerbs):
         check_max_errors(max_errors, has_directory=on_error is not None)
         check_if_exists(if_exists, has_source=from_ is not None)
         call = lazy_ops.load.LoadCall(
-            input=lazy_ops.load_arguments.load_input(data, nodes, edges, map),
-            mode=chosen("mode", lazy_ops.load.LoadMode, mode),
-            actor=self._session.signer(actor),
+            input=lazy_ops.load_arguments.build_load_input(data, nodes, edges, map),
+            mode=parse_choice("mode", lazy_ops.load.LoadMode, mode),
+            actor=self._session.resolve_signer(actor),
             message=message,
             idempotency_key=idempotency_key,
-            on_error=None if on_error is None else local_path(on_error),
+            on_error=None if on_error is None else resolve_local_path(on_error),
             max_errors=max_errors,
             is_dry_run=dry_run,
             progress=progress,
         )
-        reader = reader_for(chosen("engine", Engine, engine), master)
-        session = limited(self._session, Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget), "load")
+        reader = select_reader(parse_choice("engine", Engine, engine), master)
+        limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        session = with_limits(self._session, limits, "load")
         if from_ is not None:
             return lazy_ops.load_branch.load_on_new_branch(
                 session, call, branch=branch, source=from_, uses_existing=if_exists, reader=reader
             )
-        return lazy_ops.load.load(session.on(branch), call, reader)
+        return lazy_ops.load.load(session.checkout(branch), call, reader)
 
     def export(  # noqa: PLR0913 - all but the target by name
         self,
@@ -378,16 +378,16 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
             SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to do it.
         """
-        state = self._session.on(branch).snapshot(commit_id=snapshot, at=at)
-        form = chosen("format", lazy_ops.export.ExportFormat, format)
-        by = chosen("engine", Engine, engine)
+        state = self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
+        form = parse_choice("format", lazy_ops.export.ExportFormat, format)
+        by = parse_choice("engine", Engine, engine)
         if by is Engine.LOCAL and master is not None:
             raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
         if by is Engine.SPARK or (by is Engine.AUTO and master is not None):
-            door: SparkGraph = spark_room("spark_graph").on_master(self._session, state, master)
+            door: SparkGraph = import_spark_module("spark_graph").on_master(self._session, state, master)
             return door.export(target, format=form, types=types, progress=progress)
-        limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
-        session = limited(self._session, limits, "export", "")
+        limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        session = with_limits(self._session, limits, "export", "")
         return lazy_ops.export.export_graph(session, state, target, format=form, types=types, progress=progress)
 
     def export_stream(
@@ -408,9 +408,9 @@ class Graph(HistoryVerbs, UpkeepVerbs):
             BranchMissingError, CommitMissingError: There is no such state.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out, as pieces are asked for.
         """
-        state = self._session.on(branch).snapshot(commit_id=snapshot, at=at)
-        limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
-        return lazy_ops.export_stream.export_stream(limited(self._session, limits, "export", ""), state, types)
+        state = self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
+        limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        return lazy_ops.export_stream.export_stream(with_limits(self._session, limits, "export", ""), state, types)
 
     def blob(
         self,

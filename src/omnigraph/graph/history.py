@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from omnigraph.commit.manifest_types import Commit, Snapshot
 from omnigraph.engine.query_budget import Budget
 from omnigraph.graph import lazy_ops
-from omnigraph.graph.arguments import place, schema_source
+from omnigraph.graph.arguments import build_schema_source, check_uri
 from omnigraph.graph.blame import blames_damage
 from omnigraph.graph.branches import GraphBranches
 from omnigraph.graph.tags import GraphTags
 from omnigraph.lang.source import Source
-from omnigraph.ops.argument_checks import chosen
-from omnigraph.ops.limits import Limits, limited
+from omnigraph.ops.argument_checks import parse_choice
+from omnigraph.ops.limits import ResourceLimits, with_limits
 from omnigraph.ops.session import Session
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @blames_damage
-class HistoryVerbs:
+class HistoryMethods:
     """What a graph can do with its branches and its past, each verb one call into `ops`."""
 
     _session: Session
@@ -88,7 +88,7 @@ class HistoryVerbs:
             BadFilterError: There is no such filter, or its value can't be read.
             BranchMissingError, CommitMissingError: There is no such branch, or `before` is no commit of it.
         """
-        session = self._session if all_branches else self._session.on(branch)
+        session = self._session if all_branches else self._session.checkout(branch)
         return lazy_ops.history.list_commits(
             session, filters=filters, limit=limit, before=before, all_branches=all_branches
         )
@@ -103,8 +103,8 @@ class HistoryVerbs:
         all_branches: bool = False,
     ) -> "CommitPage":
         """As `commits`, with which of them cleanup has collected, and what to ask for to get the next page."""
-        session = self._session if all_branches else self._session.on(branch)
-        return lazy_ops.history.commit_page(
+        session = self._session if all_branches else self._session.checkout(branch)
+        return lazy_ops.history.read_commit_page(
             session, filters=filters, limit=limit, before=before, all_branches=all_branches
         )
 
@@ -156,7 +156,7 @@ class HistoryVerbs:
         call = lazy_ops.change_feed.ChangesCall(
             since=since, types=types, limit=limit, follow=follow, poll_seconds=poll_seconds
         )
-        return lazy_ops.change_feed.ChangeFeed(self._session.on(branch), call)
+        return lazy_ops.change_feed.ChangeFeed(self._session.checkout(branch), call)
 
     def history(self, type_name: str, id: str, *, branch: str = "main", limit: int | None = None) -> "EntityHistory":
         """Every version that one node or edge has had on a branch, newest first: by whom, when, and what changed.
@@ -168,7 +168,7 @@ class HistoryVerbs:
             BranchMissingError: There is no such branch.
             TypeMissingError, EntityMissingError: There is no such type, or there never was such a node or edge.
         """
-        return lazy_ops.entity_history.entity_history(self._session.on(branch), type_name, id, limit=limit)
+        return lazy_ops.entity_history.read_entity_history(self._session.checkout(branch), type_name, id, limit=limit)
 
     def diff(self, before: str, after: str, *, types: Sequence[str] | None = None) -> "Diff":
         """What differs between two states: rows that came, went or say something else. Found as it is asked for.
@@ -181,7 +181,7 @@ class HistoryVerbs:
             TypeMissingError: Neither state has a type of that name.
         """
         session = self._session
-        before_state, after_state = (lazy_ops.revision.state_of(session, state) for state in (before, after))
+        before_state, after_state = (lazy_ops.revision.resolve_state(session, state) for state in (before, after))
         return lazy_ops.diff.Diff(session, before_state, after_state, types)
 
     def merge(  # noqa: PLR0913 - all but the source by name
@@ -215,17 +215,17 @@ class HistoryVerbs:
                 was merged into it; or others kept writing the same tables.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
-        settled = None if strategy is None else chosen("strategy", lazy_ops.merge_result.Strategy, strategy)
+        settled = None if strategy is None else parse_choice("strategy", lazy_ops.merge_result.Strategy, strategy)
         call = lazy_ops.merge.MergeCall(
             source=source,
             into=into,
             strategy=settled,
-            actor=self._session.signer(actor),
+            actor=self._session.resolve_signer(actor),
             message=message,
             is_dry_run=dry_run,
         )
-        limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
-        return lazy_ops.merge.merge(limited(self._session, limits, "merge"), call)
+        limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        return lazy_ops.merge.merge(with_limits(self._session, limits, "merge"), call)
 
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False
@@ -239,8 +239,8 @@ class HistoryVerbs:
             SourceError: The text has mistakes.
             BranchMissingError: There is no such branch.
         """
-        session = self._session.on(branch)
-        return lazy_ops.schema_apply.plan_schema(session, schema_source(schema), allows_data_loss=allow_data_loss)
+        session = self._session.checkout(branch)
+        return lazy_ops.schema_apply.plan_schema(session, build_schema_source(schema), allows_data_loss=allow_data_loss)
 
     def apply_schema(  # noqa: PLR0913 - all but the schema by name
         self,
@@ -273,15 +273,15 @@ class HistoryVerbs:
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
         call = lazy_ops.schema_apply.SchemaCall(
-            source=schema_source(schema),
-            actor=self._session.signer(actor),
+            source=build_schema_source(schema),
+            actor=self._session.resolve_signer(actor),
             message=message,
             allows_drops=allow_drops,
             allows_data_loss=allow_data_loss,
         )
-        limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
         return lazy_ops.schema_apply.apply_schema(
-            limited(self._session, limits, "change of the schema").on(branch), call
+            with_limits(self._session, limits, "change of the schema").checkout(branch), call
         )
 
     def clone(
@@ -301,5 +301,6 @@ class HistoryVerbs:
         """
         names = None if branches is None else tuple(branches)
         return lazy_ops.clone.clone(
-            self._session, lazy_ops.clone.CloneCall(target=place(target, "target"), branches=names, progress=progress)
+            self._session,
+            lazy_ops.clone.CloneCall(target=check_uri(target, "target"), branches=names, progress=progress),
         )

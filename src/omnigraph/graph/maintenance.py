@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Self
 from omnigraph.engine.query_budget import Budget
 from omnigraph.graph import lazy_ops
 from omnigraph.graph.blame import blames_damage
-from omnigraph.graph.spark_bridge import hands_for
-from omnigraph.ops.argument_checks import chosen
-from omnigraph.ops.limits import Limits, limited
+from omnigraph.graph.spark_bridge import select_workers
+from omnigraph.ops.argument_checks import parse_choice
+from omnigraph.ops.limits import ResourceLimits, with_limits
 from omnigraph.ops.session import Session
 from omnigraph.options import Engine
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @blames_damage
-class UpkeepVerbs:
+class MaintenanceMethods:
     """What keeps a graph fast and sound, each verb one call into `ops`."""
 
     _session: Session
@@ -84,12 +84,12 @@ class UpkeepVerbs:
             limit=limit,
             all=all,
             dry_run=dry_run,
-            actor=self._session.signer(actor),
+            actor=self._session.resolve_signer(actor),
             message=message,
         )
-        limits = Limits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
-        session = limited(self._session, limits, "computation of vectors", "what it has committed stays")
-        return lazy_ops.embed.embed(session.on(branch), call, progress)
+        limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        session = with_limits(self._session, limits, "computation of vectors", "what it has committed stays")
+        return lazy_ops.embed.embed(session.checkout(branch), call, progress)
 
     def optimize(  # noqa: PLR0913 - the choices of a run, all by name
         self,
@@ -129,13 +129,15 @@ class UpkeepVerbs:
         call = lazy_ops.optimize.OptimizeCall(
             types=None if types is None else tuple(types),
             upkeep=lazy_ops.optimize_table.UpkeepCall(
-                actor=self._session.signer(actor), message=message, all_indexes=all_indexes
+                actor=self._session.resolve_signer(actor), message=message, all_indexes=all_indexes
             ),
             is_dry_run=dry_run,
             progress=progress,
         )
-        session = self._session.on(branch)
-        return lazy_ops.optimize.optimize(session, call, hands_for(session, chosen("engine", Engine, engine), master))
+        session = self._session.checkout(branch)
+        return lazy_ops.optimize.optimize(
+            session, call, select_workers(session, parse_choice("engine", Engine, engine), master)
+        )
 
     def reconciler(
         self,
@@ -190,7 +192,7 @@ class UpkeepVerbs:
         call = lazy_ops.cleanup.CleanupCall(
             keep=keep,
             older_than=older_than,
-            grace=lazy_ops.cleanup.GRACE if grace is None else grace,
+            grace=lazy_ops.cleanup.DEFAULT_GRACE if grace is None else grace,
             is_confirmed=confirm,
             progress=progress,
         )
@@ -205,7 +207,7 @@ class UpkeepVerbs:
             BranchMissingError, CommitMissingError: There is no such state.
         """
         return lazy_ops.indexes.list_indexes(
-            self._session, self._session.on(branch).snapshot(commit_id=snapshot, at=at)
+            self._session, self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
         )
 
     def check(
@@ -246,7 +248,7 @@ class UpkeepVerbs:
             is_quick=quick,
             is_deep=deep,
             is_record=record,
-            actor=self._session.signer(actor),
+            actor=self._session.resolve_signer(actor),
             message=message,
             progress=progress,
         )
@@ -318,7 +320,7 @@ class UpkeepVerbs:
             force=force,
             deep=deep,
             source=None if source is None else os.fspath(source),
-            actor=self._session.signer(actor),
+            actor=self._session.resolve_signer(actor),
             message=message,
         )
         return lazy_ops.repair.repair(self._session, call)

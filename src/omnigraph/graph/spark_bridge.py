@@ -14,53 +14,57 @@ from omnigraph.options import Engine
 if TYPE_CHECKING:
     from omnigraph.ops.algorithms import DistributedAlgorithms
     from omnigraph.ops.load import LoadCall
-    from omnigraph.ops.load_engine import Reader, Records
-    from omnigraph.ops.maintenance_worker import Hands
+    from omnigraph.ops.load_engine import LoadRecords, Reader
+    from omnigraph.ops.maintenance_worker import OptimizeWorker
 
 
-_SPARKS_OWN = frozenset({"pandas", "py4j", "pyspark"})
+_SPARK_PACKAGES = frozenset({"pandas", "py4j", "pyspark"})
 """What `omnigraph[spark]` brings along."""
 
 
-def reader_for(engine: Engine, master: str | None) -> "Reader":
+def select_reader(engine: Engine, master: str | None) -> "Reader":
     """Who reads, checks and writes the records of a load: it is known when the load is about to begin."""
     if engine is Engine.LOCAL:
         if master is not None:
             raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
-        return lazy_ops.load_reading.read_here
+        return lazy_ops.load_reading.read_locally
 
-    def read(session: Session, call: "LoadCall", head: Head) -> "Records":
-        choice = spark_room("load.engine_choice").choose_engine(call.input, session.runtime.options, engine, master)
-        call.tell_engine(str(choice))
-        here = lazy_ops.load_reading.read_here
-        reader: Reader = here if choice.engine is Engine.LOCAL else spark_room("load.load_engine").reader(choice.master)
+    def read(session: Session, call: "LoadCall", head: Head) -> "LoadRecords":
+        choice = import_spark_module("load.engine_choice").choose_engine(
+            call.input, session.runtime.options, engine, master
+        )
+        call.report_engine(str(choice))
+        here = lazy_ops.load_reading.read_locally
+        reader: Reader = (
+            here if choice.engine is Engine.LOCAL else import_spark_module("load.load_engine").reader(choice.master)
+        )
         return reader(session, call, head)
 
     return read
 
 
-def hands_for(session: Session, engine: Engine, master: str | None) -> "Hands | None":
+def select_workers(session: Session, engine: Engine, master: str | None) -> "OptimizeWorker | None":
     """Who does the heavy work of maintenance; None: this process."""
     if engine is Engine.LOCAL and master is not None:
         raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
     if engine is Engine.LOCAL or (engine is Engine.AUTO and master is None):
         return None
-    hands: Hands = spark_room("maintenance").hands(session, master)
+    hands: OptimizeWorker = import_spark_module("maintenance").hands(session, master)
     return hands
 
 
-def distributed(session: Session) -> "DistributedAlgorithms":
+def build_distributed_algorithms(session: Session) -> "DistributedAlgorithms":
     """Graph algorithms on Spark's executors."""
-    found: DistributedAlgorithms = spark_room("algorithms").on(session)
+    found: DistributedAlgorithms = import_spark_module("algorithms").on(session)
     return found
 
 
-def spark_room(name: str) -> ModuleType:
+def import_spark_module(name: str) -> ModuleType:
     """A module of the Spark room, which stands above this one: imported when it is needed, for it may not be there."""
     try:
         return import_module(f"omnigraph.spark.{name}")
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in _SPARKS_OWN:
+        if missing not in _SPARK_PACKAGES:
             raise
         raise SparkMissingError(missing) from error

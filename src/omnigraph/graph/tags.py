@@ -38,7 +38,7 @@ class GraphTags:
             BranchGoneError: Its branch was deleted meanwhile.
             TagOutcomeUnknownError: The store stopped answering; `list` tells later whether it is there.
         """
-        return lazy_ops.tag.create_tag(self._session, name, ref=ref, actor=self._session.signer(actor))
+        return lazy_ops.tag.create_tag(self._session, name, ref=ref, actor=self._session.resolve_signer(actor))
 
     def delete(self, name: str) -> "Tag":
         """Delete a tag; what it was. The state that it named stays until a cleanup takes it.

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
-from omnigraph.lang.diagnostics import MAX_REPORTED, Diagnostic, in_order
-from omnigraph.lang.lexer import Kind, Language, Token, shown, tokenize
-from omnigraph.lang.parsed import Parsed
+from omnigraph.lang.diagnostics import MAX_DIAGNOSTICS, Diagnostic, sort_diagnostics
+from omnigraph.lang.lexer import Language, Token, TokenKind, abbreviate, tokenize
+from omnigraph.lang.parsed import ParseResult
 from omnigraph.lang.source import Source, Span
 
 MAX_DEPTH = 64
@@ -22,7 +22,7 @@ class EnoughError(Exception):
     """As many diagnostics as are reported; parsing stops."""
 
 
-class Reader:
+class TokenReader:
     """Looks at tokens and steps over them; `steps` counts both."""
 
     def __init__(self, tokens: tuple[Token, ...]) -> None:
@@ -46,22 +46,22 @@ class Reader:
         """How many tokens lie behind the cursor."""
         return self._index
 
-    def at(self, *texts: str) -> bool:
+    def is_at(self, *texts: str) -> bool:
         """Whether the next token is one of these words or signs."""
         return self.peek().text in texts
 
-    def follows(self, *texts: str) -> bool:
+    def is_followed_by(self, *texts: str) -> bool:
         """Whether the token behind the next one is one of these words or signs."""
         return self.peek(1).text in texts
 
-    def at_kind(self, *kinds: Kind) -> bool:
+    def is_at_kind(self, *kinds: TokenKind) -> bool:
         """Whether the next token is of one of these kinds."""
         return self.peek().kind in kinds
 
     @property
-    def at_end(self) -> bool:
+    def is_at_end(self) -> bool:
         """Whether every token has been read."""
-        return self.peek().kind is Kind.END
+        return self.peek().kind is TokenKind.END
 
     def is_glued(self, ahead: int = 0) -> bool:
         """Whether nothing, not even a space, stands before that token."""
@@ -72,16 +72,16 @@ class Reader:
         """The next token, stepping over it; at the end it stays."""
         self.steps += 1
         token = self._tokens[self._index]
-        if token.kind is not Kind.END:
+        if token.kind is not TokenKind.END:
             self._index += 1
         return token
 
     def accept(self, *texts: str) -> Token | None:
         """The next token if it is one of these words or signs, stepping over it."""
-        return self.advance() if self.at(*texts) else None
+        return self.advance() if self.is_at(*texts) else None
 
 
-class Cursor(Reader):
+class Cursor(TokenReader):
     """A reader that reports and recovers.
 
     There are three ways to report: `report` for a mistake that is mended on the spot, `missing` for something that
@@ -95,14 +95,14 @@ class Cursor(Reader):
         self.source = source
         self.language = language
         self._comments = lexed.comments
-        self._found = list(lexed.diagnostics)
+        self._diagnostics = list(lexed.diagnostics)
         self._damaged = lexed.damaged
         self._depth = 0
         self._reported_at = -1
 
     def expect(self, text: str, help: str | None = None) -> Token:
         """The next token, which has to be this word or sign."""
-        if not self.at(text):
+        if not self.is_at(text):
             self.fail(f"`{text}`", help)
         return self.advance()
 
@@ -115,15 +115,15 @@ class Cursor(Reader):
         """
         if code is None:
             self._reported_at = self._index
-        self._found.append(Diagnostic(code or self.language.syntax_code, span, message, help))
-        if len(self._found) >= MAX_REPORTED:
+        self._diagnostics.append(Diagnostic(code or self.language.syntax_code, span, message, help))
+        if len(self._diagnostics) >= MAX_DIAGNOSTICS:
             raise EnoughError
 
     def report_limit(self, span: Span, message: str, help: str | None = None) -> None:
         """Something too long, too deep or too large."""
         self.report(span, message, help, code=self.language.limit_code)
 
-    def missing(self, message: str, help: str | None = None) -> None:
+    def report_missing(self, message: str, help: str | None = None) -> None:
         """Something that should stand just behind the previous token; parsing goes on as if it did."""
         if not self.is_explained:
             self.report(self.previous.after, message, help)
@@ -131,8 +131,8 @@ class Cursor(Reader):
     def fail(self, expected: str, help: str | None = None) -> NoReturn:
         """Give up, since something else was expected at the cursor."""
         token = self.peek()
-        span = self.previous.after if token.kind is Kind.END else token.span
-        self.refuse(span, f"expected {expected}, found {described(token)}", help)
+        span = self.previous.after if token.kind is TokenKind.END else token.span
+        self.refuse(span, f"expected {expected}, found {describe_token(token)}", help)
 
     def refuse(self, span: Span, message: str, help: str | None = None, *, code: str | None = None) -> NoReturn:
         """Give up with a message of one's own."""
@@ -145,13 +145,13 @@ class Cursor(Reader):
         """Whether the place of the cursor has been reported, or something unreadable stands before it."""
         return self._reported_at == self._index or self._index in self._damaged
 
-    def place(self, span: Span) -> str:
+    def format_position(self, span: Span) -> str:
         """Where something stands, for a help line."""
         position = self.source.position(span.start)
         return f"line {position.line}, column {position.column}"
 
     @contextmanager
-    def nested(self) -> Iterator[None]:
+    def nest(self) -> Iterator[None]:
         """One level deeper, for as long as the block runs; gives up beyond the deepest that is allowed."""
         if self._depth >= MAX_DEPTH:
             if not self.is_explained:
@@ -165,14 +165,14 @@ class Cursor(Reader):
 
     # --- recovering ------------------------------------------------------------------------------------
 
-    def block(
+    def parse_block(
         self,
         opening: Token,
         what: str,
         item: Callable[[], None],
         *,
-        starts: Callable[[], bool],
-        ends: Callable[[], bool],
+        is_item_start: Callable[[], bool],
+        is_block_end: Callable[[], bool],
     ) -> None:
         """Parse items up to the `}` that closes `opening`, going on with the next item behind a broken one.
 
@@ -180,21 +180,21 @@ class Cursor(Reader):
         outside the block, so that its `}` must have been forgotten.
         """
         while not self.accept("}"):
-            if self.at_end or ends():
-                hint = f"its `{{` stands in {self.place(opening.span)}"
-                self.missing(f"missing `}}` at the end of {what}", hint)
+            if self.is_at_end or is_block_end():
+                hint = f"its `{{` stands in {self.format_position(opening.span)}"
+                self.report_missing(f"missing `}}` at the end of {what}", hint)
                 return
             before = self._index
             try:
                 item()
             except GaveUpError:
-                self._skip(starts, ends, has_moved=self._index > before)
+                self._skip(is_item_start, is_block_end, has_moved=self._index > before)
 
     def _skip(self, starts: Callable[[], bool], ends: Callable[[], bool], *, has_moved: bool) -> None:
         """Step to the end of the block or to the next item in it; whole pairs of braces are stepped over."""
         depth = 0
-        while not (self.at_end or ends()):
-            if depth == 0 and (self.at("}") or (has_moved and starts())):
+        while not (self.is_at_end or ends()):
+            if depth == 0 and (self.is_at("}") or (has_moved and starts())):
                 return
             token = self.advance()
             depth += (token.text == "{") - (token.text == "}")
@@ -202,26 +202,26 @@ class Cursor(Reader):
 
     def skip_to(self, stops: Callable[[], bool]) -> None:
         """Step over everything up to a place where `stops` holds, or the end."""
-        while not (self.at_end or stops()):
+        while not (self.is_at_end or stops()):
             self.advance()
 
     # --- finishing -------------------------------------------------------------------------------------
 
     @property
-    def found(self) -> int:
+    def diagnostic_count(self) -> int:
         """How many diagnostics there are so far."""
-        return len(self._found)
+        return len(self._diagnostics)
 
     @property
     def is_full(self) -> bool:
         """Whether the lexer alone found as much as is reported."""
-        return len(self._found) >= MAX_REPORTED
+        return len(self._diagnostics) >= MAX_DIAGNOSTICS
 
-    def parsed(self, tree: T) -> Parsed[T]:
+    def build_result(self, tree: T) -> ParseResult[T]:
         """The tree together with everything found."""
-        return Parsed(tree, in_order(self._found), self._comments, self.steps)
+        return ParseResult(tree, sort_diagnostics(self._diagnostics), self._comments, self.steps)
 
 
-def described(token: Token) -> str:
+def describe_token(token: Token) -> str:
     """A token as a message names it."""
-    return token.kind.value if token.kind is Kind.END else f"`{shown(token.text)}`"
+    return token.kind.value if token.kind is TokenKind.END else f"`{abbreviate(token.text)}`"

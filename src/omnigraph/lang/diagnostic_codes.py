@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Severity(Enum):
+class DiagnosticSeverity(Enum):
     """Errors stop; warnings are advice."""
 
     ERROR = "error"
@@ -16,23 +16,23 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class DiagnosticCode:
     """One kind of diagnostic."""
 
     name: str
-    severity: Severity
+    severity: DiagnosticSeverity
     meaning: str
 
 
-def _errors(**meanings: str) -> dict[str, Code]:
-    return {name: Code(name, Severity.ERROR, meaning) for name, meaning in meanings.items()}
+def _build_errors(**meanings: str) -> dict[str, DiagnosticCode]:
+    return {name: DiagnosticCode(name, DiagnosticSeverity.ERROR, meaning) for name, meaning in meanings.items()}
 
 
-def _warnings(**meanings: str) -> dict[str, Code]:
-    return {name: Code(name, Severity.WARNING, meaning) for name, meaning in meanings.items()}
+def _build_warnings(**meanings: str) -> dict[str, DiagnosticCode]:
+    return {name: DiagnosticCode(name, DiagnosticSeverity.WARNING, meaning) for name, meaning in meanings.items()}
 
 
-SCHEMA_CODES = _errors(
+SCHEMA_CODES = _build_errors(
     S000="the schema text does not follow the grammar",
     S001="a limit of the language is exceeded: nesting, length of a name, size of a number or list",
     S002="two types have the same name",
@@ -60,7 +60,7 @@ SCHEMA_CODES = _errors(
     S024="`@rename_from` that names a type or property which still exists, or that two claim",
 )
 
-QUERY_CODES = _errors(
+QUERY_CODES = _build_errors(
     Q000="the query text does not follow the grammar",
     Q001="a limit of the language is exceeded: nesting, length of a name, size of a number, list or predicate",
     Q002="two queries of one file have the same name",
@@ -95,18 +95,26 @@ QUERY_CODES = _errors(
 )
 
 MIGRATION_CODES = {
-    "OG-DS-102": Code("OG-DS-102", Severity.ERROR, "a node type that has data is dropped"),
-    "OG-DS-103": Code("OG-DS-103", Severity.ERROR, "an edge type that has data is dropped"),
-    "OG-DS-104": Code("OG-DS-104", Severity.ERROR, "a property that has data is dropped"),
-    "OG-MF-103": Code("OG-MF-103", Severity.ERROR, "a required property is added without a default"),
-    "OG-MF-104": Code("OG-MF-104", Severity.ERROR, "a nullable property becomes required"),
-    "OG-MF-106": Code("OG-MF-106", Severity.ERROR, "a type changes: of a property, of an edge's ends, of a key"),
-    "OG-MF-107": Code("OG-MF-107", Severity.ERROR, "a constraint does not hold on the data"),
-    "OG-MF-108": Code("OG-MF-108", Severity.ERROR, "a `@rename_from` that was applied before may be meant again"),
-    "OG-MF-109": Code("OG-MF-109", Severity.ERROR, "a `@rename_from` names what the schema before does not have"),
+    "OG-DS-102": DiagnosticCode("OG-DS-102", DiagnosticSeverity.ERROR, "a node type that has data is dropped"),
+    "OG-DS-103": DiagnosticCode("OG-DS-103", DiagnosticSeverity.ERROR, "an edge type that has data is dropped"),
+    "OG-DS-104": DiagnosticCode("OG-DS-104", DiagnosticSeverity.ERROR, "a property that has data is dropped"),
+    "OG-MF-103": DiagnosticCode(
+        "OG-MF-103", DiagnosticSeverity.ERROR, "a required property is added without a default"
+    ),
+    "OG-MF-104": DiagnosticCode("OG-MF-104", DiagnosticSeverity.ERROR, "a nullable property becomes required"),
+    "OG-MF-106": DiagnosticCode(
+        "OG-MF-106", DiagnosticSeverity.ERROR, "a type changes: of a property, of an edge's ends, of a key"
+    ),
+    "OG-MF-107": DiagnosticCode("OG-MF-107", DiagnosticSeverity.ERROR, "a constraint does not hold on the data"),
+    "OG-MF-108": DiagnosticCode(
+        "OG-MF-108", DiagnosticSeverity.ERROR, "a `@rename_from` that was applied before may be meant again"
+    ),
+    "OG-MF-109": DiagnosticCode(
+        "OG-MF-109", DiagnosticSeverity.ERROR, "a `@rename_from` names what the schema before does not have"
+    ),
 }
 
-LINT_CODES = _warnings(
+LINT_CODES = _build_warnings(
     L101="an interface that nothing implements",
     L102="an `@index` that a key or another index already gives",
     L103="a property whose name is a reserved word of the query language",
@@ -120,4 +128,4 @@ LINT_CODES = _warnings(
     L206="an insert that leaves a default to be filled in, where a row with the key may exist",
 )
 
-CODES: dict[str, Code] = {**SCHEMA_CODES, **QUERY_CODES, **MIGRATION_CODES, **LINT_CODES}
+CODES: dict[str, DiagnosticCode] = {**SCHEMA_CODES, **QUERY_CODES, **MIGRATION_CODES, **LINT_CODES}

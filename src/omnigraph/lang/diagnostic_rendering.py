@@ -4,20 +4,20 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from omnigraph.lang.diagnostic_codes import Severity
-from omnigraph.lang.diagnostics import MAX_REPORTED, Diagnostic
+from omnigraph.lang.diagnostic_codes import DiagnosticSeverity
+from omnigraph.lang.diagnostics import MAX_DIAGNOSTICS, Diagnostic
 from omnigraph.lang.invisible import reveal
 from omnigraph.lang.source import Source, Span
 
-WINDOW = 100
+MAX_LINE_COLUMNS = 100
 """The most columns of a source line that are shown."""
 
-_LEAD = 30  # columns kept in front of the caret when a line is clipped
-_TAB = 4
+_COLUMNS_BEFORE_CARET = 30  # columns kept in front of the caret when a line is clipped
+_TAB_WIDTH = 4
 _RESET = "\x1b[0m"
 _BOLD = "\x1b[1m"
 _BLUE = "\x1b[1;34m"
-_COLORS = {Severity.ERROR: "\x1b[1;31m", Severity.WARNING: "\x1b[1;33m"}
+_COLORS = {DiagnosticSeverity.ERROR: "\x1b[1;31m", DiagnosticSeverity.WARNING: "\x1b[1;33m"}
 
 
 def render_text(source: Source, diagnostics: Iterable[Diagnostic], *, color: bool = False) -> str:
@@ -25,30 +25,32 @@ def render_text(source: Source, diagnostics: Iterable[Diagnostic], *, color: boo
 
     Of errors and of warnings the first 50 each are shown, and a last line tells how many more there are.
     """
-    shown: dict[Severity, int] = dict.fromkeys(Severity, 0)
+    shown: dict[DiagnosticSeverity, int] = dict.fromkeys(DiagnosticSeverity, 0)
     left_out = dict(shown)
     parts: list[str] = []
     for diagnostic in diagnostics:
-        counts = shown if shown[diagnostic.severity] < MAX_REPORTED else left_out
+        counts = shown if shown[diagnostic.severity] < MAX_DIAGNOSTICS else left_out
         counts[diagnostic.severity] += 1
         if counts is shown:
-            parts.append(_render_one(source, diagnostic, _Paint(color)))
-    more = " and ".join(_count(number, f"more {severity.value}") for severity, number in left_out.items() if number)
+            parts.append(_render_diagnostic(source, diagnostic, _Painter(color)))
+    more = " and ".join(
+        _format_count(number, f"more {severity.value}") for severity, number in left_out.items() if number
+    )
     if more:
         parts.append(f"… and {more} in {reveal(source.name)}\n")
     return "\n".join(parts)
 
 
-def diagnostic_json(source: Source, diagnostic: Diagnostic) -> dict[str, object]:
+def diagnostic_to_json(source: Source, diagnostic: Diagnostic) -> dict[str, object]:
     """The diagnostic as JSON values; every string of it can be written as UTF-8."""
     return {
         "code": diagnostic.code,
         "severity": diagnostic.severity.value,
-        "message": _unicode(diagnostic.message),
-        "help": None if diagnostic.help is None else _unicode(diagnostic.help),
-        "file": _unicode(source.name),
-        "start": _place_json(source, diagnostic.span.start),
-        "end": _place_json(source, diagnostic.span.end),
+        "message": _escape_surrogates(diagnostic.message),
+        "help": None if diagnostic.help is None else _escape_surrogates(diagnostic.help),
+        "file": _escape_surrogates(source.name),
+        "start": _position_to_json(source, diagnostic.span.start),
+        "end": _position_to_json(source, diagnostic.span.end),
     }
 
 
@@ -56,7 +58,7 @@ def diagnostic_json(source: Source, diagnostic: Diagnostic) -> dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class _Paint:
+class _Painter:
     """Wraps text in escape codes, or leaves it alone."""
 
     on: bool
@@ -73,10 +75,10 @@ class _Cell:
     width: int
 
 
-def _render_one(source: Source, diagnostic: Diagnostic, paint: _Paint) -> str:
+def _render_diagnostic(source: Source, diagnostic: Diagnostic, paint: _Painter) -> str:
     place = source.position(diagnostic.span.start)
     severity = diagnostic.severity
-    shown, marks = _line_and_marks(source, diagnostic.span)
+    shown, marks = _render_line(source, diagnostic.span)
     number = f"{place.line:>3}"
     margin = " " * len(number)
     title = paint(_COLORS[severity], f"{severity.value}[{diagnostic.code}]")
@@ -91,16 +93,16 @@ def _render_one(source: Source, diagnostic: Diagnostic, paint: _Paint) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line_and_marks(source: Source, span: Span) -> tuple[str, tuple[str, str]]:
+def _render_line(source: Source, span: Span) -> tuple[str, tuple[str, str]]:
     """The first line of the span as shown, the blanks in front of the carets, and the carets."""
     place = source.position(span.start)
     line = source.line(place.line)
     first = min(place.column - 1, len(line))
     last = max(first + 1, min(first + span.end - span.start, len(line)))
     # Only what may be shown is measured, so that a file of one huge line costs no more than another.
-    cut = max(first - WINDOW, 0)
-    cells = _cells(line[cut : first + WINDOW + 1])
-    low, high = _window(cells, first - cut)
+    cut = max(first - MAX_LINE_COLUMNS, 0)
+    cells = _split_cells(line[cut : first + MAX_LINE_COLUMNS + 1])
+    low, high = _select_window(cells, first - cut)
     before = sum(cell.width for cell in cells[low : first - cut])
     marked = sum(cell.width for cell in cells[first - cut : min(last - cut, high)])
     shown = "".join(cell.text for cell in cells[low:high])
@@ -112,51 +114,51 @@ def _line_and_marks(source: Source, span: Span) -> tuple[str, tuple[str, str]]:
     return shown, (" " * before, "^" * max(marked, 1))
 
 
-def _cells(line: str) -> list[_Cell]:
+def _split_cells(line: str) -> list[_Cell]:
     cells = []
     column = 0
     for char in line:
-        text = " " * (_TAB - column % _TAB) if char == "\t" else reveal(char)
-        cell = _Cell(text, len(text) if text != char else _width(char))
+        text = " " * (_TAB_WIDTH - column % _TAB_WIDTH) if char == "\t" else reveal(char)
+        cell = _Cell(text, len(text) if text != char else _measure_width(char))
         column += cell.width
         cells.append(cell)
     return cells
 
 
-def _width(char: str) -> int:
+def _measure_width(char: str) -> int:
     """The columns a terminal gives to a visible character."""
     if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me"}:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def _window(cells: list[_Cell], first: int) -> tuple[int, int]:
-    """The cells to show: all of them, or `WINDOW` columns that start a little before the first marked one."""
-    if sum(cell.width for cell in cells) <= WINDOW:
+def _select_window(cells: list[_Cell], first: int) -> tuple[int, int]:
+    """The cells to show: all of them, or `MAX_LINE_COLUMNS` columns that start a little before the first marked one."""
+    if sum(cell.width for cell in cells) <= MAX_LINE_COLUMNS:
         return 0, len(cells)
-    low, room = first, _LEAD
+    low, room = first, _COLUMNS_BEFORE_CARET
     while low > 0 and cells[low - 1].width <= room:
         low -= 1
         room -= cells[low].width
-    high, room = low, WINDOW
+    high, room = low, MAX_LINE_COLUMNS
     while high < len(cells) and cells[high].width <= room:
         room -= cells[high].width
         high += 1
     return low, high
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 # --- JSON ------------------------------------------------------------------------------------------------
 
 
-def _place_json(source: Source, offset: int) -> dict[str, int]:
+def _position_to_json(source: Source, offset: int) -> dict[str, int]:
     place = source.position(offset)
     return {"line": place.line, "column": place.column, "offset": min(max(offset, 0), len(source.text))}
 
 
-def _unicode(text: str) -> str:
+def _escape_surrogates(text: str) -> str:
     r"""The text with lone surrogates, which no encoding takes, written as `\ud800`."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

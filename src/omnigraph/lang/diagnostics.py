@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.diagnostic_codes import CODES, Severity
+from omnigraph.lang.diagnostic_codes import CODES, DiagnosticSeverity
 from omnigraph.lang.source import Source, Span
 
 T = TypeVar("T")
 
-MAX_REPORTED = 50
+MAX_DIAGNOSTICS = 50
 """The most errors of one file that people are shown; parsing stops there, since what follows is mostly noise."""
 
 
@@ -29,17 +29,17 @@ class Diagnostic:
             raise ValueError(msg)
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> DiagnosticSeverity:
         """Whether this stops (error) or advises (warning)."""
         return CODES[self.code].severity
 
     @property
     def is_error(self) -> bool:
         """True for errors, false for warnings."""
-        return self.severity is Severity.ERROR
+        return self.severity is DiagnosticSeverity.ERROR
 
 
-class Judged:
+class WithDiagnostics:
     """Something that came with diagnostics, and is not to be used when one of them is an error."""
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked(Judged, Generic[T]):
+class StageResult(WithDiagnostics, Generic[T]):
     """What a stage made of its input, and what it found on the way.
 
     `value` may be a partial result when there are errors; `require` refuses to hand that out.
@@ -80,7 +80,7 @@ class SourceError(OmnigraphError):
     code = "invalid_source"
 
     def __init__(self, source: Source, diagnostics: Iterable[Diagnostic]) -> None:
-        found = in_order(diagnostics)
+        found = sort_diagnostics(diagnostics)
         super().__init__(source, found)
         self.source, self.diagnostics = source, found
 
@@ -97,6 +97,6 @@ class SourceError(OmnigraphError):
         return f"{told}\nhelp: {first.help}" if first.help else told
 
 
-def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """By place, then code, each finding once."""
     return tuple(sorted(set(diagnostics), key=lambda d: (d.span, d.code, d.message, d.help or "")))

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from omnigraph.lang.diagnostics import Checked, Diagnostic
-from omnigraph.lang.layout import INDENT, Anchor, Group, Item, Line, lay_out, leaves
-from omnigraph.lang.lexer import Comment, Language, Lexed, tokenize
-from omnigraph.lang.print_query import query_items
-from omnigraph.lang.print_schema import declaration_items
+from omnigraph.lang.diagnostics import Diagnostic, StageResult
+from omnigraph.lang.layout import INDENT, Anchor, Item, LineGroup, PrintedLine, iter_leaf_lines, lay_out
+from omnigraph.lang.lexer import Comment, Language, TokenStream, tokenize
+from omnigraph.lang.print_query import build_query_items
+from omnigraph.lang.print_schema import build_declaration_items
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source, Span
@@ -23,39 +23,39 @@ _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 _BLANKS_AT_LINE_END = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
-def format_source(source: Source, language: Language) -> Checked[str]:
+def format_source(source: Source, language: Language) -> StageResult[str]:
     r"""The source in canonical form, or its diagnostics and an empty text when it has errors.
 
     The tree stays the same, and so do the comments and their order, but for blanks at line ends. At most one blank
     line is kept between lines. The text ends in one `\n`, unless it is empty. Formatting twice changes nothing.
     """
-    declarations, diagnostics = _items(source, language)
+    declarations, diagnostics = _build_items(source, language)
     if declarations is None:
-        return Checked("", diagnostics)
-    places = _Places(source, tokenize(source, language))
+        return StageResult("", diagnostics)
+    places = _TokenIndex(source, tokenize(source, language))
     lines = lay_out(declarations, places.must_break)
-    return Checked("".join(f"{line}\n" for line in _merged(places, lines)), diagnostics)
+    return StageResult("".join(f"{line}\n" for line in _merge_comments(places, lines)), diagnostics)
 
 
-def _items(source: Source, language: Language) -> tuple[list[list[Item]] | None, tuple[Diagnostic, ...]]:
+def _build_items(source: Source, language: Language) -> tuple[list[list[Item]] | None, tuple[Diagnostic, ...]]:
     """What there is to print; None for a source with errors, whose tree is only a part of it."""
     match language:
         case Language.SCHEMA:
             schema = parse_schema(source)
-            items = [declaration_items(each) for each in schema.tree.declarations] if schema.ok else None
+            items = [build_declaration_items(each) for each in schema.tree.declarations] if schema.ok else None
             return items, schema.diagnostics
         case Language.QUERY:
             queries = parse_queries(source)
-            items = [query_items(each) for each in queries.tree.queries] if queries.ok else None
+            items = [build_query_items(each) for each in queries.tree.queries] if queries.ok else None
             return items, queries.diagnostics
         case _:
             assert_never(language)
 
 
-class _Places:
+class _TokenIndex:
     """Where tokens and comments stand, by binary search."""
 
-    def __init__(self, source: Source, lexed: Lexed) -> None:
+    def __init__(self, source: Source, lexed: TokenStream) -> None:
         self.tokens = lexed.tokens[:-1]
         self.comments = lexed.comments
         self.token_starts = [token.span.start for token in self.tokens]
@@ -76,55 +76,55 @@ class _Places:
             if index < 0:
                 return None
             offset = starts[index]
-        return offset if anchor.skipped is None else self._with_parentheses(offset, anchor.skipped)
+        return offset if anchor.skipped is None else self._include_parentheses(offset, anchor.skipped)
 
-    def _with_parentheses(self, offset: int, skipped: int) -> int:
+    def _include_parentheses(self, offset: int, skipped: int) -> int:
         token = first = bisect.bisect_left(self.token_starts, offset)
         while first and self.tokens[first - 1].text == "(":
             first -= 1
         return self.token_starts[min(first + skipped, token)]
 
-    def last_token(self, before: int | None) -> Span:
+    def find_last_token(self, before: int | None) -> Span:
         """The span of the last token that starts before an offset, or of the last of all."""
         index = len(self.tokens) if before is None else bisect.bisect_left(self.token_starts, before)
         return self.tokens[index - 1].span if index else Span(0, 0)
 
-    def must_break(self, group: Group, following: Anchor | None) -> bool:
+    def must_break(self, group: LineGroup, following: Anchor | None) -> bool:
         """Whether a comment stands inside the group, other than in what becomes its first line."""
         start = self.find(group.flat.anchor)
         if start is None:
             return False
-        places = (self.find(line.anchor) for line in leaves(group))
+        places = (self.find(line.anchor) for line in iter_leaf_lines(group))
         second = next((place for place in places if place is not None and place > start), None)
         if second is None:
             return False
-        low = bisect.bisect_left(self.comment_starts, self.last_token(second).end)
-        return low < bisect.bisect_left(self.comment_starts, self.last_token(self.find(following)).start)
+        low = bisect.bisect_left(self.comment_starts, self.find_last_token(second).end)
+        return low < bisect.bisect_left(self.comment_starts, self.find_last_token(self.find(following)).start)
 
-    def between(self, start: int, end: int | None) -> Sequence[Comment]:
+    def find_comments(self, start: int, end: int | None) -> Sequence[Comment]:
         """The comments that start in a range."""
         high = None if end is None else bisect.bisect_left(self.comment_starts, end)
         return self.comments[bisect.bisect_left(self.comment_starts, start) : high]
 
     def is_blank_before(self, offset: int) -> bool:
         """Whether an empty line stands before a token or comment."""
-        return self._breaks_between(self._end_before(offset), offset) > 1
+        return self._count_breaks(self._find_end_before(offset), offset) > 1
 
     def is_trailing(self, comment: Comment) -> bool:
         """Whether a comment stands behind something on its line, and nothing but comments behind it."""
-        if self._breaks_between(self._end_before(comment.span.start), comment.span.start):
+        if self._count_breaks(self._find_end_before(comment.span.start), comment.span.start):
             return False
         following = bisect.bisect_left(self.token_starts, comment.span.end)
         if following == len(self.tokens):
             return True
-        return self._breaks_between(comment.span.end, self.token_starts[following]) > 0
+        return self._count_breaks(comment.span.end, self.token_starts[following]) > 0
 
-    def _breaks_between(self, start: int, end: int) -> int:
+    def _count_breaks(self, start: int, end: int) -> int:
         # Never by a look at the text: the next token may be far away, and every comment on the way asks for it.
         return bisect.bisect_left(self.line_breaks, end) - bisect.bisect_left(self.line_breaks, start)
 
-    def _end_before(self, offset: int) -> int:
-        token = self.last_token(offset).end
+    def _find_end_before(self, offset: int) -> int:
+        token = self.find_last_token(offset).end
         index = bisect.bisect_left(self.comment_starts, offset) - 1
         return max(token, self.comments[index].span.end) if index >= 0 else token
 
@@ -134,12 +134,12 @@ class _Segment:
     """A line with a place in the source, the lines without one behind it, and the comments in its stretch of text."""
 
     start: int
-    lines: tuple[Line, ...]
+    lines: tuple[PrintedLine, ...]
     inside: Sequence[Comment]
     behind: Sequence[Comment]
 
 
-def _segments(places: _Places, lines: Sequence[Line]) -> Iterator[_Segment]:
+def _iter_segments(places: _TokenIndex, lines: Sequence[PrintedLine]) -> Iterator[_Segment]:
     firsts: list[int] = []
     starts: list[int] = []
     for index, line in enumerate(lines):
@@ -150,64 +150,64 @@ def _segments(places: _Places, lines: Sequence[Line]) -> Iterator[_Segment]:
     for number, (index, start) in enumerate(zip(firsts, starts, strict=True)):
         is_last = number + 1 == len(starts)
         end = None if is_last else starts[number + 1]
-        comments = places.between(start, end)
-        split = sum(comment.span.start < places.last_token(end).start for comment in comments)
+        comments = places.find_comments(start, end)
+        split = sum(comment.span.start < places.find_last_token(end).start for comment in comments)
         here = lines[index:] if is_last else lines[index : firsts[number + 1]]
         yield _Segment(start, tuple(here), comments[:split], comments[split:])
 
 
-class _Merger:
+class _CommentMerger:
     """Writes lines and comments in the order of the source."""
 
-    def __init__(self, places: _Places) -> None:
+    def __init__(self, places: _TokenIndex) -> None:
         self.places = places
         self._lines: list[list[str]] = []
-        self._waiting: list[Comment] = []
+        self._pending_comments: list[Comment] = []
         self._blank_allowed = False
 
     @property
-    def written(self) -> list[str]:
+    def output(self) -> list[str]:
         """The lines so far."""
         return ["".join(parts) for parts in self._lines]
 
-    def wait(self, comments: Iterable[Comment]) -> None:
+    def add_comments(self, comments: Iterable[Comment]) -> None:
         """Comments that go behind the last line if they stood there, and before the next one otherwise."""
         for comment in comments:
-            if self._lines and not self._waiting and self.places.is_trailing(comment):
-                self._lines[-1].append(f" {_comment_text(comment)}")
+            if self._lines and not self._pending_comments and self.places.is_trailing(comment):
+                self._lines[-1].append(f" {_format_comment(comment)}")
             else:
-                self._waiting.append(comment)
+                self._pending_comments.append(comment)
 
-    def segment(self, segment: _Segment) -> None:
+    def add_segment(self, segment: _Segment) -> None:
         """The lines of a segment, behind the comments that have to stand before them."""
         first = segment.lines[0]
         is_blank = self.places.is_blank_before(segment.start)
         depth = first.depth + first.closes
-        forced = self._write_waiting(depth, forced=first.blank_before)
+        forced = self._write_pending_comments(depth, forced=first.blank_before)
         for comment in segment.inside:
             blank_before = forced or is_blank or self.places.is_blank_before(comment.span.start)
-            self._write(INDENT * depth + _comment_text(comment), blank_before=blank_before)
+            self._write(INDENT * depth + _format_comment(comment), blank_before=blank_before)
             forced = is_blank = False
         self._write(str(first), blank_before=forced or (is_blank and not first.closes))
         for line in segment.lines[1:]:
             self._write(str(line), blank_before=False)
         self._blank_allowed = not segment.lines[-1].text.endswith(("{", "("))
-        self.wait(segment.behind)
+        self.add_comments(segment.behind)
 
     def finish(self) -> None:
         """The comments behind everything."""
-        self._write_waiting(0, forced=False)
+        self._write_pending_comments(0, forced=False)
 
-    def _write_waiting(self, depth: int, *, forced: bool) -> bool:
+    def _write_pending_comments(self, depth: int, *, forced: bool) -> bool:
         """The waiting comments; a blank line that is `forced` is still due when there are none."""
-        for index, comment in enumerate(self._waiting):
+        for index, comment in enumerate(self._pending_comments):
             if index and self.places.is_trailing(comment):
-                self._lines[-1].append(f" {_comment_text(comment)}")
+                self._lines[-1].append(f" {_format_comment(comment)}")
             else:
                 blank_before = forced or self.places.is_blank_before(comment.span.start)
-                self._write(INDENT * depth + _comment_text(comment), blank_before=blank_before)
+                self._write(INDENT * depth + _format_comment(comment), blank_before=blank_before)
             forced = False
-        self._waiting = []
+        self._pending_comments = []
         return forced
 
     def _write(self, text: str, *, blank_before: bool) -> None:
@@ -217,15 +217,15 @@ class _Merger:
         self._blank_allowed = True
 
 
-def _merged(places: _Places, lines: Sequence[Line]) -> list[str]:
-    merger = _Merger(places)
-    segments = list(_segments(places, lines))
-    merger.wait(places.between(0, segments[0].start if segments else None))
+def _merge_comments(places: _TokenIndex, lines: Sequence[PrintedLine]) -> list[str]:
+    merger = _CommentMerger(places)
+    segments = list(_iter_segments(places, lines))
+    merger.add_comments(places.find_comments(0, segments[0].start if segments else None))
     for segment in segments:
-        merger.segment(segment)
+        merger.add_segment(segment)
     merger.finish()
-    return merger.written
+    return merger.output
 
 
-def _comment_text(comment: Comment) -> str:
+def _format_comment(comment: Comment) -> str:
     return _BLANKS_AT_LINE_END.sub("", _LINE_BREAK.sub("\n", comment.text))

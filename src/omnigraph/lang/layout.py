@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-WIDTH = 100
+MAX_LINE_WIDTH = 100
 INDENT = "    "
 
 
@@ -26,7 +26,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PrintedLine:
     """One line of output. Without an anchor its tokens count to the line before it.
 
     A line that `closes` a block lets comments before it stand inside the block.
@@ -43,30 +43,30 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class LineGroup:
     """Something that stands on one line if it can, and is broken into several otherwise."""
 
-    flat: Line
+    flat: PrintedLine
     broken: tuple["Item", ...]
 
 
-Item: TypeAlias = Line | Group
-MustBreak: TypeAlias = Callable[[Group, Anchor | None], bool]
+Item: TypeAlias = PrintedLine | LineGroup
+MustBreak: TypeAlias = Callable[[LineGroup, Anchor | None], bool]
 """Whether a group, with the anchor of what follows it, may not be flat whatever its width."""
 
 
-def never(_group: Group, _following: Anchor | None) -> bool:
+def never_break(_group: LineGroup, _following: Anchor | None) -> bool:
     """No group has to be broken: there are no comments."""
     return False
 
 
-def lay_out(declarations: Sequence[Sequence[Item]], must_break: MustBreak = never) -> list[Line]:
+def lay_out(declarations: Sequence[Sequence[Item]], must_break: MustBreak = never_break) -> list[PrintedLine]:
     """The lines of a file; a declaration of several lines has a blank line on each side."""
-    lines: list[Line] = []
+    lines: list[PrintedLine] = []
     was_long = False
-    firsts = [_anchor(items[0]) if items else None for items in declarations]
-    for items, following in zip(declarations, _following(firsts, None), strict=True):
-        here = list(_choose(items, must_break, following))
+    firsts = [_get_anchor(items[0]) if items else None for items in declarations]
+    for items, following in zip(declarations, _find_following(firsts, None), strict=True):
+        here = list(_choose_lines(items, must_break, following))
         is_long = len(here) > 1
         if lines and (is_long or was_long):
             here[0] = replace(here[0], blank_before=True)
@@ -75,38 +75,38 @@ def lay_out(declarations: Sequence[Sequence[Item]], must_break: MustBreak = neve
     return lines
 
 
-def leaves(group: Group) -> Iterator[Line]:
+def iter_leaf_lines(group: LineGroup) -> Iterator[PrintedLine]:
     """The lines of a group when all of it is broken."""
     for item in group.broken:
-        if isinstance(item, Line):
+        if isinstance(item, PrintedLine):
             yield item
         else:
-            yield from leaves(item)
+            yield from iter_leaf_lines(item)
 
 
-def ending(item: Item, suffix: str) -> Item:
+def append_suffix(item: Item, suffix: str) -> Item:
     """The item with `suffix` behind its last line."""
-    if isinstance(item, Line):
+    if isinstance(item, PrintedLine):
         return replace(item, text=item.text + suffix)
     *head, last = item.broken
-    return Group(replace(item.flat, text=item.flat.text + suffix), (*head, ending(last, suffix)))
+    return LineGroup(replace(item.flat, text=item.flat.text + suffix), (*head, append_suffix(last, suffix)))
 
 
-def _choose(items: Sequence[Item], must_break: MustBreak, following: Anchor | None) -> Iterator[Line]:
-    for item, behind in zip(items, _following([_anchor(item) for item in items], following), strict=True):
-        if isinstance(item, Line):
+def _choose_lines(items: Sequence[Item], must_break: MustBreak, following: Anchor | None) -> Iterator[PrintedLine]:
+    for item, behind in zip(items, _find_following([_get_anchor(item) for item in items], following), strict=True):
+        if isinstance(item, PrintedLine):
             yield item
-        elif len(str(item.flat)) <= WIDTH and not must_break(item, behind):
+        elif len(str(item.flat)) <= MAX_LINE_WIDTH and not must_break(item, behind):
             yield item.flat
         else:
-            yield from _choose(item.broken, must_break, behind)
+            yield from _choose_lines(item.broken, must_break, behind)
 
 
-def _anchor(item: Item) -> Anchor | None:
-    return item.anchor if isinstance(item, Line) else item.flat.anchor
+def _get_anchor(item: Item) -> Anchor | None:
+    return item.anchor if isinstance(item, PrintedLine) else item.flat.anchor
 
 
-def _following(anchors: Sequence[Anchor | None], last: Anchor | None) -> list[Anchor | None]:
+def _find_following(anchors: Sequence[Anchor | None], last: Anchor | None) -> list[Anchor | None]:
     """For each place, the next anchor behind it."""
     found: list[Anchor | None] = []
     for anchor in reversed(anchors):

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from omnigraph.lang.diagnostics import MAX_REPORTED, Diagnostic
+from omnigraph.lang.diagnostics import MAX_DIAGNOSTICS, Diagnostic
 from omnigraph.lang.invisible import reveal
 from omnigraph.lang.source import BYTE_ORDER_MARK, Source, Span
 
-MAX_NAME = 255
-MAX_DIGITS = 40
+MAX_NAME_LENGTH = 255
+MAX_NUMBER_DIGITS = 40
 
 
 class Language(Enum):
@@ -32,7 +32,7 @@ class Language(Enum):
         return "S001" if self is Language.SCHEMA else "Q001"
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token is; words and signs are told apart further by their text."""
 
     IDENT = "a name"
@@ -51,7 +51,7 @@ TokenValue: TypeAlias = str | int | float | None
 class Token(NamedTuple):
     """One token: its text as written, and its meaning (string without escapes, number, variable without `$`)."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     span: Span
     value: TokenValue = None
@@ -66,7 +66,7 @@ class Comment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Lexed:
+class TokenStream:
     """The tokens of a source, of which the last is always `END`.
 
     `damaged` are the indexes of tokens before which something unreadable was skipped: an error there explains
@@ -79,7 +79,7 @@ class Lexed:
     damaged: frozenset[int]
 
 
-def tokenize(source: Source, language: Language) -> Lexed:
+def tokenize(source: Source, language: Language) -> TokenStream:
     """Every token of the source; never fails, whatever the text: what can't be read is reported and skipped."""
     lexer = _Lexer(source.text, language)
     try:
@@ -87,15 +87,15 @@ def tokenize(source: Source, language: Language) -> Lexed:
     except _EnoughError:
         lexer.damaged.add(len(lexer.tokens))
     end = Span(len(source.text), len(source.text))
-    lexer.tokens.append(Token(Kind.END, "", end, starts_line=True))
-    return Lexed(tuple(lexer.tokens), tuple(lexer.comments), tuple(lexer.found), frozenset(lexer.damaged))
+    lexer.tokens.append(Token(TokenKind.END, "", end, starts_line=True))
+    return TokenStream(tuple(lexer.tokens), tuple(lexer.comments), tuple(lexer.diagnostics), frozenset(lexer.damaged))
 
 
 class _EnoughError(Exception):
     """As many diagnostics as are reported."""
 
 
-_BODY: Final = r'"(?:[^"\\\r\n]++|\\[^\r\n])*+'
+_STRING_BODY: Final = r'"(?:[^"\\\r\n]++|\\[^\r\n])*+'
 _TOKEN: Final = re.compile(
     r"""
       (?P<newline> [ \t]*+[\r\n][ \t\r\n]*+ )
@@ -113,7 +113,7 @@ _TOKEN: Final = re.compile(
     | (?P<quoted>  '[^'\r\n]*+' | [“”„][^“”„\r\n]*+[“”] )
     | (?P<sign>    -> | => | \.\. | == | != | <> | <= | >= | && | \|\| | -- | [ -~] )
     | (?P<strange> (?: [^ -~\w\t\r\n] )++ | (?s:.) )
-    """.replace("BODY", _BODY),
+    """.replace("BODY", _STRING_BODY),
     re.VERBOSE,
 )
 _FORBIDDEN: Final = re.compile(
@@ -127,7 +127,7 @@ _ESCAPE: Final = re.compile(
 _REST_OF_LINE: Final = re.compile(r"[^\r\n]*+")
 _ESCAPES: Final = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 _LOOKALIKES: Final = {"→": "->", "⇒": "->", "≠": "!=", "≤": "<=", "≥": ">="}
-_STRAY: Final = {
+_STRAY_CHAR_HINTS: Final = {
     "'": 'strings are written with double quotes: `"…"`',
     "`": "names are written without quotes",
     "\\": "a backslash belongs into a string",
@@ -142,7 +142,7 @@ class _Lexer:
         self.language = language
         self.tokens: list[Token] = []
         self.comments: list[Comment] = []
-        self.found: list[Diagnostic] = []
+        self.diagnostics: list[Diagnostic] = []
         self.damaged: set[int] = set()
         self.starts_line = True
 
@@ -169,70 +169,70 @@ class _Lexer:
         """Handle one match; a position is returned when lexing goes on elsewhere than behind it."""
         match group:
             case "word":
-                self._word(text, span)
+                self._lex_word(text, span)
             case "variable":
-                self._variable(text, span)
+                self._lex_variable(text, span)
             case "sign":
-                return self._sign(text, span)
+                return self._lex_sign(text, span)
             case "string":
-                self._emit(Kind.STRING, text, span, self._unescape(text[1:-1], span.start + 1))
+                self._emit(TokenKind.STRING, text, span, self._unescape(text[1:-1], span.start + 1))
             case "int" | "float":
-                self._number(group, text, span)
+                self._lex_number(group, text, span)
             case "comment":
                 self.comments.append(Comment(text, span))
                 # Only what stands on one line keeps the place of the token behind it.
                 self.starts_line = self.starts_line or "\n" in text or "\r" in text
             case _:
-                self._mistake(group, text, span)
+                self._lex_mistake(group, text, span)
         return None
 
-    def _emit(self, kind: Kind, text: str, span: Span, value: TokenValue = None) -> None:
+    def _emit(self, kind: TokenKind, text: str, span: Span, value: TokenValue = None) -> None:
         self.tokens.append(Token(kind, text, span, value, self.starts_line))
         self.starts_line = False
 
     def _report(self, span: Span, message: str, help: str | None = None, *, code: str | None = None) -> None:
-        self.found.append(Diagnostic(code or self.language.syntax_code, span, message, help))
-        if len(self.found) >= MAX_REPORTED:
+        self.diagnostics.append(Diagnostic(code or self.language.syntax_code, span, message, help))
+        if len(self.diagnostics) >= MAX_DIAGNOSTICS:
             raise _EnoughError
 
-    def _damage(self) -> None:
+    def _mark_damaged(self) -> None:
         self.damaged.add(len(self.tokens))
 
     # --- what is right -------------------------------------------------------------------------------
 
-    def _word(self, text: str, span: Span) -> None:
+    def _lex_word(self, text: str, span: Span) -> None:
         if not text.isascii():
             self._refuse_letters(text, span)
-        self._emit(Kind.TYPE if text[0].isupper() else Kind.IDENT, self._bounded(text, span), span)
+        self._emit(TokenKind.TYPE if text[0].isupper() else TokenKind.IDENT, self._limit_name(text, span), span)
 
-    def _variable(self, text: str, span: Span) -> None:
+    def _lex_variable(self, text: str, span: Span) -> None:
         name = text[1:]
         if not name:
             self._report(span, "expected a name behind `$`", "a variable is written `$name`, without a space")
-            self._damage()
+            self._mark_damaged()
             return
         if not name.isascii():
             self._refuse_letters(name, Span(span.start + 1, span.end))
         elif name[0].isdigit():
-            self._report(span, f"`{shown(text)}` is not a variable", "the name of a variable starts with a letter")
+            self._report(span, f"`{abbreviate(text)}` is not a variable", "the name of a variable starts with a letter")
         elif name[0].isupper():
             fixed = f"${name[0].lower()}{name[1:]}"
-            hint = f"variables start with a small letter: did you mean `{shown(fixed)}`?"
-            self._report(span, f"`{shown(text)}` is not a variable", hint)
+            hint = f"variables start with a small letter: did you mean `{abbreviate(fixed)}`?"
+            self._report(span, f"`{abbreviate(text)}` is not a variable", hint)
             text, name = fixed, fixed[1:]
-        self._emit(Kind.VARIABLE, text[: MAX_NAME + 1], span, self._bounded(name, span))
+        self._emit(TokenKind.VARIABLE, text[: MAX_NAME_LENGTH + 1], span, self._limit_name(name, span))
 
-    def _bounded(self, name: str, span: Span) -> str:
-        if len(name) > MAX_NAME:
-            message = f"a name has at most {MAX_NAME} characters, and `{shown(name)}` has {len(name)}"
+    def _limit_name(self, name: str, span: Span) -> str:
+        if len(name) > MAX_NAME_LENGTH:
+            message = f"a name has at most {MAX_NAME_LENGTH} characters, and `{abbreviate(name)}` has {len(name)}"
             self._report(span, message, "shorten it", code=self.language.limit_code)
-        return name[:MAX_NAME]
+        return name[:MAX_NAME_LENGTH]
 
-    def _number(self, group: str, text: str, span: Span) -> None:
+    def _lex_number(self, group: str, text: str, span: Span) -> None:
         value: TokenValue = 0
         digits = len(text) - sum(map(text.count, "-+.eE"))
-        if digits > MAX_DIGITS:
-            message = f"a number has at most {MAX_DIGITS} digits, and this one has {digits}"
+        if digits > MAX_NUMBER_DIGITS:
+            message = f"a number has at most {MAX_NUMBER_DIGITS} digits, and this one has {digits}"
             self._report(span, message, "keep larger numbers in a String", code=self.language.limit_code)
         elif group == "int":
             value = int(text)
@@ -242,7 +242,7 @@ class _Lexer:
                 message = f"the number `{text}` is too large for a 64-bit float"
                 self._report(span, message, "the largest is about 1.79e308", code=self.language.limit_code)
                 value = 0.0
-        self._emit(Kind.INT if group == "int" else Kind.FLOAT, text, span, value)
+        self._emit(TokenKind.INT if group == "int" else TokenKind.FLOAT, text, span, value)
 
     def _unescape(self, body: str, start: int) -> str:
         if "\\" not in body:
@@ -255,11 +255,11 @@ class _Lexer:
             position = escape.end() if escape else len(body)
             if escape:
                 span = Span(start + backslash, start + position)
-                parts.append(self._escaped(escape, span))
+                parts.append(self._decode_escape(escape, span))
         parts.append(body[position:])
         return "".join(parts)
 
-    def _escaped(self, escape: re.Match[str], span: Span) -> str:
+    def _decode_escape(self, escape: re.Match[str], span: Span) -> str:
         if other := escape["other"]:
             if other == "u":
                 self._report(span, "`\\u` needs four hexadecimal digits", "for example `\\u00e9`")
@@ -278,22 +278,22 @@ class _Lexer:
 
     # --- what is not ---------------------------------------------------------------------------------
 
-    def _sign(self, text: str, span: Span) -> int | None:
-        if text == "--" and not self._is_part_of_something(span):
+    def _lex_sign(self, text: str, span: Span) -> int | None:
+        if text == "--" and not self._is_inside_token(span):
             self._report(span, "`--` does not start a comment", "comments are written `// …` or `/* … */`")
-            return self._rest_of_line(span.start)
-        if text in _STRAY:
-            self._report(span, f"unexpected character `{text}`", _STRAY[text])
-            self._damage()
-            return self._rest_of_line(span.start) if text == "'" else None
-        self._emit(Kind.SIGN, text, span)
+            return self._find_line_end(span.start)
+        if text in _STRAY_CHAR_HINTS:
+            self._report(span, f"unexpected character `{text}`", _STRAY_CHAR_HINTS[text])
+            self._mark_damaged()
+            return self._find_line_end(span.start) if text == "'" else None
+        self._emit(TokenKind.SIGN, text, span)
         return None
 
-    def _rest_of_line(self, start: int) -> int:
+    def _find_line_end(self, start: int) -> int:
         rest = _REST_OF_LINE.match(self.text, start)
         return rest.end() if rest else start
 
-    def _is_part_of_something(self, span: Span) -> bool:
+    def _is_inside_token(self, span: Span) -> bool:
         """True for the `--` inside an enum's value, of an arrow `-->`, and for one that stands for an edge's arrow."""
         if not self.tokens:
             return False
@@ -307,52 +307,52 @@ class _Lexer:
         texts = [token.text for token in self.tokens[-4:]]
         return len(texts) == 4 and texts[0] == "edge" and texts[2] == ":"
 
-    def _mistake(self, group: str, text: str, span: Span) -> None:
+    def _lex_mistake(self, group: str, text: str, span: Span) -> None:
         opening = Span(span.start, span.start + (2 if group == "unclosed" else 1))
         match group:
             case "open":
                 hint = 'add the closing `"`; a string ends on the line on which it starts (a line break in it is `\\n`)'
                 self._report(opening, "this string is never closed", hint)
-                self._emit(Kind.STRING, text, span, "")
-                self._damage()
+                self._emit(TokenKind.STRING, text, span, "")
+                self._mark_damaged()
             case "unclosed":
                 self._report(opening, "this comment is never closed", "add the closing `*/`")
-                self._damage()
+                self._mark_damaged()
             case "hash":
                 self._report(opening, "`#` does not start a comment", "comments are written `// …` or `/* … */`")
             case "ticked":
                 self._report(
-                    span, f"unexpected quotes ` around `{shown(text[1:-1])}`", "names are written without quotes"
+                    span, f"unexpected quotes ` around `{abbreviate(text[1:-1])}`", "names are written without quotes"
                 )
                 if text[1:-1].isidentifier():
-                    self._word(text[1:-1], span)
+                    self._lex_word(text[1:-1], span)
                 else:
-                    self._damage()
+                    self._mark_damaged()
             case "quoted":
-                hint = f'strings are written with double quotes: `"{shown(text[1:-1])}"`'
-                self._report(span, f"unexpected quotes {shown(text[0])} around a string", hint)
-                self._emit(Kind.STRING, text, span, text[1:-1])
+                hint = f'strings are written with double quotes: `"{abbreviate(text[1:-1])}"`'
+                self._report(span, f"unexpected quotes {abbreviate(text[0])} around a string", hint)
+                self._emit(TokenKind.STRING, text, span, text[1:-1])
             case _:
-                self._strange(text, span)
+                self._lex_unexpected(text, span)
 
-    def _strange(self, text: str, span: Span) -> None:
+    def _lex_unexpected(self, text: str, span: Span) -> None:
         first = Span(span.start, span.start + 1)
         if text in _LOOKALIKES:
             self._report(first, f"unexpected character `{text}`", f"write `{_LOOKALIKES[text]}`")
-            self._emit(Kind.SIGN, _LOOKALIKES[text], span)
+            self._emit(TokenKind.SIGN, _LOOKALIKES[text], span)
             return
-        self._damage()
+        self._mark_damaged()
         for offset, char in enumerate(text):
             if not _FORBIDDEN.match(char):
                 place = Span(span.start + offset, span.start + offset + 1)
-                self._report(place, f"unexpected character {_named(char)}", _advice(char))
+                self._report(place, f"unexpected character {_describe_char(char)}", _suggest_fix(char))
                 return
 
     def _refuse_letters(self, name: str, span: Span) -> None:
         at = next(index for index, char in enumerate(name) if not char.isascii())
         letter = Span(span.start + at, span.start + at + 1)
         hint = "names are made of the letters a-z and A-Z, digits and `_`"
-        self._report(letter, f"unexpected letter {_named(name[at])} in a name", hint)
+        self._report(letter, f"unexpected letter {_describe_char(name[at])} in a name", hint)
 
     def _refuse_forbidden(self) -> None:
         """Report the characters that may not stand anywhere, neither in strings nor in comments."""
@@ -362,17 +362,19 @@ class _Lexer:
                 hint = "the text was decoded wrongly: save it as UTF-8"
             else:
                 hint = f"delete it; in a string, write `\\u{ord(char):04x}`"
-            self._report(Span(match.start(), match.start() + 1), f"the character {_named(char)} is not allowed", hint)
+            self._report(
+                Span(match.start(), match.start() + 1), f"the character {_describe_char(char)} is not allowed", hint
+            )
 
 
-def _named(char: str) -> str:
+def _describe_char(char: str) -> str:
     """A character that may be invisible, for a message."""
     name = unicodedata.name(char, "")
     code = f"U+{ord(char):04X}" + (f" {name}" if name else "")
     return f"`{char}` ({code})" if char.isprintable() else code
 
 
-def _advice(char: str) -> str | None:
+def _suggest_fix(char: str) -> str | None:
     category = unicodedata.category(char)
     if category in ("Zs", "Zl", "Zp"):
         return "use an ordinary space or line break"
@@ -387,6 +389,6 @@ def _advice(char: str) -> str | None:
     return None
 
 
-def shown(text: str) -> str:
+def abbreviate(text: str) -> str:
     """The text as a message shows it: without invisible characters, and not longer than a line can bear."""
     return reveal(text if len(text) <= 40 else text[:37] + "…")

@@ -1,7 +1,7 @@
 """Literals, as both languages write them."""
 
 from omnigraph.lang.cursor import Cursor
-from omnigraph.lang.lexer import Kind, Token, shown
+from omnigraph.lang.lexer import Token, TokenKind, abbreviate
 from omnigraph.lang.literals import (
     BoolLiteral,
     DateLiteral,
@@ -14,31 +14,31 @@ from omnigraph.lang.literals import (
     StringLiteral,
 )
 from omnigraph.lang.source import Span
-from omnigraph.lang.words import LITERALS_ELSEWHERE
+from omnigraph.lang.words import LITERAL_SYNONYMS
 
 MAX_LIST_ITEMS = 65_536
 
 
-def at_literal(cursor: Cursor) -> bool:
+def is_at_literal(cursor: Cursor) -> bool:
     """Whether a literal starts at the cursor, or something that was surely meant to be one."""
     token = cursor.peek()
-    if token.kind in (Kind.STRING, Kind.INT, Kind.FLOAT) or token.text in ("true", "false", "null", "["):
+    if token.kind in (TokenKind.STRING, TokenKind.INT, TokenKind.FLOAT) or token.text in ("true", "false", "null", "["):
         return True
     if token.text in ("date", "datetime"):
-        return cursor.follows("(")
+        return cursor.is_followed_by("(")
     if token.text in (".", "+", "-"):
-        return cursor.peek(1).kind in (Kind.INT, Kind.FLOAT)
-    return token.kind is Kind.TYPE and _elsewhere(token) is not None
+        return cursor.peek(1).kind in (TokenKind.INT, TokenKind.FLOAT)
+    return token.kind is TokenKind.TYPE and _find_synonym(token) is not None
 
 
-def literal(cursor: Cursor) -> Literal:
+def parse_literal(cursor: Cursor) -> Literal:
     """A string, number, `true`, `false`, `null`, date, datetime or list."""
     token = cursor.peek()
-    if token.kind is Kind.STRING:
+    if token.kind is TokenKind.STRING:
         cursor.advance()
         return StringLiteral(str(token.value), token.span)
-    if token.kind in (Kind.INT, Kind.FLOAT) or token.text in (".", "+", "-"):
-        return number(cursor)
+    if token.kind in (TokenKind.INT, TokenKind.FLOAT) or token.text in (".", "+", "-"):
+        return parse_number(cursor)
     match token.text:
         case "true" | "false":
             cursor.advance()
@@ -46,100 +46,100 @@ def literal(cursor: Cursor) -> Literal:
         case "null":
             cursor.advance()
             return NullLiteral(token.span)
-        case "date" | "datetime" if cursor.follows("("):
-            return _moment(cursor)
+        case "date" | "datetime" if cursor.is_followed_by("("):
+            return _parse_temporal(cursor)
         case "[":
-            return _list(cursor)
-    if meant := _elsewhere(token):
+            return _parse_list(cursor)
+    if meant := _find_synonym(token):
         cursor.report(token.span, f"expected a value, found `{token.text}`", f"did you mean `{meant}`?")
         cursor.advance()
         return NullLiteral(token.span) if meant == "null" else BoolLiteral(meant == "true", token.span)
-    if token.kind in (Kind.IDENT, Kind.TYPE):
-        cursor.fail("a value", f'a text is written in double quotes: `"{shown(token.text)}"`')
+    if token.kind in (TokenKind.IDENT, TokenKind.TYPE):
+        cursor.fail("a value", f'a text is written in double quotes: `"{abbreviate(token.text)}"`')
     return cursor.fail("a value")
 
 
-def _elsewhere(token: Token) -> str | None:
+def _find_synonym(token: Token) -> str | None:
     folded = token.text.lower()
     if folded in ("true", "false", "null"):
         return folded if token.text != folded else None
-    return LITERALS_ELSEWHERE.get(folded)
+    return LITERAL_SYNONYMS.get(folded)
 
 
-def number(cursor: Cursor) -> IntLiteral | FloatLiteral:
+def parse_number(cursor: Cursor) -> IntLiteral | FloatLiteral:
     """A whole number or one with a fraction; ways to write one that the languages don't have are mended."""
     token = cursor.peek()
     if token.text in (".", "+", "-"):
-        return _number_behind_sign(cursor)
-    if token.kind not in (Kind.INT, Kind.FLOAT):
+        return _parse_signed_number(cursor)
+    if token.kind not in (TokenKind.INT, TokenKind.FLOAT):
         cursor.fail("a number")
     cursor.advance()
     value, span = token.value, token.span
     tail = cursor.peek()
-    if cursor.is_glued() and tail.kind in (Kind.IDENT, Kind.TYPE, Kind.INT, Kind.FLOAT):
-        span = _number_tail(cursor, token)
+    if cursor.is_glued() and tail.kind in (TokenKind.IDENT, TokenKind.TYPE, TokenKind.INT, TokenKind.FLOAT):
+        span = _skip_number_tail(cursor, token)
     elif cursor.is_glued() and tail.text == ".":
         cursor.advance()
         span = span.to(tail.span)
         text = cursor.source.slice(span)
-        cursor.report(span, f"`{shown(text)}` is not a number", f"write `{shown(token.text)}.0`")
+        cursor.report(span, f"`{abbreviate(text)}` is not a number", f"write `{abbreviate(token.text)}.0`")
         return FloatLiteral(float(value or 0), span)
     if isinstance(value, float):
         return FloatLiteral(value, span)
     return IntLiteral(value if isinstance(value, int) else 0, span)
 
 
-def _number_behind_sign(cursor: Cursor) -> IntLiteral | FloatLiteral:
+def _parse_signed_number(cursor: Cursor) -> IntLiteral | FloatLiteral:
     sign = cursor.peek()
     digits = cursor.peek(1)
-    if digits.kind not in (Kind.INT, Kind.FLOAT):
+    if digits.kind not in (TokenKind.INT, TokenKind.FLOAT):
         cursor.fail("a value")
     span = sign.span.to(digits.span)
     fixed = {".": f"0.{digits.text}", "+": digits.text, "-": f"-{digits.text.lstrip('-')}"}[sign.text]
-    cursor.report(span, f"`{shown(cursor.source.slice(span))}` is not a number", f"write `{shown(fixed)}`")
+    cursor.report(span, f"`{abbreviate(cursor.source.slice(span))}` is not a number", f"write `{abbreviate(fixed)}`")
     cursor.advance()
     cursor.advance()
     value = digits.value if isinstance(digits.value, int | float) else 0
     return FloatLiteral(value, span) if isinstance(value, float) else IntLiteral(value, span)
 
 
-def _number_tail(cursor: Cursor, head: Token) -> Span:
+def _skip_number_tail(cursor: Cursor, head: Token) -> Span:
     """Report the letters or digits that stick to a number, such as those of `1e5`, and step over them."""
     span = head.span
-    while cursor.is_glued() and cursor.peek().kind in (Kind.IDENT, Kind.TYPE, Kind.INT, Kind.FLOAT):
+    while cursor.is_glued() and cursor.peek().kind in (TokenKind.IDENT, TokenKind.TYPE, TokenKind.INT, TokenKind.FLOAT):
         span = span.to(cursor.advance().span)
     text = cursor.source.slice(span)
     tail = text[len(head.text) :]
     hint = None
-    if tail[0] in "eE" and tail[1:].lstrip("+-").isdigit() and head.kind is Kind.INT:
-        hint = f"an exponent needs a fraction before it: `{shown(head.text)}.0{shown(tail)}`"
+    if tail[0] in "eE" and tail[1:].lstrip("+-").isdigit() and head.kind is TokenKind.INT:
+        hint = f"an exponent needs a fraction before it: `{abbreviate(head.text)}.0{abbreviate(tail)}`"
     elif tail.replace("_", "").isdigit():
-        hint = f"digits are not grouped: `{shown(text.replace('_', ''))}`"
+        hint = f"digits are not grouped: `{abbreviate(text.replace('_', ''))}`"
     elif head.text in ("0", "-0"):
         hint = "numbers are written in decimal digits"
-    cursor.report(span, f"`{shown(text)}` is not a number", hint)
+    cursor.report(span, f"`{abbreviate(text)}` is not a number", hint)
     return span
 
 
-def whole_number(cursor: Cursor, what: str, hint: str | None = None) -> IntLiteral:
+def parse_integer(cursor: Cursor, what: str, hint: str | None = None) -> IntLiteral:
     """A whole number; `what` names it in the message, with its article."""
     token = cursor.peek()
-    if token.kind is Kind.FLOAT:
+    if token.kind is TokenKind.FLOAT:
         cursor.fail(what, "write a whole number, without a fraction")
-    if token.kind is not Kind.INT and token.text not in ("+", "-"):
+    if token.kind is not TokenKind.INT and token.text not in ("+", "-"):
         cursor.fail(what, hint)
-    found = number(cursor)
+    found = parse_number(cursor)
     return found if isinstance(found, IntLiteral) else IntLiteral(int(found.value), found.span)
 
 
-def _moment(cursor: Cursor) -> DateLiteral | DateTimeLiteral:
+def _parse_temporal(cursor: Cursor) -> DateLiteral | DateTimeLiteral:
     word = cursor.advance()
     cursor.expect("(")
     text = cursor.peek()
-    if text.kind is not Kind.STRING:
+    if text.kind is not TokenKind.STRING:
         example = "2026-01-31" if word.text == "date" else "2026-01-31T12:00:00Z"
         hint = f'for example `{word.text}("{example}")`'
-        if text.kind is Kind.VARIABLE:
+        if text.kind is TokenKind.VARIABLE:
             type_ = "Date" if word.text == "date" else "DateTime"
             hint = f"declare `{text.text}: {type_}` and use the parameter itself"
         cursor.fail("a string", hint)
@@ -149,27 +149,27 @@ def _moment(cursor: Cursor) -> DateLiteral | DateTimeLiteral:
     return make(str(text.value), span)
 
 
-def _list(cursor: Cursor) -> ListLiteral:
+def _parse_list(cursor: Cursor) -> ListLiteral:
     opening = cursor.advance()
     items: list[Literal] = []
     is_too_long = False
-    with cursor.nested():
-        while not cursor.at("]"):
-            if cursor.at_kind(Kind.VARIABLE):
+    with cursor.nest():
+        while not cursor.is_at("]"):
+            if cursor.is_at_kind(TokenKind.VARIABLE):
                 cursor.fail(
                     "a literal", "a list holds literals; pass the whole list as one parameter, `$name: [String]`"
                 )
-            items.append(literal(cursor))
+            items.append(parse_literal(cursor))
             if len(items) > MAX_LIST_ITEMS:
                 is_too_long = True
                 items.pop()
             if comma := cursor.accept(","):
-                if cursor.at("]"):
+                if cursor.is_at("]"):
                     cursor.report(comma.span, "unexpected `,` before `]`", "delete it, or add a value behind it")
-            elif at_literal(cursor) and not cursor.peek().starts_line:
-                cursor.missing("missing `,`", "put a `,` between a value and the next")
-            elif not cursor.at("]"):
-                cursor.fail("`,` or `]`", f"the list's `[` stands in {cursor.place(opening.span)}")
+            elif is_at_literal(cursor) and not cursor.peek().starts_line:
+                cursor.report_missing("missing `,`", "put a `,` between a value and the next")
+            elif not cursor.is_at("]"):
+                cursor.fail("`,` or `]`", f"the list's `[` stands in {cursor.format_position(opening.span)}")
     span = opening.span.to(cursor.advance().span)
     if is_too_long:
         cursor.report_limit(opening.span, f"a list has at most {MAX_LIST_ITEMS:,} items", "pass it as a parameter")

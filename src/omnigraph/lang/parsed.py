@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from omnigraph.lang.diagnostics import Diagnostic, Judged
+from omnigraph.lang.diagnostics import Diagnostic, WithDiagnostics
 from omnigraph.lang.lexer import Comment
 from omnigraph.lang.source import Source
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed(Judged, Generic[T]):
+class ParseResult(WithDiagnostics, Generic[T]):
     """A tree, and what was found on the way.
 
     With errors the tree is partial: what could be read is in it, mended where the fix is plain. `steps` counts the

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from omnigraph.lang.layout import Anchor, Group, Item, Line
+from omnigraph.lang.layout import Anchor, Item, LineGroup, PrintedLine
 from omnigraph.lang.print_values import print_literal
 from omnigraph.lang.query_ast import (
     And,
@@ -22,7 +22,7 @@ from omnigraph.lang.query_ast import (
 )
 
 
-def expr_text(expr: Expr) -> str:
+def format_expr(expr: Expr) -> str:
     """One expression."""
     match expr:
         case Variable(name=name):
@@ -34,49 +34,50 @@ def expr_text(expr: Expr) -> str:
         case Star():
             return "*"
         case Call():
-            return _call_text(expr)
+            return _format_call(expr)
         case LiteralExpr(value=value):
             return print_literal(value)
         case _:
             assert_never(expr)
 
 
-def predicate_text(predicate: Predicate) -> str:
+def format_predicate(predicate: Predicate) -> str:
     """One predicate on one line."""
     match predicate:
         case Compare(op=op, left=left, right=right):
-            return f"{expr_text(left)} {op.value} {expr_text(right)}"
+            return f"{format_expr(left)} {op.value} {format_expr(right)}"
         case IsNull(operand=operand, negated=negated):
-            return f"{expr_text(operand)} is {'not ' if negated else ''}null"
+            return f"{format_expr(operand)} is {'not ' if negated else ''}null"
         case CallPredicate(call=call):
-            return expr_text(call)
+            return format_expr(call)
         case Not(term=term):
-            return f"not {_term_text(term, predicate)}"
+            return f"not {_format_term(term, predicate)}"
         case And(terms=terms) | Or(terms=terms):
-            return f" {_joiner(predicate)} ".join(_term_text(term, predicate) for term in terms)
+            return f" {_get_connective(predicate)} ".join(_format_term(term, predicate) for term in terms)
         case _:
             assert_never(predicate)
 
 
-def predicate_item(predicate: Predicate, depth: int, anchor: Anchor, prefix: str = "") -> Item:
+def build_predicate_item(predicate: Predicate, depth: int, anchor: Anchor, prefix: str = "") -> Item:
     """One predicate behind `prefix`, which can be broken before each `and` and `or`."""
-    flat = Line(depth, prefix + predicate_text(predicate), anchor)
+    flat = PrintedLine(depth, prefix + format_predicate(predicate), anchor)
     match predicate:
         case And(terms=terms) | Or(terms=terms):
-            word = _joiner(predicate)
+            word = _get_connective(predicate)
             first, *rest = terms
-            head = _term_item(first, predicate, depth, anchor, prefix)
+            head = _build_term_item(first, predicate, depth, anchor, prefix)
             tail = (
-                _term_item(term, predicate, depth + 1, Anchor(term.span.start, (word,)), f"{word} ") for term in rest
+                _build_term_item(term, predicate, depth + 1, Anchor(term.span.start, (word,)), f"{word} ")
+                for term in rest
             )
-            return Group(flat, (head, *tail))
+            return LineGroup(flat, (head, *tail))
         case Not(term=term):
-            return _term_item(term, predicate, depth, anchor, f"{prefix}not ")
+            return _build_term_item(term, predicate, depth, anchor, f"{prefix}not ")
         case _:
             return flat
 
 
-def start_of(predicate: Predicate, skipped: int = 0) -> Anchor:
+def find_predicate_start(predicate: Predicate, skipped: int = 0) -> Anchor:
     """Where a predicate starts, when so many of the parentheses before it belong to earlier lines."""
     while isinstance(predicate, And | Or):
         predicate = predicate.terms[0]
@@ -94,26 +95,28 @@ def ends_in_name(predicate: Predicate) -> bool:
             return False
 
 
-def _call_text(call: Call) -> str:
-    parts = [expr_text(argument) for argument in call.arguments]
-    parts += (f"{name.text}={expr_text(value)}" for name, value in call.options)
+def _format_call(call: Call) -> str:
+    parts = [format_expr(argument) for argument in call.arguments]
+    parts += (f"{name.text}={format_expr(value)}" for name, value in call.options)
     distinct = ["distinct"] if call.distinct else []
     return f"{call.function.text}({' '.join([*distinct, ', '.join(parts)]).rstrip()})"
 
 
-def _term_text(term: Predicate, parent: Predicate) -> str:
-    text = predicate_text(term)
+def _format_term(term: Predicate, parent: Predicate) -> str:
+    text = format_predicate(term)
     return f"({text})" if _needs_parentheses(term, parent) else text
 
 
-def _term_item(term: Predicate, parent: Predicate, depth: int, anchor: Anchor, prefix: str) -> Item:
+def _build_term_item(term: Predicate, parent: Predicate, depth: int, anchor: Anchor, prefix: str) -> Item:
     if not _needs_parentheses(term, parent):
-        return predicate_item(term, depth, anchor, prefix)
+        return build_predicate_item(term, depth, anchor, prefix)
     # Behind a word, all parentheses but this line's own belong to what is inside.
-    inner = predicate_item(term, depth + 1, start_of(term, 1 if prefix else (anchor.skipped or 0) + 1))
-    flat = Line(depth, f"{prefix}({predicate_text(term)})", anchor)
+    inner = build_predicate_item(
+        term, depth + 1, find_predicate_start(term, 1 if prefix else (anchor.skipped or 0) + 1)
+    )
+    flat = PrintedLine(depth, f"{prefix}({format_predicate(term)})", anchor)
     # The closing parenthesis has no anchor: where it stands is not in the tree.
-    return Group(flat, (Line(depth, f"{prefix}(", anchor), inner, Line(depth, ")")))
+    return LineGroup(flat, (PrintedLine(depth, f"{prefix}(", anchor), inner, PrintedLine(depth, ")")))
 
 
 def _needs_parentheses(term: Predicate, parent: Predicate) -> bool:
@@ -127,5 +130,5 @@ def _needs_parentheses(term: Predicate, parent: Predicate) -> bool:
             return False
 
 
-def _joiner(predicate: And | Or) -> str:
+def _get_connective(predicate: And | Or) -> str:
     return "and" if isinstance(predicate, And) else "or"

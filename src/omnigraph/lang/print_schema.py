@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import assert_never
 
-from omnigraph.lang.layout import Anchor, Group, Item, Line
+from omnigraph.lang.layout import Anchor, Item, LineGroup, PrintedLine
 from omnigraph.lang.literals import EnumType, Name
 from omnigraph.lang.print_values import print_literal, print_type, quote
 from omnigraph.lang.schema_ast import (
@@ -24,30 +24,30 @@ from omnigraph.lang.schema_ast import (
 )
 
 
-def declaration_items(declaration: Declaration) -> list[Item]:
+def build_declaration_items(declaration: Declaration) -> list[Item]:
     """One interface, node or edge."""
     match declaration:
         case InterfaceDecl(name=name, members=members):
-            return _with_body(declaration, [f"interface {name.text}"], members)
+            return _build_body(declaration, [f"interface {name.text}"], members)
         case NodeDecl(name=name, annotations=annotations, implements=implements, members=members):
-            header = [f"node {name.text}", *map(annotation_text, annotations)]
+            header = [f"node {name.text}", *map(format_annotation, annotations)]
             if implements:
-                header.append(f"implements {_names(implements)}")
-            return _with_body(declaration, header, members)
+                header.append(f"implements {_join_names(implements)}")
+            return _build_body(declaration, header, members)
         case EdgeDecl(name=name, source=source, target=target, cards=cards, annotations=annotations, members=members):
             header = [
                 f"edge {name.text}: {source.text} -> {target.text}",
-                *map(_card_text, cards),
-                *map(annotation_text, annotations),
+                *map(_format_card, cards),
+                *map(format_annotation, annotations),
             ]
             if members:
-                return _with_body(declaration, header, members)
-            return [_header(declaration, header, brace="")]
+                return _build_body(declaration, header, members)
+            return [_build_declaration_header(declaration, header, brace="")]
         case _:
             assert_never(declaration)
 
 
-def annotation_text(annotation: Annotation) -> str:
+def format_annotation(annotation: Annotation) -> str:
     """`@name`, `@name(arg)`, `@name(arg, option=literal)`."""
     if annotation.argument is None:
         return f"@{annotation.name.text}"
@@ -57,79 +57,83 @@ def annotation_text(annotation: Annotation) -> str:
     return f"@{annotation.name.text}({', '.join(parts)})"
 
 
-def _with_body(declaration: Declaration, header: list[str], members: tuple[Member, ...]) -> list[Item]:
-    close = Line(0, "}", Anchor(declaration.span.end, ("}",)), closes=True)
+def _build_body(declaration: Declaration, header: list[str], members: tuple[Member, ...]) -> list[Item]:
+    close = PrintedLine(0, "}", Anchor(declaration.span.end, ("}",)), closes=True)
     if not members:
-        opened = _header(declaration, header, brace="{")
-        return [Group(_header(declaration, header, brace="{}").flat, (opened, close))]
-    return [_header(declaration, header, brace="{"), *(_member(member) for member in members), close]
+        opened = _build_declaration_header(declaration, header, brace="{")
+        return [LineGroup(_build_declaration_header(declaration, header, brace="{}").flat, (opened, close))]
+    return [
+        _build_declaration_header(declaration, header, brace="{"),
+        *(_build_member(member) for member in members),
+        close,
+    ]
 
 
-def _header(declaration: Declaration, parts: list[str], *, brace: str) -> Group:
+def _build_declaration_header(declaration: Declaration, parts: list[str], *, brace: str) -> LineGroup:
     # Annotations may stand on both sides of `implements` and of `@card`, so the tree's order is not the source's:
     # the parts have no anchors, and comments among them go before the declaration.
     start = Anchor(declaration.span.start)
-    flat = Line(0, " ".join([*parts, brace] if brace else parts), start)
+    flat = PrintedLine(0, " ".join([*parts, brace] if brace else parts), start)
     first, *rest = parts
-    broken = [Line(0, first, start), *(Line(1, part) for part in rest)]
+    broken = [PrintedLine(0, first, start), *(PrintedLine(1, part) for part in rest)]
     if brace:
-        broken.append(Line(0, brace))
-    return Group(flat, tuple(broken))
+        broken.append(PrintedLine(0, brace))
+    return LineGroup(flat, tuple(broken))
 
 
-def _member(member: Member) -> Item:
+def _build_member(member: Member) -> Item:
     match member:
         case PropertyDecl():
-            return _property(member)
+            return _build_property(member)
         case KeyDecl(columns=columns):
-            text = f"@key({_names(columns)})"
+            text = f"@key({_join_names(columns)})"
         case UniqueDecl(columns=columns):
-            text = f"@unique({_names(columns)})"
+            text = f"@unique({_join_names(columns)})"
         case IndexDecl(columns=columns):
-            text = f"@index({_names(columns)})"
+            text = f"@index({_join_names(columns)})"
         case RangeDecl(column=column, low=low, high=high):
-            text = f"@range({column.text}, {_bound(low)}..{_bound(high)})"
+            text = f"@range({column.text}, {_format_bound(low)}..{_format_bound(high)})"
         case CheckDecl(column=column, pattern=pattern):
             text = f"@check({column.text}, {quote(pattern)})"
         case _:
             assert_never(member)
-    return Line(1, text, Anchor(member.span.start))
+    return PrintedLine(1, text, Anchor(member.span.start))
 
 
-def _property(member: PropertyDecl) -> Item:
+def _build_property(member: PropertyDecl) -> Item:
     optional = "?" if member.nullable else ""
     start = Anchor(member.span.start)
-    line = Line(1, f"{member.name.text}: {print_type(member.type)}{optional}", start)
+    line = PrintedLine(1, f"{member.name.text}: {print_type(member.type)}{optional}", start)
     typed: Item = line
     if isinstance(member.type, EnumType):
-        typed = Group(
+        typed = LineGroup(
             line,
             (
-                Line(1, f"{member.name.text}: enum(", start),
-                *_one_per_line(member.type.values),
-                Line(1, f"){optional}", closes=True),
+                PrintedLine(1, f"{member.name.text}: enum(", start),
+                *_iter_value_lines(member.type.values),
+                PrintedLine(1, f"){optional}", closes=True),
             ),
         )
     if not member.annotations:
         return typed
-    annotations = [(annotation_text(annotation), annotation.span) for annotation in member.annotations]
-    flat = Line(1, " ".join([line.text, *(shown for shown, _ in annotations)]), start)
-    return Group(flat, (typed, *(Line(2, shown, Anchor(span.start)) for shown, span in annotations)))
+    annotations = [(format_annotation(annotation), annotation.span) for annotation in member.annotations]
+    flat = PrintedLine(1, " ".join([line.text, *(shown for shown, _ in annotations)]), start)
+    return LineGroup(flat, (typed, *(PrintedLine(2, shown, Anchor(span.start)) for shown, span in annotations)))
 
 
-def _one_per_line(names: tuple[Name, ...]) -> Iterable[Line]:
+def _iter_value_lines(names: tuple[Name, ...]) -> Iterable[PrintedLine]:
     last = len(names) - 1
     for index, name in enumerate(names):
-        yield Line(2, name.text if index == last else f"{name.text},", Anchor(name.span.start))
+        yield PrintedLine(2, name.text if index == last else f"{name.text},", Anchor(name.span.start))
 
 
-def _names(names: Iterable[Name]) -> str:
+def _join_names(names: Iterable[Name]) -> str:
     return ", ".join(name.text for name in names)
 
 
-def _card_text(card: CardDecl) -> str:
+def _format_card(card: CardDecl) -> str:
     return f"@card({card.low}..{'*' if card.high is None else card.high})"
 
 
-def _bound(bound: Bound | None) -> str:
+def _format_bound(bound: Bound | None) -> str:
     return "" if bound is None else print_literal(bound)

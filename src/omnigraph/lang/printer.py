@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from omnigraph.lang.layout import Item, lay_out
-from omnigraph.lang.print_predicate import expr_text, predicate_text
-from omnigraph.lang.print_query import query_items
-from omnigraph.lang.print_schema import declaration_items
+from omnigraph.lang.print_predicate import format_expr, format_predicate
+from omnigraph.lang.print_query import build_query_items
+from omnigraph.lang.print_schema import build_declaration_items
 from omnigraph.lang.print_values import print_literal, print_type, quote
 from omnigraph.lang.query_ast import Expr, Predicate, QueryFile
 from omnigraph.lang.schema_ast import SchemaFile
@@ -15,23 +15,23 @@ __all__ = ["print_expr", "print_literal", "print_predicate", "print_queries", "p
 
 def print_schema(tree: SchemaFile) -> str:
     """The schema's canonical text, without comments; spans have no influence on it."""
-    return _text([declaration_items(declaration) for declaration in tree.declarations])
+    return _join_lines([build_declaration_items(declaration) for declaration in tree.declarations])
 
 
 def print_queries(tree: QueryFile) -> str:
     """The queries' canonical text, without comments; spans have no influence on it."""
-    return _text([query_items(query) for query in tree.queries])
+    return _join_lines([build_query_items(query) for query in tree.queries])
 
 
 def print_expr(expr: Expr) -> str:
     """An expression as it would be written, for messages."""
-    return expr_text(expr)
+    return format_expr(expr)
 
 
 def print_predicate(predicate: Predicate) -> str:
     """A predicate as it would be written, for messages."""
-    return predicate_text(predicate)
+    return format_predicate(predicate)
 
 
-def _text(declarations: Sequence[Sequence[Item]]) -> str:
+def _join_lines(declarations: Sequence[Sequence[Item]]) -> str:
     return "".join(f"{chr(10) if line.blank_before else ''}{line}\n" for line in lay_out(declarations))

@@ -178,7 +178,7 @@ class HopBounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traversal:
+class TraversalClause:
     """`$a edge $b`, `$a edge{1,3} $b`, `$a <edge> $b`, `$a $e:edge $b`.
 
     `edge_is_text` remembers `"in"` written as a string. `edge_variable` and `bounds` or `is_undirected` may
@@ -211,7 +211,7 @@ class NotBlock:
     span: Span = field(compare=False, repr=False)
 
 
-Clause: TypeAlias = Binding | Traversal | Where | NotBlock
+Clause: TypeAlias = Binding | TraversalClause | Where | NotBlock
 
 
 # --- queries -------------------------------------------------------------------------------------

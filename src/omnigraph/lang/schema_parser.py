@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from omnigraph.lang.cursor import Cursor, EnoughError, GaveUpError
-from omnigraph.lang.lexer import Kind, Language, Token, shown
+from omnigraph.lang.lexer import Language, Token, TokenKind, abbreviate
 from omnigraph.lang.literals import Name
-from omnigraph.lang.names import type_name
-from omnigraph.lang.parsed import Parsed
+from omnigraph.lang.names import parse_type_name
+from omnigraph.lang.parsed import ParseResult
 from omnigraph.lang.schema_ast import (
     Annotation,
     CardDecl,
@@ -19,77 +19,79 @@ from omnigraph.lang.schema_ast import (
     SchemaFile,
 )
 from omnigraph.lang.schema_members import (
-    annotation,
-    at_constraint,
-    at_property,
-    card,
-    constraint,
-    property_decl,
-    unexpected_annotation,
+    is_at_constraint,
+    is_at_property,
+    parse_annotation,
+    parse_card,
+    parse_constraint,
+    parse_property,
+    report_unexpected_annotation,
 )
 from omnigraph.lang.source import Source, Span
-from omnigraph.lang.spelling import closest
-from omnigraph.lang.words import DECLARATIONS, DECLARATIONS_ELSEWHERE
+from omnigraph.lang.spelling import find_closest
+from omnigraph.lang.words import DECLARATION_KEYWORDS, DECLARATION_SYNONYMS
 
 
-def parse_schema(source: Source) -> Parsed[SchemaFile]:
+def parse_schema(source: Source) -> ParseResult[SchemaFile]:
     """The tree of a schema, and every mistake in its text; never raises, whatever the text."""
     cursor = Cursor(source, Language.SCHEMA)
     declarations: list[Declaration] = []
     try:
-        while not (cursor.at_end or cursor.is_full):
+        while not (cursor.is_at_end or cursor.is_full):
             before = cursor.index
             try:
-                declarations.append(_declaration(cursor))
+                declarations.append(_parse_declaration(cursor))
             except GaveUpError:
                 if cursor.index == before:  # an unknown word can look like the start of a declaration
                     cursor.advance()
-                cursor.skip_to(lambda: _at_declaration(cursor))
+                cursor.skip_to(lambda: _is_at_declaration(cursor))
     except EnoughError:
         pass
     span = Span(0, len(source.text))
-    return cursor.parsed(SchemaFile(declarations=tuple(declarations), span=span))
+    return cursor.build_result(SchemaFile(declarations=tuple(declarations), span=span))
 
 
-def _at_declaration(cursor: Cursor) -> bool:
+def _is_at_declaration(cursor: Cursor) -> bool:
     """Whether a declaration starts at the cursor; a property may be called `node`, but a `:` follows it."""
     token = cursor.peek()
-    if token.kind is not Kind.IDENT:
+    if token.kind is not TokenKind.IDENT:
         return False
     name = cursor.peek(1)
-    if token.text in DECLARATIONS:
-        return name.kind is Kind.TYPE or (name.kind is Kind.IDENT and token.starts_line and not name.starts_line)
+    if token.text in DECLARATION_KEYWORDS:
+        return name.kind is TokenKind.TYPE or (
+            name.kind is TokenKind.IDENT and token.starts_line and not name.starts_line
+        )
     # A misspelt keyword on a line of its own: no property looks like this.
-    return token.starts_line and name.kind is Kind.TYPE and cursor.peek(2).text == "{"
+    return token.starts_line and name.kind is TokenKind.TYPE and cursor.peek(2).text == "{"
 
 
-def _declaration(cursor: Cursor) -> Declaration:
-    word = _keyword(cursor)
+def _parse_declaration(cursor: Cursor) -> Declaration:
+    word = _peek_keyword(cursor)
     start = cursor.advance()
     match word:
         case "node":
-            return _node(cursor, start)
+            return _parse_node(cursor, start)
         case "edge":
-            return _edge(cursor, start)
+            return _parse_edge(cursor, start)
         case _:
-            return _interface(cursor, start)
+            return _parse_interface(cursor, start)
 
 
-def _keyword(cursor: Cursor) -> str:
+def _peek_keyword(cursor: Cursor) -> str:
     """The keyword at the cursor, or the one that was meant; the cursor stays before it."""
     if stray := cursor.accept("}"):
         hint = "delete it, or look for one too many before it"
         cursor.report(stray.span, "unexpected `}`: nothing is open here", hint)
         while cursor.accept("}"):
             pass
-        if cursor.at_end:
+        if cursor.is_at_end:
             raise GaveUpError
     token = cursor.peek()
-    if token.text in DECLARATIONS:
+    if token.text in DECLARATION_KEYWORDS:
         return token.text
-    if token.kind in (Kind.IDENT, Kind.TYPE) and cursor.peek(1).kind in (Kind.IDENT, Kind.TYPE):
+    if token.kind in (TokenKind.IDENT, TokenKind.TYPE) and cursor.peek(1).kind in (TokenKind.IDENT, TokenKind.TYPE):
         folded = token.text.lower()
-        meant = DECLARATIONS_ELSEWHERE.get(folded) or closest(token.text, DECLARATIONS)
+        meant = DECLARATION_SYNONYMS.get(folded) or find_closest(token.text, DECLARATION_KEYWORDS)
         if meant:
             message = f"expected `node`, `edge` or `interface`, found `{token.text}`"
             cursor.report(token.span, message, f"did you mean `{meant}`?")
@@ -97,17 +99,17 @@ def _keyword(cursor: Cursor) -> str:
     advice = None
     if token.text in ("query", "match"):
         advice = "queries stand in a file of their own, a `.gq`"
-    elif cursor.follows(":"):
+    elif cursor.is_followed_by(":"):
         advice = "a property stands inside the `{ … }` of a type"
     return cursor.fail("`node`, `edge` or `interface`", advice)
 
 
-def _node(cursor: Cursor, start: Token) -> NodeDecl:
-    name = type_name(cursor, "the node's type name")
-    annotations = _annotations(cursor)
-    implements = _implements(cursor)
-    annotations += _annotations(cursor)
-    members = _body(cursor, f"`{shown(name.text)}`", lambda: _member(cursor))
+def _parse_node(cursor: Cursor, start: Token) -> NodeDecl:
+    name = parse_type_name(cursor, "the node's type name")
+    annotations = _parse_annotations(cursor)
+    implements = _parse_implements(cursor)
+    annotations += _parse_annotations(cursor)
+    members = _parse_body(cursor, f"`{abbreviate(name.text)}`", lambda: _parse_member(cursor))
     return NodeDecl(
         name=name,
         annotations=tuple(annotations),
@@ -117,64 +119,64 @@ def _node(cursor: Cursor, start: Token) -> NodeDecl:
     )
 
 
-def _interface(cursor: Cursor, start: Token) -> InterfaceDecl:
-    name = type_name(cursor, "the interface's type name")
-    if cursor.at("@"):
+def _parse_interface(cursor: Cursor, start: Token) -> InterfaceDecl:
+    name = parse_type_name(cursor, "the interface's type name")
+    if cursor.is_at("@"):
         cursor.report(
             cursor.peek().span, "an interface has no annotations", "put them on the node types, or on properties"
         )
-        _annotations(cursor)
-    members = _body(cursor, f"`{shown(name.text)}`", lambda: _interface_member(cursor))
+        _parse_annotations(cursor)
+    members = _parse_body(cursor, f"`{abbreviate(name.text)}`", lambda: _parse_interface_member(cursor))
     properties = tuple(member for member in members if isinstance(member, PropertyDecl))
     return InterfaceDecl(name=name, members=properties, span=start.span.to(cursor.previous))
 
 
-def _implements(cursor: Cursor) -> list[Name]:
+def _parse_implements(cursor: Cursor) -> list[Name]:
     token = cursor.peek()
     names: list[Name] = []
     if token.text == "implements":
         cursor.advance()
     elif token.text in (":", "extends", "is", "inherits") or (
-        token.kind is Kind.IDENT and not token.starts_line and closest(token.text, ("implements",))
+        token.kind is TokenKind.IDENT and not token.starts_line and find_closest(token.text, ("implements",))
     ):
         cursor.report(token.span, f"expected `implements` or `{{`, found `{token.text}`", "did you mean `implements`?")
         cursor.advance()
     else:
         return names
     while True:
-        names.append(type_name(cursor, "the name of an interface"))
+        names.append(parse_type_name(cursor, "the name of an interface"))
         comma = cursor.accept(",")
-        if comma and cursor.at("{", "@"):
+        if comma and cursor.is_at("{", "@"):
             cursor.report(comma.span, f"unexpected `,` before `{cursor.peek().text}`", "delete it, or add an interface")
             return names
         if not comma:
-            if not (cursor.at_kind(Kind.TYPE) and not cursor.peek().starts_line):
+            if not (cursor.is_at_kind(TokenKind.TYPE) and not cursor.peek().starts_line):
                 return names
-            cursor.missing("missing `,`", "put a `,` between one interface and the next")
+            cursor.report_missing("missing `,`", "put a `,` between one interface and the next")
 
 
-def _edge(cursor: Cursor, start: Token) -> EdgeDecl:
-    name = type_name(cursor, "the edge's type name")
-    example = f"`edge {shown(name.text)}: Person -> Person`"
+def _parse_edge(cursor: Cursor, start: Token) -> EdgeDecl:
+    name = parse_type_name(cursor, "the edge's type name")
+    example = f"`edge {abbreviate(name.text)}: Person -> Person`"
     if not cursor.accept(":"):
-        if not cursor.at_kind(Kind.TYPE) or cursor.peek().starts_line:
+        if not cursor.is_at_kind(TokenKind.TYPE) or cursor.peek().starts_line:
             cursor.fail("`:`", f"an edge is written {example}")
-        cursor.missing(f"missing `:` behind `{shown(name.text)}`", f"an edge is written {example}")
-    source = type_name(cursor, "the type that the edge starts from")
-    _arrow(cursor, example)
-    target = type_name(cursor, "the type that the edge leads to")
+        cursor.report_missing(f"missing `:` behind `{abbreviate(name.text)}`", f"an edge is written {example}")
+    source = parse_type_name(cursor, "the type that the edge starts from")
+    _expect_arrow(cursor, example)
+    target = parse_type_name(cursor, "the type that the edge leads to")
     cards: list[CardDecl] = []
     annotations: list[Annotation] = []
-    while cursor.at("@"):
-        if cursor.follows("card") and cursor.peek(2).text == "(":
+    while cursor.is_at("@"):
+        if cursor.is_followed_by("card") and cursor.peek(2).text == "(":
             at = cursor.advance()
             cursor.advance()
-            cards.append(card(cursor, at))
+            cards.append(parse_card(cursor, at))
         else:
-            annotations += _header_annotation(cursor)
+            annotations += _parse_header_annotation(cursor)
     members: list[Member] = []
-    if cursor.at("{"):
-        members = _body(cursor, f"`{shown(name.text)}`", lambda: _member(cursor))
+    if cursor.is_at("{"):
+        members = _parse_body(cursor, f"`{abbreviate(name.text)}`", lambda: _parse_member(cursor))
     return EdgeDecl(
         name=name,
         source=source,
@@ -186,7 +188,7 @@ def _edge(cursor: Cursor, start: Token) -> EdgeDecl:
     )
 
 
-def _arrow(cursor: Cursor, example: str) -> None:
+def _expect_arrow(cursor: Cursor, example: str) -> None:
     if cursor.accept("->"):
         return
     token = cursor.peek()
@@ -195,39 +197,39 @@ def _arrow(cursor: Cursor, example: str) -> None:
         cursor.report(token.span, f"expected `->`, found `{token.text}`", hint)
         cursor.advance()
         cursor.accept(">")  # the rest of `-->`
-    elif token.kind is Kind.TYPE and not token.starts_line:
-        cursor.missing("missing `->`", hint)
-    elif token.text == "<" and cursor.follows("-"):
+    elif token.kind is TokenKind.TYPE and not token.starts_line:
+        cursor.report_missing("missing `->`", hint)
+    elif token.text == "<" and cursor.is_followed_by("-"):
         cursor.fail("`->`", "an edge is declared from its source to its target")
     else:
         cursor.fail("`->`", hint)
 
 
-def _annotations(cursor: Cursor) -> list[Annotation]:
+def _parse_annotations(cursor: Cursor) -> list[Annotation]:
     found: list[Annotation] = []
-    while cursor.at("@"):
-        found += _header_annotation(cursor)
+    while cursor.is_at("@"):
+        found += _parse_header_annotation(cursor)
     return found
 
 
-def _header_annotation(cursor: Cursor) -> list[Annotation]:
+def _parse_header_annotation(cursor: Cursor) -> list[Annotation]:
     """An annotation of a type; one that can't be read is left out, and the declaration goes on behind it."""
     try:
-        return [annotation(cursor)]
+        return [parse_annotation(cursor)]
     except GaveUpError:
-        cursor.skip_to(lambda: cursor.at(")", "{", "}", "@") or cursor.peek().starts_line)
+        cursor.skip_to(lambda: cursor.is_at(")", "{", "}", "@") or cursor.peek().starts_line)
         cursor.accept(")")
         return []
 
 
-def _body(cursor: Cursor, name: str, member: Callable[[], Member | None]) -> list[Member]:
+def _parse_body(cursor: Cursor, name: str, member: Callable[[], Member | None]) -> list[Member]:
     opening = cursor.peek()
     if opening.text == "{":
         cursor.advance()
-    elif cursor.follows(":") and opening.kind is Kind.IDENT:
-        cursor.missing(f"missing `{{` behind the header of {name}", "the properties of a type stand in `{ … }`")
-    elif cursor.at_end or _at_declaration(cursor):
-        cursor.missing(f"missing body of {name}", "a type without properties of its own has the body `{}`")
+    elif cursor.is_followed_by(":") and opening.kind is TokenKind.IDENT:
+        cursor.report_missing(f"missing `{{` behind the header of {name}", "the properties of a type stand in `{ … }`")
+    elif cursor.is_at_end or _is_at_declaration(cursor):
+        cursor.report_missing(f"missing body of {name}", "a type without properties of its own has the body `{}`")
         raise GaveUpError
     else:
         cursor.fail("`{`")
@@ -240,30 +242,30 @@ def _body(cursor: Cursor, name: str, member: Callable[[], Member | None]) -> lis
             hint = "properties need no separators, only a line or a space between them"
             cursor.report(separator.span, f"unexpected `{separator.text}` behind a property", hint)
 
-    cursor.block(
+    cursor.parse_block(
         opening,
         f"the body of {name}",
         item,
-        starts=lambda: at_property(cursor),
-        ends=lambda: _at_declaration(cursor),
+        is_item_start=lambda: is_at_property(cursor),
+        is_block_end=lambda: _is_at_declaration(cursor),
     )
     return members
 
 
-def _member(cursor: Cursor) -> Member | None:
-    if at_constraint(cursor):
-        return constraint(cursor)
-    if cursor.at("@"):
-        found = annotation(cursor)
-        unexpected_annotation(cursor, found.span, found.name.text)
+def _parse_member(cursor: Cursor) -> Member | None:
+    if is_at_constraint(cursor):
+        return parse_constraint(cursor)
+    if cursor.is_at("@"):
+        found = parse_annotation(cursor)
+        report_unexpected_annotation(cursor, found.span, found.name.text)
         return None
-    return property_decl(cursor)
+    return parse_property(cursor)
 
 
-def _interface_member(cursor: Cursor) -> Member | None:
-    if not at_constraint(cursor):
-        return _member(cursor)
-    found = constraint(cursor)
+def _parse_interface_member(cursor: Cursor) -> Member | None:
+    if not is_at_constraint(cursor):
+        return _parse_member(cursor)
+    found = parse_constraint(cursor)
     hint = "put it into the node types that implement the interface"
     cursor.report(found.span, "an interface has no constraints of its own", hint)
     return None

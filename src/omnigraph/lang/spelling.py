@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-MAX_WORD = 64
+MAX_WORD_LENGTH = 64
 """Longer words get no suggestion: nobody mistypes them, and the work stays bounded."""
 
-MOST_LOOKUPS = 50
+MAX_LOOKUPS = 50
 """How many words of one report get a suggestion: looking for near names is the costly part of a mistake."""
 
 
@@ -13,34 +13,34 @@ class Suggestions:
     """`closest` for the words of one report, up to a number; a text with thousands of mistakes gets no more help."""
 
     def __init__(self) -> None:
-        self._asked = 0
+        self._lookups = 0
 
-    def closest(self, word: str, candidates: Iterable[str]) -> str | None:
+    def find_closest(self, word: str, candidates: Iterable[str]) -> str | None:
         """The nearest candidate, or None when none is near or enough was asked."""
-        self._asked += 1
-        return closest(word, candidates) if self._asked <= MOST_LOOKUPS else None
+        self._lookups += 1
+        return find_closest(word, candidates) if self._lookups <= MAX_LOOKUPS else None
 
-    def did_you_mean(self, word: str, candidates: Iterable[str]) -> str | None:
+    def suggest_closest(self, word: str, candidates: Iterable[str]) -> str | None:
         """A help line with the nearest candidate, or None."""
-        return _question(self.closest(word, candidates))
+        return _format_suggestion(self.find_closest(word, candidates))
 
 
-def closest(word: str, candidates: Iterable[str]) -> str | None:
+def find_closest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `word` is most likely a slip for, or None when none is near.
 
     The same letters in another case win; otherwise the fewest insertions, deletions, replacements and swaps of
     neighbours, up to about a third of the word. Ties go to the first in alphabetical order.
     """
-    if not word or len(word) > MAX_WORD:
+    if not word or len(word) > MAX_WORD_LENGTH:
         return None
     folded = word.lower()
-    allowed = _allowed(len(word))
+    allowed = _limit_distance(len(word))
     best: tuple[int, int, str] | None = None
     for candidate in set(candidates):
-        if candidate == word or len(candidate) > MAX_WORD or abs(len(candidate) - len(word)) > allowed:
+        if candidate == word or len(candidate) > MAX_WORD_LENGTH or abs(len(candidate) - len(word)) > allowed:
             continue
-        limit = min(allowed, _allowed(len(candidate)), best[0] if best else allowed)
-        distance = _distance(folded, candidate.lower(), limit)
+        limit = min(allowed, _limit_distance(len(candidate)), best[0] if best else allowed)
+        distance = _measure_distance(folded, candidate.lower(), limit)
         if distance is None:
             continue
         # A slip rarely changes the first letter, so among equally near words one that keeps it is likelier.
@@ -50,23 +50,23 @@ def closest(word: str, candidates: Iterable[str]) -> str | None:
     return best[2] if best else None
 
 
-def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+def suggest_closest(word: str, candidates: Iterable[str]) -> str | None:
     """A help line with the nearest of a few candidates, or None if none is near."""
-    return _question(closest(word, candidates))
+    return _format_suggestion(find_closest(word, candidates))
 
 
-def _question(near: str | None) -> str | None:
+def _format_suggestion(near: str | None) -> str | None:
     return None if near is None else f"did you mean `{near}`?"
 
 
-def _allowed(length: int) -> int:
+def _limit_distance(length: int) -> int:
     """How many slips a word of this length may have."""
     if length <= 2:
         return 0
     return 1 if length <= 4 else 2 if length <= 9 else 3
 
 
-def _distance(left: str, right: str, limit: int) -> int | None:
+def _measure_distance(left: str, right: str, limit: int) -> int | None:
     """The edit distance with swaps of neighbours, or None when it is above `limit`."""
     if abs(len(left) - len(right)) > limit:
         return None

@@ -1,47 +1,47 @@
 """The types of properties and parameters."""
 
 from omnigraph.lang.cursor import Cursor
-from omnigraph.lang.lexer import MAX_NAME, Kind, Language, Token, shown
-from omnigraph.lang.literal_parser import whole_number
+from omnigraph.lang.lexer import MAX_NAME_LENGTH, Language, Token, TokenKind, abbreviate
+from omnigraph.lang.literal_parser import parse_integer
 from omnigraph.lang.literals import BASE_TYPES, BaseType, EnumType, ListType, Name, TypeExpr, VectorType
-from omnigraph.lang.names import comma_list
-from omnigraph.lang.spelling import closest
-from omnigraph.lang.words import TYPES_ELSEWHERE
+from omnigraph.lang.names import parse_comma_list
+from omnigraph.lang.spelling import find_closest
+from omnigraph.lang.words import TYPE_SYNONYMS
 
-_ALL_TYPES = {
+_TYPES_HINT = {
     Language.SCHEMA: f"the types are {', '.join(BASE_TYPES)}, Vector(N), enum(…) and [T]",
     Language.QUERY: f"the types are {', '.join(BASE_TYPES)}, Vector(N) and [T]",
 }
 
 
-def property_type(cursor: Cursor) -> tuple[TypeExpr, bool]:
+def parse_type(cursor: Cursor) -> tuple[TypeExpr, bool]:
     """A type and whether a `?` stands behind it."""
     nullable = False
     if question := cursor.accept("?"):
         cursor.report(question.span, "unexpected `?` before a type", "`?` stands behind the type: `String?`")
         nullable = True
-    type_ = _core(cursor)
+    type_ = _parse_core_type(cursor)
     if cursor.accept("?"):
         nullable = True
     while again := cursor.accept("?"):
         cursor.report(again.span, "unexpected second `?`", "one `?` makes a type nullable")
-    if cursor.at("!") and cursor.is_glued():
+    if cursor.is_at("!") and cursor.is_glued():
         hint = "a type without `?` is required already: delete the `!`"
         cursor.report(cursor.peek().span, "unexpected `!` behind a type", hint)
         cursor.advance()
     return type_, nullable
 
 
-def _core(cursor: Cursor) -> TypeExpr:
+def _parse_core_type(cursor: Cursor) -> TypeExpr:
     token = cursor.peek()
     if token.text == "[":
-        return _list(cursor)
-    if token.text.lower() == "enum" and cursor.follows("("):
-        return _enum(cursor)
+        return _parse_list_type(cursor)
+    if token.text.lower() == "enum" and cursor.is_followed_by("("):
+        return _parse_enum_type(cursor)
     if token.text.lower() == "vector":
-        return _vector(cursor)
-    base = _base(cursor)
-    if cursor.at("[") and cursor.follows("]") and cursor.is_glued():
+        return _parse_vector_type(cursor)
+    base = _parse_base_type(cursor)
+    if cursor.is_at("[") and cursor.is_followed_by("]") and cursor.is_glued():
         span = token.span.to(cursor.peek(1).span)
         cursor.report(span, f"unexpected `[]` behind `{base.name}`", f"a list is written `[{base.name}]`")
         cursor.advance()
@@ -50,40 +50,40 @@ def _core(cursor: Cursor) -> TypeExpr:
     return base
 
 
-def _base(cursor: Cursor) -> BaseType:
+def _parse_base_type(cursor: Cursor) -> BaseType:
     token = cursor.peek()
-    if token.kind not in (Kind.TYPE, Kind.IDENT) or (token.starts_line and token.kind is Kind.IDENT):
+    if token.kind not in (TokenKind.TYPE, TokenKind.IDENT) or (token.starts_line and token.kind is TokenKind.IDENT):
         if token.starts_line:
-            cursor.missing("missing type", _ALL_TYPES[cursor.language])
-        cursor.fail("a type", _ALL_TYPES[cursor.language])
+            cursor.report_missing("missing type", _TYPES_HINT[cursor.language])
+        cursor.fail("a type", _TYPES_HINT[cursor.language])
     if token.text in BASE_TYPES:
         cursor.advance()
         return BaseType(token.text, token.span)
-    if cursor.follows("<"):
+    if cursor.is_followed_by("<"):
         hint = "a list is written `[String]`, a vector `Vector(768)`"
         cursor.refuse(token.span, f"unknown type `{token.text}<…>`", hint)
     folded = token.text.lower()
-    meant = TYPES_ELSEWHERE.get(folded) or closest(token.text, BASE_TYPES)
+    meant = TYPE_SYNONYMS.get(folded) or find_closest(token.text, BASE_TYPES)
     if meant is None:
-        hint = _ALL_TYPES[cursor.language]
+        hint = _TYPES_HINT[cursor.language]
         if token.text == "enum":
             hint = "an enum lists its values: `enum(draft, published)`"
-        elif token.kind is Kind.TYPE and cursor.language is Language.SCHEMA:
+        elif token.kind is TokenKind.TYPE and cursor.language is Language.SCHEMA:
             hint += "; to refer to a node, declare an edge"
-        cursor.refuse(token.span, f"unknown type `{shown(token.text)}`", hint)
+        cursor.refuse(token.span, f"unknown type `{abbreviate(token.text)}`", hint)
     cursor.report(token.span, f"unknown type `{token.text}`", f"did you mean `{meant}`?")
     cursor.advance()
     return BaseType(meant, token.span)
 
 
-def _list(cursor: Cursor) -> ListType:
+def _parse_list_type(cursor: Cursor) -> ListType:
     opening = cursor.advance()
-    with cursor.nested():
-        element = _core(cursor)
+    with cursor.nest():
+        element = _parse_core_type(cursor)
         if question := cursor.accept("?"):
             hint = "the items of a list are never null; for a list that may be null, write `[…]?`"
             cursor.report(question.span, "unexpected `?` inside a list type", hint)
-    span = opening.span.to(cursor.expect("]", f"the list's `[` stands in {cursor.place(opening.span)}").span)
+    span = opening.span.to(cursor.expect("]", f"the list's `[` stands in {cursor.format_position(opening.span)}").span)
     if isinstance(element, BaseType):
         return ListType(element, span)
     is_schema = cursor.language is Language.SCHEMA
@@ -92,18 +92,18 @@ def _list(cursor: Cursor) -> ListType:
     return cursor.refuse(element.span, f"a list can't hold {what}", hint, code="S020" if is_schema else None)
 
 
-def _vector(cursor: Cursor) -> VectorType:
+def _parse_vector_type(cursor: Cursor) -> VectorType:
     word = cursor.advance()
     if word.text != "Vector":
         cursor.report(word.span, f"unknown type `{word.text}`", "did you mean `Vector`?")
-    if not cursor.at("("):
+    if not cursor.is_at("("):
         cursor.fail("`(`", "a Vector has a size: `Vector(768)`")
     cursor.advance()
-    size = whole_number(cursor, "the size of the Vector")
+    size = parse_integer(cursor, "the size of the Vector")
     return VectorType(size.value, word.span.to(cursor.expect(")").span))
 
 
-def _enum(cursor: Cursor) -> EnumType:
+def _parse_enum_type(cursor: Cursor) -> EnumType:
     word = cursor.advance()
     opening = cursor.advance()
     if word.text != "enum":
@@ -117,17 +117,19 @@ def _enum(cursor: Cursor) -> EnumType:
         code = "S019" if cursor.language is Language.SCHEMA else None
         cursor.report(span, "an enum needs at least one value", "for example `enum(draft, published)`", code=code)
     else:
-        comma_list(cursor, lambda: values.append(_enum_value(cursor)), closing=")", what="a value")
+        parse_comma_list(cursor, lambda: values.append(_parse_enum_value(cursor)), closing=")", what="a value")
     return EnumType(tuple(values), word.span.to(cursor.previous))
 
 
-def _enum_value(cursor: Cursor) -> Name:
+def _parse_enum_value(cursor: Cursor) -> Name:
     """Letters, digits, `_` and `-`, which are several tokens with nothing between them."""
     first = cursor.peek()
-    if first.kind is Kind.STRING:
+    if first.kind is TokenKind.STRING:
         cursor.advance()
         value = str(first.value)
-        hint = f"values are written without quotes: `{shown(value)}`" if _is_value(value) else "no spaces and signs"
+        hint = (
+            f"values are written without quotes: `{abbreviate(value)}`" if _is_value(value) else "no spaces and signs"
+        )
         cursor.report(first.span, "expected a value of the enum, found a string", hint)
         return Name(value, first.span)
     if not _is_value_part(first):
@@ -136,14 +138,14 @@ def _enum_value(cursor: Cursor) -> Name:
     while cursor.is_glued() and _is_value_part(cursor.peek()):
         span = span.to(cursor.advance().span)
     text = cursor.source.slice(span)
-    if len(text) > MAX_NAME and span != first.span:  # a single name that is too long, the lexer reports
-        message = f"a value has at most {MAX_NAME} characters, and `{shown(text)}` has {len(text)}"
+    if len(text) > MAX_NAME_LENGTH and span != first.span:  # a single name that is too long, the lexer reports
+        message = f"a value has at most {MAX_NAME_LENGTH} characters, and `{abbreviate(text)}` has {len(text)}"
         cursor.report_limit(span, message, "shorten it")
-    return Name(text[:MAX_NAME], span)
+    return Name(text[:MAX_NAME_LENGTH], span)
 
 
 def _is_value_part(token: Token) -> bool:
-    return token.kind in (Kind.IDENT, Kind.TYPE, Kind.INT) or token.text in ("-", "--")
+    return token.kind in (TokenKind.IDENT, TokenKind.TYPE, TokenKind.INT) or token.text in ("-", "--")
 
 
 def _is_value(text: str) -> bool:

@@ -1,6 +1,6 @@
 """The words that both parsers know: reserved ones, and the ones that people bring along from other languages."""
 
-RESERVED = frozenset(
+RESERVED_WORDS = frozenset(
     [
         "and",
         "or",
@@ -30,9 +30,9 @@ RESERVED = frozenset(
 )
 """The reserved words of the query language, as the languages' reference lists them."""
 
-DECLARATIONS = ("node", "edge", "interface")
+DECLARATION_KEYWORDS = ("node", "edge", "interface")
 
-TYPES_ELSEWHERE = {
+TYPE_SYNONYMS = {
     "int": "I64",
     "integer": "I64",
     "int64": "I64",
@@ -64,7 +64,7 @@ TYPES_ELSEWHERE = {
 }
 """What other languages call a base type, in small letters."""
 
-DECLARATIONS_ELSEWHERE = {
+DECLARATION_SYNONYMS = {
     "type": "node",
     "class": "node",
     "table": "node",
@@ -79,7 +79,7 @@ DECLARATIONS_ELSEWHERE = {
     "abstract": "interface",
 }
 
-OPERATORS_ELSEWHERE = {
+OPERATOR_SYNONYMS = {
     "like": "contains",
     "ilike": "contains",
     "includes": "contains",
@@ -98,7 +98,7 @@ OPERATORS_ELSEWHERE = {
     "gte": ">=",
 }
 
-TAIL_ELSEWHERE = {"sort": "order", "orderby": "order", "order_by": "order", "skip": "offset", "top": "limit"}
+CLAUSE_SYNONYMS = {"sort": "order", "orderby": "order", "order_by": "order", "skip": "offset", "top": "limit"}
 """What other languages call the clauses behind `return`."""
 
-LITERALS_ELSEWHERE = {"none": "null", "nil": "null", "undefined": "null", "yes": "true", "no": "false"}
+LITERAL_SYNONYMS = {"none": "null", "nil": "null", "undefined": "null", "yes": "true", "no": "false"}

@@ -9,7 +9,7 @@ import pyarrow as pa
 from omnigraph.commit.manifest_types import MAIN
 from omnigraph.engine.algorithms.shortest_paths import Direction
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.limits import Limits
+from omnigraph.ops.limits import ResourceLimits
 from omnigraph.ops.load import LoadResult
 from omnigraph.options import Engine
 
@@ -58,7 +58,7 @@ class AlgorithmCall:
     at: datetime | None = None
     actor: str = "anonymous"
     message: str | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
     """How long it may run, and what it may use in this process."""
 
 
@@ -77,8 +77,8 @@ class Pagerank:
     def __post_init__(self) -> None:
         if not 0 < self.damping < 1:
             raise AlgorithmArgumentError("damping", str(self.damping), "a number between 0 and 1 is needed")
-        _positive("tolerance", self.tolerance)
-        _positive("max_rounds", self.max_rounds)
+        _check_positive("tolerance", self.tolerance)
+        _check_positive("max_rounds", self.max_rounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class LabelPropagation:
     type = pa.string()
 
     def __post_init__(self) -> None:
-        _positive("max_rounds", self.max_rounds)
+        _check_positive("max_rounds", self.max_rounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +155,6 @@ class AlgorithmResult:
         return self.table
 
 
-def _positive(name: str, value: float) -> None:
+def _check_positive(name: str, value: float) -> None:
     if not value > 0:
         raise AlgorithmArgumentError(name, str(value), "a number above 0 is needed")

@@ -6,8 +6,8 @@ from operator import index
 from typing import SupportsFloat, SupportsIndex, TypeVar
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.spelling import closest
-from omnigraph.schema.misfit import shown
+from omnigraph.lang.spelling import find_closest
+from omnigraph.schema.misfit import format_value
 
 Choice = TypeVar("Choice", bound=Enum)
 
@@ -27,31 +27,31 @@ class BadArgumentError(OmnigraphError):
         return f"{what} can't be {self.value}: {self.expected}"
 
 
-def chosen(argument: str, choices: type[Choice], value: Choice | str) -> Choice:
+def parse_choice(argument: str, choices: type[Choice], value: Choice | str) -> Choice:
     """The choice of that name, or BadArgumentError with all names."""
     if isinstance(value, choices):
         return value
     names = {str(one.value): one for one in choices}
     if isinstance(value, str) and value in names:
         return names[value]
-    near = closest(value, names) if isinstance(value, str) else None
+    near = find_closest(value, names) if isinstance(value, str) else None
     hint = f"; did you mean `{near}`?" if near else ""
-    raise BadArgumentError(argument, shown(value), f"it is one of {', '.join(names)}{hint}")
+    raise BadArgumentError(argument, format_value(value), f"it is one of {', '.join(names)}{hint}")
 
 
 def check_text(argument: str, value: object) -> None:
     """BadArgumentError unless it is a text; `argument` is its name, or what it is, such as `a state`."""
     if not isinstance(value, str):
-        raise BadArgumentError(argument, _told(value), "it is a text")
+        raise BadArgumentError(argument, _describe_value(value), "it is a text")
 
 
-def check_count(argument: str, value: object, *, least: int = 0) -> None:
+def check_count(argument: str, value: object, *, minimum: int = 0) -> None:
     """BadArgumentError unless it is a whole number that large, or left out."""
     if value is None:
         return
-    if isinstance(value, SupportsIndex) and not isinstance(value, bool) and index(value) >= least:
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool) and index(value) >= minimum:
         return
-    raise BadArgumentError(argument, shown(value), f"it is a whole number from {least} on")
+    raise BadArgumentError(argument, format_value(value), f"it is a whole number from {minimum} on")
 
 
 def check_number(argument: str, value: object) -> None:
@@ -60,7 +60,7 @@ def check_number(argument: str, value: object) -> None:
         return
     if isinstance(value, SupportsFloat) and not isinstance(value, bool) and float(value) >= 0:
         return
-    raise BadArgumentError(argument, shown(value), "it is a number from 0 on")
+    raise BadArgumentError(argument, format_value(value), "it is a number from 0 on")
 
 
 def check_duration(argument: str, value: object, longest: timedelta) -> None:
@@ -68,13 +68,13 @@ def check_duration(argument: str, value: object, longest: timedelta) -> None:
     if value is None:
         return
     if not isinstance(value, timedelta) or value < timedelta():
-        told = str(value) if isinstance(value, timedelta) else shown(value)
+        told = str(value) if isinstance(value, timedelta) else format_value(value)
         raise BadArgumentError(argument, told, "it is a length of time, such as timedelta(days=7)")
     if value > longest:
         raise BadArgumentError(argument, str(value), f"it is at most {longest.days} days")
 
 
-def _told(value: object) -> str:
+def _describe_value(value: object) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
 
 
@@ -91,7 +91,7 @@ def check_max_errors(max_errors: object, *, has_directory: bool) -> None:
     if max_errors is None:
         return
     if isinstance(max_errors, bool) or not isinstance(max_errors, int) or max_errors < 0:
-        raise BadArgumentError("max_errors", shown(max_errors), "it is a whole number from 0 on")
+        raise BadArgumentError("max_errors", format_value(max_errors), "it is a whole number from 0 on")
     if not has_directory:
         raise BadArgumentError(
             "max_errors", str(max_errors), "without `on_error`, a directory, the first bad record fails the load"
@@ -105,6 +105,6 @@ def check_if_exists(if_exists: object, *, has_source: bool) -> None:
         BadArgumentError: It is not.
     """
     if not isinstance(if_exists, bool):
-        raise BadArgumentError("if_exists", shown(if_exists), "it is True or False")
+        raise BadArgumentError("if_exists", format_value(if_exists), "it is True or False")
     if if_exists and not has_source:
         raise BadArgumentError("if_exists", "True", "it goes with `from_`; without that the branch has to be there")

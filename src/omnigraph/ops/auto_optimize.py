@@ -21,7 +21,7 @@ from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.telemetry import log
 
-RECONCILER = "omnigraph-reconciler"
+DEFAULT_ACTOR = "omnigraph-reconciler"
 """Who its commits are by, unless somebody else is named."""
 
 
@@ -33,7 +33,7 @@ class ReconcilePolicy:
     """How long it waits at least between two rounds."""
     budget: float = 0.1
     """The share of the time that it may work: after work of six seconds it rests for 54."""
-    actor: str = RECONCILER
+    actor: str = DEFAULT_ACTOR
 
     def check(self) -> None:
         """BadArgumentError or ActorRefusedError for what makes no sense."""
@@ -45,7 +45,7 @@ class ReconcilePolicy:
             raise BadArgumentError("budget", f"{self.budget:g}", "it is a share, above 0 and at most 1")
         check_signature(self.actor, None, None)
 
-    def rest_seconds(self, worked: float) -> float:
+    def compute_rest(self, worked: float) -> float:
         """How long to rest after so many seconds of work."""
         return max(self.every_seconds, worked * (1 - self.budget) / self.budget)
 
@@ -89,15 +89,15 @@ class Reconciler:
             else:
                 if self._tell is not None:
                     self._tell(done)
-            self._stopped.wait(self._policy.rest_seconds(clock.monotonic() - began))
+            self._stopped.wait(self._policy.compute_rest(clock.monotonic() - began))
 
     def round(self) -> ReconcileRound:
         """Settle what died, then optimise what pays on every branch, of tables written since it looked."""
         heal(self._session, self._session.head())
         worked: list[tuple[str, TableUpkeep]] = []
-        for branch in self._branches():
+        for branch in self._list_branches():
             try:
-                for report in self._reconciled(branch):
+                for report in self._reconcile(branch):
                     worked.append((branch, report))
                     if self._stopped.is_set():
                         return ReconcileRound(tables=tuple(worked), is_cut_short=True)
@@ -106,30 +106,32 @@ class Reconciler:
                 self._seen.pop(branch, None)
         return ReconcileRound(tables=tuple(worked))
 
-    def _branches(self) -> list[str]:
+    def _list_branches(self) -> list[str]:
         names = [one.name for one in list_branches(self._session)]
         for gone in self._seen.keys() - set(names):
             del self._seen[gone]
         return names
 
-    def _reconciled(self, branch: str) -> Iterator[TableUpkeep]:
+    def _reconcile(self, branch: str) -> Iterator[TableUpkeep]:
         """Optimise a branch, a table at a time. Tables that nobody wrote since they were looked at cost nothing."""
-        session = self._session.on(branch)
+        session = self._session.checkout(branch)
         pins = {key: pin.version for key, pin in session.head().snapshot.pins.items()}
         seen = self._seen.setdefault(branch, {})
         changed = [key for key, version in pins.items() if seen.get(key) != version]
         if not changed:
             return
         upkeep = UpkeepCall(actor=self._policy.actor)
-        looked = optimize(session, OptimizeCall(types=tuple(map(_type_of, changed)), upkeep=upkeep, is_dry_run=True))
+        looked = optimize(
+            session, OptimizeCall(types=tuple(map(_get_type_name, changed)), upkeep=upkeep, is_dry_run=True)
+        )
         due = {one.table_key: one for one in looked.due}
         failed = {one.table_key for one in looked.tables if one.error is not None}
         seen.update({key: pins[key] for key in changed if key not in due and key not in failed})
         for key in sorted(due, key=lambda key: -due[key].fragments_removed):
             if self._stopped.is_set():
                 return
-            yield from optimize(session, OptimizeCall(types=(_type_of(key),), upkeep=upkeep)).tables
+            yield from optimize(session, OptimizeCall(types=(_get_type_name(key),), upkeep=upkeep)).tables
 
 
-def _type_of(table_key: str) -> str:
+def _get_type_name(table_key: str) -> str:
     return table_key.partition(":")[2]

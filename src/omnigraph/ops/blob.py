@@ -3,9 +3,9 @@
 from typing import IO
 
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.engine.writing.blobs import blob_names
+from omnigraph.engine.writing.blobs import list_blob_properties
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
@@ -54,15 +54,15 @@ def read_blob(session: Session, snapshot: Snapshot, type_name: str, row_id: str,
     The stream reads as it is asked, and shows the same bytes whatever is written meanwhile.
     """
     session.allow(Action.READ, snapshot.branch)
-    catalog = session.catalog(snapshot)
-    type_ = catalog.type(type_name) or catalog.edge(type_name)
+    catalog = session.load_catalog(snapshot)
+    type_ = catalog.find_type(type_name) or catalog.find_edge(type_name)
     if type_ is None:
-        raise TypeMissingError(type_name, closest(type_name, (*catalog.nodes, *catalog.edges)))
-    known = blob_names(type_)
+        raise TypeMissingError(type_name, find_closest(type_name, (*catalog.nodes, *catalog.edges)))
+    known = list_blob_properties(type_)
     if name not in known:
         raise BlobPropertyMissingError(type_.name, name, tuple(known))
-    table = session.tables(snapshot).table(type_.table_key)
-    found = table.matching(ID, [row_id], [ID], with_address=True).column(ADDRESS).to_pylist()
+    table = session.open_tables(snapshot).open_table(type_.table_key)
+    found = table.find_rows(ID, [row_id], [ID], with_address=True).column(ADDRESS).to_pylist()
     if not found:
         raise RowMissingError(type_.name, row_id)
     return open_blob(table, name, found[0])

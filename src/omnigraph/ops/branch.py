@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from omnigraph.commit.branch_errors import BranchMissingError, BranchOutcomeUnknownError
-from omnigraph.commit.branches import Draft
+from omnigraph.commit.branches import BranchDraft
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.manifest_types import MAIN, BranchRecord, Snapshot
 from omnigraph.ops.argument_checks import check_text
@@ -42,7 +42,7 @@ class Branch:
 def list_branches(session: Session) -> list[Branch]:
     """All branches, main first and the others by name."""
     session.allow_on_graph(Action.READ)
-    return [Branch(name=MAIN), *map(_branch, session.branches.records())]
+    return [Branch(name=MAIN), *map(_build_branch, session.branches.list_records())]
 
 
 def create_branch(
@@ -65,12 +65,12 @@ def create_branch(
         BranchOutcomeUnknownError: The store stopped answering; the branch may be there.
     """
     check_text("name", name)
-    with drafted(session, name, source=source, commit_id=commit_id, at=at, actor=actor) as draft:
-        return _branch(draft.record)
+    with draft_branch(session, name, source=source, commit_id=commit_id, at=at, actor=actor) as draft:
+        return _build_branch(draft.record)
 
 
 @contextmanager
-def drafted(
+def draft_branch(
     session: Session,
     name: str,
     *,
@@ -78,7 +78,7 @@ def drafted(
     commit_id: str | None = None,
     at: datetime | None = None,
     actor: str,
-) -> Iterator[Draft]:
+) -> Iterator[BranchDraft]:
     """A branch that nobody sees while the block writes to it; behind the block it is there, with all of that.
 
     When the block fails there is no branch. Raises what `create_branch` raises.
@@ -87,7 +87,7 @@ def drafted(
     session.allow(Action.BRANCH_CREATE, name, signed=actor)
     session.check_writable()
     check_actor(actor)
-    parent, snapshot = _origin(session, source, commit_id, at)
+    parent, snapshot = _resolve_origin(session, source, commit_id, at)
     draft = session.branches.draft(name, parent, snapshot, actor)
     try:
         yield draft
@@ -103,18 +103,20 @@ def drafted(
         raise
 
 
-def _origin(session: Session, source: str, commit_id: str | None, at: datetime | None) -> tuple[ManifestLog, Snapshot]:
+def _resolve_origin(
+    session: Session, source: str, commit_id: str | None, at: datetime | None
+) -> tuple[ManifestLog, Snapshot]:
     """The state to start from, and the log that has its commit; `source` may be a tag instead of a branch."""
     try:
-        return session.on(source).located(commit_id=commit_id, at=at)
+        return session.checkout(source).locate_snapshot(commit_id=commit_id, at=at)
     except BranchMissingError:
         if (
             commit_id is not None
             or at is not None
-            or source not in {tag.name for tag in session.branches.tags.records()}
+            or source not in {tag.name for tag in session.branches.tags.list_records()}
         ):
             raise
-    return session.located(commit_id=source)
+    return session.locate_snapshot(commit_id=source)
 
 
 def delete_branch(session: Session, name: str) -> Branch:
@@ -128,10 +130,10 @@ def delete_branch(session: Session, name: str) -> Branch:
     """
     session.allow(Action.BRANCH_DELETE, name)
     session.check_writable()
-    return _branch(session.branches.delete(name))
+    return _build_branch(session.branches.delete(name))
 
 
-def _branch(record: BranchRecord) -> Branch:
+def _build_branch(record: BranchRecord) -> Branch:
     return Branch(
         name=record.name,
         id=record.id,

@@ -11,34 +11,41 @@ from omnigraph.commit.manifest_log import ManifestLog, expect_pins
 from omnigraph.commit.manifest_types import MAIN
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.argument_checks import BadArgumentError
-from omnigraph.ops.check_files import Files, Pinned, Thoroughness, check_files, list_tables, pinned_in
-from omnigraph.ops.check_findings import Finding, Severity, in_order
-from omnigraph.ops.check_manifests import Manifests, check_manifests
+from omnigraph.ops.check_files import (
+    BranchPinnedVersion,
+    FileCheckResult,
+    Thoroughness,
+    check_files,
+    find_pinned_versions,
+    list_tables,
+)
+from omnigraph.ops.check_findings import Finding, FindingSeverity, sort_findings
+from omnigraph.ops.check_manifests import ManifestCheckResult, check_manifests
 from omnigraph.ops.check_operations import check_operations
 from omnigraph.ops.check_retained import (
-    Kept,
-    KeptLook,
+    RetainedFiles,
+    RetainedStates,
     VerifiedFiles,
-    check_past,
+    check_history_files,
     check_unused,
-    damaged_lists,
-    look_at_kept,
-    read_kept,
+    find_damaged_lists,
+    inspect_retained_versions,
+    read_retained_states,
     verify_files,
 )
-from omnigraph.ops.check_rows import RowChecks, Rows
+from omnigraph.ops.check_rows import RowChecker, RowCheckResult
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.record_checksums import record_checksums
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.integrity_check import Listing, damage_of
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.integrity_check import TableListing, translate_damage
 from omnigraph.storage.layout import BRANCHES
 from omnigraph.storage.object_store import StoreUnavailableError
-from omnigraph.storage.table_cache import Handles
+from omnigraph.storage.table_cache import TableCache
 
-LOOKS = 3
+MAX_PASSES = 3
 """How often a graph is looked at that moves on while errors are found in it."""
 
 
@@ -93,11 +100,11 @@ class CheckResult:
     @property
     def has_errors(self) -> bool:
         """Whether something is lost, wrong or unreadable."""
-        return any(one.severity is Severity.ERROR for one in self.findings)
+        return any(one.severity is FindingSeverity.ERROR for one in self.findings)
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
-        count = {one: sum(found.severity is one for found in self.findings) for one in Severity}
+        count = {one: sum(found.severity is one for found in self.findings) for one in FindingSeverity}
         return {
             "uri": self.uri,
             "branches": list(self.branches),
@@ -109,9 +116,9 @@ class CheckResult:
             "verified": self.verified,
             "unrecorded": self.unrecorded,
             "recorded": dict(self.recorded),
-            "errors": count[Severity.ERROR],
-            "warnings": count[Severity.WARNING],
-            "notes": count[Severity.NOTE],
+            "errors": count[FindingSeverity.ERROR],
+            "warnings": count[FindingSeverity.WARNING],
+            "notes": count[FindingSeverity.NOTE],
             "findings": [one.to_json() for one in self.findings],
         }
 
@@ -136,29 +143,29 @@ def check(session: Session, call: CheckCall) -> CheckResult:
     if call.is_record:
         session.check_writable()
         check_signature(call.actor, call.message, None)
-    found = _Look(anew(session), call).run()
-    for _ in range(LOOKS - 1):
+    found = _CheckPass(open_fresh_session(session), call).run()
+    for _ in range(MAX_PASSES - 1):
         if not found.result.has_errors or not found.has_moved:
             break
-        found = _Look(anew(session), call).run()
-    if not call.is_record or found.result.has_errors or found.kept is None:
+        found = _CheckPass(open_fresh_session(session), call).run()
+    if not call.is_record or found.result.has_errors or found.retained is None:
         return found.result
-    recorded = record_checksums(session, found.session, found.kept, actor=call.actor, message=call.message)
+    recorded = record_checksums(session, found.session, found.retained, actor=call.actor, message=call.message)
     return replace(found.result, recorded=recorded)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _CheckPassResult:
     """What one look at a graph found."""
 
     result: CheckResult
     has_moved: bool
     """Whether a branch has moved on since its manifest was read."""
     session: Session
-    kept: Kept | None
+    retained: RetainedStates | None
 
 
-class _Look:
+class _CheckPass:
     """One look at everything, by a session that has read nothing before."""
 
     def __init__(self, session: Session, call: CheckCall) -> None:
@@ -166,36 +173,36 @@ class _Look:
         self._is_deep = call.is_deep or call.is_record
         self._findings: list[Finding] = []
 
-    def run(self) -> _Found:
+    def run(self) -> _CheckPassResult:
         call, session = self._call, self._session
-        self._watch("manifests", 0, 1)
+        self._report_progress("manifests", 0, 1)
         manifests = check_manifests(session, call.branch)
         self._findings += manifests.findings
         listings = list_tables(session)
-        kept = self._read_kept(manifests)
-        pinned = pinned_in(manifests.states)
-        look, verified = self._look_at_kept(pinned, listings, kept)
+        kept = self._read_retained(manifests)
+        pinned = find_pinned_versions(manifests.states)
+        look, verified = self._inspect_retained(pinned, listings, kept)
         files = check_files(
             session,
             listings,
             pinned,
-            thoroughness=self._thoroughness(),
-            watch=lambda key, *share: self._watch(f"files of {key}", *share),
+            thoroughness=self._choose_thoroughness(),
+            watch=lambda key, *share: self._report_progress(f"files of {key}", *share),
         )
         self._findings += files.findings
-        rows = Rows()
+        rows = RowCheckResult()
         if not call.is_quick:
-            rows = RowChecks(session, files, is_deep=self._is_deep, watch=self._watch).run(manifests.states)
+            rows = RowChecker(session, files, is_deep=self._is_deep, watch=self._report_progress).run(manifests.states)
             self._findings += rows.findings
         if kept is not None:
-            self._check_kept(kept, look, verified, files, pinned)
-        self._findings += damaged_lists(session)
+            self._check_retained(kept, look, verified, files, pinned)
+        self._findings += find_damaged_lists(session)
         if call.branch is None:
             self._findings += check_operations(session)
         result = CheckResult(
             uri=session.uri,
             branches=tuple(state.name for state in manifests.states),
-            findings=in_order(self._findings),
+            findings=sort_findings(self._findings),
             commits=manifests.commits,
             versions=len(pinned),
             files=files.files,
@@ -205,19 +212,19 @@ class _Look:
             unrecorded=verified.unrecorded,
         )
         has_moved = any(not state.head.table.is_newest() for state in manifests.states if state.is_newest)
-        return _Found(result, has_moved, session, kept)
+        return _CheckPassResult(result, has_moved, session, kept)
 
-    def _watch(self, phase: str, done: int, total: int, rows: int = 0) -> None:
-        self._session.go_on()
+    def _report_progress(self, phase: str, done: int, total: int, rows: int = 0) -> None:
+        self._session.check_cancelled()
         if self._call.progress is not None:
             self._call.progress(CheckProgress(phase=phase, done=done, total=total, rows=rows))
 
-    def _thoroughness(self) -> Thoroughness:
+    def _choose_thoroughness(self) -> Thoroughness:
         if self._call.is_quick:
             return Thoroughness.QUICK
         return Thoroughness.DEEP if self._is_deep else Thoroughness.USUAL
 
-    def _read_kept(self, manifests: Manifests) -> Kept | None:
+    def _read_retained(self, manifests: ManifestCheckResult) -> RetainedStates | None:
         """Read what commits name, present and past; None when it is not asked for, or can't be known."""
         for state in manifests.states:
             expect_pins(self._session.store, state.head.snapshot.manifest.pins.values())
@@ -225,8 +232,8 @@ class _Look:
         if not is_wanted or not manifests.is_whole:
             return None
         try:
-            with damage_of(BRANCHES):
-                return read_kept(self._session, self._call.branch)
+            with translate_damage(BRANCHES):
+                return read_retained_states(self._session, self._call.branch)
         except StoreUnavailableError:
             raise
         except OmnigraphError as error:
@@ -237,40 +244,45 @@ class _Look:
             self._findings.append(Finding(code="journal_damaged", thing=MAIN, place=place, message=message))
             return None
 
-    def _look_at_kept(
-        self, pinned: Sequence[Pinned], listings: Mapping[str, Listing], kept: Kept | None
-    ) -> tuple[KeptLook, VerifiedFiles]:
+    def _inspect_retained(
+        self, pinned: Sequence[BranchPinnedVersion], listings: Mapping[str, TableListing], kept: RetainedStates | None
+    ) -> tuple[RetainedFiles, VerifiedFiles]:
         """Open all versions, and in a deep check verify their files: some damage ends a process that decodes it."""
         if kept is None and not self._is_deep:
-            return KeptLook(), VerifiedFiles()
+            return RetainedFiles(), VerifiedFiles()
         present = {one.key for one in pinned}
         versions = present if kept is None else present | kept.pins.keys()
-        look = look_at_kept(self._session, versions, listings, self._watch)
+        look = inspect_retained_versions(self._session, versions, listings, self._report_progress)
         if not self._is_deep:
             return look, VerifiedFiles()
-        return look, verify_files(self._session, look, listings, self._watch)
+        return look, verify_files(self._session, look, listings, self._report_progress)
 
-    def _check_kept(
-        self, kept: Kept, look: KeptLook, verified: VerifiedFiles, files: Files, pinned: Sequence[Pinned]
+    def _check_retained(
+        self,
+        kept: RetainedStates,
+        look: RetainedFiles,
+        verified: VerifiedFiles,
+        files: FileCheckResult,
+        pinned: Sequence[BranchPinnedVersion],
     ) -> None:
         if self._is_deep:
             present = {one.key for one in pinned}
-            self._findings += check_past(self._session, kept, look, verified, files, present)
+            self._findings += check_history_files(self._session, kept, look, verified, files, present)
         if self._call.branch is None:
-            self._watch("unused files", 0, 1)
+            self._report_progress("unused files", 0, 1)
             self._findings += check_unused(self._session, kept, look, files, pinned, is_deep=self._is_deep)
 
 
-def anew(session: Session) -> Session:
+def open_fresh_session(session: Session) -> Session:
     """The same graph without anything that was read of it before: caches would hide what is gone."""
-    store = Store(session.store.location, session.runtime)
+    store = GraphStorage(session.store.location, session.runtime)
     found = Session(
         store=store,
-        handles=Handles(store, is_verifying=False),
+        handles=TableCache(store, is_verifying=False),
         log=ManifestLog(store),
         is_read_only=session.is_read_only,
         keep_derived=False,
     )
-    found.go_on = session.go_on
+    found.check_cancelled = session.check_cancelled
     found.handles.explain = lambda error: error  # what is wrong is looked at here, one by one
     return found

@@ -12,28 +12,28 @@ from omnigraph.ops.check_manifests import BranchState
 from omnigraph.ops.session import Session
 from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.integrity_check import (
-    Fault,
-    FaultKind,
-    Listing,
-    blob_faults,
-    checksum_faults,
-    damage_of,
-    deletion_faults,
-    footer_faults,
-    listings_below,
-    look_at_version,
+    FileFault,
+    FileFaultKind,
+    TableListing,
+    find_blob_faults,
+    find_checksum_faults,
+    find_deletion_faults,
+    find_footer_faults,
+    inspect_version,
+    list_tables_below,
+    translate_damage,
 )
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.layout import EDGES, NODES, TABLE_ROOTS
 from omnigraph.storage.verification import SMALL_BYTES
 from omnigraph.storage.version_files import UnknownPartError
 
 _CODES = {
-    FaultKind.MISSING: "file_missing",
-    FaultKind.SIZE: "file_damaged",
-    FaultKind.UNREADABLE: "file_damaged",
+    FileFaultKind.MISSING: "file_missing",
+    FileFaultKind.SIZE: "file_damaged",
+    FileFaultKind.UNREADABLE: "file_damaged",
 }
-_VERSION_CODES = {FaultKind.MISSING: "version_missing", FaultKind.UNREADABLE: "version_damaged"}
+_VERSION_CODES = {FileFaultKind.MISSING: "version_missing", FileFaultKind.UNREADABLE: "version_damaged"}
 
 
 class Thoroughness(Enum):
@@ -48,7 +48,7 @@ class Thoroughness(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pinned:
+class BranchPinnedVersion:
     """A version of a table, the pin that names it, and the branches that show it."""
 
     pin: Pin
@@ -61,10 +61,10 @@ class Pinned:
 
 
 @dataclass(slots=True)
-class Files:
+class FileCheckResult:
     """What is known of the files of a graph's tables."""
 
-    listings: Mapping[str, Listing]
+    listings: Mapping[str, TableListing]
     findings: list[Finding] = field(default_factory=list)
     unreadable: set[tuple[str, int]] = field(default_factory=set)
     """Versions whose rows can't be read, or not all of them."""
@@ -74,22 +74,22 @@ class Files:
     nbytes: int = 0
 
 
-def pinned_in(states: Sequence[BranchState]) -> list[Pinned]:
+def find_pinned_versions(states: Sequence[BranchState]) -> list[BranchPinnedVersion]:
     """Every version that a branch shows, each once."""
     found: dict[tuple[str, int, int], tuple[Pin, list[str]]] = {}
     for state in states:
         for pin in state.head.snapshot.manifest.pins.values():
             _, branches = found.setdefault((pin.path, pin.version, pin.rows), (pin, []))
             branches.append(state.name)
-    return [Pinned(pin=pin, branches=tuple(branches)) for pin, branches in found.values()]
+    return [BranchPinnedVersion(pin=pin, branches=tuple(branches)) for pin, branches in found.values()]
 
 
-def list_tables(session: Session) -> dict[str, Listing]:
+def list_tables(session: Session) -> dict[str, TableListing]:
     """What there is below every table's directory, by two lists."""
-    return {**listings_below(session.store, NODES), **listings_below(session.store, EDGES)}
+    return {**list_tables_below(session.store, NODES), **list_tables_below(session.store, EDGES)}
 
 
-def foreign_files(session: Session) -> list[Finding]:
+def find_foreign_files(session: Session) -> list[Finding]:
     """Return a finding for each link, pipe or device among the tables and manifests."""
     errors = [error for root in TABLE_ROOTS for error in session.store.find_foreign_files(root)]
     return [
@@ -100,30 +100,30 @@ def foreign_files(session: Session) -> list[Finding]:
 
 def check_files(
     session: Session,
-    listings: Mapping[str, Listing],
-    pinned: Sequence[Pinned],
+    listings: Mapping[str, TableListing],
+    pinned: Sequence[BranchPinnedVersion],
     *,
     thoroughness: Thoroughness,
     watch: Callable[[str, int, int], None],
-) -> Files:
+) -> FileCheckResult:
     """Look at all files of these versions, and unless it is quick at every deletion file and the end of data files.
 
     `watch` is told of every version that is done, and how many of how many are.
     """
-    found = Files(listings)
-    found.findings += foreign_files(session)
+    found = FileCheckResult(listings)
+    found.findings += find_foreign_files(session)
     found.files = sum(len(listing.sizes) for listing in found.listings.values())
     found.nbytes = sum(size for listing in found.listings.values() for size in listing.sizes.values())
     workers = session.runtime.options.upkeep.concurrency
     with ThreadPoolExecutor(workers, thread_name_prefix="check") as pool:
-        looks = pool.map(lambda one: _faults(session, one, found.listings, thoroughness), pinned)
+        looks = pool.map(lambda one: _check_version(session, one, found.listings, thoroughness), pinned)
         for done, (one, (faults, findings)) in enumerate(zip(pinned, looks, strict=True), start=1):
             found.findings += findings
             for fault in faults:
-                _note(found, one, fault)
+                _add_fault(found, one, fault)
             watch(one.pin.table_key, done, len(pinned))
     for listing in found.listings.values():
-        newest = listing.moved_head()
+        newest = listing.find_moved_head()
         if newest is not None:
             key = next((one.pin.table_key for one in pinned if one.pin.path == listing.path), listing.path)
             message = f"another tool has moved the head of {key} to version {newest}"
@@ -131,37 +131,39 @@ def check_files(
     return found
 
 
-def table_faults(table: Table, listing: Listing, thoroughness: Thoroughness = Thoroughness.USUAL) -> list[Fault]:
+def find_table_faults(
+    table: LanceTable, listing: TableListing, thoroughness: Thoroughness = Thoroughness.USUAL
+) -> list[FileFault]:
     """Return everything that is wrong with the files of one version. Nothing that is found out is handed to Lance."""
-    faults = list(look_at_version(table, listing).faults)
+    faults = list(inspect_version(table, listing).faults)
     if thoroughness is Thoroughness.QUICK or any(fault.index is None for fault in faults):
         return faults
     known = {fault.place for fault in faults}
     limit = None if thoroughness is Thoroughness.DEEP else SMALL_BYTES
-    faults += _read_faults(table, lambda: [one for one in checksum_faults(table, limit) if one.place not in known])
-    for look in (footer_faults, deletion_faults, partial(blob_faults, listing=listing)):
+    faults += _read_faults(table, lambda: [one for one in find_checksum_faults(table, limit) if one.place not in known])
+    for look in (find_footer_faults, find_deletion_faults, partial(find_blob_faults, listing=listing)):
         if any(fault.index is None for fault in faults):  # nor are pointers to large values, which are in the rows
             break
         faults += _read_faults(table, partial(look, table))
     return faults
 
 
-def _read_faults(table: Table, look: Callable[[], list[Fault]]) -> list[Fault]:
+def _read_faults(table: LanceTable, look: Callable[[], list[FileFault]]) -> list[FileFault]:
     try:
-        with damage_of(table.path):
+        with translate_damage(table.path):
             return look()
     except DamagedError as error:
-        return [Fault(kind=FaultKind.UNREADABLE, place=table.path, reason=error.reason)]
+        return [FileFault(kind=FileFaultKind.UNREADABLE, place=table.path, reason=error.reason)]
 
 
-def _faults(
-    session: Session, one: Pinned, listings: Mapping[str, Listing], thoroughness: Thoroughness
-) -> tuple[list[Fault], list[Finding]]:
+def _check_version(
+    session: Session, one: BranchPinnedVersion, listings: Mapping[str, TableListing], thoroughness: Thoroughness
+) -> tuple[list[FileFault], list[Finding]]:
     pin = one.pin
-    table = Table(session.handles, pin.path, pin.version)
-    listing = listings.get(pin.path, Listing(pin.path))
+    table = LanceTable(session.handles, pin.path, pin.version)
+    listing = listings.get(pin.path, TableListing(pin.path))
     try:
-        faults = table_faults(table, listing, thoroughness)
+        faults = find_table_faults(table, listing, thoroughness)
     except UnknownPartError as error:
         finding = Finding(
             code="unknown_table_part",
@@ -174,10 +176,10 @@ def _faults(
     if any(fault.index is None for fault in faults):
         return faults, []
     try:
-        with damage_of(pin.path):
+        with translate_damage(pin.path):
             rows = table.count()
     except DamagedError as error:
-        return [*faults, Fault(kind=FaultKind.UNREADABLE, place=error.place, reason=error.reason)], []
+        return [*faults, FileFault(kind=FileFaultKind.UNREADABLE, place=error.place, reason=error.reason)], []
     if rows == pin.rows:
         return faults, []
     message = f"{pin.table_key} has {rows:,} rows, and its pin says {pin.rows:,}"
@@ -192,7 +194,7 @@ def _faults(
     return faults, [finding]
 
 
-def _note(found: Files, one: Pinned, fault: Fault) -> None:
+def _add_fault(found: FileCheckResult, one: BranchPinnedVersion, fault: FileFault) -> None:
     pin = one.pin
     if fault.index is not None:
         found.bad_indexes.setdefault(one.key, set()).add(fault.index)

@@ -5,24 +5,30 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from omnigraph.commit.branch_errors import BranchMissingError
-from omnigraph.commit.commit_references import Mark, find_lost, find_marks, find_merge_marks
+from omnigraph.commit.commit_references import CommitReference, find_lost, find_merge_references, find_references
 from omnigraph.commit.digest_chain import AlteredCommit, DigestChain, SchemaRecords
 from omnigraph.commit.key_index import find_run_fault
-from omnigraph.commit.manifest_check import ManifestFault, ManifestFaultKind, ManifestLook, look_at, own_commits
+from omnigraph.commit.manifest_check import (
+    ManifestFault,
+    ManifestFaultKind,
+    ManifestInspection,
+    inspect_manifest,
+    iter_own_commits,
+)
 from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, NotAGraphError
-from omnigraph.commit.manifest_repair import asides, unfinished
+from omnigraph.commit.manifest_repair import find_unfinished, list_asides
 from omnigraph.commit.manifest_types import MAIN, BranchRecord, Commit, Manifest
 from omnigraph.errors import OmnigraphError
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.check_findings import Finding
-from omnigraph.ops.indexes import types_of
+from omnigraph.ops.indexes import map_types
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import Catalog
-from omnigraph.schema.catalog_codec import fingerprint
+from omnigraph.schema.catalog_codec import compute_fingerprint
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES, SCHEMA_COPY, version_note
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES, SCHEMA_COPY, build_note_key
 from omnigraph.storage.object_store import ForeignFileError, ObjectMissingError
 from omnigraph.storage.version_notes import is_note_damaged
 
@@ -46,7 +52,7 @@ class BranchState:
 
 
 @dataclass(slots=True)
-class Manifests:
+class ManifestCheckResult:
     """What the manifests say, as far as they can be read."""
 
     states: list[BranchState] = field(default_factory=list)
@@ -57,20 +63,20 @@ class Manifests:
     schemas: SchemaRecords = field(default_factory=SchemaRecords)
     fork_points: dict[str, Commit | None] = field(default_factory=dict)
     """By its id, each commit that a branch was taken from, as the journal has it that it was made in."""
-    copies: list[tuple[ManifestLook, Commit]] = field(default_factory=list)
+    copies: list[tuple[ManifestInspection, Commit]] = field(default_factory=list)
     """The same commits as the journals of those branches have them."""
 
 
-def check_manifests(session: Session, branch: str | None) -> Manifests:
+def check_manifests(session: Session, branch: str | None) -> ManifestCheckResult:
     """Read the manifest of main and of every other branch, or of only one.
 
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
         BranchMissingError: There is no branch of that name.
     """
-    found = Manifests()
+    found = ManifestCheckResult()
     store = session.store
-    main = look_at(store, MAIN, MANIFEST)
+    main = inspect_manifest(store, MAIN, MANIFEST)
     if main.newest == 0:
         refuse_no_graph(session)
         found.is_whole = False
@@ -78,50 +84,52 @@ def check_manifests(session: Session, branch: str | None) -> Manifests:
             Finding(code="manifest_missing", thing="main", place=MANIFEST, message="there is no manifest")
         )
         return found
-    _note_look(found, main)
+    _add_manifest_fault(found, main)
     if main.head is None:
         return found
     register = main.head.snapshot.manifest.branches
     known = (MAIN, *sorted(main.head.snapshot.manifest.live_branches))
     if branch is not None and branch not in known:
-        raise BranchMissingError(branch, known, closest(branch, known))
-    chosen = [look for look in (main, *_branch_looks(store, register, found, branch)) if branch in (None, look.branch)]
+        raise BranchMissingError(branch, known, find_closest(branch, known))
+    chosen = [
+        look for look in (main, *_inspect_branches(store, register, found, branch)) if branch in (None, look.branch)
+    ]
     tagged = {tag.commit_id for tag in main.head.snapshot.manifest.tags.values()}
-    aside = asides(store)
+    aside = list_asides(store)
     forks = (look.head.snapshot.manifest.fork for look in chosen if look.head is not None)
     found.fork_points |= {fork.commit_id: None for fork in forks if fork is not None}
-    marks: list[Mark] = []
+    marks: list[CommitReference] = []
     for look in chosen:
         if look.head is not None:
-            found.findings += _unfinished(aside, look)
+            found.findings += _check_unfinished_repair(aside, look)
             tagged -= _check_journal(store, look, look.head, tagged, found, marks)
-            found.findings += _check_beside(store, look, look.head)
-            found.states.append(_state(session, look, look.head, found))
+            found.findings += _check_auxiliary_files(store, look, look.head)
+            found.states.append(_build_branch_state(session, look, look.head, found))
     _check_copies(found)
     unregistered = find_unregistered(store, register) if branch is None else []
-    marks += find_marks_of((main, *chosen), unregistered)
-    lost = find_lost_of(store, marks, (main, *chosen))
-    found.findings += map(tell_lost, lost)
+    marks += find_manifest_marks((main, *chosen), unregistered)
+    lost = find_lost_marks(store, marks, (main, *chosen))
+    found.findings += map(build_lost_finding, lost)
     if branch is None:
         _check_tags(main.head.snapshot.manifest, tagged - {mark.commit_id for mark in lost}, found)
-        found.findings += _unregistered(unregistered)
-        found.findings += _schema_copy(store, main.head.snapshot.manifest)
+        found.findings += _report_unregistered(unregistered)
+        found.findings += _check_schema_copy(store, main.head.snapshot.manifest)
     return found
 
 
 def refuse_no_graph(session: Session) -> None:
     """NotAGraphError, or the like, when there is nothing left of a graph either."""
-    left = {NODES, EDGES, BRANCHES, AUDIT} & set(session.store.objects.children())
+    left = {NODES, EDGES, BRANCHES, AUDIT} & set(session.store.objects.list_children())
     try:
-        session.log.latest()
+        session.log.head()
     except NotAGraphError:
         if not left:
             raise
 
 
-def _branch_looks(
-    store: Store, register: Mapping[str, BranchRecord], found: Manifests, branch: str | None
-) -> Iterator[ManifestLook]:
+def _inspect_branches(
+    store: GraphStorage, register: Mapping[str, BranchRecord], found: ManifestCheckResult, branch: str | None
+) -> Iterator[ManifestInspection]:
     """A look at the manifest of every other branch, or of the one that was chosen."""
     for name, record in sorted(register.items()):
         if branch not in (None, name):
@@ -132,13 +140,13 @@ def _branch_looks(
                 Finding(code="branch_half_deleted", thing=name, place=record.path, message=message, branches=(name,))
             )
             continue
-        look = look_at(store, name, record.path)
-        _note_look(found, look)
-        found.findings += _mismatch(record, look)
+        look = inspect_manifest(store, name, record.path)
+        _add_manifest_fault(found, look)
+        found.findings += _check_registration(record, look)
         yield look
 
 
-def _note_look(found: Manifests, look: ManifestLook) -> None:
+def _add_manifest_fault(found: ManifestCheckResult, look: ManifestInspection) -> None:
     fault = look.fault
     if fault is None:
         return
@@ -148,13 +156,13 @@ def _note_look(found: Manifests, look: ManifestLook) -> None:
             code=_CODES[fault.kind],
             thing=look.branch,
             place=fault.place,
-            message=_told(look, fault),
+            message=_describe_fault(look, fault),
             branches=(look.branch,),
         )
     )
 
 
-def _told(look: ManifestLook, fault: ManifestFault) -> str:
+def _describe_fault(look: ManifestInspection, fault: ManifestFault) -> str:
     if fault.kind is ManifestFaultKind.FORMAT:
         return fault.reason
     if fault.kind is ManifestFaultKind.MISSING:
@@ -168,8 +176,8 @@ def _told(look: ManifestLook, fault: ManifestFault) -> str:
     )
 
 
-def _unfinished(aside: Mapping[str, int], look: ManifestLook) -> Iterator[Finding]:
-    highest = unfinished(aside, look)
+def _check_unfinished_repair(aside: Mapping[str, int], look: ManifestInspection) -> Iterator[Finding]:
+    highest = find_unfinished(aside, look)
     if highest is not None:
         message = f"the manifest of `{look.branch}` went back from version {highest}, and no commit says so yet"
         yield Finding(
@@ -177,7 +185,7 @@ def _unfinished(aside: Mapping[str, int], look: ManifestLook) -> Iterator[Findin
         )
 
 
-def _mismatch(record: BranchRecord, look: ManifestLook) -> Iterator[Finding]:
+def _check_registration(record: BranchRecord, look: ManifestInspection) -> Iterator[Finding]:
     """The register's row and the branch's own manifest tell of the same branch."""
     if look.head is None:
         return
@@ -199,23 +207,27 @@ def _mismatch(record: BranchRecord, look: ManifestLook) -> Iterator[Finding]:
 # --- history ---------------------------------------------------------------------------------------------
 
 
-def find_marks_of(looks: Iterable[ManifestLook], unregistered: Iterable[ManifestLook]) -> Iterator[Mark]:
+def find_manifest_marks(
+    looks: Iterable[ManifestInspection], unregistered: Iterable[ManifestInspection]
+) -> Iterator[CommitReference]:
     """Find what manifests themselves name; what was merged is in their journals."""
     for look in {look.path: look for look in looks}.values():
         if look.head is not None:
-            yield from find_marks(look.head.snapshot.manifest)
+            yield from find_references(look.head.snapshot.manifest)
     for look in unregistered:
         if look.head is not None:
-            yield from find_marks(look.head.snapshot.manifest, f"the manifest `{look.path}`, which no branch has,")
+            yield from find_references(look.head.snapshot.manifest, f"the manifest `{look.path}`, which no branch has,")
 
 
-def find_lost_of(store: Store, marks: Iterable[Mark], looks: Iterable[ManifestLook]) -> list[Mark]:
+def find_lost_marks(
+    store: GraphStorage, marks: Iterable[CommitReference], looks: Iterable[ManifestInspection]
+) -> list[CommitReference]:
     """Find the marks whose commits some manifests have lost, of those with which nothing else is wrong."""
     heads = {look.path: look.head for look in looks if look.head is not None and look.fault is None}
-    return find_lost(store, marks, {path: partial(own_commits, head, store) for path, head in heads.items()})
+    return find_lost(store, marks, {path: partial(iter_own_commits, head, store) for path, head in heads.items()})
 
 
-def tell_lost(mark: Mark) -> Finding:
+def build_lost_finding(mark: CommitReference) -> Finding:
     """Return the finding of a manifest that has lost its newest versions, by what names one of their commits."""
     message = f"the manifest of `{mark.branch}` has lost its newest versions: {mark}"
     return Finding(
@@ -224,7 +236,12 @@ def tell_lost(mark: Mark) -> Finding:
 
 
 def _check_journal(
-    store: Store, look: ManifestLook, head: Head, wanted: set[str], found: Manifests, marks: list[Mark]
+    store: GraphStorage,
+    look: ManifestInspection,
+    head: Head,
+    wanted: set[str],
+    found: ManifestCheckResult,
+    marks: list[CommitReference],
 ) -> set[str]:
     """Read a branch's own commits back to where it began; which of the wanted are among them.
 
@@ -235,7 +252,7 @@ def _check_journal(
     chain = DigestChain(head.snapshot.manifest, found.schemas)
     fork = head.snapshot.manifest.fork
     try:
-        for commit in own_commits(head, store, found.schemas.add):
+        for commit in iter_own_commits(head, store, found.schemas.add):
             is_own = fork is None or commit.seq > fork.seq
             found.commits += is_own
             met |= {commit.id} & wanted
@@ -243,13 +260,13 @@ def _check_journal(
                 found.copies.append((look, commit))
             elif commit.id in found.fork_points:
                 found.fork_points[commit.id] = commit
-            found.findings += _altered(look, chain.add(commit))
-            marks += find_merge_marks((commit,))
+            found.findings += _report_altered(look, chain.add(commit))
+            marks += find_merge_references((commit,))
             fold.undo(commit)
         fold.finish()
-        found.findings += _altered(look, chain.finish())
+        found.findings += _report_altered(look, chain.finish())
     except (DamagedError, ManifestCorruptError) as error:
-        found.findings += _altered(look, chain.finish())
+        found.findings += _report_altered(look, chain.finish())
         found.is_whole = False
         place = error.place if isinstance(error, DamagedError) else look.path
         found.findings.append(
@@ -265,7 +282,7 @@ def _check_journal(
     return met
 
 
-def _check_beside(store: Store, look: ManifestLook, head: Head) -> Iterator[Finding]:
+def _check_auxiliary_files(store: GraphStorage, look: ManifestInspection, head: Head) -> Iterator[Finding]:
     """Look at what lies beside a manifest and can be done without: runs of idempotency keys, and the newest's note."""
     faults: list[tuple[str, str, str]] = []
     for run in head.snapshot.manifest.key_runs:
@@ -277,14 +294,14 @@ def _check_beside(store: Store, look: ManifestLook, head: Head) -> Iterator[Find
         except ForeignFileError as error:
             reason = f"it is {error.what}"
         faults += [("key_run_damaged", key, f"idempotency keys of `{look.branch}`: {reason}")] if reason else []
-    note = version_note(look.path)
+    note = build_note_key(look.path)
     if is_note_damaged(store, look.path):
         faults.append(("note_damaged", note, f"the note of `{look.branch}`: it does not match its checksum"))
     for code, place, message in faults:
         yield Finding(code=code, thing=look.branch, place=place, message=message, branches=(look.branch,))
 
 
-def _altered(look: ManifestLook, commits: Iterable[AlteredCommit]) -> Iterator[Finding]:
+def _report_altered(look: ManifestInspection, commits: Iterable[AlteredCommit]) -> Iterator[Finding]:
     for one in commits:
         message = f"commit {one.commit.id} of `{look.branch}` was altered: {one.reason}"
         yield Finding(
@@ -292,13 +309,13 @@ def _altered(look: ManifestLook, commits: Iterable[AlteredCommit]) -> Iterator[F
         )
 
 
-def _check_copies(found: Manifests) -> None:
+def _check_copies(found: ManifestCheckResult) -> None:
     """Compare what branches have copies of: the commits that they were taken from, and schemas."""
     for look, copy in found.copies:
         original = found.fork_points.get(copy.id)
         if original is not None and original != copy:
             reason = "the branch has another copy of it than the journal in which it was made"
-            found.findings += _altered(look, [AlteredCommit(copy, reason)])
+            found.findings += _report_altered(look, [AlteredCommit(copy, reason)])
     for schema_id in found.schemas.find_altered():
         message = f"the schema {schema_id} is not the same in the manifests of all branches"
         found.findings.append(Finding(code="schema_unreadable", thing=schema_id, place=MANIFEST, message=message))
@@ -347,7 +364,7 @@ class HistoryFold:
             raise ManifestCorruptError(self._fault)
 
 
-def _check_tags(manifest: Manifest, missed: set[str], found: Manifests) -> None:
+def _check_tags(manifest: Manifest, missed: set[str], found: ManifestCheckResult) -> None:
     live = {
         MANIFEST,
         *(record.path for record in manifest.live_branches.values()),
@@ -361,16 +378,18 @@ def _check_tags(manifest: Manifest, missed: set[str], found: Manifests) -> None:
 # --- schemas ---------------------------------------------------------------------------------------------
 
 
-def _state(session: Session, look: ManifestLook, head: Head, found: Manifests) -> BranchState:
+def _build_branch_state(
+    session: Session, look: ManifestInspection, head: Head, found: ManifestCheckResult
+) -> BranchState:
     """The branch with its schema, which must be the one that was accepted, and have a table for every type."""
     record = head.snapshot.manifest.schema
     catalog: Catalog | None = None
     message = None
     try:
-        catalog = session.catalog(head.snapshot)
+        catalog = session.load_catalog(head.snapshot)
     except OmnigraphError as error:
         message = f"the schema {record.id} of `{look.branch}` can't be decoded: {error}"
-    if catalog is not None and fingerprint(catalog) != record.fingerprint:
+    if catalog is not None and compute_fingerprint(catalog) != record.fingerprint:
         message = f"the schema {record.id} of `{look.branch}` is not the one that was accepted"
     if message is not None:
         found.findings.append(
@@ -379,19 +398,19 @@ def _state(session: Session, look: ManifestLook, head: Head, found: Manifests) -
             )
         )
     if catalog is not None:
-        found.findings += _tables_of(look, head, catalog)
+        found.findings += _check_tables(look, head, catalog)
     return BranchState(name=look.branch, head=head, is_newest=look.fault is None, catalog=catalog)
 
 
-def _tables_of(look: ManifestLook, head: Head, catalog: Catalog) -> Iterable[Finding]:
-    declared = types_of(catalog).keys()
+def _check_tables(look: ManifestInspection, head: Head, catalog: Catalog) -> Iterable[Finding]:
+    declared = map_types(catalog).keys()
     for key in sorted(declared ^ head.snapshot.pins.keys()):
         told = "is declared, and has no table" if key in declared else "is a table of no type"
         message = f"{key} of `{look.branch}` {told}"
         yield Finding(code="table_unregistered", thing=key, place=look.path, message=message, branches=(look.branch,))
 
 
-def _schema_copy(store: Store, manifest: Manifest) -> Iterator[Finding]:
+def _check_schema_copy(store: GraphStorage, manifest: Manifest) -> Iterator[Finding]:
     try:
         text = store.objects.get(SCHEMA_COPY).data.decode(errors="replace")
     except ObjectMissingError:
@@ -405,14 +424,14 @@ def _schema_copy(store: Store, manifest: Manifest) -> Iterator[Finding]:
     yield Finding(code="schema_copy_differs", thing="main", place=SCHEMA_COPY, message=message)
 
 
-def find_unregistered(store: Store, register: Mapping[str, BranchRecord]) -> list[ManifestLook]:
+def find_unregistered(store: GraphStorage, register: Mapping[str, BranchRecord]) -> list[ManifestInspection]:
     """Look at the manifests that no row names: those of deleted branches, and of drafts."""
     known = {record.path for record in register.values()}
     paths = {"/".join(info.key.split("/", 2)[:2]) for info in store.objects.list_under(BRANCHES)}
-    return [look_at(store, path, path) for path in sorted(paths - known)]
+    return [inspect_manifest(store, path, path) for path in sorted(paths - known)]
 
 
-def _unregistered(looks: Iterable[ManifestLook]) -> Iterator[Finding]:
+def _report_unregistered(looks: Iterable[ManifestInspection]) -> Iterator[Finding]:
     """Tell of manifests that no row names, but for those of deleted branches, which others may have merged."""
     for look in looks:
         if look.head is not None and look.head.snapshot.manifest.is_closed:

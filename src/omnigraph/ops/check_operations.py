@@ -6,18 +6,18 @@ from datetime import datetime, timedelta
 import msgspec
 
 from omnigraph.commit import recovery_log
-from omnigraph.commit.commit_references import find_operation_marks
+from omnigraph.commit.commit_references import find_operation_references
 from omnigraph.commit.manifest_log import ManifestLog
-from omnigraph.commit.manifest_repair import ASIDE
-from omnigraph.commit.sidecar import FoundSidecar, list_sidecars, store_now
+from omnigraph.commit.manifest_repair import ASIDE_PREFIX
+from omnigraph.commit.sidecar import StoredSidecar, list_sidecars, read_store_clock
 from omnigraph.commit.verdict import Verdict, judge
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.check_findings import Finding
-from omnigraph.ops.check_manifests import tell_lost
+from omnigraph.ops.check_manifests import build_lost_finding
 from omnigraph.ops.session import Session
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.integrity_check import damage_of
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.integrity_check import translate_damage
 from omnigraph.storage.layout import AUDIT, RECOVERY, TOP_LEVEL
 from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.telemetry import log
@@ -27,7 +27,7 @@ _CODES = {
     Verdict.ROLLED_FORWARD: "operation_landed",
     Verdict.ROLLED_BACK: "operation_dead",
 }
-_PASSING = ("clock", "probe-")
+_TRANSIENT_PREFIXES = ("clock", "probe-")
 """What lies there for a moment whenever a graph is opened or made."""
 
 
@@ -41,12 +41,12 @@ def check_operations(session: Session) -> list[Finding]:
     ]
     if found:
         now = _read_clock(session)
-        findings += [_pending(session, item, now) for item in found]
-        findings += [finding for item in found for finding in _lost_base(session, item)]
+        findings += [_report_pending(session, item, now) for item in found]
+        findings += [finding for item in found for finding in _report_lost_base(session, item)]
     known = {item.sidecar.id for item in found}
-    findings += _leftovers(store, known)
-    findings += _audit(store)
-    for name in sorted(set(store.objects.children()) - TOP_LEVEL):
+    findings += _report_leftovers(store, known)
+    findings += _check_audit(store)
+    for name in sorted(set(store.objects.list_children()) - TOP_LEVEL):
         message = f"`{name}` is not part of a graph"
         findings.append(Finding(code="foreign_object", thing=name, place=name, message=message))
     return findings
@@ -59,19 +59,19 @@ def _read_clock(session: Session) -> datetime:
     """
     if not session.is_read_only:
         try:
-            return store_now(session.store)
+            return read_store_clock(session.store)
         except StoreUnavailableError as error:
             log.warning("leases are judged by the clock of this machine: %s", error)
     return session.runtime.clock.now()
 
 
-def _pending(session: Session, item: FoundSidecar, now: datetime) -> Finding:
+def _report_pending(session: Session, item: StoredSidecar, now: datetime) -> Finding:
     """Return what became of an operation, as recovery would judge."""
     sidecar = item.sidecar
     runtime = session.runtime
     verdict = judge(
         sidecar,
-        is_committed=_has(session, item),
+        is_committed=_is_committed(session, item),
         renewed_at=item.modified,
         now=now,
         lease=timedelta(seconds=runtime.options.lease_seconds),
@@ -80,33 +80,33 @@ def _pending(session: Session, item: FoundSidecar, now: datetime) -> Finding:
     return Finding(code=_CODES[verdict], thing=sidecar.id, place=item.key, message=message, branches=(sidecar.branch,))
 
 
-def _has(session: Session, item: FoundSidecar) -> bool:
+def _is_committed(session: Session, item: StoredSidecar) -> bool:
     sidecar = item.sidecar
     log = ManifestLog(session.store, sidecar.branch, sidecar.manifest_path)
     try:
-        with damage_of(sidecar.manifest_path):
-            return log.contains(log.last(), sidecar.commit_id, sidecar.base_seq)
+        with translate_damage(sidecar.manifest_path):
+            return log.contains(log.final_head(), sidecar.commit_id, sidecar.base_seq)
     except OmnigraphError:
         return False  # what is wrong with the manifest is told by who looks at that
 
 
-def _lost_base(session: Session, item: FoundSidecar) -> Iterator[Finding]:
+def _report_lost_base(session: Session, item: StoredSidecar) -> Iterator[Finding]:
     """Tell of a manifest that does not have the commit which an operation stands on."""
     sidecar = item.sidecar
     try:
-        with damage_of(sidecar.manifest_path):
-            newest = ManifestLog(session.store, sidecar.branch, sidecar.manifest_path).last().snapshot.commit.seq
+        with translate_damage(sidecar.manifest_path):
+            newest = ManifestLog(session.store, sidecar.branch, sidecar.manifest_path).final_head().snapshot.commit.seq
     except OmnigraphError:
         return  # as above
-    yield from (tell_lost(mark) for mark in find_operation_marks([sidecar]) if mark.seq > newest)
+    yield from (build_lost_finding(mark) for mark in find_operation_references([sidecar]) if mark.seq > newest)
 
 
-def _leftovers(store: Store, known: set[str]) -> Iterator[Finding]:
+def _report_leftovers(store: GraphStorage, known: set[str]) -> Iterator[Finding]:
     for info in store.objects.list_under(RECOVERY):
         name = info.key.removeprefix(f"{RECOVERY}/")
-        if name.endswith(".json") or name.startswith(_PASSING) or name[:26] in known:
+        if name.endswith(".json") or name.startswith(_TRANSIENT_PREFIXES) or name[:26] in known:
             continue
-        if info.key.startswith(ASIDE):
+        if info.key.startswith(ASIDE_PREFIX):
             message = f"`{name}` is a damaged version of a manifest"
             yield Finding(code="version_aside", thing=name, place=info.key, message=message, nbytes=info.size)
             continue
@@ -114,10 +114,10 @@ def _leftovers(store: Store, known: set[str]) -> Iterator[Finding]:
         yield Finding(code="recovery_leftover", thing=name, place=info.key, message=message, nbytes=info.size)
 
 
-def _audit(store: Store) -> Iterator[Finding]:
+def _check_audit(store: GraphStorage) -> Iterator[Finding]:
     try:
-        with damage_of(AUDIT):
-            recovery_log.rows(store)
+        with translate_damage(AUDIT):
+            recovery_log.read_rows(store)
     except (DamagedError, msgspec.ValidationError) as error:
         yield Finding(code="audit_damaged", thing=AUDIT, place=AUDIT, message=str(error))
     except OmnigraphError as error:  # the newest version of it can't be read

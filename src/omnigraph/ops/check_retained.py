@@ -5,92 +5,92 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from omnigraph.commit.branches import Branches
-from omnigraph.commit.gc_plan import Journals, gathered
-from omnigraph.commit.gc_retention import KeptPin, Line, Policy
+from omnigraph.commit.branches import BranchRegistry
+from omnigraph.commit.gc_plan import AllHistories, gather_histories
+from omnigraph.commit.gc_retention import BranchHistory, RetainedPin, RetentionPolicy
 from omnigraph.commit.manifest_log import expect_pins
 from omnigraph.commit.manifest_types import Commit
-from omnigraph.ops.check_files import Files, Pinned
+from omnigraph.ops.check_files import BranchPinnedVersion, FileCheckResult
 from omnigraph.ops.check_findings import Finding
-from omnigraph.ops.cleanup_files import Named, named_by_operations
+from omnigraph.ops.cleanup_files import OperationFiles, find_operation_files
 from omnigraph.ops.session import Session
-from omnigraph.storage.checksum_lists import list_key
-from omnigraph.storage.garbage_files import Rules, sort_table
-from omnigraph.storage.integrity_check import Fault, Listing, find_file_fault, listing_of, look_at_version
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.checksum_lists import build_list_key
+from omnigraph.storage.garbage_files import SweepRules, find_table_garbage
+from omnigraph.storage.integrity_check import FileFault, TableListing, find_file_fault, inspect_version, list_table
+from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.object_store import ForeignFileError
 from omnigraph.storage.version_files import PinnedFiles, UnknownPartError
-from omnigraph.telemetry import bytes_text
+from omnigraph.telemetry import format_bytes
 
-_ALL = 2**62
+_MAX_COMMITS = 2**62
 """More commits than any history has."""
 Version = tuple[str, int]
 """A version of a table, by its path and number."""
-Watch = Callable[[str, int, int], None]
+ProgressCallback = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetainedStates:
     """Every state that can still be read: of all branches and tags, or of one branch."""
 
-    journals: Journals
-    named: Named
-    lines: tuple[Line, ...]
+    journals: AllHistories
+    operation_files: OperationFiles
+    lines: tuple[BranchHistory, ...]
     """The live branches that are looked at, main last."""
-    pins: Mapping[Version, Sequence[KeptPin]]
+    pins: Mapping[Version, Sequence[RetainedPin]]
     """By version of a table, what names it."""
 
-    def pins_of(self, line: Line) -> list[KeptPin]:
+    def find_pins(self, line: BranchHistory) -> list[RetainedPin]:
         """Return what the kept states of one branch are made of."""
-        return [one for other, one in self.journals.pins() if other is line]
+        return [one for other, one in self.journals.iter_pins() if other is line]
 
 
-def read_kept(session: Session, branch: str | None) -> Kept:
+def read_retained_states(session: Session, branch: str | None) -> RetainedStates:
     """Read all journals, and let the files that they name be compared with what pins record of them.
 
     Raises:
         DamagedError, ManifestCorruptError: Some journal can't be read, so it is not known what is kept.
     """
-    named = named_by_operations(session.store)
-    everything = Policy(commits=_ALL, since=datetime.min.replace(tzinfo=UTC))
-    journals = gathered(Branches(session.log), session.log.latest(), named.sidecars, everything, {}, {})
-    pins: dict[Version, list[KeptPin]] = {}
-    for line, one in journals.pins():
+    named = find_operation_files(session.store)
+    everything = RetentionPolicy(commits=_MAX_COMMITS, since=datetime.min.replace(tzinfo=UTC))
+    journals = gather_histories(BranchRegistry(session.log), session.log.head(), named.sidecars, everything, {}, {})
+    pins: dict[Version, list[RetainedPin]] = {}
+    for line, one in journals.iter_pins():
         if branch in (None, line.log.branch if line.is_live else None):
             pins.setdefault((one.pin.path, one.pin.version), []).append(one)
             expect_pins(session.store, [one.pin])
-    for line in journals.live:
+    for line in journals.live_histories:
         expect_pins(session.store, line.head.snapshot.manifest.dropped.values())
-    lines = tuple(line for line in journals.live if branch in (None, line.log.branch))
-    return Kept(journals, named, lines, pins)
+    lines = tuple(line for line in journals.live_histories if branch in (None, line.log.branch))
+    return RetainedStates(journals, named, lines, pins)
 
 
 @dataclass(slots=True)
-class KeptLook:
+class RetainedFiles:
     """What kept versions are made of, and what of that is not as it should be."""
 
     needed: dict[str, PinnedFiles] = field(default_factory=dict)
     """By table, the files of all versions."""
-    faults: dict[Version, tuple[Fault, ...]] = field(default_factory=dict)
+    faults: dict[Version, tuple[FileFault, ...]] = field(default_factory=dict)
     """What is wrong with versions that can't all be read."""
     unknown: set[str] = field(default_factory=set)
     """Tables with parts of which nothing is known."""
 
 
-def look_at_kept(
-    session: Session, versions: Collection[Version], listings: Mapping[str, Listing], watch: Watch
-) -> KeptLook:
+def inspect_retained_versions(
+    session: Session, versions: Collection[Version], listings: Mapping[str, TableListing], watch: ProgressCallback
+) -> RetainedFiles:
     """Open every version once, and compare what it names with what is there."""
 
-    def look(version: Version) -> tuple[PinnedFiles, tuple[Fault, ...]] | None:
+    def look(version: Version) -> tuple[PinnedFiles, tuple[FileFault, ...]] | None:
         path, number = version
         try:
-            seen = look_at_version(Table(session.handles, path, number), listings.get(path, Listing(path)))
+            seen = inspect_version(LanceTable(session.handles, path, number), listings.get(path, TableListing(path)))
         except UnknownPartError:
             return None
         return seen.parts, seen.faults
 
-    found = KeptLook()
+    found = RetainedFiles()
     needed: dict[str, tuple[set[str], set[str]]] = {}
     ordered = sorted(versions)
     with ThreadPoolExecutor(session.runtime.options.upkeep.concurrency, thread_name_prefix="check") as pool:
@@ -119,19 +119,23 @@ class VerifiedFiles:
 
     files: int = 0
     unrecorded: int = 0
-    faults: dict[str, Fault] = field(default_factory=dict)
+    faults: dict[str, FileFault] = field(default_factory=dict)
 
 
-def verify_files(session: Session, look: KeptLook, listings: Mapping[str, Listing], watch: Watch) -> VerifiedFiles:
+def verify_files(
+    session: Session, look: RetainedFiles, listings: Mapping[str, TableListing], watch: ProgressCallback
+) -> VerifiedFiles:
     """Compare every file that a kept version names with its checksum, each once."""
     store, found = session.store, VerifiedFiles()
     sizes: dict[str, int] = {}
     for path, parts in look.needed.items():
-        listing = listings.get(path, Listing(path))
+        listing = listings.get(path, TableListing(path))
         for key in parts.files:
             if "/_transactions/" not in key and "/_versions/" not in key and key in listing.sizes:
                 sizes[key] = listing.sizes[key]
-        there = (key for key in parts.directories if key in listing.directories or store.verifier.lists.knows(key))
+        there = (
+            key for key in parts.directories if key in listing.directories or store.verifier.lists.has_checksum(key)
+        )
         sizes |= {key: listing.directories.get(key, 0) for key in there}
     total, done = sum(sizes.values()), 0
     known = [key for key in sorted(sizes) if store.verifier.is_recorded(key)]
@@ -150,7 +154,7 @@ def verify_files(session: Session, look: KeptLook, listings: Mapping[str, Listin
     return found
 
 
-def damaged_lists(session: Session) -> Iterator[Finding]:
+def find_damaged_lists(session: Session) -> Iterator[Finding]:
     """Yield a finding for each list of checksums that could not be used."""
     for key, reason in sorted(session.store.verifier.lists.damaged.items()):
         path = "/".join(key.split("/", 2)[:2])
@@ -160,22 +164,27 @@ def damaged_lists(session: Session) -> Iterator[Finding]:
 # --- the past --------------------------------------------------------------------------------------------
 
 
-def check_past(
-    session: Session, kept: Kept, look: KeptLook, verified: VerifiedFiles, files: Files, present: Collection[Version]
+def check_history_files(
+    session: Session,
+    kept: RetainedStates,
+    look: RetainedFiles,
+    verified: VerifiedFiles,
+    files: FileCheckResult,
+    present: Collection[Version],
 ) -> list[Finding]:
     """Return a finding for each file that only earlier commits need, and that is missing or damaged."""
-    faults: dict[str, tuple[Fault, list[KeptPin]]] = {}
+    faults: dict[str, tuple[FileFault, list[RetainedPin]]] = {}
     for version, pins in kept.pins.items():
         if version in present:
             continue
-        for fault in _past_faults(session, version, look, verified, files.listings):
+        for fault in _find_history_faults(session, version, look, verified, files.listings):
             faults.setdefault(fault.place, (fault, []))[1].extend(pins)
     # What the present needs too was told of with it.
     told = {finding.place for finding in files.findings}
     found = []
     for place, (fault, pins) in sorted(faults.items()):
         if place not in told:
-            commits = _sorted_commits(pins)
+            commits = _sort_commits(pins)
             message = f"a file of {pins[0].pin.table_key}: {fault.reason}; {_describe_commits(commits)}"
             branches = tuple(dict.fromkeys(commit.branch for commit in commits))
             found.append(
@@ -191,20 +200,24 @@ def check_past(
     return found
 
 
-def _past_faults(
-    session: Session, version: Version, look: KeptLook, verified: VerifiedFiles, listings: Mapping[str, Listing]
-) -> Iterator[Fault]:
+def _find_history_faults(
+    session: Session,
+    version: Version,
+    look: RetainedFiles,
+    verified: VerifiedFiles,
+    listings: Mapping[str, TableListing],
+) -> Iterator[FileFault]:
     """Yield what is wrong with a version of the past. It is opened once more only if its table has a damaged file."""
     path = version[0]
     if version in look.faults and _is_lost(session, *version):
         yield from look.faults[version]
     if path in look.unknown or not any(key.startswith(f"{path}/") for key in verified.faults):
         return
-    parts = look_at_version(Table(session.handles, *version), listings.get(path, Listing(path))).parts
+    parts = inspect_version(LanceTable(session.handles, *version), listings.get(path, TableListing(path))).parts
     yield from (fault for key, fault in verified.faults.items() if key in parts.files | parts.directories)
 
 
-def _sorted_commits(pins: Iterable[KeptPin]) -> list[Commit]:
+def _sort_commits(pins: Iterable[RetainedPin]) -> list[Commit]:
     """Return the commits whose states have one of the pins, oldest first, each once."""
     commits = {commit.id: commit for one in pins for commit in one.commits}
     return sorted(commits.values(), key=lambda commit: (commit.at, commit.seq))
@@ -221,7 +234,13 @@ def _describe_commits(commits: Sequence[Commit]) -> str:
 
 
 def check_unused(
-    session: Session, kept: Kept, look: KeptLook, found: Files, pinned: Sequence[Pinned], *, is_deep: bool
+    session: Session,
+    kept: RetainedStates,
+    look: RetainedFiles,
+    found: FileCheckResult,
+    pinned: Sequence[BranchPinnedVersion],
+    *,
+    is_deep: bool,
 ) -> list[Finding]:
     """Return files that no state needs which can still be read, and tables whose past can't be read any more.
 
@@ -235,42 +254,42 @@ def check_unused(
             lost[path] = lost.get(path, 0) + 1
     # What a version that can't be opened is made of is not known, so nothing is said of the other files there.
     unknown = look.unknown | {path for path, _ in found.unreadable} | lost.keys()
-    findings = [] if is_deep else list(_past_findings(lost))
-    rules = Rules(before=datetime.max.replace(tzinfo=UTC), is_named=kept.named.files.__contains__)
-    lists = kept.journals.lists()
+    findings = [] if is_deep else list(_build_history_findings(lost))
+    rules = SweepRules(before=datetime.max.replace(tzinfo=UTC), is_named=kept.operation_files.files.__contains__)
+    lists = kept.journals.find_checksum_lists()
     for path, listing in found.listings.items():
         if path not in unknown:
-            named = PinnedFiles(frozenset(list_key(path, name) for name in lists.get(path, ())))
-            findings += _unused(path, listing, look.needed.get(path, PinnedFiles()) | named, rules)
+            named = PinnedFiles(frozenset(build_list_key(path, name) for name in lists.get(path, ())))
+            findings += _find_unused(path, listing, look.needed.get(path, PinnedFiles()) | named, rules)
     return findings
 
 
 def _is_lost(session: Session, path: str, version: int) -> bool:
     """Look a second time: a version may have been made since the files were listed."""
     try:
-        listing = listing_of(session.store, path)
+        listing = list_table(session.store, path)
     except ForeignFileError:
         return True
-    return bool(look_at_version(Table(session.handles, path, version), listing).faults)
+    return bool(inspect_version(LanceTable(session.handles, path, version), listing).faults)
 
 
-def _past_findings(lost: Mapping[str, int]) -> Iterator[Finding]:
+def _build_history_findings(lost: Mapping[str, int]) -> Iterator[Finding]:
     for path, count in sorted(lost.items()):
         message = f"{count} of the versions that earlier commits show of {path} can't be read"
         yield Finding(code="past_damaged", thing=path, place=path, message=message, count=count)
 
 
-def _unused(path: str, listing: Listing, needed: PinnedFiles, rules: Rules) -> Iterator[Finding]:
+def _find_unused(path: str, listing: TableListing, needed: PinnedFiles, rules: SweepRules) -> Iterator[Finding]:
     """What cleanup would take if it were old enough, but for transactions: Lance leaves one of everything it tries."""
-    found = sort_table(path, listing.objects, needed, rules)
+    found = find_table_garbage(path, listing.objects, needed, rules)
     garbage = [info for info in found.garbage if not info.key.startswith(f"{path}/_transactions/")]
     for code, told, objects in (
         ("unused_files", "in no commit", garbage),
-        ("foreign_object", "no part of a table", found.strangers),
+        ("foreign_object", "no part of a table", found.unknown_files),
     ):
         if objects:
             nbytes, first = sum(info.size for info in objects), objects[0].key
-            message = f"{len(objects)} files with {bytes_text(nbytes)} are {told}, such as {first}"
+            message = f"{len(objects)} files with {format_bytes(nbytes)} are {told}, such as {first}"
             if len(objects) == 1:
-                message = f"{first} with {bytes_text(nbytes)} is {told}"
+                message = f"{first} with {format_bytes(nbytes)} is {told}"
             yield Finding(code=code, thing=path, place=path, message=message, count=len(objects), nbytes=nbytes)

@@ -17,41 +17,41 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from omnigraph.clock import instant_text
+from omnigraph.clock import format_instant
 from omnigraph.commit.commit_references import (
     find_lost,
-    find_marks,
-    find_merge_marks,
-    find_operation_marks,
+    find_merge_references,
+    find_operation_references,
+    find_references,
     refuse_lost,
 )
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.gc_plan import MOST_PLANS, Journals, gathered, publish_floor
-from omnigraph.commit.gc_retention import Floors, Policy, Times
-from omnigraph.commit.manifest_check import look_at
-from omnigraph.commit.sidecar import store_now
+from omnigraph.commit.gc_plan import MAX_PLANS, AllHistories, gather_histories, publish_horizon
+from omnigraph.commit.gc_retention import Horizons, RetentionPolicy, Times
+from omnigraph.commit.manifest_check import inspect_manifest
+from omnigraph.commit.sidecar import read_store_clock
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.argument_checks import BadArgumentError, check_count, check_duration
 from omnigraph.ops.cleanup_derived import DerivedSorter
 from omnigraph.ops.cleanup_files import (
-    DERIVED_PLACE,
-    Ground,
-    Listing,
-    Named,
-    Place,
-    Rule,
+    DERIVED_LOCATION,
+    CleanupLocation,
+    CleanupRule,
+    FileSorter,
+    GraphListing,
+    OperationFiles,
+    find_operation_files,
     list_graph,
-    named_by_operations,
 )
 from omnigraph.ops.open import heal
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.storage.garbage_files import Sorted, remove, remove_unplaced
+from omnigraph.storage.garbage_files import TableGarbage, remove_garbage, remove_temporary_files
 from omnigraph.storage.layout import AUDIT, BRANCHES, DERIVED, MANIFEST, RECOVERY
 from omnigraph.storage.object_store import ObjectInfo, StoreFullError
 from omnigraph.telemetry import log
 
-GRACE = timedelta(days=1)
+DEFAULT_GRACE = timedelta(days=1)
 """How long what is not needed any more stays, for those who are still at it."""
 
 
@@ -71,7 +71,7 @@ class CleanupCall:
 
     keep: int | None = None
     older_than: timedelta | None = None
-    grace: timedelta = GRACE
+    grace: timedelta = DEFAULT_GRACE
     is_confirmed: bool = False
     progress: Callable[[CleanupProgress], None] | None = None
 
@@ -166,38 +166,38 @@ def cleanup(session: Session, call: CleanupCall) -> CleanupResult:
         StoreFullError: The disk is full, and even what can go at once makes too little room.
     """
     session.allow_on_graph(Action.MAINTAIN)
-    _check(call)
+    _check_call(call)
     if not call.is_confirmed:
         return _Cleanup(session, call).run()
     session.check_writable()
-    heal(session, session.branches.main.latest())
+    heal(session, session.branches.main.head())
     try:
         return _Cleanup(session, call).run()
     finally:
         session.store.keep_reserve()
 
 
-def _store_time(session: Session) -> datetime:
+def _read_store_time(session: Session) -> datetime:
     """Return the time by the store's clock; where nothing can be written, one that it is past already."""
     store = session.store
     if session.is_read_only:
         return store.runtime.clock.now()
     try:
-        return store_now(store)
+        return read_store_clock(store)
     except StoreFullError:
         return max(info.modified for info in store.objects.list_under(MANIFEST))
 
 
-LONGEST = timedelta(days=36_500)
+MAX_DURATION = timedelta(days=36_500)
 """Nothing is older than that."""
 
 
-def _check(call: CleanupCall) -> None:
+def _check_call(call: CleanupCall) -> None:
     if call.keep is None and call.older_than is None:
         raise BadArgumentError("keep", "None", "say how many commits of each branch to keep, or give `older_than`")
-    check_count("keep", call.keep, least=1)
-    check_duration("older_than", call.older_than, LONGEST)
-    check_duration("grace", call.grace, LONGEST)
+    check_count("keep", call.keep, minimum=1)
+    check_duration("older_than", call.older_than, MAX_DURATION)
+    check_duration("grace", call.grace, MAX_DURATION)
 
 
 class _Cleanup:
@@ -205,64 +205,72 @@ class _Cleanup:
 
     def __init__(self, session: Session, call: CleanupCall) -> None:
         self._session, self._call, self._faults = session, call, session.runtime.faults
-        now = _store_time(session)
+        now = _read_store_time(session)
         self._before = now - call.grace
         window = max(call.older_than or timedelta(), call.grace)
-        self._policy = Policy(commits=call.keep or 1, since=now - window)
-        self._floors: Floors = {}
+        self._policy = RetentionPolicy(commits=call.keep or 1, since=now - window)
+        self._horizons: Horizons = {}
         """By journal, what earlier cleanups had left when this one began."""
-        self._ground = Ground(session, now, call.grace)
-        self._derived = DerivedSorter(session.store)
+        self._sorter = FileSorter(session, now, call.grace)
+        self._derived_sorter = DerivedSorter(session.store)
         self._removed: set[str] = set()
         """The names of all files of tables that this run has removed."""
-        self._floored: set[str] = set()
+        self._published_paths: set[str] = set()
         """The journals on which this run has published its floor."""
-        self._early: dict[Place, SweptTable] = {}
+        self._swept_early: dict[CleanupLocation, SweptTable] = {}
         """What was removed before the floor, because there was no room for that."""
 
     def run(self) -> CleanupResult:
         """Plan; and unless it is a preview, or there is nothing to do: floor, mark, sweep."""
         listing = list_graph(self._session.store)
-        self._session.go_on()
-        journals = self._gathered(listing.times)
+        self._session.check_cancelled()
+        journals = self._read_histories(listing.version_times)
         self._refuse_rolled_back(listing, journals)
-        found = self._sorted(listing, journals)
+        found = self._sort_files(listing, journals)
         self._faults.reach("cleanup.listed")
         if not self._call.is_confirmed:
-            return self._result(journals, listing, {place: _swept(place, one) for place, one in found.items()}, None)
+            return self._build_result(
+                journals, listing, {place: _build_swept_table(place, one) for place, one in found.items()}, None
+            )
         self._remove_unplaced()
-        if not any(isinstance(one, Sorted) and one.garbage for one in found.values()):
-            failed = {place: _swept(place, one) for place, one in found.items() if not isinstance(one, Sorted)}
-            return self._result(journals, listing, failed, None)
+        if not any(isinstance(one, TableGarbage) and one.garbage for one in found.values()):
+            failed = {
+                place: _build_swept_table(place, one)
+                for place, one in found.items()
+                if not isinstance(one, TableGarbage)
+            }
+            return self._build_result(journals, listing, failed, None)
         try:
-            epoch, journals = self._publish(listing.times, journals)
+            epoch, journals = self._publish_horizon(listing.version_times, journals)
         except StoreFullError as error:
             log.warning("room is made for cleanup: %s", error)
             self._make_room(found, journals)
-            epoch, journals = self._publish(listing.times, journals)
-        later = self._gathered(listing.times)
+            epoch, journals = self._publish_horizon(listing.version_times, journals)
+        later = self._read_histories(listing.version_times)
         plans = {path: journals.plans.get(path, plan) for path, plan in later.plans.items()}
-        later = Journals(later.main, {**journals.lines, **later.lines}, {**journals.plans, **plans}, later.kept)
-        versions, named = later.versions(), named_by_operations(self._session.store)
+        later = AllHistories(
+            later.main, {**journals.histories, **later.histories}, {**journals.plans, **plans}, later.retained_seqs
+        )
+        versions, named = later.find_versions(), find_operation_files(self._session.store)
         self._faults.reach("cleanup.marked")
-        return self._result(journals, listing, self._sweep(found, later, versions, named), epoch)
+        return self._build_result(journals, listing, self._sweep(found, later, versions, named), epoch)
 
-    def _refuse_rolled_back(self, listing: Listing, journals: Journals) -> None:
+    def _refuse_rolled_back(self, listing: GraphListing, journals: AllHistories) -> None:
         """Check that no manifest has lost commits that others name: what those commits need looks like garbage.
 
         Raises:
             ManifestRolledBackError: One has.
         """
         store = self._session.store
-        marks = list(find_operation_marks(named_by_operations(store).sidecars))
-        for line in journals.lines.values():
-            marks += find_marks(line.head.snapshot.manifest)
-            marks += find_merge_marks(line.known_commits)
-        for path in (place.path for place in listing.places if place.path.startswith(f"{BRANCHES}/")):
-            look = None if path in journals.lines else look_at(store, path, path)
+        marks = list(find_operation_references(find_operation_files(store).sidecars))
+        for line in journals.histories.values():
+            marks += find_references(line.head.snapshot.manifest)
+            marks += find_merge_references(line.known_commits)
+        for path in (place.path for place in listing.locations if place.path.startswith(f"{BRANCHES}/")):
+            look = None if path in journals.histories else inspect_manifest(store, path, path)
             if look is not None and look.head is not None:
-                marks += find_marks(look.head.snapshot.manifest, f"the manifest `{path}`, which no branch has,")
-        refuse_lost(find_lost(store, marks, {path: line.own for path, line in journals.lines.items()}))
+                marks += find_references(look.head.snapshot.manifest, f"the manifest `{path}`, which no branch has,")
+        refuse_lost(find_lost(store, marks, {path: line.iter_own for path, line in journals.histories.items()}))
 
     def _remove_unplaced(self) -> None:
         """Remove files that were to become objects, and whose writers died.
@@ -270,68 +278,72 @@ class _Cleanup:
         A control object is needed by its writer, and there is no hurry. What is derived holds data, and its writer can
         do without it: it goes as everything else does.
         """
-        old = self._ground.now - max(self._call.grace, GRACE)
-        removed = remove_unplaced(self._session.store, RECOVERY, old)
-        removed += remove_unplaced(self._session.store, DERIVED, self._before)
+        old = self._sorter.now - max(self._call.grace, DEFAULT_GRACE)
+        removed = remove_temporary_files(self._session.store, RECOVERY, old)
+        removed += remove_temporary_files(self._session.store, DERIVED, self._before)
         if removed:
             log.info("%s files are gone that writers had left below %s and %s", removed, RECOVERY, DERIVED)
 
-    def _gathered(self, times: Times) -> Journals:
+    def _read_histories(self, times: Times) -> AllHistories:
         """All journals as they are now. What an earlier cleanup collected stays so; what this one says may change."""
         session = self._session
-        sidecars = named_by_operations(session.store).sidecars
-        main = session.branches.main.latest()
-        found = gathered(session.branches, main, sidecars, self._policy, times, self._floors)
-        for path, line in found.lines.items():
-            self._floors.setdefault(path, line.head.snapshot.manifest.floor)
+        sidecars = find_operation_files(session.store).sidecars
+        main = session.branches.main.head()
+        found = gather_histories(session.branches, main, sidecars, self._policy, times, self._horizons)
+        for path, line in found.histories.items():
+            self._horizons.setdefault(path, line.head.snapshot.manifest.gc_horizon)
         return found
 
-    def _sorted(self, listing: Listing, journals: Journals) -> dict[Place, Sorted | OmnigraphError]:
+    def _sort_files(
+        self, listing: GraphListing, journals: AllHistories
+    ) -> dict[CleanupLocation, TableGarbage | OmnigraphError]:
         """By place, what is garbage now; or why that can't be told."""
-        versions, named = journals.versions(), named_by_operations(self._session.store)
+        versions, named = journals.find_versions(), find_operation_files(self._session.store)
         found = {
-            place: self._judged(place, files, journals, versions, named)
-            for place, files in listing.places.items()
-            if place.rule is not Rule.DERIVED
+            place: self._sort_location(place, files, journals, versions, named)
+            for place, files in listing.locations.items()
+            if place.rule is not CleanupRule.DERIVED
         }
-        going = {info.key for one in found.values() if isinstance(one, Sorted) for info in one.garbage}
-        left = {_name(key) for key in listing.table_files if key not in going}
-        found[DERIVED_PLACE] = self._judge_derived(listing.places.get(DERIVED_PLACE, ()), left)
+        going = {info.key for one in found.values() if isinstance(one, TableGarbage) for info in one.garbage}
+        left = {_get_file_name(key) for key in listing.table_files if key not in going}
+        found[DERIVED_LOCATION] = self._sort_derived(listing.locations.get(DERIVED_LOCATION, ()), left)
         return found
 
-    def _judge_derived(self, objects: Iterable[ObjectInfo], left: Collection[str]) -> Sorted | OmnigraphError:
+    def _sort_derived(self, objects: Iterable[ObjectInfo], left: Collection[str]) -> TableGarbage | OmnigraphError:
         try:
-            found = self._derived.sort(objects, left.__contains__)
+            found = self._derived_sorter.sort(objects, left.__contains__)
         except OmnigraphError as error:
             log.warning("%s is not cleaned up: %s", DERIVED, error)
             return error
-        self._ground.strangers.update(info.key for info in found.strangers)
+        self._sorter.unknown_files.update(info.key for info in found.unknown_files)
         return found
 
-    def _judged(
+    def _sort_location(
         self,
-        place: Place,
+        place: CleanupLocation,
         files: Iterable[ObjectInfo],
-        journals: Journals,
+        journals: AllHistories,
         versions: Mapping[str, Collection[int]],
-        named: Named,
-    ) -> Sorted | OmnigraphError:
-        self._session.go_on()
+        named: OperationFiles,
+    ) -> TableGarbage | OmnigraphError:
+        self._session.check_cancelled()
         try:
-            return self._ground.sort(place, list(files), journals, versions, named)
+            return self._sorter.sort(place, list(files), journals, versions, named)
         except OmnigraphError as error:
             log.warning("%s is not cleaned up: %s", place.path, error)
             return error
 
     # --- floor -------------------------------------------------------------------------------------
 
-    def _publish(self, times: Times, journals: Journals) -> tuple[int, Journals]:
+    def _publish_horizon(self, times: Times, journals: AllHistories) -> tuple[int, AllHistories]:
         """Let every journal say what goes, main's last; planned again while branches or tags come and go."""
         epoch = journals.epoch + 1
-        ours = self._floored
-        for _ in range(MOST_PLANS):
-            for line in journals.told:
-                is_done = publish_floor(line, journals, epoch, instant_text(self._before), is_ours=line.path in ours)
+        ours = self._published_paths
+        for _ in range(MAX_PLANS):
+            for line in journals.publish_order:
+                is_done = publish_horizon(
+                    line, journals, epoch, format_instant(self._before), is_ours=line.path in ours
+                )
                 if not is_done:
                     break
                 ours.add(line.path)
@@ -341,55 +353,62 @@ class _Cleanup:
                     self._faults.reach("cleanup.floored")
             else:
                 return epoch, journals
-            journals = self._gathered(times)
+            journals = self._read_histories(times)
         raise ConflictError("branches", "to stay as they are", "others", "branches and tags kept coming and going")
 
-    def _make_room(self, found: Mapping[Place, Sorted | OmnigraphError], journals: Journals) -> None:
+    def _make_room(
+        self, found: Mapping[CleanupLocation, TableGarbage | OmnigraphError], journals: AllHistories
+    ) -> None:
         """Remove what no writer stands on, whatever it has seen: then there may be room for the floor.
 
         Of a manifest that is in use, what every publisher may trim; of what readers derived, everything.
         """
-        named = named_by_operations(self._session.store)
+        named = find_operation_files(self._session.store)
         for place, before in found.items():
-            is_in_use = place.path in journals.lines or place.path == AUDIT
-            if isinstance(before, Sorted) and place.rule is Rule.LINE and is_in_use:
-                self._early[place] = self._swept_place(place, before, journals, {}, named)
-        derived = self._derived.sort(self._session.store.objects.list_under(DERIVED), lambda _: False)
-        remove(self._session.store, derived.garbage, lambda _: self._session.go_on())
-        self._early[DERIVED_PLACE] = _swept(DERIVED_PLACE, derived)
+            is_in_use = place.path in journals.histories or place.path == AUDIT
+            if isinstance(before, TableGarbage) and place.rule is CleanupRule.LINE and is_in_use:
+                self._swept_early[place] = self._sweep_location(place, before, journals, {}, named)
+        derived = self._derived_sorter.sort(self._session.store.objects.list_under(DERIVED), lambda _: False)
+        remove_garbage(self._session.store, derived.garbage, lambda _: self._session.check_cancelled())
+        self._swept_early[DERIVED_LOCATION] = _build_swept_table(DERIVED_LOCATION, derived)
         self._session.store.release_reserve()
 
     # --- sweep -------------------------------------------------------------------------------------
 
     def _sweep(
         self,
-        found: Mapping[Place, Sorted | OmnigraphError],
-        journals: Journals,
+        found: Mapping[CleanupLocation, TableGarbage | OmnigraphError],
+        journals: AllHistories,
         versions: Mapping[str, Collection[int]],
-        named: Named,
-    ) -> dict[Place, SweptTable]:
-        swept: dict[Place, SweptTable] = {}
+        named: OperationFiles,
+    ) -> dict[CleanupLocation, SweptTable]:
+        swept: dict[CleanupLocation, SweptTable] = {}
         total = 0
         for number, (place, before) in enumerate(found.items(), start=1):
             if isinstance(before, OmnigraphError):
-                swept[place] = _swept(place, before)
-            elif before.garbage or place.rule is Rule.DERIVED:
-                swept[place] = self._swept_place(place, before, journals, versions, named)
+                swept[place] = _build_swept_table(place, before)
+            elif before.garbage or place.rule is CleanupRule.DERIVED:
+                swept[place] = self._sweep_location(place, before, journals, versions, named)
             else:
                 continue
-            if place in self._early:
-                swept[place] = _joined(self._early[place], swept[place])
+            if place in self._swept_early:
+                swept[place] = _add_swept(self._swept_early[place], swept[place])
             total += swept[place].bytes_removed
             self._faults.reach("cleanup.swept")
             if self._call.progress is not None:
-                table_key = self._ground.table_key(place, journals)
+                table_key = self._sorter.find_table_key(place, journals)
                 self._call.progress(
                     CleanupProgress(table_key=table_key, done=number, total=len(found), bytes_removed=total)
                 )
         return swept
 
-    def _swept_place(
-        self, place: Place, before: Sorted, journals: Journals, versions: Mapping[str, Collection[int]], named: Named
+    def _sweep_location(
+        self,
+        place: CleanupLocation,
+        before: TableGarbage,
+        journals: AllHistories,
+        versions: Mapping[str, Collection[int]],
+        named: OperationFiles,
     ) -> SweptTable:
         """Remove what is garbage still, by a new listing and by what is kept now."""
         gone: list[ObjectInfo] = []
@@ -397,64 +416,68 @@ class _Cleanup:
 
         def told(one: ObjectInfo) -> None:
             gone.append(one)
-            if place.rule is Rule.TABLE:
-                self._removed.add(_name(one.key))
-            self._session.go_on()
+            if place.rule is CleanupRule.TABLE:
+                self._removed.add(_get_file_name(one.key))
+            self._session.check_cancelled()
 
         try:
-            self._session.go_on()
+            self._session.check_cancelled()
             files = self._session.store.objects.list_under(place.path)
-            if place.rule is Rule.DERIVED:
+            if place.rule is CleanupRule.DERIVED:
                 # A reader of an older state may have written one since the plan: it goes, too.
-                now = self._derived.sort(files, lambda name: name not in self._removed)
-                garbage = {*before.still(files).garbage, *now.garbage}
-                remove(self._session.store, sorted(garbage, key=lambda info: info.key), told)
+                now = self._derived_sorter.sort(files, lambda name: name not in self._removed)
+                garbage = {*before.select_unchanged(files).garbage, *now.garbage}
+                remove_garbage(self._session.store, sorted(garbage, key=lambda info: info.key), told)
             else:
-                now = self._ground.sort(place, files, journals, versions, named)
-                remove(self._session.store, before.still(now.garbage).garbage, told)
+                now = self._sorter.sort(place, files, journals, versions, named)
+                remove_garbage(self._session.store, before.select_unchanged(now.garbage).garbage, told)
         except OmnigraphError as failure:
             if failure.kind is Kind.EXHAUSTED:  # nobody waits for the rest: that is not this table's fault
                 raise
             log.warning("%s was not cleaned up: %s", place.path, failure)
             error = failure
-        done = _swept(place, Sorted(tuple(gone)))
+        done = _build_swept_table(place, TableGarbage(tuple(gone)))
         return done if error is None else replace(done, error=str(error))
 
     # --- report ------------------------------------------------------------------------------------
 
-    def _result(
-        self, journals: Journals, listing: Listing, swept: Mapping[Place, SweptTable], epoch: int | None
+    def _build_result(
+        self,
+        journals: AllHistories,
+        listing: GraphListing,
+        swept: Mapping[CleanupLocation, SweptTable],
+        epoch: int | None,
     ) -> CleanupResult:
         tables = [
-            replace(one, table_key=self._ground.table_key(place, journals))
+            replace(one, table_key=self._sorter.find_table_key(place, journals))
             for place, one in swept.items()
             if one.files_removed or one.error is not None
         ]
         branches = [
             SweptBranch(
                 branch=line.log.branch,
-                commits_kept=len(journals.kept.get(line.path, ())),
-                commits_collected=journals.collected(line),
+                commits_kept=len(journals.retained_seqs.get(line.path, ())),
+                commits_collected=journals.count_collected(line),
             )
-            for line in reversed(journals.live)
+            for line in reversed(journals.live_histories)
         ]
         return CleanupResult(
             is_preview=not self._call.is_confirmed,
-            before=instant_text(self._before),
+            before=format_instant(self._before),
             epoch=epoch,
             branches=tuple(branches),
             tables=tuple(tables),
-            unknown_files=tuple(sorted({*listing.strangers, *self._ground.strangers})),
-            versions_read=self._ground.versions_read,
+            unknown_files=tuple(sorted({*listing.unknown_files, *self._sorter.unknown_files})),
+            versions_read=self._sorter.versions_read,
         )
 
 
-def _name(key: str) -> str:
+def _get_file_name(key: str) -> str:
     """Return the last part of a key: names of data files are unique for ever."""
     return key.rpartition("/")[2]
 
 
-def _joined(early: SweptTable, late: SweptTable) -> SweptTable:
+def _add_swept(early: SweptTable, late: SweptTable) -> SweptTable:
     """Return what was removed of a place in two steps."""
     return replace(
         late,
@@ -464,7 +487,7 @@ def _joined(early: SweptTable, late: SweptTable) -> SweptTable:
     )
 
 
-def _swept(place: Place, found: Sorted | OmnigraphError) -> SweptTable:
+def _build_swept_table(place: CleanupLocation, found: TableGarbage | OmnigraphError) -> SweptTable:
     if isinstance(found, OmnigraphError):
         return SweptTable(table_key=place.path, location=place.path, error=str(found))
     return SweptTable(

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from omnigraph.engine.tables.derived_format import read_files
-from omnigraph.storage.garbage_files import Sorted
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.garbage_files import TableGarbage
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import DERIVED
 from omnigraph.storage.object_store import ObjectInfo, ObjectMissingError
 
@@ -20,11 +20,11 @@ _NAME = re.compile(rf"{DERIVED}/(?:topology|words)-[0-9a-f]{{16}}")
 class DerivedSorter:
     """Sorts objects below `_derived`. What each was derived from is read once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: GraphStorage) -> None:
         self._store = store
-        self._known: dict[ObjectInfo, frozenset[str] | None] = {}
+        self._source_cache: dict[ObjectInfo, frozenset[str] | None] = {}
 
-    def sort(self, objects: Iterable[ObjectInfo], is_left: Callable[[str], bool]) -> Sorted:
+    def sort(self, objects: Iterable[ObjectInfo], is_left: Callable[[str], bool]) -> TableGarbage:
         """Sort objects, where `is_left` tells by its name whether a data file stays.
 
         One that can't be read, or does not say what it was derived from, is of no use and goes.
@@ -35,15 +35,15 @@ class DerivedSorter:
             if not _NAME.fullmatch(info.key):
                 strangers.append(info)
                 continue
-            files = self._files(info)
+            files = self._find_source_files(info)
             if files is None or not all(map(is_left, files)):
                 garbage.append(info)
-        return Sorted(tuple(garbage), tuple(strangers))
+        return TableGarbage(tuple(garbage), tuple(strangers))
 
-    def _files(self, info: ObjectInfo) -> frozenset[str] | None:
-        if info not in self._known:
-            self._known[info] = self._read(info)
-        return self._known[info]
+    def _find_source_files(self, info: ObjectInfo) -> frozenset[str] | None:
+        if info not in self._source_cache:
+            self._source_cache[info] = self._read(info)
+        return self._source_cache[info]
 
     def _read(self, info: ObjectInfo) -> frozenset[str] | None:
         if not info.size:

@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from omnigraph.commit.consistent_cut import Cut, Pinned
+from omnigraph.commit.consistent_cut import ConsistentCut, PinnedVersion
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.checksum_lists import list_key
+from omnigraph.storage.checksum_lists import build_list_key
 from omnigraph.storage.file_copy import Copier
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.lance_table import Table
-from omnigraph.storage.layout import EDGES, NODES, version_number
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.layout import EDGES, NODES, parse_version_number
 from omnigraph.storage.object_store import StoreUnavailableError
-from omnigraph.storage.table_cache import Handles, PinUnreadableError
-from omnigraph.storage.version_files import PinnedFiles, pinned_files
+from omnigraph.storage.table_cache import PinUnreadableError, TableCache
+from omnigraph.storage.version_files import PinnedFiles, list_pinned_files
 
 _TRANSACTIONS, _INDEXES, _VERSIONS = "/_transactions/", "/_indices/", "/_versions/"
 
@@ -30,7 +30,7 @@ class CloneProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TablePlan:
+class CopyPlan:
     """What has to be copied of the tables."""
 
     sizes: Mapping[str, int]
@@ -40,7 +40,7 @@ class TablePlan:
     """How many versions of the past can't be read, though no cleanup that the cut knows of has collected them."""
 
 
-def expect_recorded(store: Store, cut: Cut) -> None:
+def expect_recorded(store: GraphStorage, cut: ConsistentCut) -> None:
     """Let files be compared with what the commits of a cut record of them."""
     for pin, one in cut.recorded.items():
         store.verifier.expect(pin.path, pin.version, one.checksum, one.rows)
@@ -48,20 +48,20 @@ def expect_recorded(store: Store, cut: Cut) -> None:
         store.verifier.lists.expect(path, names)
 
 
-def plan_tables(handles: Handles, cut: Cut, workers: int, damaged: Mapping[str, str]) -> TablePlan:
+def plan_tables(handles: TableCache, cut: ConsistentCut, workers: int, damaged: Mapping[str, str]) -> CopyPlan:
     """Return the files that a cut needs. Some were found to be `damaged`, for these reasons.
 
     Raises:
         PinUnreadableError: Something that is shown now is not there, or damaged. It was collected since the cut was
             made, or something else has damaged the graph.
     """
-    there = _listed(handles.store)
+    there = _list_table_files(handles.store)
     held = {key.rpartition("/")[0] for key in there}
 
-    def needed(pin: Pinned) -> PinnedFiles | None:
+    def needed(pin: PinnedVersion) -> PinnedFiles | None:
         try:
-            files = pinned_files(handles, pin.path, [pin.version])
-            _check_there(pin, files, there, held)
+            files = list_pinned_files(handles, pin.path, [pin.version])
+            _check_files_exist(pin, files, there, held)
             _check_whole(pin, files, damaged)
         except PinUnreadableError:
             if pin in cut.present:
@@ -76,17 +76,17 @@ def plan_tables(handles: Handles, cut: Cut, workers: int, damaged: Mapping[str, 
         frozenset[str]().union(*(files.files for files in readable)),
         frozenset[str]().union(*(files.directories for files in readable)),
     )
-    lists = {list_key(path, name) for path, names in cut.lists.items() for name in names} - damaged.keys()
+    lists = {build_list_key(path, name) for path, names in cut.lists.items() for name in names} - damaged.keys()
     sizes = {key: size for key, size in there.items() if key in wanted or key in lists}
-    return TablePlan(sizes=sizes, versions=len(readable), missing=len(found) - len(readable))
+    return CopyPlan(sizes=sizes, versions=len(readable), missing=len(found) - len(readable))
 
 
-def _listed(store: Store) -> dict[str, int]:
+def _list_table_files(store: GraphStorage) -> dict[str, int]:
     """All files of tables, with their sizes."""
     return {info.key: info.size for room in (NODES, EDGES) for info in store.objects.list_under(room)}
 
 
-def _check_there(pin: Pinned, files: PinnedFiles, there: Mapping[str, int], held: set[str]) -> None:
+def _check_files_exist(pin: PinnedVersion, files: PinnedFiles, there: Mapping[str, int], held: set[str]) -> None:
     """PinUnreadableError when a file of a version is missing; that of its transaction is of no use to a reader."""
     for key in files.files:
         if key not in there and _TRANSACTIONS not in key:
@@ -96,7 +96,7 @@ def _check_there(pin: Pinned, files: PinnedFiles, there: Mapping[str, int], held
             raise PinUnreadableError(pin.path, pin.version, f"{directory} is missing")
 
 
-def _check_whole(pin: Pinned, files: PinnedFiles, damaged: Mapping[str, str]) -> None:
+def _check_whole(pin: PinnedVersion, files: PinnedFiles, damaged: Mapping[str, str]) -> None:
     """Check that a version has no damaged file.
 
     Raises:
@@ -110,7 +110,7 @@ def _check_whole(pin: Pinned, files: PinnedFiles, damaged: Mapping[str, str]) ->
 def copy_files(
     copier: Copier,
     sizes: Mapping[str, int],
-    target: Store,
+    target: GraphStorage,
     *,
     workers: int,
     progress: Callable[[CloneProgress], None] | None,
@@ -123,9 +123,9 @@ def copy_files(
     Raises:
         ObjectMissingError: One is gone meanwhile.
     """
-    there = _listed(target)
+    there = _list_table_files(target)
     missing = {key: size for key, size in sizes.items() if there.get(key) != size or _is_reused(key)}
-    counts = _Counts(len(missing), sum(missing.values()), progress)
+    counts = _CopyProgress(len(missing), sum(missing.values()), progress)
 
     def copy(key: str) -> None:
         try:
@@ -150,14 +150,14 @@ def copy_files(
 
 def _is_reused(key: str) -> bool:
     """Whether a file's name does not tell its content: that of an ordinary version, which the next table may have."""
-    return _VERSIONS in key and version_number(key) > 0
+    return _VERSIONS in key and parse_version_number(key) > 0
 
 
 class _StoppedError(Exception):
     """Another file could not be copied, or somebody has interrupted it: the rest is of no use."""
 
 
-class _Counts:
+class _CopyProgress:
     """Adds up what several threads have done, and tells of it."""
 
     def __init__(self, total_files: int, total_bytes: int, progress: Callable[[CloneProgress], None] | None) -> None:
@@ -174,14 +174,14 @@ class _Counts:
             raise _StoppedError
         with self._lock:
             self._bytes += nbytes
-            self._tell()
+            self._report()
 
     def add_file(self) -> None:
         with self._lock:
             self._files += 1
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._progress is not None:
             progress = CloneProgress(
                 files=self._files, total_files=self.total_files, nbytes=self._bytes, total_bytes=self.total_bytes
@@ -189,7 +189,7 @@ class _Counts:
             self._progress(progress)
 
 
-def tidy(target: Store, places: Iterable[str], wanted: Mapping[str, int]) -> None:
+def remove_unneeded(target: GraphStorage, places: Iterable[str], wanted: Mapping[str, int]) -> None:
     """Remove what an earlier try has copied and this one does not need. Nobody but clones has written there."""
     for place in places:
         for info in target.objects.list_under(place):
@@ -197,20 +197,20 @@ def tidy(target: Store, places: Iterable[str], wanted: Mapping[str, int]) -> Non
                 target.objects.delete(info.key)
 
 
-def check_tables(target: Store, cut: Cut, plan: TablePlan) -> dict[str, int]:
+def check_tables(target: GraphStorage, cut: ConsistentCut, plan: CopyPlan) -> dict[str, int]:
     """See that every file has its size, and every table of every branch its rows; by branch, how many rows."""
-    there = _listed(target)
+    there = _list_table_files(target)
     for key, size in plan.sizes.items():
         if there.get(key) != size:
             raise StoreUnavailableError(f"copy `{key}`", f"{there.get(key, 0)} bytes are there instead of {size}")
-    handles = Handles(target)
+    handles = TableCache(target)
     counted: dict[tuple[str, int], int] = {}
     rows: dict[str, int] = {}
-    for head in (cut.main, *(cut.head(name) for name in cut.branches)):
+    for head in (cut.main, *(cut.get_head(name) for name in cut.branches)):
         for pin in head.snapshot.pins.values():
             version = (pin.path, pin.version)
             if version not in counted:
-                counted[version] = Table(handles, *version).count()
+                counted[version] = LanceTable(handles, *version).count()
             if counted[version] != pin.rows:
                 reason = f"{counted[version]} rows are there instead of {pin.rows}"
                 raise PinUnreadableError(pin.path, pin.version, reason)

@@ -16,11 +16,11 @@ from omnigraph.commit.manifest_types import Commit
 from omnigraph.engine.changed_ranges import Fills
 from omnigraph.engine.migrating.type_changes import TypeChange
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.diff import types_of
-from omnigraph.ops.row_diff import Changes, Document, Pair, TypeCounts, encode, without_zeros
+from omnigraph.ops.diff import list_types
+from omnigraph.ops.row_diff import Document, Pair, RowChangeCounts, RowChanges, drop_zeros, encode
 from omnigraph.ops.schema_change import SchemaChange
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.table_cache import PinUnreadableError
 
 BLOCK_BYTES = 64 * 1024
@@ -59,11 +59,11 @@ class ChangeSet:
         """What to go on behind, when this change is done with."""
         return self.commit.id
 
-    def __iter__(self) -> Iterator[Changes]:
+    def __iter__(self) -> Iterator[RowChanges]:
         """Some rows that changed alike at a time; ChangeUnreadableError when a table that it needs is damaged."""
         for pair in self.pairs:
-            with self._reading(pair):
-                for changes in pair.changes():
+            with self._wrap_read_errors(pair):
+                for changes in pair.iter_changes():
                     self.go_on()
                     yield changes
 
@@ -72,37 +72,37 @@ class ChangeSet:
         for changes in self:
             yield from changes.records()
 
-    def counts(self) -> dict[str, TypeCounts]:
+    def counts(self) -> dict[str, RowChangeCounts]:
         """By type, how many rows changed; types of which none did are left out."""
-        totals: dict[str, TypeCounts] = {}
+        totals: dict[str, RowChangeCounts] = {}
         for pair in self.pairs:
             self.go_on()
-            with self._reading(pair):
-                pair.count_into(totals.setdefault(pair.type.name, TypeCounts()))
-        return without_zeros(totals)
+            with self._wrap_read_errors(pair):
+                pair.count_into(totals.setdefault(pair.type.name, RowChangeCounts()))
+        return drop_zeros(totals)
 
     def blocks(self) -> Iterator[bytes]:
         """As lines of JSON, some at once: one that begins the commit, one for each row, one that ends it with counts.
 
         Each line names the commit. What is not ended is not complete: it may be begun again.
         """
-        lines = [_line(self.cursor, {"begin": self._head()})]
+        lines = [_encode_line(self.cursor, {"begin": self._build_header()})]
         size = len(lines[0])
-        totals: dict[str, TypeCounts] = {}
+        totals: dict[str, RowChangeCounts] = {}
         for changes in self:
-            totals.setdefault(changes.type.name, TypeCounts()).add(changes)
+            totals.setdefault(changes.type.name, RowChangeCounts()).add(changes)
             for record in changes.records():
-                lines.append(_line(self.cursor, record))
+                lines.append(_encode_line(self.cursor, record))
                 size += len(lines[-1])
                 if size >= BLOCK_BYTES:
                     yield b"".join(lines)
                     lines, size = [], 0
-        lines.append(_line(self.cursor, {"end": {"types": _counts_json(without_zeros(totals))}}))
+        lines.append(_encode_line(self.cursor, {"end": {"types": _encode_counts(drop_zeros(totals))}}))
         yield b"".join(lines)
 
     def summary(self) -> Document:
         """The change as one JSON object without its rows: they are only counted."""
-        return {"commit": self.cursor, **self._head(), "types": _counts_json(self.counts())}
+        return {"commit": self.cursor, **self._build_header(), "types": _encode_counts(self.counts())}
 
     def to_json(self) -> Document:
         """The whole change as one JSON object, with every row of it: for a page of small commits."""
@@ -112,23 +112,28 @@ class ChangeSet:
 
     def to_json_within(self, most_rows: int | None) -> Document | None:
         """The same; None when it has more rows than that, of which no more are read."""
-        totals: dict[str, TypeCounts] = {}
+        totals: dict[str, RowChangeCounts] = {}
         rows: list[Document] = []
         for changes in self:
-            totals.setdefault(changes.type.name, TypeCounts()).add(changes)
+            totals.setdefault(changes.type.name, RowChangeCounts()).add(changes)
             if most_rows is not None and len(rows) + changes.count > most_rows:
                 return None
             rows += changes.records()
-        return {"commit": self.cursor, **self._head(), "types": _counts_json(without_zeros(totals)), "rows": rows}
+        return {
+            "commit": self.cursor,
+            **self._build_header(),
+            "types": _encode_counts(drop_zeros(totals)),
+            "rows": rows,
+        }
 
     @contextmanager
-    def _reading(self, pair: Pair) -> Iterator[None]:
+    def _wrap_read_errors(self, pair: Pair) -> Iterator[None]:
         try:
             yield
         except PinUnreadableError as error:
             raise ChangeUnreadableError(self.cursor, pair.type.table_key, str(error)) from error
 
-    def _head(self) -> Document:
+    def _build_header(self) -> Document:
         commit = self.commit
         return {
             "parent": commit.parent,
@@ -143,15 +148,15 @@ class ChangeSet:
         }
 
 
-def _line(commit_id: str, document: Document) -> bytes:
+def _encode_line(commit_id: str, document: Document) -> bytes:
     return encode({"commit": commit_id, **document}) + b"\n"
 
 
-def _counts_json(totals: Mapping[str, TypeCounts]) -> Document:
+def _encode_counts(totals: Mapping[str, RowChangeCounts]) -> Document:
     return {name: one.to_json() for name, one in totals.items()}
 
 
-class Asked:
+class TypeFilter:
     """The types that are asked for: by name, and by the locations of their tables, which outlive a name.
 
     It is asked about commits in their order, and remembers the tables that it met, whatever they are called later.
@@ -171,19 +176,19 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pin:
+class _TypedVersion:
     """A table as a commit found it, or left it."""
 
     type: AnyType
     version: int
 
 
-def change_set(
-    tables: Callable[[str, int], Table],
+def build_change_set(
+    tables: Callable[[str, int], LanceTable],
     commit: Commit,
     schemas: tuple[str | None, str],
     catalogs: tuple[Catalog | None, Catalog],
-    asked: Asked,
+    asked: TypeFilter,
     *,
     unchanged: Collection[str] = (),
 ) -> ChangeSet:
@@ -193,12 +198,12 @@ def change_set(
     `tables` gives a table by its location and version. Those at the locations `unchanged` are known to say what they
     said before.
     """
-    before, after = _pins(commit, catalogs)
+    before, after = _find_pins(commit, catalogs)
     places = {path: path for path in after if path in before}
     schema, lasting = None, {}
     if commit.schema_after is not None:
-        places |= _moved(before, after)
-        schema = _schema_change(commit, schemas, catalogs, before, after, places, asked)
+        places |= _find_moved_tables(before, after)
+        schema = _build_schema_change(commit, schemas, catalogs, before, after, places, asked)
         lasting = {one.new.table_key: one for one in schema.lasting}
     if commit.is_maintenance:
         return ChangeSet(commit=commit, schema=schema)
@@ -224,27 +229,29 @@ def change_set(
                 old_type=pin.type if twin is None else twin.type,
                 before=None if place is None or twin is None else tables(place, twin.version),
                 after=tables(path, pin.version),
-                fills=None if change is None else fills_of(change),
+                fills=None if change is None else build_fills(change),
             )
         )
     return ChangeSet(commit=commit, schema=schema, pairs=tuple(pairs))
 
 
-def _pins(commit: Commit, catalogs: tuple[Catalog | None, Catalog]) -> tuple[dict[str, _Pin], dict[str, _Pin]]:
+def _find_pins(
+    commit: Commit, catalogs: tuple[Catalog | None, Catalog]
+) -> tuple[dict[str, _TypedVersion], dict[str, _TypedVersion]]:
     """The tables that a commit touched, by location: as it found them, and as it left them, in declared order."""
-    old, new = ({one.table_key: one for one in types_of(catalog)} if catalog else {} for catalog in catalogs)
-    before: dict[str, _Pin] = {}
-    left: dict[str, tuple[str, _Pin]] = {}
+    old, new = ({one.table_key: one for one in list_types(catalog)} if catalog else {} for catalog in catalogs)
+    before: dict[str, _TypedVersion] = {}
+    left: dict[str, tuple[str, _TypedVersion]] = {}
     for change in commit.changes:
         if change.before is not None:
             path = change.path if change.replaced is None else change.replaced.path
-            before[path] = _Pin(old[change.table_key], int(change.before))
+            before[path] = _TypedVersion(old[change.table_key], int(change.before))
         if change.after is not None:
-            left[change.table_key] = change.path, _Pin(new[change.table_key], int(change.after))
+            left[change.table_key] = change.path, _TypedVersion(new[change.table_key], int(change.after))
     return before, dict(left[key] for key in new if key in left)
 
 
-def _moved(before: Mapping[str, _Pin], after: Mapping[str, _Pin]) -> dict[str, str]:
+def _find_moved_tables(before: Mapping[str, _TypedVersion], after: Mapping[str, _TypedVersion]) -> dict[str, str]:
     """By the location behind a commit, that before it, of types whose table is another one.
 
     Two branches added the same type, each with a table of its own, and a merge took one of them.
@@ -254,21 +261,21 @@ def _moved(before: Mapping[str, _Pin], after: Mapping[str, _Pin]) -> dict[str, s
     return {path: left[identity] for path, identity in fresh.items() if identity in left}
 
 
-def _schema_change(
+def _build_schema_change(
     commit: Commit,
     schemas: tuple[str | None, str],
     catalogs: tuple[Catalog | None, Catalog],
-    before: Mapping[str, _Pin],
-    after: Mapping[str, _Pin],
+    before: Mapping[str, _TypedVersion],
+    after: Mapping[str, _TypedVersion],
     places: Mapping[str, str],
-    asked: Asked,
+    asked: TypeFilter,
 ) -> SchemaChange:
     """Tables tell who is who: one at the same place is the same type, and so is one that was not touched."""
     touched = {change.table_key for change in commit.changes}
-    olds: Sequence[AnyType] = () if catalogs[0] is None else types_of(catalogs[0])
+    olds: Sequence[AnyType] = () if catalogs[0] is None else list_types(catalogs[0])
     untouched = {type_.table_key: type_ for type_ in olds if type_.table_key not in touched}
     twins = {after[path].type.table_key: before[place].type for path, place in places.items()} | untouched
-    lasting = [TypeChange(twins[one.table_key], one) for one in types_of(catalogs[1]) if one.table_key in twins]
+    lasting = [TypeChange(twins[one.table_key], one) for one in list_types(catalogs[1]) if one.table_key in twins]
     return SchemaChange(
         before=schemas[0],
         after=schemas[1],
@@ -276,16 +283,16 @@ def _schema_change(
         dropped=tuple(
             pin.type for path, pin in before.items() if path not in places.values() and asked.has(path, pin.type)
         ),
-        lasting=tuple(one for one in lasting if _is_asked(one, asked, after)),
+        lasting=tuple(one for one in lasting if _is_selected(one, asked, after)),
     )
 
 
-def _is_asked(change: TypeChange, asked: Asked, after: Mapping[str, _Pin]) -> bool:
+def _is_selected(change: TypeChange, asked: TypeFilter, after: Mapping[str, _TypedVersion]) -> bool:
     path = next((path for path, pin in after.items() if pin.type is change.new), None)
     return asked.has(path, change.new, change.old)
 
 
-def fills_of(change: TypeChange) -> Fills:
+def build_fills(change: TypeChange) -> Fills:
     """What a new schema fills the new properties of a type with."""
-    values = change.new_columns().fills
-    return {p.name: values.get(p.name) for p in change.added()}
+    values = change.build_new_columns().fills
+    return {p.name: values.get(p.name) for p in change.iter_added()}

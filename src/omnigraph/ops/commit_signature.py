@@ -5,9 +5,9 @@ import unicodedata
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.argument_checks import check_text
 
-OWN = "omnigraph:"
+ENGINE_PREFIX = "omnigraph:"
 """What the engine's own actors start with, such as `omnigraph:recovery`."""
-MOST_BYTES = {"actor": 256, "message": 16_384, "idempotency key": 1_024}
+MAX_BYTES = {"actor": 256, "message": 16_384, "idempotency key": 1_024}
 
 
 class ActorRefusedError(OmnigraphError):
@@ -23,7 +23,7 @@ class ActorRefusedError(OmnigraphError):
     def __str__(self) -> str:
         return (
             f"`{self.actor}` can't sign a commit: a name is not empty, has no control characters and does not start"
-            f" with `{OWN}`"
+            f" with `{ENGINE_PREFIX}`"
         )
 
 
@@ -44,7 +44,11 @@ class CommitTextTooLongError(OmnigraphError):
 def check_actor(actor: str) -> None:
     """ActorRefusedError unless the name is free to use; CommitTextTooLongError when it is too long."""
     check_text("actor", actor)
-    if not actor.strip() or actor.startswith(OWN) or any(unicodedata.category(letter) == "Cc" for letter in actor):
+    if (
+        not actor.strip()
+        or actor.startswith(ENGINE_PREFIX)
+        or any(unicodedata.category(letter) == "Cc" for letter in actor)
+    ):
         raise ActorRefusedError(actor)
     _check_length("actor", actor)
 
@@ -60,6 +64,6 @@ def check_signature(actor: str, message: str | None, idempotency_key: str | None
 
 
 def _check_length(what: str, text: str | None) -> None:
-    size, limit = len((text or "").encode(errors="surrogatepass")), MOST_BYTES[what]
+    size, limit = len((text or "").encode(errors="surrogatepass")), MAX_BYTES[what]
     if size > limit:
         raise CommitTextTooLongError(what, size, limit)

@@ -13,15 +13,15 @@ from omnigraph.ops.commit_signature import check_actor
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
 from omnigraph.schema.accept import load_schema
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
-from omnigraph.schema.catalog_codec import encode_catalog, fingerprint
+from omnigraph.schema.catalog_codec import compute_fingerprint, encode_catalog
 from omnigraph.schema.identity import assign_identities
 from omnigraph.storage.cas_table_errors import SwapLostError
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.layout import RECOVERY, TOP_LEVEL, table_path
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import RECOVERY, TOP_LEVEL, build_table_path
 from omnigraph.storage.object_store import ObjectChangedError, ObjectExistsError
-from omnigraph.storage.table_cache import Handles
+from omnigraph.storage.table_cache import TableCache
 from omnigraph.storage.uri import parse_uri
 
 
@@ -60,16 +60,16 @@ def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session
     """A new graph at `uri`. What an init that died has left there is ignored: its tables are nobody's."""
     check_actor(actor)
     catalog = assign_identities(load_schema(schema), None)
-    store = Store(parse_uri(uri), runtime)
-    taken = _check_place(store)
+    store = GraphStorage(parse_uri(uri), runtime)
+    taken = _check_target(store)
     check_conditions(store)
     record = SchemaRecord(
         id=runtime.ids.ulid(),
         source=schema.text,
         catalog=encode_catalog(catalog).decode(),
-        fingerprint=fingerprint(catalog),
+        fingerprint=compute_fingerprint(catalog),
     )
-    tables = [_new_table(type_, taken) for type_ in all_types(catalog)]
+    tables = [_build_new_table(type_, taken) for type_ in list_types(catalog)]
     put_schema_copy(store, schema.text)  # first: no recovery would write it for an init that dies
     try:
         log = initialise(store, tables, record, actor)
@@ -77,10 +77,10 @@ def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session
         write_schema_copy(ManifestLog(store))  # the copy above took the place of the other graph's
         raise PlaceTakenError(store.location.uri, "a graph that was made at the same time") from None
     store.keep_reserve()
-    return Session(store=store, handles=Handles(store), log=log)
+    return Session(store=store, handles=TableCache(store), log=log)
 
 
-def check_conditions(store: Store) -> None:
+def check_conditions(store: GraphStorage) -> None:
     """StoreUnfitError when the store ignores the conditions of a put: racing commits would overwrite each other."""
     objects, key = store.objects, f"{RECOVERY}/probe-{store.runtime.ids.ulid()}"
     objects.put_if_absent(key, b"first")
@@ -95,21 +95,21 @@ def check_conditions(store: Store) -> None:
         objects.delete(key)
 
 
-def all_types(catalog: Catalog) -> list[AnyType]:
+def list_types(catalog: Catalog) -> list[AnyType]:
     """Node types, then edge types, in declared order."""
     return [*catalog.nodes.values(), *catalog.edges.values()]
 
 
-def _check_place(store: Store) -> set[str]:
+def _check_target(store: GraphStorage) -> set[str]:
     """The table paths that are used up by an init that died; PlaceTakenError for anything else that is there."""
-    names = store.objects.children()
+    names = store.objects.list_children()
     foreign = sorted(set(names) - TOP_LEVEL)
     if foreign:
         raise PlaceTakenError(store.location.uri, f"`{foreign[0]}`, which is not part of a graph")
     if not names:
         return set()
     try:
-        ManifestLog(store).latest()
+        ManifestLog(store).head()
     except NotAGraphError:
         return {
             "/".join(info.key.split("/", 2)[:2])
@@ -119,11 +119,11 @@ def _check_place(store: Store) -> set[str]:
     raise PlaceTakenError(store.location.uri, "a graph")
 
 
-def _new_table(type_: AnyType, taken: set[str]) -> NewTable:
+def _build_new_table(type_: AnyType, taken: set[str]) -> NewTable:
     kind = "node" if isinstance(type_, NodeType) else "edge"
     incarnation = 1
-    while table_path(kind, type_.name, incarnation) in taken:
+    while build_table_path(kind, type_.name, incarnation) in taken:
         incarnation += 1
-    path = table_path(kind, type_.name, incarnation)
+    path = build_table_path(kind, type_.name, incarnation)
     record = TableRecord(table_key=type_.table_key, path=path, identity=type_.identity, incarnation=incarnation)
-    return NewTable(record=record, schema=arrow_schema(type_))
+    return NewTable(record=record, schema=build_arrow_schema(type_))

@@ -7,15 +7,15 @@ error as its cause; else the original error is a bug, and goes on as it is.
 
 from collections.abc import Iterator
 
-from omnigraph.commit.manifest_check import look_at
+from omnigraph.commit.manifest_check import inspect_manifest
 from omnigraph.errors import OmnigraphError
-from omnigraph.ops.check import anew
-from omnigraph.ops.check_files import table_faults
+from omnigraph.ops.check import open_fresh_session
+from omnigraph.ops.check_files import find_table_faults
 from omnigraph.ops.session import Session
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.index_staging import stored_indexes
-from omnigraph.storage.integrity_check import column_faults, damage_of, listing_of, load_index
-from omnigraph.storage.lance_table import Table, find_index_mismatches, find_row_mismatches
+from omnigraph.storage.index_staging import list_stored_indexes
+from omnigraph.storage.integrity_check import find_column_faults, list_table, load_index, translate_damage
+from omnigraph.storage.lance_table import LanceTable, find_index_mismatches, find_row_mismatches
 from omnigraph.storage.table_cache import PinUnreadableError
 from omnigraph.telemetry import log
 
@@ -42,20 +42,20 @@ def blame_damage(session: Session, error: BaseException) -> None:
 
 
 def _find_damage(session: Session) -> Iterator[OmnigraphError]:
-    fresh = anew(session)
-    fault = look_at(fresh.store, session.log.branch, session.log.path).fault
+    fresh = open_fresh_session(session)
+    fault = inspect_manifest(fresh.store, session.log.branch, session.log.path).fault
     if fault is not None:
         yield DamagedError(fault.place, fault.reason)
     left = MAX_BYTES
     for path, version in session.handles.list_open()[-MAX_TABLES:]:
-        expected = session.store.verifier.expected(path, version)
+        expected = session.store.verifier.get_expected(path, version)
         if expected is not None:
             fresh.store.verifier.expect(path, version, expected.checksum, expected.rows)
-        table = Table(fresh.handles, path, version)
+        table = LanceTable(fresh.handles, path, version)
         try:
-            with damage_of(path):
+            with translate_damage(path):
                 found = next(_find_table_damage(fresh, table, left), None)
-                left -= sum(one.nbytes for one in table.fragments())
+                left -= sum(one.nbytes for one in table.list_fragments())
         except DamagedError as damage:
             found = (damage.place, damage.reason)
         if found is not None:
@@ -63,20 +63,20 @@ def _find_damage(session: Session) -> Iterator[OmnigraphError]:
             yield session.handles.explain(PinUnreadableError(path, version, f"{place}: {reason}"))
 
 
-def _find_table_damage(session: Session, table: Table, left: int) -> Iterator[tuple[str, str]]:
+def _find_table_damage(session: Session, table: LanceTable, left: int) -> Iterator[tuple[str, str]]:
     """Yield the files of a version that are damaged, what is cheap to find first."""
     mismatch = session.store.verifier.find_version_mismatch(table.path, table.version)
     if mismatch is not None:
         yield mismatch.key, mismatch.reason
         return
-    for fault in table_faults(table, listing_of(session.store, table.path)):
+    for fault in find_table_faults(table, list_table(session.store, table.path)):
         yield fault.place, fault.reason
-    if sum(one.nbytes for one in table.fragments()) <= left:
-        for one in find_row_mismatches(table, table.fragments(), None):
+    if sum(one.nbytes for one in table.list_fragments()) <= left:
+        for one in find_row_mismatches(table, table.list_fragments(), None):
             yield one.key, one.reason
         for one in find_index_mismatches(table, None):
             yield one.key, one.reason
-        for fault in column_faults(table, {}):
+        for fault in find_column_faults(table, {}):
             yield fault.place, fault.reason
-        for index in stored_indexes(table):
+        for index in list_stored_indexes(table):
             load_index(table, index.name)

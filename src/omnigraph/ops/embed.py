@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.requirements import RowsUnchanged
 from omnigraph.engine.embed import NoProviderError, Provider, check_fits, embed_texts
-from omnigraph.engine.embedders.factory import provider_from
+from omnigraph.engine.embedders.factory import create_provider
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.blobs import blob_names, referring
-from omnigraph.engine.writing.write_buffer import Pending, PendingTable
+from omnigraph.engine.writing.blobs import list_blob_properties, reference_blobs
+from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.retry import rerun_on_conflict
@@ -139,18 +139,18 @@ def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress],
             before stays.
     """
     session.allow(Action.READ if call.dry_run else Action.CHANGE, signed=None if call.dry_run else call.actor)
-    check_count("batch", call.batch, least=1)
+    check_count("batch", call.batch, minimum=1)
     check_count("limit", call.limit)
     if not call.dry_run:
         session.check_writable()
-    snapshot = session.snapshot()
-    type_, chosen = _chosen(session.catalog(snapshot), call)
-    provider = provider_from(session.runtime, session.watch)
+    snapshot = session.resolve_snapshot()
+    type_, chosen = _select_properties(session.load_catalog(snapshot), call)
+    provider = create_provider(session.runtime, session.watch)
     if provider is None:
         raise NoProviderError(f"{type_.name}.{chosen[0].name}")
     for prop in chosen:
         check_fits(provider, prop)
-    run = _Run(session, call, provider, progress or (lambda _: None))
+    run = _EmbedRun(session, call, provider, progress or (lambda _: None))
     left = call.limit
     done: list[EmbeddedProperty] = []
     for prop in chosen:
@@ -168,14 +168,14 @@ def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress],
     )
 
 
-def _chosen(catalog: Catalog, call: EmbedCall) -> tuple[NodeType, list[Property]]:
+def _select_properties(catalog: Catalog, call: EmbedCall) -> tuple[NodeType, list[Property]]:
     """The type and those of its vectors that are meant."""
     type_ = catalog.nodes.get(call.type_name)
     if type_ is None:
-        raise TypeMissingError(call.type_name, closest(call.type_name, list(catalog.nodes)))
+        raise TypeMissingError(call.type_name, find_closest(call.type_name, list(catalog.nodes)))
     embedded = [p for p in type_.properties if p.embedding is not None]
     if call.property is not None:
-        near = closest(call.property, [p.name for p in embedded])
+        near = find_closest(call.property, [p.name for p in embedded])
         embedded = [p for p in embedded if p.name == call.property]
         if not embedded:
             raise NotEmbeddedError(type_.name, call.property, near)
@@ -184,7 +184,7 @@ def _chosen(catalog: Catalog, call: EmbedCall) -> tuple[NodeType, list[Property]
     return type_, embedded
 
 
-class _Run:
+class _EmbedRun:
     """One run over the properties of a type."""
 
     def __init__(
@@ -195,70 +195,70 @@ class _Run:
 
     def fill(self, prop: Property, limit: int | None) -> EmbeddedProperty:
         """Compute one property of the rows that wait for it, up to a limit."""
-        ids, without_text = self._waiting(prop)
+        ids, without_text = self._find_waiting(prop)
         wanted = ids if limit is None else ids[: max(limit, 0)]
         embedded = 0
         if not self.call.dry_run:
             self.progress(EmbedProgress(property=prop.name, done=0, total=len(wanted)))
             for start in range(0, len(wanted), self.call.batch):
-                self.session.go_on()
+                self.session.check_cancelled()
                 batch = wanted[start : start + self.call.batch]
-                embedded += self._batch(prop.name, batch)
+                embedded += self._embed_batch(prop.name, batch)
                 self.progress(EmbedProgress(property=prop.name, done=start + len(batch), total=len(wanted)))
         return EmbeddedProperty(
             property=prop.name,
-            source=_source(prop),
+            source=_get_source(prop),
             waiting=len(ids),
             embedded=embedded,
             without_text=without_text,
         )
 
-    def _waiting(self, prop: Property) -> tuple[list[str], int]:
+    def _find_waiting(self, prop: Property) -> tuple[list[str], int]:
         """The ids of the rows to compute, ascending, and how many have no text to compute from."""
         head = self.session.head()
-        type_, _ = _chosen(self.session.catalog(head.snapshot), self.call)
-        table = self.session.tables(head.snapshot).table(type_.table_key)
+        type_, _ = _select_properties(self.session.load_catalog(head.snapshot), self.call)
+        table = self.session.open_tables(head.snapshot).open_table(type_.table_key)
         ids: list[str] = []
         without_text = 0
-        columns = [ID, _source(prop), prop.name]
-        for batch in table.batches(columns, batch_rows=_SCAN_ROWS):
-            self.session.go_on()
-            rows = _open_rows(pa.Table.from_batches([batch]), prop, is_all=self.call.all)
-            has_text = _has_text(rows.column(_source(prop)))
+        columns = [ID, _get_source(prop), prop.name]
+        for batch in table.iter_batches(columns, batch_rows=_SCAN_ROWS):
+            self.session.check_cancelled()
+            rows = _select_missing(pa.Table.from_batches([batch]), prop, is_all=self.call.all)
+            has_text = _has_text(rows.column(_get_source(prop)))
             without_text += rows.num_rows - (pc.sum(has_text).as_py() or 0)
             ids += rows.filter(has_text).column(ID).to_pylist()
             if self.session.watch is not None:
                 self.session.watch.check_size(len(ids) * _ID_BYTES, f"the ids of {len(ids):,} rows that wait")
         return sorted(ids), without_text
 
-    def _batch(self, name: str, ids: Sequence[str]) -> int:
+    def _embed_batch(self, name: str, ids: Sequence[str]) -> int:
         """Compute and commit some rows; what was computed is not computed again when a commit must be tried again."""
         known: dict[str, NDArray[np.float32]] = {}
         return rerun_on_conflict(self.session.runtime, lambda: self._attempt(name, ids, known))
 
     def _attempt(self, name: str, ids: Sequence[str], known: dict[str, NDArray[np.float32]]) -> int:
         head = self.session.head()
-        catalog = self.session.catalog(head.snapshot)
-        type_, chosen = _chosen(catalog, self.call)
+        catalog = self.session.load_catalog(head.snapshot)
+        type_, chosen = _select_properties(catalog, self.call)
         prop = next((p for p in chosen if p.name == name), None)
         if prop is None:
             raise NotEmbeddedError(type_.name, name, None)
-        pending = Pending(View(catalog, self.session.tables(head.snapshot)), self.session.blob_sources)
-        table = pending.of(type_)
-        found = table.table.matching(ID, ids, table.schema.names, with_address=True)
+        pending = WriteBuffer(View(catalog, self.session.open_tables(head.snapshot)), self.session.blob_sources)
+        table = pending.get_table(type_)
+        found = table.table.find_rows(ID, ids, table.schema.names, with_address=True)
         table.known.note(found)
-        rows = _open_rows(referring(type_, found), prop, is_all=self.call.all)
-        rows = rows.filter(_has_text(rows.column(_source(prop))))
+        rows = _select_missing(reference_blobs(type_, found), prop, is_all=self.call.all)
+        rows = rows.filter(_has_text(rows.column(_get_source(prop))))
         if not rows.num_rows:
             return 0
-        vectors = self._vectors(prop, rows.column(_source(prop)).to_pylist(), known)
-        self.session.go_on()  # a provider may take its time; what it gave is not published behind a deadline
+        vectors = self._compute_vectors(prop, rows.column(_get_source(prop)).to_pylist(), known)
+        self.session.check_cancelled()  # a provider may take its time; what it gave is not published behind a deadline
         place = rows.schema.get_field_index(name)
         table.put(rows.set_column(place, table.schema.field(name), _as_column(vectors)))
         self._commit(head, table)
         return int(rows.num_rows)
 
-    def _vectors(
+    def _compute_vectors(
         self, prop: Property, texts: Sequence[str], known: dict[str, NDArray[np.float32]]
     ) -> NDArray[np.float32]:
         """The vector of each text; equal texts are asked for once."""
@@ -269,8 +269,8 @@ class _Run:
     def _commit(self, head: Head, table: PendingTable) -> None:
         key, ids = table.type.table_key, table.ids
         rows: pa.Table | RowStream = table.rows
-        if blob_names(table.type):
-            rows = RowStream(batches=table.stored, keys=pa.array(ids, pa.string()))
+        if list_blob_properties(table.type):
+            rows = RowStream(batches=table.iter_stored, keys=pa.array(ids, pa.string()))
         done = write_tables(
             self.session,
             [TableWrite(table_key=key, upsert=rows, located=table.located)],
@@ -285,12 +285,12 @@ class _Run:
             self.commits.append(done.commit.id)
 
 
-def _source(prop: Property) -> str:
+def _get_source(prop: Property) -> str:
     assert prop.embedding is not None  # noqa: S101 - only such properties are chosen
     return prop.embedding.source
 
 
-def _open_rows(rows: pa.Table, prop: Property, *, is_all: bool) -> pa.Table:
+def _select_missing(rows: pa.Table, prop: Property, *, is_all: bool) -> pa.Table:
     """The rows whose vector is to be computed."""
     return rows if is_all else rows.filter(pc.is_null(rows.column(prop.name)))
 

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.engine.executor import answer as answer_of
+from omnigraph.engine.executor import execute as answer_of
 from omnigraph.engine.physical_plan import PhysicalPlan
-from omnigraph.engine.planning.explain import plan_json, plan_text
+from omnigraph.engine.planning.explain import build_plan_json, format_plan
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.query_profile import Trace
-from omnigraph.ops.query import QueryCall, begin, budget_of, snapshot_of
+from omnigraph.engine.query_profile import QueryProfile
+from omnigraph.ops.query import QueryCall, begin, resolve_snapshot, start_budget
 from omnigraph.ops.session import Session
 from omnigraph.query.explain import explain_output
 from omnigraph.query.logical_plan import ReadQuery
@@ -18,7 +18,7 @@ _INDENT = "  "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class QueryMeasurement:
     """A run of the whole query: its rows, what it took (also to read the result), and what planning took before it."""
 
     rows: int
@@ -42,8 +42,8 @@ class Explained:
     query: ReadQuery
     snapshot: Snapshot
     plan: PhysicalPlan
-    trace: Trace | None = None
-    measured: Measured | None = None
+    trace: QueryProfile | None = None
+    measured: QueryMeasurement | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -56,17 +56,19 @@ class Explained:
     def text(self) -> str:
         """One step a line, ending with a line break."""
         heading = f"query {self.query.name} at {self.snapshot.branch}, commit {self.snapshot.commit.id}\n"
-        steps = plan_text(self.plan, self.trace) + "".join(f"{line}\n" for line in explain_output(self.query))
+        steps = format_plan(self.plan, self.trace) + "".join(f"{line}\n" for line in explain_output(self.query))
         body = "".join(f"{_INDENT}{line}\n" for line in steps.splitlines())
-        return heading + body + self._total()
+        return heading + body + self._format_total()
 
-    def _total(self) -> str:
+    def _format_total(self) -> str:
         if self.measured is None:
             return ""
         measured = self.measured
-        running = f"{measured.seconds * 1e3:.3f} ms with {_counted(measured.requests, 'request')}"
-        planning = f"{measured.planning_seconds * 1e3:.3f} ms with {_counted(measured.planning_requests, 'request')}"
-        return f"{_counted(measured.rows, 'row')} in {running}, after planning for {planning}\n"
+        running = f"{measured.seconds * 1e3:.3f} ms with {_format_count(measured.requests, 'request')}"
+        planning = (
+            f"{measured.planning_seconds * 1e3:.3f} ms with {_format_count(measured.planning_requests, 'request')}"
+        )
+        return f"{_format_count(measured.rows, 'row')} in {running}, after planning for {planning}\n"
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""
@@ -74,7 +76,7 @@ class Explained:
             "query_name": self.query.name,
             "target": {"branch": self.snapshot.branch},
             "commit_id": self.snapshot.commit.id,
-            "plan": plan_json(self.plan, self.trace),
+            "plan": build_plan_json(self.plan, self.trace),
             "output": list(explain_output(self.query)),
         }
         if self.measured is not None:
@@ -89,27 +91,27 @@ def explain(session: Session, call: QueryCall, *, analyze: bool = False, budget:
         What `query` raises for a call that is wrong; with `analyze`, also what it raises while it runs.
     """
     runtime = session.runtime
-    snapshot = snapshot_of(session, call)
-    trace = Trace(runtime.clock, runtime.telemetry) if analyze else None
-    planned, reading = begin(session, call, snapshot, budget or budget_of(session, call), trace)
+    snapshot = resolve_snapshot(session, call)
+    trace = QueryProfile(runtime.clock, runtime.telemetry) if analyze else None
+    planned, reading = begin(session, call, snapshot, budget or start_budget(session, call), trace)
     clock = runtime.clock
     begun = clock.monotonic()
-    with runtime.telemetry.counting() as planning:
+    with runtime.telemetry.count_requests() as planning:
         plan = plan_read(planned, reading)
     if trace is None:
         return Explained(query=planned, snapshot=snapshot, plan=plan)
     before = clock.monotonic()
-    with runtime.telemetry.counting() as running:
+    with runtime.telemetry.count_requests() as running:
         answer = answer_of(planned, plan, reading)
-    measured = Measured(
+    measured = QueryMeasurement(
         rows=answer.size,
         seconds=clock.monotonic() - before,
-        requests=running.total(),
+        requests=running.count(),
         planning_seconds=before - begun,
-        planning_requests=planning.total(),
+        planning_requests=planning.count(),
     )
     return Explained(query=planned, snapshot=snapshot, plan=plan, trace=trace, measured=measured)
 
 
-def _counted(count: int, what: str) -> str:
+def _format_count(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -13,24 +13,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.engine.jsonl_encoding import json_lines
-from omnigraph.engine.writing.blobs import blob_names, stored_by_id
+from omnigraph.engine.jsonl_encoding import iter_json_lines
+from omnigraph.engine.writing.blobs import iter_stored_by_id, list_blob_properties
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.spelling import closest
-from omnigraph.locations import BadPlaceError, Location, local_path, locate, scheme_of
+from omnigraph.lang.spelling import find_closest
+from omnigraph.locations import BadPlaceError, Location, locate, parse_scheme, resolve_local_path
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.schema.arrow import ID, arrow_schema
+from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
 from omnigraph.schema.types import VectorOf
-from omnigraph.storage.lance_table import Table, verify
-from omnigraph.storage.s3_object_store import S3Objects
-from omnigraph.storage.table_cache import Verified
+from omnigraph.storage.lance_table import LanceTable, verify
+from omnigraph.storage.s3_object_store import S3ObjectStore
+from omnigraph.storage.table_cache import VerifyLevel
 
 BATCH_ROWS = 8_192
 BATCH_FLOATS = 4 * 1024 * 1024
-PIECE_BYTES = 1024 * 1024
+CHUNK_BYTES = 1024 * 1024
 
 
 class ExportFormat(Enum):
@@ -93,8 +93,8 @@ def export_graph(
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out.
     """
     session.allow(Action.EXPORT, snapshot.branch)
-    chosen = chosen_types(session.catalog(snapshot), types)
-    counts = _Counts(chosen, sum(snapshot.pin(type_.table_key).rows for type_ in chosen), progress)
+    chosen = select_types(session.load_catalog(snapshot), types)
+    counts = _ExportCounter(chosen, sum(snapshot.pin(type_.table_key).rows for type_ in chosen), progress)
     if format is ExportFormat.PARQUET:
         if not isinstance(target, str | os.PathLike):
             raise ExportTargetError("a stream", "Parquet is a file for each type; name a directory")
@@ -107,7 +107,7 @@ def export_graph(
     return Exported(commit_id=snapshot.commit.id, format=format, rows=counts.written)
 
 
-class _Counts:
+class _ExportCounter:
     """The types to write, and how many rows of each are."""
 
     def __init__(self, types: Sequence[AnyType], total: int, progress: Callable[[ExportProgress], None] | None) -> None:
@@ -123,16 +123,16 @@ class _Counts:
             self._progress(ExportProgress(type=type_.name, rows=done, total_rows=self._total))
 
 
-def chosen_types(catalog: Catalog, names: Sequence[str] | None) -> list[AnyType]:
+def select_types(catalog: Catalog, names: Sequence[str] | None) -> list[AnyType]:
     """The types of these names, or all: node types then edge types, in declared order; or TypeMissingError."""
     everything: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
     if names is None:
         return everything
     wanted: set[str] = set()
     for name in names:
-        type_ = catalog.type(name) or catalog.edge(name)
+        type_ = catalog.find_type(name) or catalog.find_edge(name)
         if type_ is None:
-            raise TypeMissingError(name, closest(name, [one.name for one in everything]))
+            raise TypeMissingError(name, find_closest(name, [one.name for one in everything]))
         wanted.add(type_.name)
     return [type_ for type_ in everything if type_.name in wanted]
 
@@ -140,7 +140,7 @@ def chosen_types(catalog: Catalog, names: Sequence[str] | None) -> list[AnyType]
 # --- rows, by id -----------------------------------------------------------------------------------
 
 
-def ordered_rows(table: Table, type_: AnyType) -> Iterator[pa.Table]:
+def iter_ordered_rows(table: LanceTable, type_: AnyType) -> Iterator[pa.Table]:
     """All rows of a table by id, some at a time: only the ids are held together.
 
     A table that lies in order is streamed; of another, the rows are looked up in order. Its files are compared with
@@ -149,15 +149,15 @@ def ordered_rows(table: Table, type_: AnyType) -> Iterator[pa.Table]:
     Raises:
         PinUnreadableError: A file does not match.
     """
-    verify(table, Verified.WHOLE, only={one.number for one in table.fragments()})  # no index, which is not read
-    schema = arrow_schema(type_)
-    if blob_names(type_):
-        yield from (pa.Table.from_batches([batch]) for batch in stored_by_id(type_, table))
+    verify(table, VerifyLevel.WHOLE, only={one.number for one in table.list_fragments()})  # no index, which is not read
+    schema = build_arrow_schema(type_)
+    if list_blob_properties(type_):
+        yield from (pa.Table.from_batches([batch]) for batch in iter_stored_by_id(type_, table))
         return
-    size = _batch_rows(type_)
+    size = _choose_batch_rows(type_)
     ids = table.scan([ID])[ID]
     if _is_sorted(ids):
-        for batch in table.batches(schema.names, batch_rows=size):
+        for batch in table.iter_batches(schema.names, batch_rows=size):
             yield pa.Table.from_batches([batch]).select(schema.names)
         return
     positions = pc.sort_indices(ids)
@@ -172,7 +172,7 @@ def _is_sorted(ids: pa.ChunkedArray) -> bool:
     return bool(pc.all(pc.less_equal(whole.slice(0, len(whole) - 1), whole.slice(1))).as_py())
 
 
-def _batch_rows(type_: AnyType) -> int:
+def _choose_batch_rows(type_: AnyType) -> int:
     """So many rows that a batch stays in the tens of megabytes."""
     floats = sum(p.type.size for p in type_.properties if isinstance(p.type, VectorOf))
     return min(BATCH_ROWS, BATCH_FLOATS // floats) if floats else BATCH_ROWS
@@ -181,46 +181,46 @@ def _batch_rows(type_: AnyType) -> int:
 # --- the two formats ---------------------------------------------------------------------------------
 
 
-def _export_jsonl(session: Session, snapshot: Snapshot, counts: _Counts, out: BinaryIO) -> None:
-    tables = session.tables(snapshot)
+def _export_jsonl(session: Session, snapshot: Snapshot, counts: _ExportCounter, out: BinaryIO) -> None:
+    tables = session.open_tables(snapshot)
     for type_ in counts.types:
-        for rows in ordered_rows(tables.table(type_.table_key), type_):
-            session.go_on()
-            out.writelines(large_pieces(json_lines(type_, rows)))
+        for rows in iter_ordered_rows(tables.open_table(type_.table_key), type_):
+            session.check_cancelled()
+            out.writelines(iter_chunks(iter_json_lines(type_, rows)))
             counts.add(type_, rows.num_rows)
 
 
-def large_pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+def iter_chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes, in pieces that are worth a write; a line with a large blob is not copied once more."""
     parts: list[bytes] = []
     held = 0
     for line in lines:
         parts.append(line)
         held += len(line)
-        if held >= PIECE_BYTES:
+        if held >= CHUNK_BYTES:
             yield b"".join(parts) if len(parts) > 1 else parts[0]
             parts, held = [], 0
     if parts:
         yield b"".join(parts)
 
 
-def _export_parquet(session: Session, snapshot: Snapshot, counts: _Counts, directory: str) -> None:
-    tables = session.tables(snapshot)
+def _export_parquet(session: Session, snapshot: Snapshot, counts: _ExportCounter, directory: str) -> None:
+    tables = session.open_tables(snapshot)
     place = locate_target(directory)
     for type_ in counts.types:
-        name = parquet_name(type_)
-        schema = arrow_schema(type_)
+        name = build_parquet_name(type_)
+        schema = build_arrow_schema(type_)
         with (
-            _open_output(session, place.child(name), f"{directory.rstrip('/')}/{name}") as file,
+            _open_output(session, place.join(name), f"{directory.rstrip('/')}/{name}") as file,
             pa_parquet.ParquetWriter(file, schema) as writer,
         ):
-            for rows in ordered_rows(tables.table(type_.table_key), type_):
-                session.go_on()
+            for rows in iter_ordered_rows(tables.open_table(type_.table_key), type_):
+                session.check_cancelled()
                 writer.write_table(rows.cast(schema))
                 counts.add(type_, rows.num_rows)
 
 
-def parquet_name(type_: AnyType) -> str:
+def build_parquet_name(type_: AnyType) -> str:
     """Return where a type's rows go below the target: `nodes/Person.parquet`, `edges/Knows.parquet`."""
     return f"{'nodes' if isinstance(type_, NodeType) else 'edges'}/{type_.name}.parquet"
 
@@ -232,7 +232,7 @@ def locate_target(target: str | os.PathLike[str]) -> Location:
     """Return the place that an export is to write to; ExportTargetError when it is none that can be."""
     text = os.fspath(target)
     try:
-        return locate(text) if scheme_of(text) is not None else Location(str(local_path(text).absolute()))
+        return locate(text) if parse_scheme(text) is not None else Location(str(resolve_local_path(text).absolute()))
     except BadPlaceError as error:
         raise ExportTargetError(f"`{text}`", error.reason) from error
 
@@ -241,15 +241,15 @@ def locate_target(target: str | os.PathLike[str]) -> Location:
 def _open_output(session: Session, place: Location, name: str) -> Iterator[BinaryIO]:
     """Open a file or object for writing; it is there when all of it is written, or not at all."""
     if place.bucket is None:
-        with file_errors(name), _replaced(session, Path(place.path), name) as file:
+        with wrap_file_errors(name), _open_replacement(session, Path(place.path), name) as file:
             yield file
     else:
-        with S3Objects(place.bucket, "", session.runtime.options.storage).open_writer(place.path) as file:
+        with S3ObjectStore(place.bucket, "", session.runtime.options.storage).open_writer(place.path) as file:
             yield file
 
 
 @contextmanager
-def _replaced(session: Session, path: Path, name: str) -> Iterator[BinaryIO]:
+def _open_replacement(session: Session, path: Path, name: str) -> Iterator[BinaryIO]:
     """A file that takes its name when all of it is written."""
     if path.is_dir():
         raise ExportTargetError(f"`{name}`", "it is a directory; name a file")
@@ -264,7 +264,7 @@ def _replaced(session: Session, path: Path, name: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def file_errors(name: str) -> Iterator[None]:
+def wrap_file_errors(name: str) -> Iterator[None]:
     """What the system refuses to write is an ExportTargetError."""
     try:
         yield

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.engine.jsonl_encoding import json_lines
+from omnigraph.engine.jsonl_encoding import iter_json_lines
 from omnigraph.engine.query_budget import Budget
-from omnigraph.ops.export import chosen_types, large_pieces, ordered_rows
+from omnigraph.ops.export import iter_chunks, iter_ordered_rows, select_types
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 
@@ -27,17 +27,17 @@ class ExportStream:
         return self.pieces
 
 
-def _while_wanted(session: Session, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _with_cancellation(session: Session, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Yield the same rows, each part after a look at the session's limits."""
     for part in rows:
-        session.go_on()
+        session.check_cancelled()
         yield part
 
 
-def _timed(budget: Budget, pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _time_chunks(budget: Budget, pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the same pieces; the budget's clock runs while one is made, and not while a caller has it."""
     while True:
-        with budget.working():
+        with budget.resume():
             piece = next(pieces, None)
         if piece is None:
             return
@@ -51,16 +51,16 @@ def export_stream(session: Session, snapshot: Snapshot, types: Sequence[str] | N
         TypeMissingError: The schema of that snapshot has no such type; it is told at once.
     """
     session.allow(Action.EXPORT, snapshot.branch)
-    chosen = chosen_types(session.catalog(snapshot), types)
-    tables = session.tables(snapshot)
+    chosen = select_types(session.load_catalog(snapshot), types)
+    tables = session.open_tables(snapshot)
     pieces: Iterator[bytes] = (
         piece
         for type_ in chosen
-        for rows in _while_wanted(session, ordered_rows(tables.table(type_.table_key), type_))
-        for piece in large_pieces(json_lines(type_, rows))
+        for rows in _with_cancellation(session, iter_ordered_rows(tables.open_table(type_.table_key), type_))
+        for piece in iter_chunks(iter_json_lines(type_, rows))
     )
     names = tuple(type_.name for type_ in chosen)
     if session.watch is not None:
         session.watch.pause()
-        pieces = _timed(session.watch, pieces)
+        pieces = _time_chunks(session.watch, pieces)
     return ExportStream(commit_id=snapshot.commit.id, pieces=pieces, types=names)

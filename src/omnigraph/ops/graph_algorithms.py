@@ -18,13 +18,13 @@ from omnigraph.ops.algorithm_call import (
     TriangleCount,
 )
 from omnigraph.ops.algorithms import DistributedAlgorithms, run_algorithm
-from omnigraph.ops.argument_checks import chosen
-from omnigraph.ops.limits import Limits
+from omnigraph.ops.argument_checks import parse_choice
+from omnigraph.ops.limits import ResourceLimits
 from omnigraph.ops.session import Session
 from omnigraph.options import Engine
 
 
-class Asked(TypedDict, total=False):
+class AlgorithmOptions(TypedDict, total=False):
     """What every algorithm may be given, by name.
 
     `into` is a `Type.property` that gets the value of each node, in one commit. `engine` is `auto`, `local` or
@@ -48,7 +48,7 @@ class Asked(TypedDict, total=False):
 class Algorithms:
     """Algorithms over the edges of one type, which lead from nodes of one type to nodes of the same.
 
-    Each gives `id` and a value for every node, by id, and the same values on either engine. See `Asked` for what all
+    Each gives `id` and a value for every node, by id, and the same values on either engine. See `AlgorithmOptions` for what all
     of them take.
 
     Raises:
@@ -67,7 +67,7 @@ class Algorithms:
         damping: float = 0.85,
         tolerance: float = 1e-10,
         max_rounds: int = 100,
-        **asked: Unpack[Asked],
+        **asked: Unpack[AlgorithmOptions],
     ) -> AlgorithmResult:
         """How central each node is; all ranks add up to 1.
 
@@ -75,11 +75,13 @@ class Algorithms:
         """
         return self._run(edge, Pagerank(damping=damping, tolerance=tolerance, max_rounds=max_rounds), asked)
 
-    def connected_components(self, edge: str, **asked: Unpack[Asked]) -> AlgorithmResult:
+    def connected_components(self, edge: str, **asked: Unpack[AlgorithmOptions]) -> AlgorithmResult:
         """Which nodes are connected, whichever way edges run: the smallest id of the component."""
         return self._run(edge, Components(), asked)
 
-    def label_propagation(self, edge: str, *, max_rounds: int = 10, **asked: Unpack[Asked]) -> AlgorithmResult:
+    def label_propagation(
+        self, edge: str, *, max_rounds: int = 10, **asked: Unpack[AlgorithmOptions]
+    ) -> AlgorithmResult:
         """Communities: in each round every node takes the label that most of its neighbours have.
 
         A label is the id of the node that it started from; of several as frequent ones the smallest is taken.
@@ -93,31 +95,31 @@ class Algorithms:
         *,
         direction: Direction | str = Direction.OUT,
         weight: str | None = None,
-        **asked: Unpack[Asked],
+        **asked: Unpack[AlgorithmOptions],
     ) -> AlgorithmResult:
         """How far each node is from the one with the id `start`; null where no path leads.
 
         `direction` is `out`, `in` or `both`. With `weight`, a property of the edges that is never negative, the least
         sum of weights counts instead of the number of edges.
         """
-        way = chosen("direction", Direction, direction)
+        way = parse_choice("direction", Direction, direction)
         return self._run(edge, ShortestPaths(start=start, direction=way, weight=weight), asked)
 
-    def triangle_count(self, edge: str, **asked: Unpack[Asked]) -> AlgorithmResult:
+    def triangle_count(self, edge: str, **asked: Unpack[AlgorithmOptions]) -> AlgorithmResult:
         """In how many triangles each node is: sets of three nodes that are all connected, whichever way edges run."""
         return self._run(edge, TriangleCount(), asked)
 
-    def _run(self, edge: str, algorithm: Algorithm, asked: Asked) -> AlgorithmResult:
+    def _run(self, edge: str, algorithm: Algorithm, asked: AlgorithmOptions) -> AlgorithmResult:
         call = AlgorithmCall(
             edge=edge,
             into=asked.get("into"),
-            engine=chosen("engine", Engine, asked.get("engine", Engine.AUTO)),
+            engine=parse_choice("engine", Engine, asked.get("engine", Engine.AUTO)),
             branch=asked.get("branch", "main"),
             snapshot=asked.get("snapshot"),
             at=asked.get("at"),
-            actor=self._session.signer(asked.get("actor", "anonymous")),
+            actor=self._session.resolve_signer(asked.get("actor", "anonymous")),
             message=asked.get("message"),
-            limits=Limits(
+            limits=ResourceLimits(
                 seconds=asked.get("seconds"), memory_bytes=asked.get("memory_bytes"), budget=asked.get("budget")
             ),
         )

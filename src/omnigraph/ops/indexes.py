@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.engine.tables.index_advisor import WantedIndex, wanted_indexes
+from omnigraph.engine.tables.index_advisor import RecommendedIndex, recommend_indexes
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.storage.index_staging import StoredIndex, stored_indexes
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.index_staging import StoredIndex, list_stored_indexes
+from omnigraph.storage.lance_table import LanceTable
 
 
 class IndexState(Enum):
@@ -70,37 +70,37 @@ class IndexReport:
 def list_indexes(session: Session, snapshot: Snapshot) -> list[IndexReport]:
     """Every index that is declared or there, types in declared order."""
     session.allow(Action.READ, snapshot.branch)
-    tables = session.tables(snapshot)
+    tables = session.open_tables(snapshot)
     fewest = session.runtime.options.upkeep.index_rows
     return [
         report
-        for type_ in types_of(session.catalog(snapshot)).values()
+        for type_ in map_types(session.load_catalog(snapshot)).values()
         if type_.table_key in snapshot.pins
-        for report in _reports(type_, tables.table(type_.table_key), fewest)
+        for report in _iter_reports(type_, tables.open_table(type_.table_key), fewest)
     ]
 
 
-def types_of(catalog: Catalog) -> Mapping[str, AnyType]:
+def map_types(catalog: Catalog) -> Mapping[str, AnyType]:
     """The types by the keys of their tables, in declared order."""
     types: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
     return {type_.table_key: type_ for type_ in types}
 
 
-def matching_index(wanted: WantedIndex, stored: tuple[StoredIndex, ...]) -> StoredIndex | None:
+def find_matching_index(wanted: RecommendedIndex, stored: tuple[StoredIndex, ...]) -> StoredIndex | None:
     """The stored index of that column and kind; a rename of the property leaves its name as it was."""
     return next((one for one in stored if one.columns == (wanted.column,) and one.kind == wanted.kind), None)
 
 
-def _reports(type_: AnyType, table: Table, fewest: int) -> Iterator[IndexReport]:
-    rows = {one.number: one.rows - one.deleted for one in table.fragments()}
+def _iter_reports(type_: AnyType, table: LanceTable, fewest: int) -> Iterator[IndexReport]:
+    rows = {one.number: one.rows - one.deleted for one in table.list_fragments()}
     total = sum(rows.values())
-    stored = stored_indexes(table)
+    stored = list_stored_indexes(table)
     declared = set()
-    for wanted in wanted_indexes(type_):
-        found = matching_index(wanted, stored)
+    for wanted in recommend_indexes(type_):
+        found = find_matching_index(wanted, stored)
         if found is not None:
             declared.add(found.name)
-            yield _stored_report(type_, found, rows, None)
+            yield _build_stored_report(type_, found, rows, None)
             continue
         missing = IndexState.SMALL if total < fewest else IndexState.MISSING
         yield IndexReport(
@@ -112,10 +112,10 @@ def _reports(type_: AnyType, table: Table, fewest: int) -> Iterator[IndexReport]
         )
     for other in stored:
         if other.name not in declared:
-            yield _stored_report(type_, other, rows, IndexState.UNDECLARED)
+            yield _build_stored_report(type_, other, rows, IndexState.UNDECLARED)
 
 
-def _stored_report(
+def _build_stored_report(
     type_: AnyType, index: StoredIndex, rows: Mapping[int, int], state: IndexState | None
 ) -> IndexReport:
     fragments = frozenset[int]().union(*(one.fragments for one in index.segments)) & rows.keys()

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from omnigraph.engine.query_budget import Budget
 from omnigraph.ops.argument_checks import check_count, check_number
-from omnigraph.ops.session import Session, within
+from omnigraph.ops.session import Session, with_budget
 
 UNCHANGED = "nothing was changed"
 """What became of a write that ran out of its budget before it was published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ResourceLimits:
     """What a caller allows a verb to use; None: as the settings say. A `budget` counts instead of the other two."""
 
     seconds: float | None = None
@@ -19,7 +19,7 @@ class Limits:
     budget: Budget | None = None
 
 
-def budget_for(session: Session, limits: Limits) -> Budget:
+def resolve_budget(session: Session, limits: ResourceLimits) -> Budget:
     """Return the budget that a caller handed in, or start one: its deadline counts from now.
 
     Raises:
@@ -37,8 +37,8 @@ def budget_for(session: Session, limits: Limits) -> Budget:
     )
 
 
-def limited(session: Session, limits: Limits, subject: str, effect: str = UNCHANGED) -> Session:
+def with_limits(session: Session, limits: ResourceLimits, subject: str, effect: str = UNCHANGED) -> Session:
     """Return the session for one verb with these limits; errors name the verb and say what became of it."""
-    budget = budget_for(session, limits)
+    budget = resolve_budget(session, limits)
     budget.subject, budget.effect = subject, effect
-    return within(session, budget)
+    return with_budget(session, budget)

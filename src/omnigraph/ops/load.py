@@ -5,19 +5,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.idempotency import earlier_try, require_same_request
+from omnigraph.commit.idempotency import check_same_request, find_earlier_commit
 from omnigraph.commit.manifest_log import Head
-from omnigraph.engine.bulk.load_batch import Batch, LoadMode
+from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode
 from omnigraph.engine.bulk.load_errors import LoadError, Problem
-from omnigraph.engine.bulk.rejected_records import Quarantine, finish
+from omnigraph.engine.bulk.rejected_records import Quarantine, settle_published
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.violations import MOST_SHOWN
+from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.ops.commit_signature import check_signature
-from omnigraph.ops.load_call import PUBLISHING, LoadCall, LoadResult, Progress, TypeCounts, result_of
+from omnigraph.ops.load_call import PUBLISHING, LoadCall, LoadResult, Progress, TypeCounts, restore_result
 from omnigraph.ops.load_digest import RequestDigest
-from omnigraph.ops.load_engine import Reader, Records
+from omnigraph.ops.load_engine import LoadRecords, Reader
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource
-from omnigraph.ops.load_reading import read_here
+from omnigraph.ops.load_reading import read_locally
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import write_tables
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 OPERATION = "load"
-_TAKEN_BY_OTHERS = frozenset({"exists", "unique"})
+_RACE_RULES = frozenset({"exists", "unique"})
 """What a record may break because somebody else was faster with its key."""
 
 
-def load(session: Session, call: LoadCall, reader: Reader = read_here) -> LoadResult:
+def load(session: Session, call: LoadCall, reader: Reader = read_locally) -> LoadResult:
     """Load all records of the input, in one commit. `reader` says who reads, checks and writes them.
 
     An append and a merge are checked again when another writer was faster, without reading the input again. An
@@ -58,10 +58,10 @@ def load(session: Session, call: LoadCall, reader: Reader = read_here) -> LoadRe
     session.allow(Action.CHANGE, signed=call.actor)
     session.check_writable()
     check_signature(call.actor, call.message, call.idempotency_key)
-    watched = replace(call, progress=_ended_by(session, call.progress))
+    watched = replace(call, progress=_with_cancellation(session, call.progress))
     digest = RequestDigest(watched, session.runtime.options.storage)
     head = session.head()
-    earlier = _earlier(session, head, digest)
+    earlier = _find_earlier_result(session, head, digest)
     if earlier is not None:
         return earlier
     work = _Load(session, digest, reader)
@@ -72,27 +72,27 @@ def load(session: Session, call: LoadCall, reader: Reader = read_here) -> LoadRe
         work.close()
 
 
-def _earlier(session: Session, head: Head, digest: RequestDigest) -> LoadResult | None:
+def _find_earlier_result(session: Session, head: Head, digest: RequestDigest) -> LoadResult | None:
     """What this very call did before, when its answer did not reach the caller. A dry run answers for itself."""
     call = digest.call
     key = None if call.is_dry_run else call.idempotency_key
-    commit = earlier_try(session.log, head, operation=OPERATION, actor=call.actor, key=key)
+    commit = find_earlier_commit(session.log, head, operation=OPERATION, actor=call.actor, key=key)
     if commit is None:
         return None
-    found = result_of(commit, call, session.catalog(head.snapshot), head.snapshot.branch)
+    found = restore_result(commit, call, session.load_catalog(head.snapshot), head.snapshot.branch)
     if commit.request is not None:
-        require_same_request(commit, OPERATION, digest.value())
+        check_same_request(commit, OPERATION, digest.get_or_compute())
     if found.quarantine is not None:
-        finish(Path(found.quarantine))  # that call's process may have died right behind its commit
+        settle_published(Path(found.quarantine))  # that call's process may have died right behind its commit
     return found
 
 
-def _ended_by(session: Session, progress: Callable[[Progress], None] | None) -> Callable[[Progress], None]:
+def _with_cancellation(session: Session, progress: Callable[[Progress], None] | None) -> Callable[[Progress], None]:
     """Return what the load reports to: the session's limits are looked at, then the caller is told."""
 
     def report(done: Progress) -> None:
         if done.phase != PUBLISHING:  # from there on the publisher looks, which knows what may still be undone
-            session.go_on()
+            session.check_cancelled()
         if progress is not None:
             progress(done)
 
@@ -105,13 +105,13 @@ class _Load:
     def __init__(self, session: Session, digest: RequestDigest, reader: Reader) -> None:
         self._session, self._digest, self._reader = session, digest, reader
         self._call = digest.call
-        self._records: Records | None = None
+        self._records: LoadRecords | None = None
         self._quarantine: Quarantine | None = None
         self._base: Head | None = None
         self._conflicts: list[ConflictError] = []
 
     @property
-    def records(self) -> Records:
+    def records(self) -> LoadRecords:
         """What was read."""
         assert self._records is not None  # noqa: S101 - `read` comes first
         return self._records
@@ -140,22 +140,22 @@ class _Load:
             return rerun_on_conflict(self._session.runtime, self._attempt)
         except LoadError as error:
             is_append = self._call.mode is LoadMode.APPEND
-            if is_append and self._conflicts and any(one.rule in _TAKEN_BY_OTHERS for one in error.problems):
+            if is_append and self._conflicts and any(one.rule in _RACE_RULES for one in error.problems):
                 raise self._conflicts[-1] from error  # the records were right when they were checked first
             raise
 
     def _attempt(self) -> LoadResult:
         session, call = self._session, self._call
-        head = self._head()
-        earlier = _earlier(session, head, self._digest)
+        head = self._choose_head()
+        earlier = _find_earlier_result(session, head, self._digest)
         if earlier is not None:
             return earlier
-        batch = self._checked(head)
-        result = self._result(batch)
+        batch = self._check(head)
+        result = self._build_result(batch)
         if call.is_dry_run:
             return result
         try:
-            result = self._written(head, batch, result)
+            result = self._write(head, batch, result)
         except ConflictError as error:
             self._conflicts.append(error)
             raise
@@ -163,7 +163,7 @@ class _Load:
             self._quarantine.settle(is_loaded=True)
         return result
 
-    def _head(self) -> Head:
+    def _choose_head(self) -> Head:
         """The state to load onto: the newest; for an overwrite the one that the call met, so that no change is lost."""
         assert self._base is not None  # noqa: S101 - `read` comes first
         if self._call.mode is LoadMode.OVERWRITE:
@@ -176,65 +176,65 @@ class _Load:
             self.read(head)
         return head
 
-    def _checked(self, head: Head) -> Batch:
+    def _check(self, head: Head) -> LoadBatch:
         """All rows checked on a state; LoadError when there is more wrong with them than may be."""
         session, call, records = self._session, self._call, self.records
-        view = View(session.catalog(head.snapshot), session.tables(head.snapshot))
-        batch = records.checked(view, leaves_out=self._quarantine is not None)
-        total = records.rejects.count + batch.refusals.records
+        view = View(session.load_catalog(head.snapshot), session.open_tables(head.snapshot))
+        batch = records.check(view, leaves_out=self._quarantine is not None)
+        total = records.rejects.count + batch.rejections.records
         keeps = self._quarantine if total and not call.is_dry_run else None
         if keeps is not None:
-            keeps.prepare(records.rejects, batch.refusals, records.inputs)
-        unplaced = sum(one.count for one in batch.refusals.unplaced)
+            keeps.prepare(records.rejects, batch.rejections, records.inputs)
+        unplaced = sum(one.count for one in batch.rejections.global_problems)
         most = call.max_errors if self._quarantine is not None else 0
         if unplaced or (most is not None and total > most):
             kept = None if keeps is None else keeps.settle(is_loaded=False)
-            raise LoadError(self._first_problems(batch), total + unplaced, kept)
+            raise LoadError(self._collect_problems(batch), total + unplaced, kept)
         records.compare(batch)
         return batch
 
-    def _first_problems(self, batch: Batch) -> list[Problem]:
+    def _collect_problems(self, batch: LoadBatch) -> list[Problem]:
         """The first of everything that is wrong, by file and line."""
-        found = self.records.rejects.first()
+        found = self.records.rejects.list_first()
         numbers = self.records.rejects.numbers
-        for problem in batch.refusals.first(self.records.inputs):
+        for problem in batch.rejections.list_first(self.records.inputs):
             last = (len(numbers), 0)
             place = last if problem.file is None else (numbers[problem.file], problem.line or 0)
             found.append((place, problem))
-        return [problem for _, problem in sorted(found, key=lambda one: one[0])[:MOST_SHOWN]]
+        return [problem for _, problem in sorted(found, key=lambda one: one[0])[:MAX_REPORTED_PROBLEMS]]
 
-    def _result(self, batch: Batch) -> LoadResult:
+    def _build_result(self, batch: LoadBatch) -> LoadResult:
         """What the load does, but for its commit."""
-        rejected = self.records.rejects.count + batch.refusals.records
+        rejected = self.records.rejects.count + batch.rejections.records
         return LoadResult(
             mode=self._call.mode,
             branch=batch.view.snapshot.branch,
             commit_id=None,
-            nodes={rows.type.name: self.records.counts(rows) for rows in batch.node_rows()},
-            edges={rows.type.name: self.records.counts(rows) for rows in batch.edge_rows()},
+            nodes={rows.type.name: self.records.count_changes(rows) for rows in batch.list_node_batches()},
+            edges={rows.type.name: self.records.count_changes(rows) for rows in batch.list_edge_batches()},
             rejected=rejected,
             quarantine=str(self._call.on_error) if rejected and not self._call.is_dry_run else None,
             is_dry_run=self._call.is_dry_run,
         )
 
-    def _written(self, head: Head, batch: Batch, result: LoadResult) -> LoadResult:
+    def _write(self, head: Head, batch: LoadBatch, result: LoadResult) -> LoadResult:
         call = self._call
         done = write_tables(
             self._session,
-            self.records.writes(batch),
+            self.records.build_writes(batch),
             operation=OPERATION,
             actor=call.actor,
             base=head,
-            requirements=self.records.requirements(batch),
+            requirements=self.records.build_requirements(batch),
             message=call.message if call.message is not None else self.records.export,
             idempotency_key=call.idempotency_key,
-            request=self._digest.value(),
+            request=self._digest.get_or_compute(),
             affected=result.affected,
             summary=result.summary(),
             armed=self.records.armed,
         )
         if done is None:
             return result
-        if done.was_there:
-            return result_of(done.commit, call, batch.view.catalog, result.branch)
+        if done.is_repeated:
+            return restore_result(done.commit, call, batch.view.catalog, result.branch)
         return replace(result, commit_id=done.commit.id)

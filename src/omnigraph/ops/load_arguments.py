@@ -13,8 +13,8 @@ from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_files import ArrowStream
 from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.load_inputs import BadInputNameError, GraphSource, LoadInput, PathLike, TypedSource, parse_maps
-from omnigraph.schema.misfit import Misfit, shown
-from omnigraph.schema.python_values import to_items, to_own_value
+from omnigraph.schema.misfit import InvalidValue, format_value
+from omnigraph.schema.python_values import to_items, to_python_value
 from omnigraph.schema.values import BASE64_PREFIX
 
 Record: TypeAlias = Mapping[str, object]
@@ -23,11 +23,11 @@ GraphData: TypeAlias = PathLike | BinaryIO | Iterable[PathLike | BinaryIO] | Ite
 TypedData: TypeAlias = PathLike | Iterable[PathLike] | ArrowStream
 """Rows of one type: a path, several, or a table of Arrow, pandas, polars or whatever else has a C stream."""
 
-RECORDS = "<records>"
+RECORDS_NAME = "<records>"
 _CHUNK_BYTES = 1 << 20
 
 
-def load_input(
+def build_load_input(
     data: GraphData | None,
     nodes: Mapping[str, TypedData] | None,
     edges: Mapping[str, TypedData] | None,
@@ -47,13 +47,13 @@ def load_input(
     _check_names("map", columns, 'columns by the properties that they hold, such as {"Person.name": "full_name"}')
     maps = parse_maps(f"{target}={column}" for target, column in (columns or {}).items())
     typed = (
-        *(_typed(name, one, maps.pop(name, {}), is_edge=False) for name, one in (nodes or {}).items()),
-        *(_typed(name, one, maps.pop(name, {}), is_edge=True) for name, one in (edges or {}).items()),
+        *(_build_typed_source(name, one, maps.pop(name, {}), is_edge=False) for name, one in (nodes or {}).items()),
+        *(_build_typed_source(name, one, maps.pop(name, {}), is_edge=True) for name, one in (edges or {}).items()),
     )
     if maps:
         name = next(iter(maps))
         raise BadInputNameError(name, "the name of a type whose rows are loaded by columns")
-    return LoadInput(graph=() if data is None else tuple(_graph(data)), typed=typed)
+    return LoadInput(graph=() if data is None else tuple(_iter_graph_sources(data)), typed=typed)
 
 
 def _check_names(argument: str, given: object, holds: str) -> None:
@@ -70,7 +70,7 @@ def _check_collected(data: object, what: str) -> None:
         raise TypeError(msg)
 
 
-def _graph(data: GraphData) -> Iterator[GraphSource]:
+def _iter_graph_sources(data: GraphData) -> Iterator[GraphSource]:
     _check_collected(data, "records")
     if isinstance(data, ArrowStream):
         msg = f"a {type(data).__name__} holds rows of one type: give it by the type's name, as nodes={{TYPE: table}}"
@@ -78,11 +78,11 @@ def _graph(data: GraphData) -> Iterator[GraphSource]:
     is_text = isinstance(data, str) and data.lstrip().startswith("{")
     if is_text or isinstance(data, Mapping | bytes | bytearray | TextIOBase) or not _is_readable(data):
         what = "a text file" if isinstance(data, TextIOBase) else f"a {type(data).__name__}"
-        told = f"its text {shown(data)}; io.BytesIO makes a file of it" if is_text else what
+        told = f"its text {format_value(data)}; io.BytesIO makes a file of it" if is_text else what
         msg = f"graph JSONL is a path, a binary file or records, not {told}"
         raise TypeError(msg)
     if _is_source(data):
-        yield _source(cast("PathLike | BinaryIO", data))
+        yield _build_graph_source(cast("PathLike | BinaryIO", data))
         return
     items = iter(cast("Iterable[PathLike | BinaryIO | Record]", data))
     first = next(items, None)
@@ -90,13 +90,13 @@ def _graph(data: GraphData) -> Iterator[GraphSource]:
         return
     if not _is_source(first):
         records = chain([cast("Record", first)], cast("Iterator[Record]", items))
-        yield GraphSource(data=_lines(records), name=RECORDS)
+        yield GraphSource(data=_encode_lines(records), name=RECORDS_NAME)
         return
     for one in chain([first], items):
         if not _is_source(one):
-            msg = f"a list of graph JSONL holds paths and binary files, or records; not {shown(one)} beside {first!r}"
+            msg = f"a list of graph JSONL holds paths and binary files, or records; not {format_value(one)} beside {first!r}"
             raise TypeError(msg)
-        yield _source(cast("PathLike | BinaryIO", one))
+        yield _build_graph_source(cast("PathLike | BinaryIO", one))
 
 
 def _is_readable(data: object) -> bool:
@@ -107,14 +107,14 @@ def _is_source(data: object) -> bool:
     return isinstance(data, str | os.PathLike) or (hasattr(data, "read") and not isinstance(data, TextIOBase))
 
 
-def _source(data: PathLike | BinaryIO) -> GraphSource:
+def _build_graph_source(data: PathLike | BinaryIO) -> GraphSource:
     if isinstance(data, str | os.PathLike):
         return GraphSource(data=data)
     name = getattr(data, "name", None)
     return GraphSource(data=data, name=name) if isinstance(name, str) else GraphSource(data=data)
 
 
-def _typed(name: str, data: TypedData, columns: Mapping[str, str], *, is_edge: bool) -> TypedSource:
+def _build_typed_source(name: str, data: TypedData, columns: Mapping[str, str], *, is_edge: bool) -> TypedSource:
     if not isinstance(data, str | os.PathLike | ArrowStream):
         _check_collected(data, f"rows of `{name}`")
         data = tuple(data)
@@ -127,17 +127,17 @@ def _typed(name: str, data: TypedData, columns: Mapping[str, str], *, is_edge: b
 # --- records -----------------------------------------------------------------------------------------
 
 
-def _lines(records: Iterable[Record]) -> Iterator[bytes]:
+def _encode_lines(records: Iterable[Record]) -> Iterator[bytes]:
     """Records as lines of JSON, some at a time; whether their values fit is found out when these are read."""
     parts: list[bytes] = []
     held = 0
     for number, record in enumerate(records, start=1):
         try:
             # A NaN is written as such: reading refuses it, as every other value that does not fit.
-            line = json.dumps(record, default=_json_form).encode() + b"\n"
+            line = json.dumps(record, default=_to_json_form).encode() + b"\n"
         except (TypeError, ValueError, RecursionError) as error:
-            type_, name = _place(record)
-            raise RecordError(RECORDS, number, type_, name, None, str(error), "record") from error
+            type_, name = _find_unencodable(record)
+            raise RecordError(RECORDS_NAME, number, type_, name, None, str(error), "record") from error
         parts.append(line)
         held += len(line)
         if held >= _CHUNK_BYTES:
@@ -147,7 +147,7 @@ def _lines(records: Iterable[Record]) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def _place(record: object) -> tuple[str | None, str | None]:
+def _find_unencodable(record: object) -> tuple[str | None, str | None]:
     """Type and property of the first value that has no JSON form, where it is a property's."""
     if not isinstance(record, Mapping):
         return None, None
@@ -155,17 +155,17 @@ def _place(record: object) -> tuple[str | None, str | None]:
     type_ = next((name for end in ("type", "edge") if isinstance(name := record.get(end), str)), None)
     for name, value in data.items() if isinstance(data, Mapping) else ():
         try:
-            json.dumps(value, default=_json_form)
+            json.dumps(value, default=_to_json_form)
         except (TypeError, ValueError, RecursionError):
             return type_, str(name)
     return type_, None
 
 
-def _json_form(value: object) -> object:
+def _to_json_form(value: object) -> object:
     """The JSON form of a Python value that has one beyond those that `json` knows."""
-    own = to_own_value(value)
+    own = to_python_value(value)
     match own:
-        case Misfit(reason):
+        case InvalidValue(reason):
             raise TypeError(reason)
         case Mapping():
             return dict(own)

@@ -13,7 +13,7 @@ from omnigraph.schema.catalog import Catalog
 PUBLISHING = "publish"
 """The last phase of a load: from here on it may be done."""
 _REJECTED = "rejected"
-_WHOLE = ""
+_WHOLE_LOAD = ""
 """In a commit's summary, the name that no type has: what is said of the load as a whole, its mode too."""
 
 
@@ -55,12 +55,12 @@ class LoadCall:
     """Whether the idempotency key alone says which load it is, and its content is not compared."""
     progress: Callable[[Progress], None] | None = None
 
-    def tell(self, phase: str, rows: int, done: int = 0, total: int | None = None) -> None:
+    def report_progress(self, phase: str, rows: int, done: int = 0, total: int | None = None) -> None:
         """Say how far the load is, to whoever wants to know."""
         if self.progress is not None:
             self.progress(Progress(phase=phase, rows=rows, bytes=done, total_bytes=total))
 
-    def tell_engine(self, detail: str) -> None:
+    def report_engine(self, detail: str) -> None:
         """Say who does it, and why."""
         if self.progress is not None:
             self.progress(Progress(phase="engine", detail=detail))
@@ -127,19 +127,19 @@ class LoadResult:
     def summary(self) -> dict[str, dict[str, int]]:
         """What a commit keeps of this, so that the same call made again is answered alike, and another is not."""
         kept = {name: one.to_json() for name, one in (*self.nodes.items(), *self.edges.items())}
-        return {**kept, _WHOLE: {self.mode.value: 1, _REJECTED: self.rejected}}
+        return {**kept, _WHOLE_LOAD: {self.mode.value: 1, _REJECTED: self.rejected}}
 
 
-def result_of(commit: Commit, call: LoadCall, catalog: Catalog, branch: str) -> LoadResult:
+def restore_result(commit: Commit, call: LoadCall, catalog: Catalog, branch: str) -> LoadResult:
     """The answer, on a branch, of the load that made a commit of its history; KeyReusedError if its mode differs."""
     summary = commit.summary or {}
-    whole = summary.get(_WHOLE, {})
+    whole = summary.get(_WHOLE_LOAD, {})
     for mode in LoadMode:
         if mode.value in whole and mode is not call.mode:
             raise KeyReusedError(
                 commit.idempotency_key or "", commit.id, f"load {mode.value}", f"load {call.mode.value}"
             )
-    counts = {name: TypeCounts(**one) for name, one in summary.items() if name != _WHOLE}
+    counts = {name: TypeCounts(**one) for name, one in summary.items() if name != _WHOLE_LOAD}
     rejected = whole.get(_REJECTED, 0)
     return LoadResult(
         mode=call.mode,

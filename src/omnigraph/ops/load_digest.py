@@ -16,15 +16,15 @@ from typing import BinaryIO, cast
 import msgspec
 import pyarrow as pa
 
-from omnigraph.engine.decoding.input_files import file_errors
-from omnigraph.engine.decoding.json_lines import chunks_of
+from omnigraph.engine.decoding.input_files import translate_file_errors
+from omnigraph.engine.decoding.json_lines import iter_chunks
 from omnigraph.engine.decoding.typed_files import ArrowStream
 from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.load_call import LoadCall
-from omnigraph.ops.load_inputs import GraphSource, LoadInput, PathLike, named_files
+from omnigraph.ops.load_inputs import GraphSource, LoadInput, PathLike, list_files
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile
 
-WHOLE_BYTES = 1 << 30
+MAX_WHOLE_FILE_BYTES = 1 << 30
 """Files up to this size are digested whole: about a second a gigabyte. Of larger ones size and time are taken."""
 _DIGEST_BYTES = 16
 
@@ -38,7 +38,7 @@ class RequestDigest:
         self._is_wanted = call.idempotency_key is not None and not call.is_known_by_key and not call.is_dry_run
         self.call = call if not self._is_wanted else replace(call, input=_watch(call))
 
-    def value(self) -> str | None:
+    def get_or_compute(self) -> str | None:
         """Return the digest, reading what of the input was not read yet; None for a load without a key."""
         if self._is_wanted and self._value is None:
             self._value = self._compute()
@@ -46,20 +46,20 @@ class RequestDigest:
 
     def _compute(self) -> str:
         call = self.call
-        graph = [self._content(source.data) for source in call.input.graph]
+        graph = [self._digest_content(source.data) for source in call.input.graph]
         typed = [
-            [one.type, one.is_edge, dict(one.columns), call.digests.get(number) or self._content(one.data)]
+            [one.type, one.is_edge, dict(one.columns), call.digests.get(number) or self._digest_content(one.data)]
             for number, one in enumerate(call.input.typed)
         ]
         options = [call.mode.value, call.only_known, call.on_error is not None, call.max_errors]
         return _hash(msgspec.json.encode([options, graph, typed], order="deterministic"))
 
-    def _content(self, data: object) -> list[str]:
+    def _digest_content(self, data: object) -> list[str]:
         """Digest one source, file by file."""
         if isinstance(data, _HashedChunks | _HashedRows):
-            return [data.finish()]
+            return [data.finalize()]
         paths = data if isinstance(data, tuple) else (data,)
-        return [_digest_file(file) for path in paths for file in named_files(cast("PathLike", path), self._storage)]
+        return [_digest_file(file) for path in paths for file in list_files(cast("PathLike", path), self._storage)]
 
 
 def _watch(call: LoadCall) -> LoadInput:
@@ -99,14 +99,14 @@ def _is_read_once(path: object) -> bool:
 
 def _read_file(path: PathLike) -> Iterator[bytes]:
     with Path(path).open("rb") as file:
-        yield from chunks_of(file)
+        yield from iter_chunks(file)
 
 
 class _HashedChunks:
     """Bytes that are hashed as they are read."""
 
     def __init__(self, data: BinaryIO | Iterable[bytes]) -> None:
-        self._chunks = iter(chunks_of(data))
+        self._chunks = iter(iter_chunks(data))
         self._hash = blake2b(digest_size=_DIGEST_BYTES)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -114,7 +114,7 @@ class _HashedChunks:
             self._hash.update(chunk)
             yield chunk
 
-    def finish(self) -> str:
+    def finalize(self) -> str:
         """Read what is left, and return the digest of all."""
         for _ in self:
             pass
@@ -142,7 +142,7 @@ class _HashedRows:
                 yield batch
         self._digest = sink.hash.hexdigest()
 
-    def finish(self) -> str:
+    def finalize(self) -> str:
         """Read everything, unless that was done, and return the digest."""
         if self._digest is None:
             for _ in pa.RecordBatchReader.from_stream(self):
@@ -178,11 +178,11 @@ def _digest_file(file: InputFile) -> str:
     """
     if isinstance(file, RemoteFile):
         return f"{file.size} {file.etag}"
-    with file_errors(str(file)):
+    with translate_file_errors(str(file)):
         info = file.stat()
         if not stat.S_ISREG(info.st_mode):
             return "no regular file"
-        if info.st_size > WHOLE_BYTES:
+        if info.st_size > MAX_WHOLE_FILE_BYTES:
             return f"{info.st_size} {info.st_mtime_ns}"
         with Path(file).open("rb") as opened:
             return file_digest(opened, lambda: blake2b(digest_size=_DIGEST_BYTES)).hexdigest()

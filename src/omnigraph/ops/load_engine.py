@@ -4,18 +4,18 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.publisher import Armed
+from omnigraph.commit.publisher import ArmedWrite
 from omnigraph.commit.requirements import Requirement
-from omnigraph.engine.bulk.load_batch import Batch, Incoming
-from omnigraph.engine.bulk.load_errors import Inputs
-from omnigraph.engine.bulk.rejected_records import Rejects
+from omnigraph.engine.bulk.load_batch import LoadBatch, TypeBatch
+from omnigraph.engine.bulk.load_errors import InputNames
+from omnigraph.engine.bulk.rejected_records import UnreadableRecords
 from omnigraph.engine.view import View
 from omnigraph.ops.load_call import LoadCall, TypeCounts
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite
 
 
-class Records(Protocol):
+class LoadRecords(Protocol):
     """All records of a load: read once, checked and written as often as it takes, and gone with `close`."""
 
     @property
@@ -24,12 +24,12 @@ class Records(Protocol):
         ...
 
     @property
-    def inputs(self) -> Inputs:
+    def inputs(self) -> InputNames:
         """Where they come from."""
         ...
 
     @property
-    def rejects(self) -> Rejects:
+    def rejects(self) -> UnreadableRecords:
         """Those that were refused while they were read."""
         ...
 
@@ -39,7 +39,7 @@ class Records(Protocol):
         ...
 
     @property
-    def armed(self) -> Armed | None:
+    def armed(self) -> ArmedWrite | None:
         """What announces files that are written before the load is checked; None when there are none."""
         ...
 
@@ -52,23 +52,23 @@ class Records(Protocol):
         """Read everything."""
         ...
 
-    def checked(self, view: View, *, leaves_out: bool) -> Batch:
+    def check(self, view: View, *, leaves_out: bool) -> LoadBatch:
         """Every record that can't be taken on this state is refused; the batch holds at least those, and says why."""
         ...
 
-    def compare(self, batch: Batch) -> None:
+    def compare(self, batch: LoadBatch) -> None:
         """Find out which rows of a merge say what is there already."""
         ...
 
-    def counts(self, rows: Incoming) -> TypeCounts:
+    def count_changes(self, rows: TypeBatch) -> TypeCounts:
         """What the load does to a type."""
         ...
 
-    def writes(self, batch: Batch) -> Sequence[TableWrite]:
+    def build_writes(self, batch: LoadBatch) -> Sequence[TableWrite]:
         """What happens to the tables."""
         ...
 
-    def requirements(self, batch: Batch) -> Sequence[Requirement]:
+    def build_requirements(self, batch: LoadBatch) -> Sequence[Requirement]:
         """What must stay so for the records to be right."""
         ...
 
@@ -77,5 +77,5 @@ class Records(Protocol):
         ...
 
 
-Reader: TypeAlias = Callable[[Session, LoadCall, Head], Records]
+Reader: TypeAlias = Callable[[Session, LoadCall, Head], LoadRecords]
 """Makes the records of a call, by the schema of a state; nothing is read yet."""

@@ -13,24 +13,30 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
-from omnigraph.engine.decoding.input_files import TYPED_ENDINGS, FileFormatError, ending_of, file_chunks, file_errors
-from omnigraph.engine.decoding.json_lines import chunks_of
+from omnigraph.engine.decoding.input_files import (
+    TYPED_ENDINGS,
+    FileFormatError,
+    find_ending,
+    read_file_chunks,
+    translate_file_errors,
+)
+from omnigraph.engine.decoding.json_lines import iter_chunks
 from omnigraph.engine.decoding.record_error import Reject, refuse
 from omnigraph.engine.decoding.typed_files import ArrowStream, TypedFile, TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.errors import FileMissingError, Kind, OmnigraphError
 from omnigraph.ids import Ids
-from omnigraph.lang.spelling import closest
-from omnigraph.locations import local_path, scheme_of
+from omnigraph.lang.spelling import find_closest
+from omnigraph.locations import parse_scheme, resolve_local_path
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
-from omnigraph.storage.s3_input_files import InputFile, RemoteFile, remote_files
+from omnigraph.storage.s3_input_files import InputFile, RemoteFile, find_remote_files
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
 _PATTERN_SIGNS = frozenset("*?[")
-_NOT_GRAPH = frozenset({".parquet", ".csv", ".orc"})
+_TYPED_ONLY_ENDINGS = frozenset({".parquet", ".csv", ".orc"})
 
 
 class NoInputError(OmnigraphError):
@@ -150,7 +156,7 @@ class GraphLines:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneInput:
+class InputSource:
     """One file, stream or table of a load. `type` is None for graph JSONL; `size` is in bytes, where it is known."""
 
     name: str
@@ -158,7 +164,7 @@ class OneInput:
     size: int | None
     source: GraphLines | TypedFile | TypedTable
 
-    def rows(
+    def read_rows(
         self,
         ids: Ids,
         *,
@@ -173,7 +179,7 @@ class OneInput:
         """
         match self.source:
             case GraphLines() as lines:
-                return _graph_rows(lines, ids, reject, read, describe)
+                return _read_graph_rows(lines, ids, reject, read, describe)
             case TypedFile() | TypedTable() as typed:
                 return read_typed(typed, ids, reject=reject)
 
@@ -185,7 +191,7 @@ def expand_inputs(
     is_partial: bool = False,
     blobs: BlobSources = NO_SOURCES,
     storage: Mapping[str, str] | None = None,
-) -> tuple[OneInput, ...]:
+) -> tuple[InputSource, ...]:
     """Every input, in the order given, the files of a directory or pattern by name; nothing is read yet.
 
     `is_partial` as in `Origin`: for a merge, a record may leave out what the row that is there has. `blobs` are the
@@ -201,16 +207,16 @@ def expand_inputs(
         InputElsewhereError: It is named by an address that is not read from.
         StoreDeniedError, StoreUnavailableError: A bucket can't be listed.
     """
-    found: list[OneInput] = []
+    found: list[InputSource] = []
     for source in given.graph:
-        found += _graph_inputs(source, catalog, storage, is_partial=is_partial, blobs=blobs)
+        found += _expand_graph(source, catalog, storage, is_partial=is_partial, blobs=blobs)
     for typed in given.typed:
-        found += _typed_inputs(typed, type_of(typed, catalog), storage, is_partial=is_partial, blobs=blobs)
+        found += _expand_typed(typed, resolve_type(typed, catalog), storage, is_partial=is_partial, blobs=blobs)
     _check_distinct(found)
     return tuple(found)
 
 
-def total_bytes(given: LoadInput, storage: Mapping[str, str] | None = None) -> int | None:
+def count_bytes(given: LoadInput, storage: Mapping[str, str] | None = None) -> int | None:
     """How many bytes its files have; None when part of it is no file. Raises what `expand_inputs` says of paths."""
     paths: list[PathLike] = []
     for data in (*(one.data for one in given.graph), *(one.data for one in given.typed)):
@@ -220,21 +226,21 @@ def total_bytes(given: LoadInput, storage: Mapping[str, str] | None = None) -> i
             paths += data
         else:
             return None
-    return sum(_size(file) for path in paths for file in _files(path, storage))
+    return sum(_measure_size(file) for path in paths for file in _list_files(path, storage))
 
 
-def named_files(path: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[InputFile]:
+def list_files(path: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[InputFile]:
     """Return the files that a path, directory or pattern stands for. Raises what `expand_inputs` says of paths."""
-    return _files(path, storage)
+    return _list_files(path, storage)
 
 
-def can_be_read_again(given: LoadInput, storage: Mapping[str, str] | None = None) -> bool:
+def is_rereadable(given: LoadInput, storage: Mapping[str, str] | None = None) -> bool:
     """Return whether a load reads files only, and none that is a pipe: a second load would read the same."""
     sources: list[object] = [*(one.data for one in given.graph), *(one.data for one in given.typed)]
     paths = [path for data in sources for path in (data if isinstance(data, tuple) else (data,))]
     return all(
         isinstance(path, str | os.PathLike)
-        and all(isinstance(file, RemoteFile) or file.is_file() for file in named_files(path, storage))
+        and all(isinstance(file, RemoteFile) or file.is_file() for file in list_files(path, storage))
         for path in paths
     )
 
@@ -257,30 +263,30 @@ def parse_maps(texts: Iterable[str]) -> dict[str, dict[str, str]]:
 # --- graph JSONL -------------------------------------------------------------------------------------
 
 
-def _graph_inputs(
+def _expand_graph(
     source: GraphSource, catalog: Catalog, storage: Mapping[str, str] | None, *, is_partial: bool, blobs: BlobSources
-) -> Iterator[OneInput]:
+) -> Iterator[InputSource]:
     if not isinstance(source.data, str | os.PathLike):
         lines = GraphLines(name=source.name, data=source.data, catalog=catalog, is_partial=is_partial, blobs=blobs)
-        yield OneInput(name=source.name, type=None, size=None, source=lines)
+        yield InputSource(name=source.name, type=None, size=None, source=lines)
         return
-    for path in _files(source.data, storage):
-        if ending_of(path) in _NOT_GRAPH:
+    for path in _list_files(source.data, storage):
+        if find_ending(path) in _TYPED_ONLY_ENDINGS:
             raise FileFormatError(str(path), "it holds rows of one type: name the type, as in `--node Person=PATH`")
         lines = GraphLines(name=str(path), data=path, catalog=catalog, is_partial=is_partial, blobs=blobs)
-        yield OneInput(name=str(path), type=None, size=_size(path), source=lines)
+        yield InputSource(name=str(path), type=None, size=_measure_size(path), source=lines)
 
 
-def _graph_rows(
+def _read_graph_rows(
     lines: GraphLines,
     ids: Ids,
     reject: Reject,
     read: Callable[[int], None] | None,
     describe: Callable[[str], None] | None,
 ) -> Iterator[TypedRows]:
-    chunks = file_chunks(lines.data) if isinstance(lines.data, InputFile) else chunks_of(lines.data)
+    chunks = read_file_chunks(lines.data) if isinstance(lines.data, InputFile) else iter_chunks(lines.data)
     return read_graph_records(
-        chunks if read is None else _told(chunks, read),
+        chunks if read is None else _report_bytes(chunks, read),
         lines.catalog,
         ids,
         name=lines.name,
@@ -291,7 +297,7 @@ def _graph_rows(
     )
 
 
-def _told(chunks: Iterable[bytes], read: Callable[[int], None]) -> Iterator[bytes]:
+def _report_bytes(chunks: Iterable[bytes], read: Callable[[int], None]) -> Iterator[bytes]:
     for chunk in chunks:
         read(len(chunk))
         yield chunk
@@ -300,86 +306,86 @@ def _told(chunks: Iterable[bytes], read: Callable[[int], None]) -> Iterator[byte
 # --- files of one type -------------------------------------------------------------------------------
 
 
-def type_of(source: TypedSource, catalog: Catalog) -> AnyType:
+def resolve_type(source: TypedSource, catalog: Catalog) -> AnyType:
     """The type that a source has rows of; TypeMissingError when there is none."""
     known: Mapping[str, AnyType] = catalog.edges if source.is_edge else catalog.nodes
-    found = catalog.edge(source.type) if source.is_edge else catalog.nodes.get(source.type)
+    found = catalog.find_edge(source.type) if source.is_edge else catalog.nodes.get(source.type)
     if found is None:
         if source.type in (catalog.nodes if source.is_edge else catalog.edges):
             raise TypeKindError(source.type, "edges" if source.is_edge else "nodes")
-        raise TypeMissingError(source.type, closest(source.type, known))
+        raise TypeMissingError(source.type, find_closest(source.type, known))
     return found
 
 
-def _typed_inputs(
+def _expand_typed(
     source: TypedSource, type_: AnyType, storage: Mapping[str, str] | None, *, is_partial: bool, blobs: BlobSources
-) -> Iterator[OneInput]:
+) -> Iterator[InputSource]:
     if isinstance(source.data, ArrowStream):
         name = f"<{'edges' if source.is_edge else 'nodes'} {type_.name}>"
         table = TypedTable(
-            called=name, data=source.data, type=type_, columns=source.columns, is_partial=is_partial, blobs=blobs
+            label=name, data=source.data, type=type_, columns=source.columns, is_partial=is_partial, blobs=blobs
         )
-        yield OneInput(name=name, type=type_, size=None, source=table)
+        yield InputSource(name=name, type=type_, size=None, source=table)
         return
     paths = source.data if isinstance(source.data, tuple) else (source.data,)
-    for path in (path for one in paths for path in _files(one, storage)):
-        if ending_of(path) not in TYPED_ENDINGS:
+    for path in (path for one in paths for path in _list_files(one, storage)):
+        if find_ending(path) not in TYPED_ENDINGS:
             raise FileFormatError(str(path))
         file = TypedFile(path=path, type=type_, columns=source.columns, is_partial=is_partial, blobs=blobs)
-        yield OneInput(name=str(path), type=type_, size=_size(path), source=file)
+        yield InputSource(name=str(path), type=type_, size=_measure_size(path), source=file)
 
 
 # --- paths -------------------------------------------------------------------------------------------
 
 
-def _files(given: PathLike, storage: Mapping[str, str] | None) -> Sequence[InputFile]:
+def _list_files(given: PathLike, storage: Mapping[str, str] | None) -> Sequence[InputFile]:
     text = os.fspath(given)
-    match scheme_of(text):
+    match parse_scheme(text):
         case None | "file":
-            path = local_path(text)
+            path = resolve_local_path(text)
         case "s3" if storage is not None:
-            return _remote_files(text, storage)
+            return _list_remote_files(text, storage)
         case _:
             raise InputElsewhereError(text)
     text = str(path)
-    with file_errors(text):
+    with translate_file_errors(text):
         if path.is_dir():
-            return _files_below(path)
+            return _list_files_below(path)
         if path.exists():
             return [path]
         if not _PATTERN_SIGNS & set(text):
             raise FileMissingError(text)
         matched = sorted(Path(one) for one in glob.glob(text, recursive=True))  # noqa: PTH207 - also absolute patterns
-        found = [file for one in matched if not _is_hidden(one.name) for file in _files_of_match(one)]
+        found = [file for one in matched if not _is_hidden(one.name) for file in _list_matched_files(one)]
     if not found:
         raise NoInputError(text, "no file matches the pattern")
     return list(dict.fromkeys(found))
 
 
-def _remote_files(address: str, storage: Mapping[str, str]) -> list[RemoteFile]:
+def _list_remote_files(address: str, storage: Mapping[str, str]) -> list[RemoteFile]:
     """The objects that an address stands for, by the rules of directories and patterns."""
-    found = remote_files(address, storage)
+    found = find_remote_files(address, storage)
     if not found and not _PATTERN_SIGNS & set(address):
         raise FileMissingError(address)
-    kept = [one for one in found if not any(map(_is_hidden, (one.matched or "", *one.behind)))]
+    kept = [one for one in found if not any(map(_is_hidden, (one.matched or "", *one.remaining_names)))]
     for one in kept:
-        for name in one.behind[:-1]:
+        for name in one.remaining_names[:-1]:
             if "=" in name:
-                raise NoInputError(address, _partition(name))
+                raise NoInputError(address, _describe_partition(name))
     if not kept:
         raise NoInputError(address, "no object matches the pattern, or is below it, but for hidden ones")
     return [one.file for one in kept]
 
 
-def _partition(name: str) -> str:
+def _describe_partition(name: str) -> str:
     return f"`{name}` is a partition, whose column its files lack; write files that have all columns"
 
 
-def _files_of_match(path: Path) -> list[Path]:
-    return _files_below(path) if path.is_dir() else [path]
+def _list_matched_files(path: Path) -> list[Path]:
+    return _list_files_below(path) if path.is_dir() else [path]
 
 
-def _files_below(directory: Path) -> list[Path]:
+def _list_files_below(directory: Path) -> list[Path]:
     found: list[Path] = []
     for entry in sorted(directory.iterdir()):
         if _is_hidden(entry.name):
@@ -387,9 +393,9 @@ def _files_below(directory: Path) -> list[Path]:
         if not entry.is_dir():
             found.append(entry)
         elif "=" in entry.name:
-            raise NoInputError(str(directory), _partition(entry.name))
+            raise NoInputError(str(directory), _describe_partition(entry.name))
         else:
-            found += _files_below(entry)
+            found += _list_files_below(entry)
     if not found:
         raise NoInputError(str(directory), "the directory holds no files")
     return found
@@ -399,14 +405,14 @@ def _is_hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
-def _size(path: InputFile) -> int:
+def _measure_size(path: InputFile) -> int:
     if isinstance(path, RemoteFile):
         return path.size
-    with file_errors(str(path)):
+    with translate_file_errors(str(path)):
         return path.stat().st_size
 
 
-def _check_distinct(inputs: list[OneInput]) -> None:
+def _check_distinct(inputs: list[InputSource]) -> None:
     seen: dict[InputFile, str] = {}
     for one in inputs:
         path = one.source.data if isinstance(one.source, GraphLines) else getattr(one.source, "path", None)

@@ -4,41 +4,43 @@ from collections.abc import Sequence
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.engine.bulk.load_batch import LoadMode
-from omnigraph.engine.bulk.load_errors import Inputs
-from omnigraph.engine.bulk.row_rules import keeping_rules
+from omnigraph.engine.bulk.load_errors import InputNames
+from omnigraph.engine.bulk.row_rules import reject_broken_rows
 from omnigraph.engine.decoding.typed_source import TypedFile
 from omnigraph.ops.load_call import LoadCall
-from omnigraph.ops.load_inputs import GraphLines, OneInput, expand_inputs
+from omnigraph.ops.load_inputs import GraphLines, InputSource, expand_inputs
 from omnigraph.ops.load_local import SpooledRecords
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.s3_input_files import InputFile
 
 
-class ReadRecords(SpooledRecords):
+class LocalRecords(SpooledRecords):
     """The records of a load that this process reads, once."""
 
     def __init__(self, session: Session, call: LoadCall, catalog: Catalog, schema_id: str) -> None:
         blobs, runtime = session.blob_sources, session.runtime
-        self._given = expand_inputs(
+        self._sources = expand_inputs(
             call.input,
             catalog,
             is_partial=call.mode is LoadMode.MERGE,
             blobs=blobs,
             storage=runtime.options.storage,
         )
-        names = tuple(one.name for one in self._given)
-        super().__init__(call, schema_id, blobs, Inputs(names, tuple(map(unit_of, self._given))), session.watch)
+        names = tuple(one.name for one in self._sources)
+        super().__init__(
+            call, schema_id, blobs, InputNames(names, tuple(map(choose_unit, self._sources))), session.watch
+        )
         self._ids = runtime.ids
 
     @property
     def is_repeatable(self) -> bool:
         """Whether the input can be read again: files can, streams can't."""
-        return is_repeatable(self._given)
+        return is_repeatable(self._sources)
 
     def read(self) -> None:
         """Read everything."""
-        sizes = [one.size for one in self._given]
+        sizes = [one.size for one in self._sources]
         total = None if None in sizes else sum(size or 0 for size in sizes)
         rows = before = taken = 0
 
@@ -46,15 +48,17 @@ class ReadRecords(SpooledRecords):
             nonlocal taken
             taken += count
             # A compressed file gives more bytes than it has.
-            self._call.tell("read", rows, before + (taken if size is None else min(taken, size)), total)
+            self._call.report_progress("read", rows, before + (taken if size is None else min(taken, size)), total)
 
-        for number, one in enumerate(self._given):
+        for number, one in enumerate(self._sources):
             size, taken = one.size, 0
             if one.type is not None:
-                self.spool.name(one.type)
+                self.spool.declare_type(one.type)
             refused = self.rejects.count
-            for window in one.rows(self._ids, reject=self.rejects.add, read=tell, describe=self.describe):
-                self.spool.add(number, keeping_rules(window, one.name, self.inputs.units[number], self.rejects.add))
+            for window in one.read_rows(self._ids, reject=self.rejects.add, read=tell, describe=self.describe):
+                self.spool.add(
+                    number, reject_broken_rows(window, one.name, self.inputs.units[number], self.rejects.add)
+                )
                 rows += window.rows.num_rows
                 tell()
             if one.type is not None and self.rejects.count > refused:
@@ -67,7 +71,7 @@ class ReadRecords(SpooledRecords):
         self.rejects.close()
 
 
-def is_repeatable(inputs: Sequence[OneInput]) -> bool:
+def is_repeatable(inputs: Sequence[InputSource]) -> bool:
     """Whether inputs can be read again: files can, streams can't."""
     return all(
         isinstance(one.source, TypedFile)
@@ -76,14 +80,14 @@ def is_repeatable(inputs: Sequence[OneInput]) -> bool:
     )
 
 
-def unit_of(one: OneInput) -> str:
+def choose_unit(one: InputSource) -> str:
     """What places in an input are called."""
     is_lines = one.type is None or any(mark in one.name.lower() for mark in (".jsonl", ".ndjson"))
     return "line" if is_lines else "row"
 
 
-def read_here(session: Session, call: LoadCall, head: Head) -> ReadRecords:
+def read_locally(session: Session, call: LoadCall, head: Head) -> LocalRecords:
     """The records of a load that this process does."""
     snapshot = head.snapshot
-    catalog, schema_id = session.catalog(snapshot), snapshot.manifest.schema.id
-    return ReadRecords(session, call, catalog, schema_id)
+    catalog, schema_id = session.load_catalog(snapshot), snapshot.manifest.schema.id
+    return LocalRecords(session, call, catalog, schema_id)

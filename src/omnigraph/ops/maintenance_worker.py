@@ -8,10 +8,10 @@ from typing import Protocol, TypeAlias
 from omnigraph.commit.sidecar import Lease
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.compaction import Rewritten, files_of
-from omnigraph.storage.index_staging import IndexUntrainableError, segment_files
-from omnigraph.storage.lance_table import Table
-from omnigraph.storage.upkeep import SegmentBuild, build, compact, watched
+from omnigraph.storage.compaction import CompactedGroup, list_group_files
+from omnigraph.storage.index_staging import IndexUntrainableError, list_segment_files
+from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.upkeep import SegmentBuild, build_index_segment, compact, report_open_files
 
 Built: TypeAlias = Mapping[str, Sequence[str] | None]
 """By the name of each index its new segments, as text; None where there is nothing yet to learn from."""
@@ -32,26 +32,26 @@ class UpkeepFiles:
     """The files made for one table so far, named to recovery as they come: a Witness."""
 
     lease: Lease
-    made_so_far: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
 
-    def begun(self, files: Sequence[str]) -> None:
+    def on_begin(self, files: Sequence[str]) -> None:
         """See Witness. Some may be another write's of this process: when recovery takes them, that is dead too."""
-        self.lease.name(files)
+        self.lease.add_files(files)
 
-    def made(self, files: Sequence[str]) -> None:
+    def on_complete(self, files: Sequence[str]) -> None:
         """See Witness."""
-        self.made_so_far += files
-        self.lease.name(files)
+        self.written += files
+        self.lease.add_files(files)
 
 
-class Hands(Protocol):
+class OptimizeWorker(Protocol):
     """Does work on a table at a version, all of it invisible, and tells of every file that it makes."""
 
-    def compact(self, table: Table, groups: Sequence[tuple[int, ...]], files: UpkeepFiles) -> list[Rewritten]:
+    def compact(self, table: LanceTable, groups: Sequence[tuple[int, ...]], files: UpkeepFiles) -> list[CompactedGroup]:
         """Write each group of fragments anew."""
         ...
 
-    def build(self, table: Table, builds: Iterable[SegmentBuild], files: UpkeepFiles) -> Built:
+    def build(self, table: LanceTable, builds: Iterable[SegmentBuild], files: UpkeepFiles) -> Built:
         """Build segments, one or more for each that is asked for."""
         ...
 
@@ -61,33 +61,33 @@ class Hands(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LocalHands:
+class LocalOptimizeWorker:
     """This process, one piece after the other: Lance uses all cores for each."""
 
     options: UpkeepOptions
     _is_over: threading.Event = field(default_factory=threading.Event)
 
-    def compact(self, table: Table, groups: Sequence[tuple[int, ...]], files: UpkeepFiles) -> list[Rewritten]:
+    def compact(self, table: LanceTable, groups: Sequence[tuple[int, ...]], files: UpkeepFiles) -> list[CompactedGroup]:
         """See Hands."""
         done = []
-        with watched(table, files):
+        with report_open_files(table, files):
             for group in groups:
-                self._check()
-                done.append(compact(table, group, self.options, files.made))
-                files.made(files_of(table, done[-1]))
+                self._check_stopped()
+                done.append(compact(table, group, self.options, files.on_complete))
+                files.on_complete(list_group_files(table, done[-1]))
         return done
 
-    def build(self, table: Table, builds: Iterable[SegmentBuild], files: UpkeepFiles) -> Built:
+    def build(self, table: LanceTable, builds: Iterable[SegmentBuild], files: UpkeepFiles) -> Built:
         """See Hands."""
         found: dict[str, Sequence[str] | None] = {}
         for one in builds:
-            self._check()
+            self._check_stopped()
             try:
-                text = build(table, one)
+                text = build_index_segment(table, one)
             except IndexUntrainableError:
                 found[one.name] = None
                 continue
-            files.made(segment_files(table.path, text))
+            files.on_complete(list_segment_files(table.path, text))
             found[one.name] = (text,)
         return found
 
@@ -95,6 +95,6 @@ class LocalHands:
         """See Hands."""
         self._is_over.set()
 
-    def _check(self) -> None:
+    def _check_stopped(self) -> None:
         if self._is_over.is_set():
             raise UpkeepStoppedError

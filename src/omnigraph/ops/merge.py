@@ -5,46 +5,46 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
-from omnigraph.commit.commit_plan import Adopted, CommitPlan, Move
+from omnigraph.commit.commit_plan import AdoptedTable, CommitPlan, Move
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import CommitCollectedError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MAIN, Commit, Manifest, Pin, SchemaRecord, Snapshot, TableRecord
-from omnigraph.commit.merge_base import Ancestry, Divergence, MergeBaseGoneError, Tip
-from omnigraph.commit.publisher import Armed, abandon, arm, publish, reshape
+from omnigraph.commit.merge_base import Ancestry, BranchDivergence, MergeBaseGoneError, Tip
+from omnigraph.commit.publisher import ArmedWrite, abandon, arm, publish, reshape
 from omnigraph.commit.purges import DataDroppedError, MergeBaseDroppedError
 from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.engine.merging.conflicts import Conflicts
-from omnigraph.engine.merging.constraint_check import check_laws
-from omnigraph.engine.merging.criss_cross_base import Crossed, Ground
+from omnigraph.engine.merging.constraint_check import check_constraints_of_merge
+from omnigraph.engine.merging.criss_cross_base import CrissCrossBase, MergeBase
 from omnigraph.engine.merging.schema_agreement import (
-    Agreed,
     BaseSchema,
-    Divergent,
+    SchemaAgreement,
+    SchemaConflicts,
     Side,
-    agreed_schema,
-    several_schemas,
+    agree_on_criss_cross_schema,
+    agree_on_schema,
 )
-from omnigraph.engine.merging.table_merge import MergedTable, Sides, merged_snapshot, merged_tables
+from omnigraph.engine.merging.table_merge import MergedTable, MergeInputs, build_merged_snapshot, merge_tables
 from omnigraph.engine.view import View
 from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult, Strategy, TableMerge
-from omnigraph.ops.retry import ATTEMPTS
+from omnigraph.ops.retry import MAX_ATTEMPTS
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, stage_writes
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.storage.key_lookup import Located
+from omnigraph.storage.key_lookup import RowLocations
 from omnigraph.storage.schema_staging import stage_columns
 from omnigraph.storage.staging import RowStream
 
 OPERATION = "merge"
-MOST_CROSSINGS = 8
+MAX_CRISS_CROSS_DEPTH = 8
 """How many crosswise merges, each of which came from the one before, are gone back through."""
-MOST_BASES = 16
+MAX_BASES = 16
 """To how many bases it is found out what one more has in common with them."""
 
 
@@ -61,10 +61,10 @@ class MergeCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Drawn:
+class _ManifestChange:
     """A merge that can be published, as the change of the target's manifest that it is."""
 
-    adopted: Mapping[str, Adopted]
+    adopted: Mapping[str, AdoptedTable]
     renamed: Mapping[str, str]
     dropped: tuple[str, ...]
     schema: SchemaRecord | None
@@ -113,65 +113,65 @@ def merge(session: Session, call: MergeCall) -> MergeResult:
 
 def _merge_until_published(session: Session, call: MergeCall) -> MergeResult:
     """Merge again from the new state as long as others write tables that the result depends on, a few times."""
-    source, target = session.on(call.source), session.on(call.into)
+    source, target = session.checkout(call.source), session.checkout(call.into)
     newest = source.head()
     theirs = Tip(source.log, newest)  # its log only now: the name may have been used anew
     runtime = session.runtime
-    for number in range(1, ATTEMPTS):
+    for number in range(1, MAX_ATTEMPTS):
         head = target.head()
         try:
-            return _Merge(target, head, theirs, call).run()
+            return _MergeAttempt(target, head, theirs, call).run()
         except ConflictError:
-            between = target.log.since(target.head(), head.snapshot.commit.seq)
-            if any(_changes_the_question(commit, theirs.commit.id) for commit in between):
+            between = target.log.read_since(target.head(), head.snapshot.commit.seq)
+            if any(_is_blocking(commit, theirs.commit.id) for commit in between):
                 raise
             runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
-    return _Merge(target, target.head(), theirs, call).run()
+    return _MergeAttempt(target, target.head(), theirs, call).run()
 
 
-def _changes_the_question(commit: Commit, source_id: str) -> bool:
+def _is_blocking(commit: Commit, source_id: str) -> bool:
     """Whether a commit is one after which somebody should look again before merging."""
     is_other_merge = commit.merged_parent is not None and commit.merged_parent != source_id
     is_overwrite = any("overwrite" in counts for counts in (commit.summary or {}).values())
     return is_other_merge or is_overwrite or commit.schema_after is not None
 
 
-class _Merge:
+class _MergeAttempt:
     """One try, on one state of the target."""
 
     def __init__(self, target: Session, head: Head, theirs: Tip, call: MergeCall) -> None:
         self.session, self.head, self.theirs, self.call = target, head, theirs, call
         self.ancestry = Ancestry(Tip(target.log, head), theirs)
-        self.divergence: Divergence = self.ancestry.divergence()
+        self.divergence: BranchDivergence = self.ancestry.find_divergence()
 
     def run(self) -> MergeResult:
         base_id = self.divergence.base_id
         if base_id == self.theirs.commit.id:
-            return self._result(MergeOutcome.ALREADY_UP_TO_DATE)
+            return self._build_result(MergeOutcome.ALREADY_UP_TO_DATE)
         if base_id == self.head.snapshot.commit.id:
             return self._fast_forward()
-        schema, crossed = self._schema()
+        schema, crossed = self._merge_schemas()
         conflicts = Conflicts()
-        if isinstance(schema, Divergent):
+        if isinstance(schema, SchemaConflicts):
             conflicts.add(schema.conflicts[0].kind, schema.conflicts, len(schema.conflicts))
-            return self._result(MergeOutcome.CONFLICTS, conflicts=conflicts)
-        sides = self._sides(schema, crossed)
+            return self._build_result(MergeOutcome.CONFLICTS, conflicts=conflicts)
+        sides = self._build_inputs(schema, crossed)
         try:
-            tables = merged_tables(sides, conflicts)
-            check_laws(sides, tables, self.session.handles, conflicts)
+            tables = merge_tables(sides, conflicts)
+            check_constraints_of_merge(sides, tables, self.session.handles, conflicts)
         except DataDroppedError as error:
             branches = self.call.source, self.call.into
             raise MergeBaseDroppedError(
                 *branches, error.table_key, error.what, error.branch, error.commit_id
             ) from error
         if conflicts.total:
-            return self._result(MergeOutcome.CONFLICTS, conflicts=conflicts)
-        drawn = self._drawn(sides, tables, schema.record)
+            return self._build_result(MergeOutcome.CONFLICTS, conflicts=conflicts)
+        drawn = self._plan_change(sides, tables, schema.record)
         plan = CommitPlan(
             base=self.head,
             operation=OPERATION,
             actor=self.call.actor,
-            requirements=self._requirements(drawn, sides.ours.catalog),
+            requirements=self._build_requirements(drawn, sides.ours.catalog),
         )
         return self._publish(MergeOutcome.MERGED, drawn, plan)
 
@@ -179,86 +179,93 @@ class _Merge:
         """The target had nothing of its own: it gets the source's pins, and its schema."""
         manifest = self.theirs.head.snapshot.manifest
         tables = {key: (manifest.tables[key], pin) for key, pin in manifest.pins.items()}
-        starts = self.session.tables(self.theirs.head.snapshot)
-        drawn = _manifest_change(self.head.snapshot.manifest, tables, manifest.schema, (), starts)
+        starts = self.session.open_tables(self.theirs.head.snapshot)
+        drawn = _build_manifest_change(self.head.snapshot.manifest, tables, manifest.schema, (), starts)
         if drawn.is_empty and self.divergence.theirs is not None and len(self.divergence.theirs) == 1:
             # The source's one commit is a fast forward to this very state: as a base, both are as good. With more than
             # one, something was done and taken back, which others may have merged: that has to be remembered.
-            return self._result(MergeOutcome.ALREADY_UP_TO_DATE)
+            return self._build_result(MergeOutcome.ALREADY_UP_TO_DATE)
         head_id = self.head.snapshot.commit.id
         plan = CommitPlan(base=self.head, operation=OPERATION, actor=self.call.actor, if_commit=head_id)
         return self._publish(MergeOutcome.FAST_FORWARD, drawn, plan)
 
-    def _schema(self) -> tuple[Agreed | Divergent, Crossed | None]:
+    def _merge_schemas(self) -> tuple[SchemaAgreement | SchemaConflicts, CrissCrossBase | None]:
         """The schema of the merged state; and all bases, where there are several."""
-        ours, theirs = self._view(self.head.snapshot), self._view(self.theirs.head.snapshot)
+        ours, theirs = self._build_view(self.head.snapshot), self._build_view(self.theirs.head.snapshot)
 
-        def agreed(bases: tuple[View, BaseSchema]) -> Agreed | Divergent:
-            return agreed_schema(bases, ours, theirs, self._names, self.session.runtime.ids.ulid)
+        def agreed(bases: tuple[View, BaseSchema]) -> SchemaAgreement | SchemaConflicts:
+            return agree_on_schema(bases, ours, theirs, self._names, self.session.runtime.ids.ulid)
 
         base_ids = (self.divergence.base_id, *self.divergence.other_bases)
         if len(base_ids) == 1:
-            base = self._view(self.ancestry.state(base_ids[0]))
-            return agreed((base, BaseSchema.of(base))), None
-        ground = self._ground([self.ancestry.tip(one) for one in base_ids], MOST_CROSSINGS)
+            base = self._build_view(self.ancestry.read_state(base_ids[0]))
+            return agreed((base, BaseSchema.from_view(base))), None
+        ground = self._build_merge_base([self.ancestry.open_tip(one) for one in base_ids], MAX_CRISS_CROSS_DEPTH)
         if isinstance(ground, View):
-            return agreed((ground, BaseSchema.of(ground))), None
-        found = several_schemas(ground, agreed)
-        return found, ground if isinstance(found, Divergent) else ground.with_views(found.renumbered)
+            return agreed((ground, BaseSchema.from_view(ground))), None
+        found = agree_on_criss_cross_schema(ground, agreed)
+        return found, ground if isinstance(found, SchemaConflicts) else ground.map_views(found.renumber)
 
-    def _view(self, snapshot: Snapshot) -> View:
-        return View(self.session.catalog(snapshot), self.session.tables(snapshot))
+    def _build_view(self, snapshot: Snapshot) -> View:
+        return View(self.session.load_catalog(snapshot), self.session.open_tables(snapshot))
 
-    def _ground(self, bases: Sequence[Tip], depth: int) -> Ground:
+    def _build_merge_base(self, bases: Sequence[Tip], depth: int) -> MergeBase:
         """Several bases as one: each is joined to those before it, with what they have grown from in their turn."""
-        ground: Ground = self._view(bases[0].snapshot)
+        ground: MergeBase = self._build_view(bases[0].snapshot)
         for number, tip in enumerate(bases[1:], start=1):
             below: dict[str, Tip] = {}
             try:
-                for other in bases[:number] if depth and number < MOST_BASES else ():
-                    below.update(_bases(Ancestry(other, tip)))
+                for other in bases[:number] if depth and number < MAX_BASES else ():
+                    below.update(_find_bases(Ancestry(other, tip)))
             except (MergeBaseGoneError, CommitCollectedError, CommitMissingError):
                 below = {}  # it can't be told any more: so what the bases don't agree about stays unknown
             if tip.commit.id not in below:
                 deeper = [below[one] for one in sorted(below, reverse=True)]
-                ground = Crossed(ground, self._view(tip.snapshot), self._ground(deeper, depth - 1) if deeper else None)
+                ground = CrissCrossBase(
+                    ground,
+                    self._build_view(tip.snapshot),
+                    self._build_merge_base(deeper, depth - 1) if deeper else None,
+                )
         return ground
 
     @property
     def _names(self) -> Mapping[Side, str]:
         return {"ours": self.call.into, "theirs": self.call.source}
 
-    def _sides(self, schema: Agreed, crossed: Crossed | None) -> Sides:
+    def _build_inputs(self, schema: SchemaAgreement, crossed: CrissCrossBase | None) -> MergeInputs:
         strategy: Side | None = None
         if self.call.strategy is not None:
             strategy = "ours" if self.call.strategy is Strategy.OURS else "theirs"
-        return Sides(
+        return MergeInputs(
             base=schema.base,
             ours=schema.ours,
             theirs=schema.theirs,
             names=self._names,
-            touched={"ours": _written(self.divergence.ours), "theirs": _written(self.divergence.theirs)},
+            touched={
+                "ours": _find_written_paths(self.divergence.ours),
+                "theirs": _find_written_paths(self.divergence.theirs),
+            },
             catalog=schema.catalog,
             strategy=strategy,
-            crossed=crossed,
+            criss_cross=crossed,
             watch=self.session.watch,
         )
 
-    def _drawn(self, sides: Sides, tables: Sequence[MergedTable], schema: SchemaRecord) -> _Drawn:
-        records = {side: sides.view(side).snapshot.manifest.tables for side in ("ours", "theirs")}
+    def _plan_change(self, sides: MergeInputs, tables: Sequence[MergedTable], schema: SchemaRecord) -> _ManifestChange:
+        records = {side: sides.get_view(side).snapshot.manifest.tables for side in ("ours", "theirs")}
         wanted = {
             one.key: (
-                _registered(records[one.side][one.pin.table_key], one.type),
+                _build_table_record(records[one.side][one.pin.table_key], one.type),
                 replace(one.pin, table_key=one.key),
             )
             for one in tables
         }
-        starts = self.session.tables(merged_snapshot(sides, tables))
+        starts = self.session.open_tables(build_merged_snapshot(sides, tables))
         written = [one for one in tables if one.has_rows or one.columns is not None]
-        drawn = _manifest_change(self.head.snapshot.manifest, wanted, schema, written, starts)
+        drawn = _build_manifest_change(self.head.snapshot.manifest, wanted, schema, written, starts)
         return replace(drawn, restored={one.key: (one.pin.path, one.restored) for one in tables if one.restored})
 
-    def _requirements(self, drawn: _Drawn, catalog: Catalog) -> tuple[TableUnchanged, ...]:
+    def _build_requirements(self, drawn: _ManifestChange, catalog: Catalog) -> tuple[TableUnchanged, ...]:
         """The target's tables that the result depends on: those that change, and the other ends of their edges.
 
         With another schema all of them: its rules were checked against every row.
@@ -274,69 +281,69 @@ class _Merge:
         pins = self.head.snapshot.pins
         return tuple(TableUnchanged(table_key=key) for key in sorted(related) if key in pins)
 
-    def _publish(self, outcome: MergeOutcome, drawn: _Drawn, plan: CommitPlan) -> MergeResult:
-        tables = _told(self.head.snapshot.manifest, drawn)
+    def _publish(self, outcome: MergeOutcome, drawn: _ManifestChange, plan: CommitPlan) -> MergeResult:
+        tables = _build_table_results(self.head.snapshot.manifest, drawn)
         if self.call.is_dry_run:
-            return self._result(outcome, tables=tables, restored=drawn.restored)
+            return self._build_result(outcome, tables=tables, restored=drawn.restored)
         session, head = self.session, self.head
-        armed: Armed | None = None
+        armed: ArmedWrite | None = None
         made: tuple[str, ...] = ()
         if drawn.tables:
             armed = arm(session.log, head, operation=OPERATION, actor=self.call.actor)
-            drawn, made = self._reshaped(drawn, armed)
+            drawn, made = self._reshape_tables(drawn, armed)
         pins = drawn.starts.snapshot.pins
-        writes = [_write(table, pins[table.key]) for table in drawn.tables if table.has_rows]
-        moves = self._staged(drawn.starts, writes, armed, made)
+        writes = [_build_write(table, pins[table.key]) for table in drawn.tables if table.has_rows]
+        moves = self._stage(drawn.starts, writes, armed, made)
         plan = replace(
             plan,
             message=self.call.message,
             moves=moves,
             adopted=drawn.adopted,
-            made=made,
+            adopted_files=made,
             renamed_tables=drawn.renamed,
             dropped_tables=drawn.dropped,
             schema=drawn.schema,
             merged_parent=self.theirs.commit.id,
-            merged_from=self.ancestry.place_of_theirs(),
+            merged_from=self.ancestry.build_merged_from(),
             summary={path: {"restored": count} for path, count in drawn.restored.values()} or None,
-            epoch=self.theirs.head.snapshot.manifest.floor.epoch,
+            epoch=self.theirs.head.snapshot.manifest.gc_horizon.epoch,
             watch=session.watch,
         )
         done = publish(session.log, session.handles, plan, armed)
-        return self._result(outcome, commit_id=done.commit.id, tables=tables, restored=drawn.restored)
+        return self._build_result(outcome, commit_id=done.commit.id, tables=tables, restored=drawn.restored)
 
-    def _reshaped(self, drawn: _Drawn, armed: Armed) -> tuple[_Drawn, tuple[str, ...]]:
+    def _reshape_tables(self, drawn: _ManifestChange, armed: ArmedWrite) -> tuple[_ManifestChange, tuple[str, ...]]:
         """The same with versions that have the merged state's columns, and the files of these versions."""
         handles, snapshot = self.session.handles, drawn.starts.snapshot
         adopted, pins, made = dict(drawn.adopted), dict(snapshot.pins), list[str]()
 
         def note(files: Sequence[str]) -> None:
             made.extend(files)
-            armed.lease.name(files)
-            self.session.go_on()
+            armed.lease.add_files(files)
+            self.session.check_cancelled()
 
         try:
             for table in drawn.tables:
                 if table.columns is not None:
                     key = table.key
-                    version, files = reshape(handles, stage_columns(drawn.starts.table(key), table.columns, note))
+                    version, files = reshape(handles, stage_columns(drawn.starts.open_table(key), table.columns, note))
                     note(files)
                     pins[key] = replace(pins[key], version=version, branch=self.session.log.branch)
-                    record = adopted[key].record if key in adopted else self._record(table)
-                    adopted[key] = Adopted(record=record, pin=pins[key])
+                    record = adopted[key].record if key in adopted else self._build_record(table)
+                    adopted[key] = AdoptedTable(record=record, pin=pins[key])
         except BaseException as error:  # an interrupt too: nothing can be visible yet, so everything may go
             abandon(self.session.log, armed, made, error)
             raise
         manifest = replace(snapshot.manifest, pins=pins)
-        starts = self.session.tables(replace(snapshot, manifest=manifest))
+        starts = self.session.open_tables(replace(snapshot, manifest=manifest))
         return replace(drawn, adopted=adopted, starts=starts), tuple(made)
 
-    def _record(self, table: MergedTable) -> TableRecord:
+    def _build_record(self, table: MergedTable) -> TableRecord:
         """The registered table of one that is the target's own."""
-        return _registered(self.head.snapshot.manifest.tables[table.pin.table_key], table.type)
+        return _build_table_record(self.head.snapshot.manifest.tables[table.pin.table_key], table.type)
 
-    def _staged(
-        self, starts: SnapshotTables, writes: Sequence[TableWrite], armed: Armed | None, made: Sequence[str]
+    def _stage(
+        self, starts: SnapshotTables, writes: Sequence[TableWrite], armed: ArmedWrite | None, made: Sequence[str]
     ) -> tuple[Move, ...]:
         try:
             return stage_writes(self.session, starts, writes, armed)
@@ -344,7 +351,7 @@ class _Merge:
             abandon(self.session.log, None, made)
             raise
 
-    def _result(
+    def _build_result(
         self,
         outcome: MergeOutcome,
         *,
@@ -363,19 +370,19 @@ class _Merge:
             commit_id=commit_id,
             is_dry_run=self.call.is_dry_run,
             tables=tables,
-            conflicts=tuple(found.shown),
+            conflicts=tuple(found.listed),
             conflict_counts={kind.value: count for kind, count in found.counts.items()},
             restored_edges={key: count for key, (_, count) in (restored or {}).items()},
         )
 
 
-def _bases(ancestry: Ancestry) -> dict[str, Tip]:
+def _find_bases(ancestry: Ancestry) -> dict[str, Tip]:
     """The bases of two states, by their commits."""
-    found = ancestry.divergence()
-    return {one: ancestry.tip(one) for one in (found.base_id, *found.other_bases)}
+    found = ancestry.find_divergence()
+    return {one: ancestry.open_tip(one) for one in (found.base_id, *found.other_bases)}
 
 
-def _written(commits: Collection[Commit] | None) -> frozenset[str] | None:
+def _find_written_paths(commits: Collection[Commit] | None) -> frozenset[str] | None:
     """The locations of the tables that these commits changed; maintenance changes nothing. None: any may be.
 
     A merge that restored edges may have left their table at the version that it had. As against the merged branch,
@@ -388,24 +395,26 @@ def _written(commits: Collection[Commit] | None) -> frozenset[str] | None:
     return frozenset([*restored, *(change.path for one in news for change in one.changes)])
 
 
-def _registered(record: TableRecord, type_: AnyType) -> TableRecord:
+def _build_table_record(record: TableRecord, type_: AnyType) -> TableRecord:
     """A table as that of the merged state's type, which may have got another name or identity."""
     return structs.replace(record, table_key=type_.table_key, identity=type_.identity)
 
 
-def _manifest_change(
+def _build_manifest_change(
     ours: Manifest,
     wanted: Mapping[str, tuple[TableRecord, Pin]],
     schema: SchemaRecord,
     tables: Sequence[MergedTable],
     starts: SnapshotTables,
-) -> _Drawn:
+) -> _ManifestChange:
     """What has to be done to the target's tables so that they are the wanted ones; a table is known by its location."""
     keys = {pin.path: key for key, pin in ours.pins.items()}
     renamed = {keys[pin.path]: key for key, (_, pin) in wanted.items() if pin.path in keys and keys[pin.path] != key}
-    return _Drawn(
+    return _ManifestChange(
         adopted={
-            key: Adopted(record=record, pin=pin) for key, (record, pin) in wanted.items() if ours.pins.get(key) != pin
+            key: AdoptedTable(record=record, pin=pin)
+            for key, (record, pin) in wanted.items()
+            if ours.pins.get(key) != pin
         },
         renamed=renamed,
         dropped=tuple(key for key in ours.pins if key not in wanted and key not in renamed),
@@ -415,18 +424,18 @@ def _manifest_change(
     )
 
 
-def _write(table: MergedTable, start: Pin) -> TableWrite:
+def _build_write(table: MergedTable, start: Pin) -> TableWrite:
     """The rows that are brought to a table, and the ids that go."""
-    rows, brought, keys = table.rows, table.bytes, table.replaced
+    rows, brought, keys = table.rows, table.blobs, table.replaced
     assert rows is not None and brought is not None and keys is not None  # noqa: PT018, S101 - only such are written
     located = None
     if table.addresses is not None:
-        located = Located(path=start.path, version=start.version, addresses=table.addresses)
-    stream = RowStream(batches=lambda: brought.stored(rows.put), keys=keys, located=located)
+        located = RowLocations(path=start.path, version=start.version, addresses=table.addresses)
+    stream = RowStream(batches=lambda: brought.iter_stored(rows.put), keys=keys, located=located)
     return TableWrite(table_key=table.key, upsert=stream)
 
 
-def _told(ours: Manifest, drawn: _Drawn) -> tuple[TableMerge, ...]:
+def _build_table_results(ours: Manifest, drawn: _ManifestChange) -> tuple[TableMerge, ...]:
     """What becomes of each table that does not stay as it is."""
     before = {drawn.renamed.get(key, key): pin.rows for key, pin in ours.pins.items()}
     found = [

@@ -10,16 +10,16 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.idempotency import earlier_try
+from omnigraph.commit.idempotency import find_earlier_commit
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit
-from omnigraph.engine.predicate_eval import Inputs
-from omnigraph.engine.search.search_arguments import check_asked
+from omnigraph.engine.predicate_eval import QueryInputs
+from omnigraph.engine.search.search_arguments import check_search_arguments
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.blobs import blob_names
+from omnigraph.engine.writing.blobs import list_blob_properties
 from omnigraph.engine.writing.constraints import check_constraints
 from omnigraph.engine.writing.statements import run_statements
-from omnigraph.engine.writing.write_buffer import Pending, PendingTable
+from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import NotAMutationError
 from omnigraph.lang.printer import print_queries
 from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read
@@ -97,43 +97,45 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     now = session.runtime.clock.now()
     is_blind = call.if_commit is None and all(isinstance(statement, Insert) for statement in chosen.body)
     if is_blind:
-        looks = chain([session.recent], repeat(session.head))
+        looks = chain([session.cached_head], repeat(session.head))
         return rerun_on_conflict(session.runtime, lambda: _attempt(session, call, chosen, now, next(looks)()))
     try:
         return _attempt(session, call, chosen, now, session.head())
     except ConflictError:
-        if _done_before(session, session.head(), call, chosen) is None:
+        if _find_earlier_commit(session, session.head(), call, chosen) is None:
             raise
     return _attempt(session, call, chosen, now, session.head())  # the faster one was this very call
 
 
 def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime, head: Head) -> MutationResult:
     snapshot = head.snapshot
-    earlier = _done_before(session, head, call, chosen)
+    earlier = _find_earlier_commit(session, head, call, chosen)
     if earlier is not None:
-        return _result(chosen.name.text, snapshot.branch, earlier)
-    catalog = session.catalog(snapshot)
-    query = _planned(chosen, catalog, call.source)
-    inputs = Inputs(check_params(query.params, call.params, session.go_on), now)
-    check_asked((statement.where for statement in query.statements if isinstance(statement, Update | Delete)), inputs)
+        return _build_result(chosen.name.text, snapshot.branch, earlier)
+    catalog = session.load_catalog(snapshot)
+    query = _bind_mutation(chosen, catalog, call.source)
+    inputs = QueryInputs(check_params(query.params, call.params, session.check_cancelled), now)
+    check_search_arguments(
+        (statement.where for statement in query.statements if isinstance(statement, Update | Delete)), inputs
+    )
     if call.if_commit is not None and call.if_commit != snapshot.commit.id:
         raise ConflictError("graph_head", call.if_commit, snapshot.commit.id, "the branch has moved on")
-    pending = Pending(View(catalog, session.tables(snapshot)), session.blob_sources, session.watch)
-    read = run_statements(query, pending, inputs, session.runtime.ids, session.go_on)
+    pending = WriteBuffer(View(catalog, session.open_tables(snapshot)), session.blob_sources, session.watch)
+    read = run_statements(query, pending, inputs, session.runtime.ids, session.check_cancelled)
     held = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)
     pending.check_size(held, "what the mutation writes")
     checked = check_constraints(pending)
-    affected = pending.affected()
+    affected = pending.count_affected()
     done = write_tables(
         session,
-        [_write(table) for table in pending.touched],
+        [_build_write(table) for table in pending.touched],
         operation=OPERATION,
         actor=call.actor,
         base=head,
         requirements=(*read, *checked),
         message=call.message,
         idempotency_key=call.idempotency_key,
-        request=_request(call, chosen),
+        request=_digest_request(call, chosen),
         if_commit=call.if_commit,
         affected=affected,
     )
@@ -141,44 +143,44 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime,
         return MutationResult(
             query_name=query.name, branch=snapshot.branch, commit_id=None, affected_nodes=0, affected_edges=0
         )
-    return _result(query.name, snapshot.branch, done.commit)
+    return _build_result(query.name, snapshot.branch, done.commit)
 
 
-def _planned(chosen: Query, catalog: Catalog, source: Source) -> MutationQuery:
+def _bind_mutation(chosen: Query, catalog: Catalog, source: Source) -> MutationQuery:
     bound = bind_query(chosen, catalog).require(source)
     planned = None if bound is None else rewrite(bound)
     assert isinstance(planned, MutationQuery)  # noqa: S101 - no mistakes, and the tree is a mutation
     return planned
 
 
-def _write(table: PendingTable) -> TableWrite:
+def _build_write(table: PendingTable) -> TableWrite:
     key = table.type.table_key
     if table.streamed is not None:
         streamed = table.streamed
-        stream = RowStream(batches=streamed.stored, keys=streamed.ids, located=streamed.located)
+        stream = RowStream(batches=streamed.iter_stored, keys=streamed.ids, located=streamed.located)
         return TableWrite(table_key=key, upsert=stream)
     if table.deleted:
         return TableWrite(table_key=key, delete=tuple(table.deleted), located=table.located)
     rows: pa.Table | RowStream = table.rows
-    if blob_names(table.type):
-        rows = RowStream(batches=table.stored, keys=pa.array(table.known_ids, pa.string()))
+    if list_blob_properties(table.type):
+        rows = RowStream(batches=table.iter_stored, keys=pa.array(table.known_ids, pa.string()))
     if table.is_append:
         return TableWrite(table_key=key, append=rows)
     return TableWrite(table_key=key, upsert=rows, located=table.located)
 
 
-def _done_before(session: Session, head: Head, call: MutationCall, chosen: Query) -> Commit | None:
-    return earlier_try(
+def _find_earlier_commit(session: Session, head: Head, call: MutationCall, chosen: Query) -> Commit | None:
+    return find_earlier_commit(
         session.log,
         head,
         operation=OPERATION,
         actor=call.actor,
         key=call.idempotency_key,
-        request=_request(call, chosen),
+        request=_digest_request(call, chosen),
     )
 
 
-def _request(call: MutationCall, chosen: Query) -> str | None:
+def _digest_request(call: MutationCall, chosen: Query) -> str | None:
     """A digest of what a call with a key asks for: the query, however it is laid out, and its parameters."""
     if call.idempotency_key is None:
         return None
@@ -187,7 +189,7 @@ def _request(call: MutationCall, chosen: Query) -> str | None:
     return blake2b(text.encode() + b"\0" + params, digest_size=16).hexdigest()
 
 
-def _result(query_name: str, branch: str, commit: Commit) -> MutationResult:
+def _build_result(query_name: str, branch: str, commit: Commit) -> MutationResult:
     return MutationResult(
         query_name=query_name,
         branch=branch,

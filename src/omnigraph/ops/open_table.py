@@ -2,7 +2,7 @@
 
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
@@ -25,15 +25,15 @@ class TypeMissingError(OmnigraphError):
         return f"the graph has no {self.wanted} `{self.name}`{way_out}"
 
 
-def edge_named(catalog: Catalog, name: str) -> EdgeType:
+def find_edge_type(catalog: Catalog, name: str) -> EdgeType:
     """The edge type of that name, in any case, or TypeMissingError."""
-    found = catalog.edge(name)
+    found = catalog.find_edge(name)
     if found is None:
-        raise TypeMissingError(name, closest(name, catalog.edges), "edge type")
+        raise TypeMissingError(name, find_closest(name, catalog.edges), "edge type")
     return found
 
 
-def pinned_table(session: Session, snapshot: Snapshot, type_name: str) -> PinnedDataset:
+def open_pinned_table(session: Session, snapshot: Snapshot, type_name: str) -> PinnedDataset:
     """A handle of its own on the version that `snapshot` shows, or TypeMissingError.
 
     What is done to the handle touches neither the graph nor its other readers.
@@ -43,6 +43,6 @@ def pinned_table(session: Session, snapshot: Snapshot, type_name: str) -> Pinned
     names = {key.partition(":")[2]: key for key in snapshot.pins}
     table_key = names.get(type_name, type_name)
     if table_key not in snapshot.pins:
-        raise TypeMissingError(type_name, closest(type_name, names))
+        raise TypeMissingError(type_name, find_closest(type_name, names))
     pin = snapshot.pin(table_key)
-    return session.handles.open_apart(pin.path, pin.version)
+    return session.handles.open_uncached(pin.path, pin.version)

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import TooSlowError
 from omnigraph.errors import OmnigraphError
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.commit_signature import check_signature
-from omnigraph.ops.indexes import types_of
-from omnigraph.ops.maintenance_worker import Hands, LocalHands
+from omnigraph.ops.indexes import map_types
+from omnigraph.ops.maintenance_worker import LocalOptimizeWorker, OptimizeWorker
 from omnigraph.ops.open_table import TypeMissingError
-from omnigraph.ops.optimize_table import Attempt, TableUpkeep, UpkeepCall
+from omnigraph.ops.optimize_table import OptimizeAttempt, TableUpkeep, UpkeepCall
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.storage.compaction import OutdatedRewriteError
 from omnigraph.storage.index_staging import OutdatedSegmentError
 from omnigraph.telemetry import log
 
-ATTEMPTS = 10
+MAX_ATTEMPTS = 10
 """How often a table is planned again because others rewrote it meanwhile."""
-_MOST_DOUBLINGS = 5
-_LOOK_SECONDS = 0.1
+_MAX_DOUBLINGS = 5
+_POLL_SECONDS = 0.1
 """How often it is asked, while tables are worked on, whether that is still wanted."""
 
 
@@ -73,7 +73,7 @@ class OptimizeResult:
         return {"branch": self.branch, "tables": [one.to_json() for one in self.tables]}
 
 
-def optimize(session: Session, call: OptimizeCall, hands: Hands | None = None) -> OptimizeResult:
+def optimize(session: Session, call: OptimizeCall, hands: OptimizeWorker | None = None) -> OptimizeResult:
     """Optimise every table where it pays; one that fails does not keep the others from it.
 
     `hands` do the heavy work; without any, this process does it.
@@ -82,15 +82,15 @@ def optimize(session: Session, call: OptimizeCall, hands: Hands | None = None) -
     if not call.is_dry_run:
         session.check_writable()
     check_signature(call.upkeep.actor, call.upkeep.message, None)
-    keys = _chosen(session, call.types)
+    keys = _select_tables(session, call.types)
     options = session.runtime.options.upkeep
-    workers = hands or LocalHands(options)
+    workers = hands or LocalOptimizeWorker(options)
     found: dict[str, TableUpkeep] = {}
-    session.go_on()  # before anything is begun: a table that is small may be published before it is asked again
+    session.check_cancelled()  # before anything is begun: a table that is small may be published before it is asked again
     with ThreadPoolExecutor(options.concurrency, thread_name_prefix="optimize") as pool:
-        waiting = {pool.submit(_isolated, session, key, call, workers): key for key in keys}
+        waiting = {pool.submit(_optimize_isolated, session, key, call, workers): key for key in keys}
         try:
-            for future in _completed(session, waiting):
+            for future in _iter_completed(session, waiting):
                 key = waiting[future]
                 found[key] = future.result()
                 if call.progress is not None:
@@ -102,45 +102,47 @@ def optimize(session: Session, call: OptimizeCall, hands: Hands | None = None) -
     return OptimizeResult(branch=session.log.branch, tables=tuple(found[key] for key in keys))
 
 
-def _completed(session: Session, futures: Collection[Future[TableUpkeep]]) -> Iterator[Future[TableUpkeep]]:
+def _iter_completed(session: Session, futures: Collection[Future[TableUpkeep]]) -> Iterator[Future[TableUpkeep]]:
     """Each when it is done, as long as it is wanted."""
     left = set(futures)
     while left:
-        session.go_on()
-        done, left = wait(left, _LOOK_SECONDS, FIRST_COMPLETED)
+        session.check_cancelled()
+        done, left = wait(left, _POLL_SECONDS, FIRST_COMPLETED)
         yield from done
 
 
-def _chosen(session: Session, types: Sequence[str] | None) -> list[str]:
+def _select_tables(session: Session, types: Sequence[str] | None) -> list[str]:
     """The keys of the tables to work on, or TypeMissingError."""
     snapshot = session.head().snapshot
-    names = {type_.name: key for key, type_ in types_of(session.catalog(snapshot)).items()}
+    names = {type_.name: key for key, type_ in map_types(session.load_catalog(snapshot)).items()}
     for name in types or ():
         if name not in names:
-            raise TypeMissingError(name, closest(name, names))
+            raise TypeMissingError(name, find_closest(name, names))
     return [key for name, key in names.items() if (types is None or name in types) and key in snapshot.pins]
 
 
-def _isolated(session: Session, table_key: str, call: OptimizeCall, hands: Hands) -> TableUpkeep:
+def _optimize_isolated(session: Session, table_key: str, call: OptimizeCall, hands: OptimizeWorker) -> TableUpkeep:
     try:
         if call.is_dry_run:
-            return Attempt(session, session.head(), table_key, call.upkeep, hands).preview()
-        return _optimized(session, table_key, call.upkeep, hands)
+            return OptimizeAttempt(session, session.head(), table_key, call.upkeep, hands).preview()
+        return _optimize_table(session, table_key, call.upkeep, hands)
     except OmnigraphError as error:
         log.warning("%s was not optimised: %s", table_key, error)
         return TableUpkeep(table_key=table_key, error=str(error))
 
 
-def _optimized(session: Session, table_key: str, call: UpkeepCall, hands: Hands) -> TableUpkeep:
+def _optimize_table(session: Session, table_key: str, call: UpkeepCall, hands: OptimizeWorker) -> TableUpkeep:
     """Plan, work and publish; again from the start when the table was rewritten by somebody else meanwhile."""
     runtime = session.runtime
-    for number in range(ATTEMPTS):
+    for number in range(MAX_ATTEMPTS):
         head = session.head()
         if table_key not in head.snapshot.pins:
             return TableUpkeep(table_key=table_key, skipped="the table was dropped meanwhile")
         try:
-            return Attempt(session, head, table_key, call, hands).run()
+            return OptimizeAttempt(session, head, table_key, call, hands).run()
         except (ConflictError, TooSlowError, OutdatedRewriteError, OutdatedSegmentError) as error:
             log.info("%s is planned again: %s", table_key, error)
-            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(number, _MOST_DOUBLINGS)))
-    return TableUpkeep(table_key=table_key, skipped=f"others rewrote it {ATTEMPTS} times meanwhile: try again later")
+            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(number, _MAX_DOUBLINGS)))
+    return TableUpkeep(
+        table_key=table_key, skipped=f"others rewrote it {MAX_ATTEMPTS} times meanwhile: try again later"
+    )

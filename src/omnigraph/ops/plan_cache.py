@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.physical_plan import PhysicalPlan
 from omnigraph.engine.planning.planner import plan_read
-from omnigraph.query.expr import Compare, Expr, Identity, Meta, Now, Op, ParamRef, Prop, conjuncts, walk
+from omnigraph.query.expr import Compare, Expr, Identity, MetaColumn, Now, Op, ParamRef, Prop, split_conjuncts, walk
 from omnigraph.query.logical_plan import Pattern, ReadQuery
 from omnigraph.schema.catalog import Catalog, Value
 
-KEPT_QUERIES, PLANS_OF_A_QUERY = 256, 16
-MOST_KEPT = 4_096
+MAX_QUERIES, MAX_PLANS_PER_QUERY = 256, 16
+MAX_PARAM_SIZE = 4_096
 """Values of more letters or items than this are not kept in memory for a plan: it is made anew each time."""
 
 _Key: TypeAlias = tuple[str, int, str, tuple[object, ...]]
@@ -23,32 +23,32 @@ _Key: TypeAlias = tuple[str, int, str, tuple[object, ...]]
 
 
 @dataclass(slots=True)
-class _Planned:
+class _CachedQuery:
     """What is known of one query."""
 
     query: ReadQuery
     """Kept alive, so that its identity is nobody else's."""
-    counted: tuple[str, ...]
+    value_params: tuple[str, ...]
     """The parameters whose values may change the plan."""
-    named: tuple[str, ...]
+    null_params: tuple[str, ...]
     """Those of which only counts whether they are null."""
-    is_timeless: bool
+    is_time_independent: bool
     plans: OrderedDict[_Key, PhysicalPlan] = field(default_factory=OrderedDict)
 
-    def key(self, snapshot: Snapshot, params: Mapping[str, Value]) -> _Key | None:
+    def build_key(self, snapshot: Snapshot, params: Mapping[str, Value]) -> _Key | None:
         """What two calls with the same plan have in common; None for a call that shares its plan with none."""
         shape: tuple[object, ...] = ()
-        if not self.is_timeless:
+        if not self.is_time_independent:
             return None
         if params:
-            counted = tuple(params[name] for name in self.counted)
-            if sum(map(_size, counted)) > MOST_KEPT:
+            counted = tuple(params[name] for name in self.value_params)
+            if sum(map(_measure_value, counted)) > MAX_PARAM_SIZE:
                 return None
-            shape = (*counted, *(params[name] is None for name in self.named))
+            shape = (*counted, *(params[name] is None for name in self.null_params))
         return snapshot.branch, snapshot.manifest_version, snapshot.manifest.head, shape
 
 
-class KeptPlans:
+class PlanCache:
     """Plans by query, state and parameters; the least recently used ones go first. Safe from several threads.
 
     A plan may be kept because it is the same each time: the table versions of a state and the values of parameters
@@ -58,13 +58,13 @@ class KeptPlans:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[int, _Planned] = OrderedDict()
+        self._queries: OrderedDict[int, _CachedQuery] = OrderedDict()
 
-    def get(self, query: ReadQuery, snapshot: Snapshot, reading: Reading) -> PhysicalPlan:
+    def get_or_plan(self, query: ReadQuery, snapshot: Snapshot, reading: ExecutionContext) -> PhysicalPlan:
         """The plan of a query, made first if need be."""
         with self._lock:
-            known = self._known(query, reading.view.catalog)
-            key = known.key(snapshot, reading.inputs.params)
+            known = self._get_or_analyze(query, reading.view.catalog)
+            key = known.build_key(snapshot, reading.inputs.params)
             found = None if key is None else known.plans.get(key)
             if key is not None and found is not None:
                 known.plans.move_to_end(key)
@@ -73,35 +73,35 @@ class KeptPlans:
         if key is not None:
             with self._lock:
                 known.plans[key] = plan
-                if len(known.plans) > PLANS_OF_A_QUERY:
+                if len(known.plans) > MAX_PLANS_PER_QUERY:
                     known.plans.popitem(last=False)
         return plan
 
-    def _known(self, query: ReadQuery, catalog: Catalog) -> _Planned:
-        found = self._kept.get(id(query))
+    def _get_or_analyze(self, query: ReadQuery, catalog: Catalog) -> _CachedQuery:
+        found = self._queries.get(id(query))
         if found is None or found.query is not query:
-            found = self._kept[id(query)] = _planned(query, catalog)
-            if len(self._kept) > KEPT_QUERIES:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(id(query))
+            found = self._queries[id(query)] = _analyze_query(query, catalog)
+            if len(self._queries) > MAX_QUERIES:
+                self._queries.popitem(last=False)
+        self._queries.move_to_end(id(query))
         return found
 
 
-def _size(value: Value) -> int:
+def _measure_value(value: Value) -> int:
     """About how much a value takes, in letters or items."""
     if isinstance(value, str | bytes):
         return len(value)
     if isinstance(value, tuple):
-        return len(value) if len(value) > MOST_KEPT else sum(map(_size, value))
+        return len(value) if len(value) > MAX_PARAM_SIZE else sum(map(_measure_value, value))
     return 1
 
 
-def _planned(query: ReadQuery, catalog: Catalog) -> _Planned:
+def _analyze_query(query: ReadQuery, catalog: Catalog) -> _CachedQuery:
     counted: dict[str, None] = {}
     named: dict[str, None] = {}
     is_timeless = True
-    for types, term in _terms(query.pattern, {}):
-        key = _key_parameter(term, types, catalog)
+    for types, term in _iter_predicates(query.pattern, {}):
+        key = _find_key_param(term, types, catalog)
         if key is not None:
             named[key] = None
             continue
@@ -109,22 +109,22 @@ def _planned(query: ReadQuery, catalog: Catalog) -> _Planned:
             is_timeless &= not isinstance(part, Now)
             if isinstance(part, ParamRef):
                 counted[part.name] = None
-    return _Planned(query, tuple(counted), tuple(name for name in named if name not in counted), is_timeless)
+    return _CachedQuery(query, tuple(counted), tuple(name for name in named if name not in counted), is_timeless)
 
 
-def _terms(pattern: Pattern, outside: Mapping[str, str]) -> Iterator[tuple[Mapping[str, str], Expr]]:
+def _iter_predicates(pattern: Pattern, outside: Mapping[str, str]) -> Iterator[tuple[Mapping[str, str], Expr]]:
     """Every predicate of a pattern and of its blocks, and the types of the variables that it may read."""
     types = {**outside, **{name: type_.name for name, type_ in pattern.types.items()}}
     of_nodes = [expr for node in pattern.nodes for expr in node.filters]
     of_hops = [expr for hop in pattern.hops for expr in hop.filters]
     for expr in (*of_nodes, *of_hops, *pattern.filters):
-        for term in conjuncts(expr):
+        for term in split_conjuncts(expr):
             yield types, term
     for absent in pattern.absent:
-        yield from _terms(absent.pattern, types)
+        yield from _iter_predicates(absent.pattern, types)
 
 
-def _key_parameter(term: Expr, types: Mapping[str, str], catalog: Catalog) -> str | None:
+def _find_key_param(term: Expr, types: Mapping[str, str], catalog: Catalog) -> str | None:
     """The parameter that a term sets a whole key or an id equal to: one row has it, whichever value it is."""
     match term:
         case Compare(op=Op.EQ, left=Prop() | Identity() as column, right=ParamRef(name=name)):
@@ -134,6 +134,6 @@ def _key_parameter(term: Expr, types: Mapping[str, str], catalog: Catalog) -> st
         case _:
             return None
     if isinstance(column, Identity):
-        return name if column.part is Meta.ID else None
-    type_ = catalog.type(types[column.variable])
+        return name if column.part is MetaColumn.ID else None
+    type_ = catalog.find_type(types[column.variable])
     return name if type_ is not None and type_.key == (column.name,) else None

@@ -14,48 +14,48 @@ from omnigraph.query.rules import rewrite
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.catalog_codec import decode_catalog
 
-KEPT_QUERIES = 256
-KEPT_BYTES = 2 * 1024 * 1024
+MAX_QUERIES = 256
+MAX_TEXT_BYTES = 2 * 1024 * 1024
 """The most of all texts that are remembered; what is made of a text takes a multiple of it."""
-KEPT_CATALOGS = 16
+MAX_CATALOGS = 16
 
 
 _Key: TypeAlias = tuple[str, str | None, str]
 """The text, the name of the query, the schema's id."""
 
 
-class KeptCatalogs:
+class CatalogCache:
     """The catalogs of the last schemas, each one object: what is kept by type is found again. Safe from threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Catalog] = OrderedDict()
+        self._catalogs: OrderedDict[str, Catalog] = OrderedDict()
 
-    def get(self, schema: SchemaRecord) -> Catalog:
+    def get_or_decode(self, schema: SchemaRecord) -> Catalog:
         """The catalog of an accepted schema."""
         with self._lock:
-            found = self._kept.get(schema.id)
+            found = self._catalogs.get(schema.id)
             if found is None:
-                found = self._kept[schema.id] = decode_catalog(schema.catalog.encode())
-            self._kept.move_to_end(schema.id)
-            if len(self._kept) > KEPT_CATALOGS:
-                self._kept.popitem(last=False)
+                found = self._catalogs[schema.id] = decode_catalog(schema.catalog.encode())
+            self._catalogs.move_to_end(schema.id)
+            if len(self._catalogs) > MAX_CATALOGS:
+                self._catalogs.popitem(last=False)
             return found
 
 
-class PreparedQueries:
+class QueryCache:
     """Bound queries by text, name and schema; the least recently used ones go first. Safe from several threads.
 
     A text of more than `longest` characters is none that anybody wrote.
     """
 
     def __init__(self, longest: int) -> None:
-        self._longest = longest
+        self._max_characters = longest
         self._lock = threading.Lock()
         self._bound: OrderedDict[_Key, BoundQuery] = OrderedDict()
         self._nbytes = 0
 
-    def get(self, source: Source, name: str | None, schema_id: str, catalog: Catalog) -> BoundQuery:
+    def get_or_prepare(self, source: Source, name: str | None, schema_id: str, catalog: Catalog) -> BoundQuery:
         """The query of that name, or the only one of a text, ready to be planned.
 
         Raises:
@@ -69,24 +69,24 @@ class PreparedQueries:
             if found is not None:
                 self._bound.move_to_end(key)
                 return found
-        if len(source.text) > self._longest:
-            raise TextTooLargeError(source.name, self._longest)
+        if len(source.text) > self._max_characters:
+            raise TextTooLargeError(source.name, self._max_characters)
         prepared = prepare(source, name, catalog)
-        self._keep(key, prepared)
+        self._store(key, prepared)
         return prepared
 
-    def _keep(self, key: _Key, prepared: BoundQuery) -> None:
+    def _store(self, key: _Key, prepared: BoundQuery) -> None:
         with self._lock:
             if key not in self._bound:
                 self._nbytes += len(key[0])
             self._bound[key] = prepared
-            while len(self._bound) > KEPT_QUERIES or self._nbytes > KEPT_BYTES:
+            while len(self._bound) > MAX_QUERIES or self._nbytes > MAX_TEXT_BYTES:
                 dropped, _ = self._bound.popitem(last=False)
                 self._nbytes -= len(dropped[0])
 
 
 def prepare(source: Source, name: str | None, catalog: Catalog) -> BoundQuery:
-    """As `PreparedQueries.get`, made anew."""
+    """As `QueryCache.get`, made anew."""
     chosen = choose_query(source, name)
     bound = bind_query(chosen, catalog).require(source)
     assert bound is not None  # noqa: S101 - without a mistake there is a query

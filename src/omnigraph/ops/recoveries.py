@@ -65,7 +65,7 @@ def list_recoveries(session: Session, *, limit: int | None = None, before: str |
     """List what was recovered, newest first: at most `limit`, of those that are older than the one of id `before`."""
     session.allow_on_graph(Action.READ)
     check_count("limit", limit)
-    found = [_decode(row) for row in reversed(recovery_log.rows(session.store))]
+    found = [_decode(row) for row in reversed(recovery_log.read_rows(session.store))]
     if before is not None:
         place = next((number for number, one in enumerate(found, start=1) if one.id == before), len(found))
         found = found[place:]

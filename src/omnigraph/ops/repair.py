@@ -9,52 +9,59 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from omnigraph.commit.branch_errors import BranchMissingError
-from omnigraph.commit.commit_plan import Adopted, CommitPlan, Move, NewTable
-from omnigraph.commit.commit_references import Mark, find_merge_marks, find_operation_marks
+from omnigraph.commit.commit_plan import AdoptedTable, CommitPlan, Move, NewTable
+from omnigraph.commit.commit_references import CommitReference, find_merge_references, find_operation_references
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import TooSlowError
 from omnigraph.commit.manifest_check import (
     ManifestFault,
     ManifestFaultKind,
-    ManifestLook,
-    journal_damage,
-    look_at,
-    own_commits,
+    ManifestInspection,
+    find_journal_damage,
+    inspect_manifest,
+    iter_own_commits,
 )
 from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.manifest_repair import OPERATION, asides, cut_history, publish_beyond, put_aside, unfinished
+from omnigraph.commit.manifest_repair import (
+    OPERATION,
+    cut_history,
+    find_unfinished,
+    list_asides,
+    publish_beyond,
+    put_aside,
+)
 from omnigraph.commit.manifest_types import MAIN, Manifest, TableRecord
-from omnigraph.commit.publisher import Committed, publish
+from omnigraph.commit.publisher import PublishResult, publish
 from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import BadArgumentError
-from omnigraph.ops.check import anew
+from omnigraph.ops.check import open_fresh_session
 from omnigraph.ops.check_files import list_tables
-from omnigraph.ops.check_manifests import find_lost_of, find_marks_of, find_unregistered, refuse_no_graph
+from omnigraph.ops.check_manifests import find_lost_marks, find_manifest_marks, find_unregistered, refuse_no_graph
 from omnigraph.ops.commit_signature import check_signature
-from omnigraph.ops.indexes import types_of
-from omnigraph.ops.repair_ends import left_dangling
+from omnigraph.ops.indexes import map_types
+from omnigraph.ops.repair_ends import find_dangling_edges
 from omnigraph.ops.repair_from_copy import repair_from
-from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Known, Remedy, TablePlan
-from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, Outcome, RepairResult, TableRepair
-from omnigraph.ops.session import Session, while_wanted
+from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Remedy, TableRepairPlan, VersionStateCache
+from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, RepairOutcome, RepairResult, TableRepair
+from omnigraph.ops.session import Session, with_cancellation
 from omnigraph.policy import Action, ActorDiffersError
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType, NodeType
 from omnigraph.schema.catalog_codec import decode_catalog
 from omnigraph.schema.document import CatalogCorruptError
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.index_staging import stage_segments, stored_indexes
-from omnigraph.storage.integrity_check import Listing
-from omnigraph.storage.lance_table import Table
-from omnigraph.storage.layout import MANIFEST, TABLE_ROOTS, table_path
+from omnigraph.storage.index_staging import list_stored_indexes, stage_segments
+from omnigraph.storage.integrity_check import TableListing
+from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.layout import MANIFEST, TABLE_ROOTS, build_table_path
 from omnigraph.storage.salvage import stage_removal
 from omnigraph.telemetry import log as telemetry_log
 
 T = TypeVar("T")
-ATTEMPTS = 10
+MAX_ATTEMPTS = 10
 """How often a branch is planned again because others have written to the tables that are repaired."""
 
 
@@ -77,7 +84,7 @@ class RepairCall:
 
 
 @dataclass(slots=True)
-class _Report:
+class _RepairReport:
     tables: list[TableRepair] = field(default_factory=list)
     manifests: list[ManifestRepair] = field(default_factory=list)
     histories: list[HistoryRepair] = field(default_factory=list)
@@ -86,7 +93,7 @@ class _Report:
     @property
     def has_published(self) -> bool:
         found = [one.outcome for each in (self.manifests, self.histories, self.tables) for one in each]
-        return Outcome.PUBLISHED in found
+        return RepairOutcome.PUBLISHED in found
 
 
 def repair(session: Session, call: RepairCall) -> RepairResult:
@@ -110,15 +117,15 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
         raise error  # what a link hides is not lost, and going back would lose it
     if call.source is not None:
         return _fetch(session, call, call.source)
-    report = _Report()
-    known = Known()
+    report = _RepairReport()
+    known = VersionStateCache()
 
     def go_on() -> None:
         if not report.has_published:
-            session.go_on()
+            session.check_cancelled()
 
-    wanted = while_wanted(session, go_on)
-    for look in _looks(anew(wanted), call.branch):
+    wanted = with_cancellation(session, go_on)
+    for look in _inspect_manifests(open_fresh_session(wanted), call.branch):
         _repair_branch(wanted, look, call, report, known)
     return RepairResult(
         uri=session.uri,
@@ -147,29 +154,29 @@ def _allow(session: Session, call: RepairCall) -> None:
         raise ActorDiffersError(session.actor.name, call.actor)
 
 
-def _looks(session: Session, branch: str | None) -> list[ManifestLook]:
+def _inspect_manifests(session: Session, branch: str | None) -> list[ManifestInspection]:
     """The manifest of main, then those of the other branches, or only that of one."""
-    session.go_on()
-    main = look_at(session.store, MAIN, MANIFEST, _check_schema)
+    session.check_cancelled()
+    main = inspect_manifest(session.store, MAIN, MANIFEST, _check_schema)
     if main.newest == 0:
         refuse_no_graph(session)
     live = {} if main.head is None else main.head.snapshot.manifest.live_branches
     known = (MAIN, *sorted(live))
     if branch is not None and branch not in known:
-        raise BranchMissingError(branch, known, closest(branch, known))
+        raise BranchMissingError(branch, known, find_closest(branch, known))
     looks = [main] if branch in (None, MAIN) else []
     for name in known[1:]:
         if branch in (None, name):
-            session.go_on()
-            looks.append(look_at(session.store, name, live[name].path, _check_schema))
+            session.check_cancelled()
+            looks.append(inspect_manifest(session.store, name, live[name].path, _check_schema))
     if main.head is None:
         return looks
     unregistered = find_unregistered(session.store, main.head.snapshot.manifest.branches)
     seen = (main, *(look for look in looks if look is not main))
-    operations = find_operation_marks(one.sidecar for one in list_sidecars(session.store)[0])
-    marks = [*find_marks_of(seen, unregistered), *_merges(session, seen), *operations]
-    lost = {mark.path: mark for mark in find_lost_of(session.store, marks, looks)}
-    return [_rolled_back(look, lost.get(look.path)) for look in looks]
+    operations = find_operation_references(one.sidecar for one in list_sidecars(session.store)[0])
+    marks = [*find_manifest_marks(seen, unregistered), *_find_merged_marks(session, seen), *operations]
+    lost = {mark.path: mark for mark in find_lost_marks(session.store, marks, looks)}
+    return [_mark_rolled_back(look, lost.get(look.path)) for look in looks]
 
 
 def _check_schema(manifest: Manifest) -> None:
@@ -180,17 +187,17 @@ def _check_schema(manifest: Manifest) -> None:
         raise ManifestCorruptError(f"the schema can't be read: {error.place} {error.reason}") from error
 
 
-def _merges(session: Session, looks: Iterable[ManifestLook]) -> Iterator[Mark]:
+def _find_merged_marks(session: Session, looks: Iterable[ManifestInspection]) -> Iterator[CommitReference]:
     """Find the commits that branches have merged, as far back as their histories can be read."""
     for look in looks:
         try:
             if look.head is not None:
-                yield from find_merge_marks(own_commits(look.head, session.store))
+                yield from find_merge_references(iter_own_commits(look.head, session.store))
         except (DamagedError, ManifestCorruptError) as error:
             telemetry_log.info("the history of %s is read no further: %s", look.branch, error)
 
 
-def _rolled_back(look: ManifestLook, mark: Mark | None) -> ManifestLook:
+def _mark_rolled_back(look: ManifestInspection, mark: CommitReference | None) -> ManifestInspection:
     """Return what was found of a manifest, with the versions that it has lost by what something else names.
 
     Each commit was a version at least.
@@ -202,21 +209,23 @@ def _rolled_back(look: ManifestLook, mark: Mark | None) -> ManifestLook:
     return replace(look, newest=look.newest + missing, fault=fault)
 
 
-def _repair_branch(session: Session, look: ManifestLook, call: RepairCall, report: _Report, known: Known) -> None:
-    look, done = _mended(session, look, call)
+def _repair_branch(
+    session: Session, look: ManifestInspection, call: RepairCall, report: _RepairReport, known: VersionStateCache
+) -> None:
+    look, done = _mend_manifest(session, look, call)
     if done is not None:
         report.manifests.append(done)
-        if look.head is None or (call.confirm and done.outcome is not Outcome.PUBLISHED):
+        if look.head is None or (call.confirm and done.outcome is not RepairOutcome.PUBLISHED):
             return
-    report.histories += _again(look, lambda: _repair_history(anew(session), look, call))
-    tables, moved = _again(look, lambda: _attempt(anew(session), look, call, known))
+    report.histories += _retry(look, lambda: _repair_history(open_fresh_session(session), look, call))
+    tables, moved = _retry(look, lambda: _attempt(open_fresh_session(session), look, call, known))
     report.tables += tables
     report.moved_heads |= moved
 
 
-def _again(look: ManifestLook, attempt: Callable[[], T]) -> T:
+def _retry(look: ManifestInspection, attempt: Callable[[], T]) -> T:
     """Try, and again from the start when somebody else has changed what is repaired."""
-    for _ in range(ATTEMPTS - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         try:
             return attempt()
         except (ConflictError, TooSlowError) as error:
@@ -227,9 +236,11 @@ def _again(look: ManifestLook, attempt: Callable[[], T]) -> T:
 # --- a manifest ------------------------------------------------------------------------------------------
 
 
-def _mended(session: Session, look: ManifestLook, call: RepairCall) -> tuple[ManifestLook, ManifestRepair | None]:
+def _mend_manifest(
+    session: Session, look: ManifestInspection, call: RepairCall
+) -> tuple[ManifestInspection, ManifestRepair | None]:
     """What becomes of a manifest, if anything is wrong with it; looked at again when another repair is at it."""
-    for left in reversed(range(ATTEMPTS)):
+    for left in reversed(range(MAX_ATTEMPTS)):
         if look.fault is None:
             break
         try:
@@ -238,13 +249,13 @@ def _mended(session: Session, look: ManifestLook, call: RepairCall) -> tuple[Man
             if not left:
                 raise
             telemetry_log.info("the manifest of %s is looked at again: %s", look.branch, error)
-        look = look_at(session.store, look.branch, look.path, _check_schema)
+        look = inspect_manifest(session.store, look.branch, look.path, _check_schema)
     if call.confirm and look.fault is None:
-        _finish_manifest(anew(session), look, call)
+        _finish_manifest(open_fresh_session(session), look, call)
     return look, None
 
 
-def _repair_manifest(session: Session, look: ManifestLook, call: RepairCall) -> ManifestRepair:
+def _repair_manifest(session: Session, look: ManifestInspection, call: RepairCall) -> ManifestRepair:
     """What was published by the versions that can't be read is not known: going back needs force."""
     assert look.fault is not None  # noqa: S101 - it is asked only then
     snapshot = None if look.head is None else look.head.snapshot
@@ -260,28 +271,28 @@ def _repair_manifest(session: Session, look: ManifestLook, call: RepairCall) -> 
     is_hopeless = snapshot is None or look.fault.kind is ManifestFaultKind.FORMAT
     if is_hopeless or not call.confirm or not call.force:
         is_refused = is_hopeless or (call.confirm and not call.force)
-        return replace(found, outcome=Outcome.REFUSED if is_refused else Outcome.PLANNED)
+        return replace(found, outcome=RepairOutcome.REFUSED if is_refused else RepairOutcome.PLANNED)
     session.runtime.faults.reach("repair.looked")
     if look.fault.kind is not ManifestFaultKind.ROLLED_BACK:
         put_aside(session.store, look)
-    head = _publish_beyond(anew(session), look, look.newest, call)
-    return replace(found, outcome=Outcome.PUBLISHED, commit_id=head.snapshot.commit.id)
+    head = _publish_beyond(open_fresh_session(session), look, look.newest, call)
+    return replace(found, outcome=RepairOutcome.PUBLISHED, commit_id=head.snapshot.commit.id)
 
 
-def _finish_manifest(session: Session, look: ManifestLook, call: RepairCall) -> None:
+def _finish_manifest(session: Session, look: ManifestInspection, call: RepairCall) -> None:
     """Go on where a repair of the manifest has died."""
-    highest = unfinished(asides(session.store), look)
+    highest = find_unfinished(list_asides(session.store), look)
     if highest is not None:
         _publish_beyond(session, look, highest, call)
 
 
-def _publish_beyond(session: Session, look: ManifestLook, number: int, call: RepairCall) -> Head:
+def _publish_beyond(session: Session, look: ManifestInspection, number: int, call: RepairCall) -> Head:
     how = "is lost" if look.fault is not None and look.fault.kind is ManifestFaultKind.ROLLED_BACK else "can't be read"
     message = call.message or f"went back from version {number} of the manifest, which {how}"
-    return publish_beyond(_log(session, look), number, actor=call.actor, message=message)
+    return publish_beyond(_open_log(session, look), number, actor=call.actor, message=message)
 
 
-def _log(session: Session, look: ManifestLook) -> ManifestLog:
+def _open_log(session: Session, look: ManifestInspection) -> ManifestLog:
     """The log of a branch, by which those that it comes from are found too."""
     if look.path == MANIFEST:
         return session.log
@@ -291,12 +302,12 @@ def _log(session: Session, look: ManifestLook) -> ManifestLog:
 # --- a history ------------------------------------------------------------------------------------------
 
 
-def _repair_history(session: Session, look: ManifestLook, call: RepairCall) -> list[HistoryRepair]:
+def _repair_history(session: Session, look: ManifestInspection, call: RepairCall) -> list[HistoryRepair]:
     """What a part of the journal said that can't be read is not known: going on without it needs force."""
-    log = _log(session, look)
-    session.go_on()
-    head = _head(log, look, call)
-    damage = journal_damage(head, session.store)
+    log = _open_log(session, look)
+    session.check_cancelled()
+    head = _choose_head(log, look, call)
+    damage = find_journal_damage(head, session.store)
     if damage is None:
         return []
     found = HistoryRepair(
@@ -309,15 +320,15 @@ def _repair_history(session: Session, look: ManifestLook, call: RepairCall) -> l
     if not call.confirm:
         return [found]
     if not call.force or not damage.lost:
-        return [replace(found, outcome=Outcome.REFUSED)]
+        return [replace(found, outcome=RepairOutcome.REFUSED)]
     message = call.message or f"the history before commit {damage.oldest.id} can't be read"
     made = cut_history(log, head, damage, actor=call.actor, message=message)
-    return [replace(found, outcome=Outcome.PUBLISHED, commit_id=made.snapshot.commit.id)]
+    return [replace(found, outcome=RepairOutcome.PUBLISHED, commit_id=made.snapshot.commit.id)]
 
 
-def _head(log: ManifestLog, look: ManifestLook, call: RepairCall) -> Head:
+def _choose_head(log: ManifestLog, look: ManifestInspection, call: RepairCall) -> Head:
     """The newest state of a branch; in a preview of one that can't be read, the newest whole one."""
-    head = log.latest() if call.confirm or look.fault is None else look.head
+    head = log.head() if call.confirm or look.fault is None else look.head
     assert head is not None  # noqa: S101 - without one there is nothing to plan
     return head
 
@@ -326,50 +337,50 @@ def _head(log: ManifestLog, look: ManifestLook, call: RepairCall) -> Head:
 
 
 def _attempt(
-    session: Session, look: ManifestLook, call: RepairCall, known: Known
+    session: Session, look: ManifestInspection, call: RepairCall, known: VersionStateCache
 ) -> tuple[list[TableRepair], dict[str, int]]:
     """Plan on the newest state of a branch, and publish what may be."""
-    log = _log(session, look)
-    head = _head(log, look, call)
-    catalog = session.catalog(head.snapshot)
-    types = {key: type_ for key, type_ in types_of(catalog).items() if key in head.snapshot.manifest.pins}
-    session.go_on()
+    log = _open_log(session, look)
+    head = _choose_head(log, look, call)
+    catalog = session.load_catalog(head.snapshot)
+    types = {key: type_ for key, type_ in map_types(catalog).items() if key in head.snapshot.manifest.pins}
+    session.check_cancelled()
     listings = list_tables(session)
     planner = BranchPlanner(session, log, head, listings, known)
     looked = {key: planner.plan(type_, is_deep=call.deep) for key, type_ in types.items()}
     plans = {key: plan for key, plan in looked.items() if plan is not None}
     chosen = {key: plan for key, plan in plans.items() if call.force or plan.certainty is Certainty.VERIFIED}
-    dangling = left_dangling(session, head.snapshot, catalog, chosen if call.confirm else plans)
+    dangling = find_dangling_edges(session, head.snapshot, catalog, chosen if call.confirm else plans)
     done = None
     if call.confirm and chosen:
         session.runtime.faults.reach("repair.planned")
         try:
             done = _publish(session, log, head, chosen, types, call)
         except TooSlowError:
-            known.forget()
+            known.clear()
             raise
     tables = [
         TableRepair(
             branch=look.branch,
             plan=plan,
-            outcome=_outcome(call, is_chosen=key in chosen),
+            outcome=_choose_outcome(call, is_chosen=key in chosen),
             commit_id=done.commit.id if done is not None and key in chosen else None,
             dangling=dangling.get(key, ()),
         )
         for key, plan in plans.items()
     ]
-    return tables, _moved_heads(types, head, listings)
+    return tables, _find_moved_heads(types, head, listings)
 
 
-def _outcome(call: RepairCall, *, is_chosen: bool) -> Outcome:
+def _choose_outcome(call: RepairCall, *, is_chosen: bool) -> RepairOutcome:
     if not call.confirm:
-        return Outcome.PLANNED
-    return Outcome.PUBLISHED if is_chosen else Outcome.REFUSED
+        return RepairOutcome.PLANNED
+    return RepairOutcome.PUBLISHED if is_chosen else RepairOutcome.REFUSED
 
 
-def _moved_heads(types: Mapping[str, AnyType], head: Head, listings: Mapping[str, Listing]) -> dict[str, int]:
+def _find_moved_heads(types: Mapping[str, AnyType], head: Head, listings: Mapping[str, TableListing]) -> dict[str, int]:
     pins = head.snapshot.manifest.pins
-    heads = {key: listings[pins[key].path].moved_head() for key in types if pins[key].path in listings}
+    heads = {key: listings[pins[key].path].find_moved_head() for key in types if pins[key].path in listings}
     return {key: newest for key, newest in heads.items() if newest is not None}
 
 
@@ -377,25 +388,25 @@ def _publish(
     session: Session,
     log: ManifestLog,
     head: Head,
-    chosen: Mapping[str, TablePlan],
+    chosen: Mapping[str, TableRepairPlan],
     types: Mapping[str, AnyType],
     call: RepairCall,
-) -> Committed:
+) -> PublishResult:
     """One commit of all that was chosen, unless somebody else has written to one of these tables meanwhile."""
     records = head.snapshot.manifest.tables
     without_rows = {key: plan for key, plan in chosen.items() if plan.remedy is Remedy.WITHOUT_ROWS}
     targets = {key: plan.target for key, plan in chosen.items() if plan.target is not None}
     kept = {key: target for key, target in targets.items() if key not in without_rows}
-    moves = [_without_indexes(session, key, chosen[key]) for key in kept if chosen[key].dropped_indexes]
-    moves += [_without_rows(session, key, plan) for key, plan in without_rows.items()]
-    made = [_empty_table(session, types[key], records[key]) for key in chosen if key not in targets]
+    moves = [_drop_indexes(session, key, chosen[key]) for key in kept if chosen[key].dropped_indexes]
+    moves += [_drop_lost_rows(session, key, plan) for key, plan in without_rows.items()]
+    made = [_build_empty_table(session, types[key], records[key]) for key in chosen if key not in targets]
     plan = CommitPlan(
         base=head,
         operation=OPERATION,
         actor=call.actor,
-        message=call.message or _message(chosen.values()),
+        message=call.message or _format_message(chosen.values()),
         moves=tuple(moves),
-        adopted={key: Adopted(record=_record(records[key], pin.path), pin=pin) for key, pin in kept.items()},
+        adopted={key: AdoptedTable(record=_build_record(records[key], pin.path), pin=pin) for key, pin in kept.items()},
         new_tables=tuple(made),
         requirements=tuple(TableUnchanged(table_key=key) for key in chosen),
         outlives_cleanup=False,
@@ -403,7 +414,7 @@ def _publish(
     return publish(log, session.handles, plan)
 
 
-def _record(record: TableRecord, path: str) -> TableRecord:
+def _build_record(record: TableRecord, path: str) -> TableRecord:
     """The registered table, which may have been another one when it was whole."""
     return (
         record
@@ -414,35 +425,35 @@ def _record(record: TableRecord, path: str) -> TableRecord:
     )
 
 
-def _message(plans: Iterable[TablePlan]) -> str:
+def _format_message(plans: Iterable[TableRepairPlan]) -> str:
     return ", ".join(f"{plan.pin.table_key}: {plan.remedy.value.replace('_', ' ')}" for plan in plans)
 
 
-def _without_indexes(session: Session, key: str, plan: TablePlan) -> Move:
+def _drop_indexes(session: Session, key: str, plan: TableRepairPlan) -> Move:
     """A version of the table without the indexes that are of no use; its rows are the same files."""
     assert plan.target is not None  # noqa: S101 - it is asked only then
-    table = Table(session.handles, plan.target.path, plan.target.version)
+    table = LanceTable(session.handles, plan.target.path, plan.target.version)
     useless = [
         segment.text
-        for index in stored_indexes(table)
+        for index in list_stored_indexes(table)
         for segment in index.segments
         if index.name in plan.dropped_indexes
     ]
     return Move(table_key=key, staged=stage_segments(table, [], useless))
 
 
-def _without_rows(session: Session, key: str, plan: TablePlan) -> Move:
+def _drop_lost_rows(session: Session, key: str, plan: TableRepairPlan) -> Move:
     """A version of the table without the fragments whose files can't be read."""
-    table = Table(session.handles, plan.pin.path, plan.pin.version)
+    table = LanceTable(session.handles, plan.pin.path, plan.pin.version)
     return Move(table_key=key, staged=stage_removal(table, plan.lost_fragments))
 
 
-def _empty_table(session: Session, type_: AnyType, record: TableRecord) -> NewTable:
+def _build_empty_table(session: Session, type_: AnyType, record: TableRecord) -> NewTable:
     """A table at a place where there never was one."""
     kind = "node" if isinstance(type_, NodeType) else "edge"
     incarnation = record.incarnation + 1
-    while session.store.objects.list_under(table_path(kind, type_.name, incarnation)):
+    while session.store.objects.list_under(build_table_path(kind, type_.name, incarnation)):
         incarnation += 1
-    path = table_path(kind, type_.name, incarnation)
+    path = build_table_path(kind, type_.name, incarnation)
     made = TableRecord(table_key=type_.table_key, path=path, identity=type_.identity, incarnation=incarnation)
-    return NewTable(record=made, schema=arrow_schema(type_))
+    return NewTable(record=made, schema=build_arrow_schema(type_))

@@ -7,19 +7,19 @@ from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.engine.checking.edge_integrity import check_ends
 from omnigraph.engine.view import View
-from omnigraph.ops.repair_plan import Remedy, TablePlan
+from omnigraph.ops.repair_plan import Remedy, TableRepairPlan
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.integrity_check import damage_of
-from omnigraph.storage.lance_table import Table
-from omnigraph.storage.salvage import TableWithout
+from omnigraph.storage.integrity_check import translate_damage
+from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.salvage import PartialTable
 
-_MOVING = (Remedy.EARLIER_VERSION, Remedy.WITHOUT_ROWS, Remedy.EMPTY_TABLE)
+_MOVING_REMEDIES = (Remedy.EARLIER_VERSION, Remedy.WITHOUT_ROWS, Remedy.EMPTY_TABLE)
 
 
-def left_dangling(
-    session: Session, snapshot: Snapshot, catalog: Catalog, plans: Mapping[str, TablePlan]
+def find_dangling_edges(
+    session: Session, snapshot: Snapshot, catalog: Catalog, plans: Mapping[str, TableRepairPlan]
 ) -> dict[str, tuple[str, ...]]:
     """By the key of a table that is repaired, what is said of edges whose ends are missing once all of that is done.
 
@@ -32,10 +32,10 @@ def left_dangling(
     view = View(catalog, _PlannedTables(session, planned, plans))
     found: dict[str, list[str]] = {}
     for edge in catalog.edges.values():
-        moving = [key for key in _tables_of(edge) if key in plans and plans[key].remedy in _MOVING]
+        moving = [key for key in _list_table_keys(edge) if key in plans and plans[key].remedy in _MOVING_REMEDIES]
         if not moving or edge.table_key in emptied:
             continue
-        for message in _broken(view, edge, emptied, session):
+        for message in _find_broken(view, edge, emptied, session):
             found.setdefault(moving[0], []).append(message)
     return {key: tuple(messages) for key, messages in found.items()}
 
@@ -43,29 +43,29 @@ def left_dangling(
 class _PlannedTables(SnapshotTables):
     """The tables of a snapshot as they will be, without the rows that are left out."""
 
-    def __init__(self, session: Session, snapshot: Snapshot, plans: Mapping[str, TablePlan]) -> None:
+    def __init__(self, session: Session, snapshot: Snapshot, plans: Mapping[str, TableRepairPlan]) -> None:
         super().__init__(session.handles, snapshot, session.watch)
         self._lost = {key: plan.lost_fragments for key, plan in plans.items() if plan.lost_fragments}
 
-    def table(self, table_key: str) -> Table:
+    def open_table(self, table_key: str) -> LanceTable:
         """Return the table as it will be."""
-        found = super().table(table_key)
+        found = super().open_table(table_key)
         lost = self._lost.get(table_key)
-        return found if lost is None else TableWithout(found.handles, found.path, found.version, lost)
+        return found if lost is None else PartialTable(found.handles, found.path, found.version, lost)
 
 
-def _tables_of(edge: EdgeType) -> tuple[str, ...]:
+def _list_table_keys(edge: EdgeType) -> tuple[str, ...]:
     return f"node:{edge.source}", f"node:{edge.target}", edge.table_key
 
 
-def _broken(view: View, edge: EdgeType, emptied: set[str], session: Session) -> list[str]:
-    table = view.table(edge)
+def _find_broken(view: View, edge: EdgeType, emptied: set[str], session: Session) -> list[str]:
+    table = view.get_table(edge)
     try:
-        with damage_of(table.path):
-            if emptied & set(_tables_of(edge)):
+        with translate_damage(table.path):
+            if emptied & set(_list_table_keys(edge)):
                 rows = table.count()
                 return [f"every edge of {edge.name} ({rows:,}) without a node"] if rows else []
-            found = check_ends(view, edge, watch=lambda _: session.go_on())
+            found = check_ends(view, edge, on_progress=lambda _: session.check_cancelled())
             broken = [one for one in found if one.rule == "end_missing"]
     except DamagedError:
         return []  # it is not repaired, so nothing of it can be read either way

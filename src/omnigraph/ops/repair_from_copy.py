@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from omnigraph.commit.branches import Branches
-from omnigraph.commit.gc_plan import gathered
-from omnigraph.commit.gc_retention import Policy
+from omnigraph.commit.branches import BranchRegistry
+from omnigraph.commit.gc_plan import gather_histories
+from omnigraph.commit.gc_retention import RetentionPolicy
 from omnigraph.commit.key_index import KEY_BYTES
-from omnigraph.commit.manifest_check import ManifestFaultKind, look_at, own_commits
+from omnigraph.commit.manifest_check import ManifestFaultKind, inspect_manifest, iter_own_commits
 from omnigraph.commit.manifest_log import (
     Head,
     NotAGraphError,
@@ -25,43 +25,43 @@ from omnigraph.commit.manifest_log import (
 )
 from omnigraph.commit.manifest_types import MAIN, Pin
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.check import anew
-from omnigraph.ops.clone import check_apart
-from omnigraph.ops.repair_result import FileRepair, Outcome
+from omnigraph.ops.check import open_fresh_session
+from omnigraph.ops.clone import check_not_nested
+from omnigraph.ops.repair_result import FileRepair, RepairOutcome
 from omnigraph.ops.session import Session
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.checksum_lists import FileSum
+from omnigraph.storage.checksum_lists import FileChecksum
 from omnigraph.storage.checksums import (
-    blob_checksum,
     checksum_directory,
     checksum_file,
-    data_checksum,
-    deletion_checksum,
     is_same,
-    uuid_checksum,
+    parse_blob_checksum,
+    parse_data_checksum,
+    parse_deletion_checksum,
+    parse_uuid_checksum,
 )
-from omnigraph.storage.file_fetch import DIFFERENT, Fetcher, Verification, fetching, verify_size
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.file_fetch import COPY_MISMATCH, Fetcher, Verification, open_fetcher, verify_size
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.integrity_check import (
-    Decoded,
-    Listing,
-    column_faults,
-    damage_of,
-    deletion_faults,
-    footer_faults,
-    listing_of,
-    look_at_version,
+    DecodeResults,
+    TableListing,
+    find_column_faults,
+    find_deletion_faults,
+    find_footer_faults,
+    inspect_version,
+    list_table,
+    translate_damage,
 )
-from omnigraph.storage.lance_table import Table, find_index_mismatches, find_row_mismatches
-from omnigraph.storage.layout import EDGES, MANIFEST, NODES, TABLE_ROOTS, version_file, version_key
-from omnigraph.storage.table_cache import Handles
+from omnigraph.storage.lance_table import LanceTable, find_index_mismatches, find_row_mismatches
+from omnigraph.storage.layout import EDGES, MANIFEST, NODES, TABLE_ROOTS, build_version_key, format_version_name
+from omnigraph.storage.table_cache import TableCache
 from omnigraph.storage.uri import parse_uri
 from omnigraph.storage.version_files import UnknownPartError
 from omnigraph.storage.version_notes import read_note
 
 MAX_ROUNDS = 10
 """At most: the version of a manifest, its rows, its journal, versions of tables, their files, and a last look."""
-_ALL = Policy(commits=2**62, since=datetime.min.replace(tzinfo=UTC))
+_KEEP_ALL = RetentionPolicy(commits=2**62, since=datetime.min.replace(tzinfo=UTC))
 _OLDER = "commits that were made after the copy are not in it"
 _UNKNOWN = "nothing that is left here shows that it is this graph's"
 
@@ -92,31 +92,31 @@ def repair_from(session: Session, place: str, *, is_confirmed: bool, is_deep: bo
         ForeignFileError: Something in the copy is a link, a pipe or a device.
         NotAGraphError: There is no graph at that place.
     """
-    source = Store(parse_uri(place), session.runtime)
-    check_apart(source.location, session.store.location)
+    source = GraphStorage(parse_uri(place), session.runtime)
+    check_not_nested(source.location, session.store.location)
     for error in (error for root in TABLE_ROOTS for error in source.find_foreign_files(root)):
         raise error
     _check_same_graph(session.store, source)
     done: dict[str, FileRepair] = {}
     matched: set[str] = set()
-    with fetching(source, session.store) as fetcher:
+    with open_fetcher(source, session.store) as fetcher:
         for _ in range(MAX_ROUNDS):
-            look = _Round(anew(session), source, fetcher, is_placed=is_confirmed, is_deep=is_deep)
+            look = _RepairRound(open_fresh_session(session), source, fetcher, is_placed=is_confirmed, is_deep=is_deep)
             look.session.store.verifier.trust(matched)
             look.run()
-            done |= {one.place: one for one in look.found}
+            done |= {one.place: one for one in look.repairs}
             matched |= look.session.store.verifier.matched
-            if not is_confirmed or all(one.outcome is not Outcome.PUBLISHED for one in look.found):
+            if not is_confirmed or all(one.outcome is not RepairOutcome.PUBLISHED for one in look.repairs):
                 break
     return tuple(done.values())
 
 
-def _check_same_graph(store: Store, source: Store) -> None:
+def _check_same_graph(store: GraphStorage, source: GraphStorage) -> None:
     """Compare the commits that two graphs begin with; where that can't be read, names that are given only once."""
-    there = look_at(source, MAIN, MANIFEST)
+    there = inspect_manifest(source, MAIN, MANIFEST)
     if there.newest == 0:
         raise NotAGraphError(source.location.uri)
-    here = look_at(store, MAIN, MANIFEST)
+    here = inspect_manifest(store, MAIN, MANIFEST)
     first = [_find_first_commit(look.head, where) for look, where in ((here, store), (there, source))]
     if None not in first:
         is_copy = first[0] == first[1]
@@ -126,45 +126,45 @@ def _check_same_graph(store: Store, source: Store) -> None:
         raise AnotherGraphError(store.location.uri, source.location.uri)
 
 
-def _list_unique_names(store: Store) -> set[str]:
+def _list_unique_names(store: GraphStorage) -> set[str]:
     """Return the keys of all data files: no two are ever given the same name."""
     keys = (info.key for root in (MANIFEST, NODES, EDGES) for info in store.objects.list_under(root))
     return {key for key in keys if "/data/" in key}
 
 
-def _find_first_commit(head: Head | None, store: Store) -> str | None:
+def _find_first_commit(head: Head | None, store: GraphStorage) -> str | None:
     if head is None:
         return None
     try:
-        commits = list(own_commits(head, store))
+        commits = list(iter_own_commits(head, store))
     except OmnigraphError:
         return None
     return commits[-1].id if commits and commits[-1].seq == 0 else None
 
 
 @dataclass(slots=True)
-class _Round:
+class _RepairRound:
     """One look at everything that can be read now."""
 
     session: Session
-    source: Store
+    source: GraphStorage
     fetcher: Fetcher
     is_placed: bool
     is_deep: bool
-    found: list[FileRepair] = field(default_factory=list)
+    repairs: list[FileRepair] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
-    _listings: dict[str, Listing] = field(default_factory=dict)
-    _decoded: Decoded = field(default_factory=dict)
+    _listings: dict[str, TableListing] = field(default_factory=dict)
+    _decoded: DecodeResults = field(default_factory=dict)
 
     def run(self) -> None:
         """Look at manifests; at tables only if none of main's files had to be fetched."""
         heads = self._look_at_manifests()
-        if any(one.place.startswith(f"{MANIFEST}/") and one.outcome is Outcome.PUBLISHED for one in self.found):
+        if any(one.place.startswith(f"{MANIFEST}/") and one.outcome is RepairOutcome.PUBLISHED for one in self.repairs):
             return
         if MANIFEST not in heads:
             return
         for pin in self._list_pins(heads):
-            self.session.go_on()
+            self.session.check_cancelled()
             self._look_at_table(pin)
 
     def _fetch(self, key: str, owner: str, reason: str, verify: Verification, *, is_directory: bool = False) -> bool:
@@ -172,17 +172,17 @@ class _Round:
         if key in self._seen:
             return False
         self._seen.add(key)
-        self.session.go_on()
+        self.session.check_cancelled()
         fetched = self.fetcher.fetch(key, verify, is_placed=self.is_placed, is_directory=is_directory)
-        outcome = Outcome.PUBLISHED if self.is_placed else Outcome.PLANNED
+        outcome = RepairOutcome.PUBLISHED if self.is_placed else RepairOutcome.PLANNED
         if fetched.trouble is not None:
-            outcome = Outcome.REFUSED
-        self.found.append(
+            outcome = RepairOutcome.REFUSED
+        self.repairs.append(
             FileRepair(
                 owner=owner, place=key, reason=reason, nbytes=fetched.nbytes, outcome=outcome, trouble=fetched.trouble
             )
         )
-        return outcome is Outcome.PUBLISHED
+        return outcome is RepairOutcome.PUBLISHED
 
     # --- manifests -------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class _Round:
         if manifest.fork is not None:
             found.append((manifest.fork.parent_branch, manifest.fork.parent_path))
         try:
-            merged = [one.merged_from for one in own_commits(head, self.session.store)]
+            merged = [one.merged_from for one in iter_own_commits(head, self.session.store)]
         except OmnigraphError:  # what is wrong with the journal was found by then
             merged = []
         # A branch that was merged and deleted may have been collected since.
@@ -220,16 +220,16 @@ class _Round:
 
     def _look_at_manifest(self, branch: str, path: str) -> Head | None:
         store, owner = self.session.store, f"manifest of {branch}"
-        look = look_at(store, branch, path)
+        look = inspect_manifest(store, branch, path)
         if look.fault is not None:
             place = look.fault.place
             if "/data/" in place:
-                self._fetch(place, owner, look.fault.reason, _of_data(place, None))
+                self._fetch(place, owner, look.fault.reason, _build_data_verification(place, None))
             else:
-                number = look.newest or look_at(self.source, branch, path).newest
-                key = f"{path}/{version_file(number)}"
+                number = look.newest or inspect_manifest(self.source, branch, path).newest
+                key = f"{path}/{format_version_name(number)}"
                 reason = look.fault.reason if look.newest else f"{look.fault.reason}: {_OLDER}"
-                self._fetch(key, owner, reason, self._of_manifest_version(path, number))
+                self._fetch(key, owner, reason, self._build_manifest_verification(path, number))
                 if look.fault.kind is ManifestFaultKind.CONTENT:
                     self._fetch_head(path, number, owner, look.fault.reason)
         if look.head is None:
@@ -240,19 +240,19 @@ class _Round:
     def _fetch_head(self, path: str, number: int, owner: str, reason: str) -> None:
         """Fetch the rows of a version that can be read, and contradict themselves."""
         try:
-            with damage_of(path):
-                key, size = open_version(self.session.store, path, number).files()[-1]
+            with translate_damage(path):
+                key, size = open_version(self.session.store, path, number).list_files()[-1]
         except (OmnigraphError, LookupError):
             return
-        self._fetch(key, owner, reason, _of_data(key, size))
+        self._fetch(key, owner, reason, _build_data_verification(key, size))
 
-    def _of_manifest_version(self, path: str, number: int) -> Verification:
+    def _build_manifest_verification(self, path: str, number: int) -> Verification:
         """Verify the file of a manifest's version by the note of its checksum, else by what is here that it names."""
 
         def verify(copied: str) -> str | None:
             noted, recorded = read_note(self.session.store, path)
             if noted == number:
-                return _differs(checksum_file(copied)[1], int(recorded, 16))
+                return _find_difference(checksum_file(copied)[1], int(recorded, 16))
             return None if self._is_ours(path, number) else _UNKNOWN
 
         return verify
@@ -267,31 +267,31 @@ class _Round:
             commit = read_head(table).head_commit
         except OmnigraphError:
             return False
-        here = listing_of(self.session.store, path).sizes
-        if table.files()[-1][0] in here:
+        here = list_table(self.session.store, path).sizes
+        if table.list_files()[-1][0] in here:
             return True
-        made = [version_key(one.path, int(one.after)) for one in commit.changes if one.after is not None]
-        return bool(made) and all(self.session.store.objects.info(key) is not None for key in made)
+        made = [build_version_key(one.path, int(one.after)) for one in commit.changes if one.after is not None]
+        return bool(made) and all(self.session.store.objects.stat(key) is not None for key in made)
 
     def _look_at_journal(self, head: Head, owner: str) -> None:
         path, store = head.table.path, self.session.store
-        sizes = listing_of(store, path).sizes
-        files = head.table.files()
+        sizes = list_table(store, path).sizes
+        files = head.table.list_files()
         for index, (key, size) in enumerate(files[:-1]):
             reason = _find_size_fault(sizes.get(key), size)
             if reason is None:
                 try:
-                    with damage_of(key):
+                    with translate_damage(key):
                         decode_sealed(head, index)
                 except OmnigraphError as error:
                     reason = str(getattr(error, "reason", error))
             if reason is not None:
-                self._fetch(key, owner, reason, _of_data(key, size))
+                self._fetch(key, owner, reason, _build_data_verification(key, size))
         for run in head.snapshot.manifest.key_runs:
             key, size = f"{path}/{run.name}", run.keys * KEY_BYTES
             reason = _find_size_fault(sizes.get(key), size)
             if reason is not None:
-                self._fetch(key, owner, reason, _of_size(size))
+                self._fetch(key, owner, reason, _build_size_verification(size))
 
     # --- tables ----------------------------------------------------------------------------------------
 
@@ -301,12 +301,12 @@ class _Round:
         expect_pins(self.session.store, pins.values())
         yield from pins.values()
         try:
-            journals = gathered(Branches(self.session.log), heads[MANIFEST], (), _ALL, {}, {})
-            for path, names in journals.lists().items():
+            journals = gather_histories(BranchRegistry(self.session.log), heads[MANIFEST], (), _KEEP_ALL, {}, {})
+            for path, names in journals.find_checksum_lists().items():
                 self.session.store.verifier.lists.expect(path, names)
-            wanted = {(path, version) for path, versions in journals.versions().items() for version in versions}
-            for line in journals.lines.values():
-                for commit in line.commits():
+            wanted = {(path, version) for path, versions in journals.find_versions().items() for version in versions}
+            for line in journals.histories.values():
+                for commit in line.iter_commits():
                     for change in commit.changes:
                         old = change.path if change.replaced is None else change.replaced.path
                         for path, version, sum_, rows in (
@@ -320,30 +320,30 @@ class _Round:
                                 )
                                 yield pins[key]
         except OmnigraphError as error:
-            if not self.found:  # else a part of the histories is damaged, and was found before
+            if not self.repairs:  # else a part of the histories is damaged, and was found before
                 raise error from None
 
     def _look_at_table(self, pin: Pin) -> None:
-        session, key = self.session, version_key(pin.path, pin.version)
+        session, key = self.session, build_version_key(pin.path, pin.version)
         verifier = session.store.verifier
         verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
-        table = Table(session.handles, pin.path, pin.version)
+        table = LanceTable(session.handles, pin.path, pin.version)
         mismatch = verifier.find_version_mismatch(pin.path, pin.version)
         if mismatch is not None:
-            self._fetch(key, pin.table_key, mismatch.reason, self._of_version(pin))
+            self._fetch(key, pin.table_key, mismatch.reason, self._build_version_verification(pin))
             return  # what it names is looked at in the next round
         try:
-            look = look_at_version(table, self._list_table(pin.path))
+            look = inspect_version(table, self._list_table(pin.path))
         except UnknownPartError:
             return
         own = next((one.reason for one in look.faults if one.place == key), None)
         if own is not None:
-            self._fetch(key, pin.table_key, own, self._of_version(pin))
+            self._fetch(key, pin.table_key, own, self._build_version_verification(pin))
             return
         faults = {one.place: one.reason for one in look.faults}
         try:
-            with damage_of(pin.path):
-                faults |= {one.key: one.reason for one in find_row_mismatches(table, table.fragments(), None)}
+            with translate_damage(pin.path):
+                faults |= {one.key: one.reason for one in find_row_mismatches(table, table.list_fragments(), None)}
                 faults |= {one.key: one.reason for one in find_index_mismatches(table, None)}
                 if not faults and (self.is_deep or pin.sum is None):
                     faults |= self._find_unrecorded(table)
@@ -352,55 +352,57 @@ class _Round:
         for place, fault in faults.items():
             self._fetch_part(pin, place, fault)
 
-    def _list_table(self, path: str) -> Listing:
+    def _list_table(self, path: str) -> TableListing:
         if path not in self._listings:
-            self._listings[path] = listing_of(self.session.store, path)
+            self._listings[path] = list_table(self.session.store, path)
         return self._listings[path]
 
-    def _find_unrecorded(self, table: Table) -> dict[str, str]:
+    def _find_unrecorded(self, table: LanceTable) -> dict[str, str]:
         """Return the files that can't be read, for versions of which nothing was recorded."""
-        found = {one.place: one.reason for one in (*footer_faults(table), *deletion_faults(table))}
-        return found or {one.place: one.reason for one in column_faults(table, self._decoded, self.session.go_on)}
+        found = {one.place: one.reason for one in (*find_footer_faults(table), *find_deletion_faults(table))}
+        return found or {
+            one.place: one.reason for one in find_column_faults(table, self._decoded, self.session.check_cancelled)
+        }
 
     def _fetch_part(self, pin: Pin, place: str, reason: str) -> None:
         """Fetch one file that a version names, or all of an index, or the blobs beside a data file."""
         name, lists = place.rpartition("/")[2], self.session.store.verifier.lists
         listed = lists.find(place)
         if listed is not None:
-            self._fetch(place, pin.table_key, reason, _of_listed({"": listed}))
-        elif below := lists.below(place):
-            verify = _of_listed({key.removeprefix(place): one for key, one in below})
+            self._fetch(place, pin.table_key, reason, _build_listed_verification({"": listed}))
+        elif below := lists.find_below(place):
+            verify = _build_listed_verification({key.removeprefix(place): one for key, one in below})
             self._fetch(place, pin.table_key, reason, verify, is_directory=True)
         elif "/_indices/" in place:
-            verify = _of_directory(uuid_checksum(name))
+            verify = _build_directory_verification(parse_uuid_checksum(name))
             self._fetch(place, pin.table_key, reason, verify, is_directory=True)
         elif "/_deletions/" in place:
-            self._fetch(place, pin.table_key, reason, _of_checksum(deletion_checksum(place)))
+            self._fetch(place, pin.table_key, reason, _build_checksum_verification(parse_deletion_checksum(place)))
         elif place.endswith(".blob"):
-            self._fetch(place, pin.table_key, reason, _of_size(None))
+            self._fetch(place, pin.table_key, reason, _build_size_verification(None))
         elif "/data/" in place and not place.endswith(".lance"):
-            recorded = blob_checksum(f"{name}.lance")
-            self._fetch(place, pin.table_key, reason, _of_directory(recorded), is_directory=True)
+            recorded = parse_blob_checksum(f"{name}.lance")
+            self._fetch(place, pin.table_key, reason, _build_directory_verification(recorded), is_directory=True)
         elif "/data/" in place:
-            self._fetch(place, pin.table_key, reason, _of_data(place, self._size_of(pin, name)))
+            self._fetch(place, pin.table_key, reason, _build_data_verification(place, self._find_size(pin, name)))
 
-    def _size_of(self, pin: Pin, name: str) -> int | None:
+    def _find_size(self, pin: Pin, name: str) -> int | None:
         dataset = self.session.handles.open(pin.path, pin.version)
         files = (file for fragment in dataset.get_fragments() for file in fragment.metadata.files)
         return next((file.file_size_bytes for file in files if str(file.path) == name), None)
 
-    def _of_version(self, pin: Pin) -> Verification:
+    def _build_version_verification(self, pin: Pin) -> Verification:
         """Verify the file of a table's version by its pin, or a list; where none records it, the copy must read it."""
-        listed = self.session.store.verifier.lists.find(version_key(pin.path, pin.version))
+        listed = self.session.store.verifier.lists.find(build_version_key(pin.path, pin.version))
         if pin.sum is None and listed is not None:
-            return _of_listed({"": listed})
+            return _build_listed_verification({"": listed})
 
         def verify(copied: str) -> str | None:
             if pin.sum is not None:
-                return _differs(checksum_file(copied)[1], int(pin.sum, 16))
+                return _find_difference(checksum_file(copied)[1], int(pin.sum, 16))
             try:
-                with damage_of(pin.path):
-                    rows = Table(Handles(self.source, is_verifying=False), pin.path, pin.version).count()
+                with translate_damage(pin.path):
+                    rows = LanceTable(TableCache(self.source, is_verifying=False), pin.path, pin.version).count()
             except DamagedError as error:
                 return f"the copy can't read it either: {error.reason}"
             return None if rows == pin.rows else f"it has {rows:,} rows there, and its pin says {pin.rows:,}"
@@ -408,38 +410,38 @@ class _Round:
         return verify
 
 
-def _of_data(key: str, size: int | None) -> Verification:
-    recorded = data_checksum(key)
-    return _of_checksum(recorded) if recorded is not None else _of_size(size)
+def _build_data_verification(key: str, size: int | None) -> Verification:
+    recorded = parse_data_checksum(key)
+    return _build_checksum_verification(recorded) if recorded is not None else _build_size_verification(size)
 
 
-def _of_size(size: int | None) -> Verification:
+def _build_size_verification(size: int | None) -> Verification:
     return lambda copied: verify_size(copied, size)
 
 
-def _of_checksum(recorded: int | None) -> Verification:
-    return lambda copied: None if recorded is None else _differs(checksum_file(copied)[1], recorded)
+def _build_checksum_verification(recorded: int | None) -> Verification:
+    return lambda copied: None if recorded is None else _find_difference(checksum_file(copied)[1], recorded)
 
 
-def _of_directory(recorded: int | None) -> Verification:
-    return lambda copied: None if recorded is None else _differs(checksum_directory(copied)[1], recorded)
+def _build_directory_verification(recorded: int | None) -> Verification:
+    return lambda copied: None if recorded is None else _find_difference(checksum_directory(copied)[1], recorded)
 
 
-def _of_listed(listed: Mapping[str, FileSum]) -> Verification:
+def _build_listed_verification(listed: Mapping[str, FileChecksum]) -> Verification:
     """Verify a file, or the files of a directory, by what lists say of them; by the rest of their names."""
 
     def verify(copied: str) -> str | None:
         try:
-            is_whole = all(FileSum(*checksum_file(f"{copied}{rest}")) == one for rest, one in listed.items())
+            is_whole = all(FileChecksum(*checksum_file(f"{copied}{rest}")) == one for rest, one in listed.items())
         except FileNotFoundError:
             is_whole = False
-        return None if is_whole else DIFFERENT
+        return None if is_whole else COPY_MISMATCH
 
     return verify
 
 
-def _differs(found: int, recorded: int) -> str | None:
-    return None if is_same(found, recorded) else DIFFERENT
+def _find_difference(found: int, recorded: int) -> str | None:
+    return None if is_same(found, recorded) else COPY_MISMATCH
 
 
 def _find_size_fault(found: int | None, expected: int | None) -> str | None:

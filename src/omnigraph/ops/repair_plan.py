@@ -4,20 +4,27 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from omnigraph.commit.gc_horizon import collected_of
+from omnigraph.commit.gc_horizon import build_collected_predicate
 from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import Commit, Pin, PinChange
-from omnigraph.engine.checking.columns import differing_columns
+from omnigraph.engine.checking.columns import find_differing_columns
 from omnigraph.engine.checking.index_integrity import check_lookups
-from omnigraph.ops.check_files import table_faults
+from omnigraph.ops.check_files import find_table_faults
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.index_staging import stored_indexes
-from omnigraph.storage.integrity_check import Decoded, Fault, FaultKind, Listing, column_faults, damage_of
-from omnigraph.storage.lance_table import Table, find_row_mismatches
+from omnigraph.storage.index_staging import list_stored_indexes
+from omnigraph.storage.integrity_check import (
+    DecodeResults,
+    FileFault,
+    FileFaultKind,
+    TableListing,
+    find_column_faults,
+    translate_damage,
+)
+from omnigraph.storage.lance_table import LanceTable, find_row_mismatches
 from omnigraph.storage.layout import is_detached
 from omnigraph.storage.salvage import count_rows, find_lost_fragments
 from omnigraph.storage.verification import SMALL_BYTES
@@ -79,7 +86,7 @@ class LostStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TablePlan:
+class TableRepairPlan:
     """What would be done about one table of one branch, and why."""
 
     pin: Pin
@@ -100,7 +107,7 @@ class TablePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _VersionState:
     """What reading a version has shown."""
 
     faults: tuple[str, ...]
@@ -114,56 +121,61 @@ class BranchPlanner:
     """Plans for one state of a branch. Versions are read, and nothing is written."""
 
     def __init__(
-        self, session: Session, log: ManifestLog, head: Head, listings: Mapping[str, Listing], known: "Known"
+        self,
+        session: Session,
+        log: ManifestLog,
+        head: Head,
+        listings: Mapping[str, TableListing],
+        known: "VersionStateCache",
     ) -> None:
-        self._session, self._log, self._head, self._listings, self._known = session, log, head, listings, known
+        self._session, self._log, self._head, self._listings, self._cache = session, log, head, listings, known
 
-    def plan(self, type_: AnyType, *, is_deep: bool = False) -> TablePlan | None:
+    def plan(self, type_: AnyType, *, is_deep: bool = False) -> TableRepairPlan | None:
         """What to do about the table of a type; None when it is whole, as far as that was looked at.
 
         Every column of every row is read when `is_deep`, when anything else is wrong with the table, and before a
         version takes its place.
         """
         pin = self._head.snapshot.manifest.pins[type_.table_key]
-        state = self._state(pin, type_, is_deep=is_deep)
+        state = self._read_state(pin, type_, is_deep=is_deep)
         if not state.faults and (state.bad_indexes or state.rows != pin.rows):
-            state = self._state(pin, type_, is_deep=True)
+            state = self._read_state(pin, type_, is_deep=True)
         if state.faults:
-            earlier = self._earlier(pin, type_, state.faults)
+            earlier = self._plan_earlier_version(pin, type_, state.faults)
             return earlier if earlier.certainty is Certainty.VERIFIED else self._choose(pin, type_, earlier)
         if state.bad_indexes:
-            return TablePlan(
+            return TableRepairPlan(
                 pin=pin,
                 remedy=Remedy.WITHOUT_INDEXES,
                 certainty=Certainty.VERIFIED,
                 reasons=tuple(f"the index {name}: {reason}" for name, reason in sorted(state.bad_indexes.items())),
-                target=_recounted(pin, state),
+                target=_correct_count(pin, state),
                 dropped_indexes=tuple(sorted(state.bad_indexes)),
             )
         if state.rows != pin.rows:
-            return TablePlan(
+            return TableRepairPlan(
                 pin=pin,
                 remedy=Remedy.RIGHT_COUNT,
                 certainty=Certainty.VERIFIED,
                 reasons=(f"it has {state.rows:,} rows, and its pin says {pin.rows:,}",),
-                target=_recounted(pin, state),
+                target=_correct_count(pin, state),
             )
         return None
 
-    def _choose(self, pin: Pin, type_: AnyType, earlier: TablePlan) -> TablePlan:
+    def _choose(self, pin: Pin, type_: AnyType, earlier: TableRepairPlan) -> TableRepairPlan:
         """Return the plan that loses fewer rows: going back, or leaving out the rows that are gone."""
         lost = self._find_lost(pin, type_)
         if lost is None:
             return earlier
-        table = Table(self._session.handles, pin.path, pin.version)
-        gone = count_rows(one for one in table.fragments() if one.number in lost)
+        table = LanceTable(self._session.handles, pin.path, pin.version)
+        gone = count_rows(one for one in table.list_fragments() if one.number in lost)
         rows = table.count()
         undone = _count_undone(earlier)
         if gone >= undone:
             reason = f"leaving out the rows that can't be read would lose {gone:,} of {rows:,}, which is no less"
             return replace(earlier, reasons=(*earlier.reasons, reason))
         other = "an empty table" if earlier.target is None else "the newest whole version before"
-        return TablePlan(
+        return TableRepairPlan(
             pin=pin,
             remedy=Remedy.WITHOUT_ROWS,
             certainty=Certainty.SUSPICIOUS,
@@ -175,43 +187,43 @@ class BranchPlanner:
 
     def _find_lost(self, pin: Pin, type_: AnyType) -> frozenset[int] | None:
         """Return the fragments without which a version can be read; None when that is not enough, or all of them."""
-        self._session.go_on()
-        table = Table(self._session.handles, pin.path, pin.version)
-        listing = self._listings.get(pin.path, Listing(pin.path))
+        self._session.check_cancelled()
+        table = LanceTable(self._session.handles, pin.path, pin.version)
+        listing = self._listings.get(pin.path, TableListing(pin.path))
         try:
-            with damage_of(pin.path):
-                if any(differing_columns(table, type_)):
+            with translate_damage(pin.path):
+                if any(find_differing_columns(table, type_)):
                     return None
-                faults = [one for one in table_faults(table, listing) if one.index is None]
+                faults = [one for one in find_table_faults(table, listing) if one.index is None]
                 faults += _find_mismatches(table)
-                lost = find_lost_fragments(table, listing, faults, self._known.decoded, self._session.go_on)
+                lost = find_lost_fragments(table, listing, faults, self._cache.decoded, self._session.check_cancelled)
         except (DamagedError, UnknownPartError):
             return None
-        return lost if lost and len(lost) < len(table.fragments()) else None
+        return lost if lost and len(lost) < len(table.list_fragments()) else None
 
-    def _earlier(self, pin: Pin, type_: AnyType, reasons: tuple[str, ...]) -> TablePlan:
+    def _plan_earlier_version(self, pin: Pin, type_: AnyType, reasons: tuple[str, ...]) -> TableRepairPlan:
         """The newest version before this one that is whole, along the commits that led to it.
 
         A cleanup removes what it has given up at any moment, also behind a repair that pins it. So such a version is
         never certain; it comes into question when every other one would lose what rows say.
         """
         lost: list[LostStep] = []
-        given_up: TablePlan | None = None
+        given_up: TableRepairPlan | None = None
         try:
-            for step, before, is_kept in self._steps(pin):
+            for step, before, is_kept in self._iter_steps(pin):
                 lost.append(step)
                 if given_up is not None and not is_kept:
                     continue
-                state = self._state(before, type_, is_deep=True)
+                state = self._read_state(before, type_, is_deep=True)
                 if state.faults:
                     continue
                 is_known = not any(one.is_content for one in lost)
-                found = TablePlan(
+                found = TableRepairPlan(
                     pin=pin,
                     remedy=Remedy.EARLIER_VERSION,
                     certainty=Certainty.VERIFIED if is_known else Certainty.SUSPICIOUS,
                     reasons=reasons,
-                    target=_recounted(before, state),
+                    target=_correct_count(before, state),
                     dropped_indexes=tuple(sorted(state.bad_indexes)),
                     lost=tuple(lost),
                 )
@@ -220,7 +232,7 @@ class BranchPlanner:
                 given_up = replace(found, certainty=Certainty.UNVERIFIABLE, reasons=(*reasons, _GIVEN_UP))
         except (DamagedError, ManifestCorruptError) as error:
             reasons = (*reasons, f"the history before that can't be read: {error.reason}")
-        return given_up or TablePlan(
+        return given_up or TableRepairPlan(
             pin=pin,
             remedy=Remedy.EMPTY_TABLE,
             certainty=Certainty.UNVERIFIABLE,
@@ -228,7 +240,7 @@ class BranchPlanner:
             lost=tuple(lost),
         )
 
-    def _steps(self, pin: Pin) -> Iterator[tuple[LostStep, Pin, bool]]:
+    def _iter_steps(self, pin: Pin) -> Iterator[tuple[LostStep, Pin, bool]]:
         """Each commit that moved the table, newest first, with the pin that it left, and whether cleanups keep that.
 
         They do while they keep one of the commits that had it; and the version that a table was made with they keep
@@ -237,18 +249,18 @@ class BranchPlanner:
         key, path = pin.table_key, pin.path
         step: LostStep | None = None
         left, is_kept = pin, False
-        for commit, is_collected in self._history():
+        for commit, is_collected in self._iter_history():
             is_kept = is_kept or not is_collected
-            change = _change_of(commit, key, path)
+            change = _find_change(commit, key, path)
             if change is None:
                 continue
             if step is not None:
                 yield step, left, is_kept or not is_detached(left.version)
-            before = _left(commit, change)
+            before = _find_previous_pin(commit, change)
             if before is None:
                 return  # here the table was made
             key, path = before.table_key, before.path
-            step, is_kept = _lost(commit, change), False
+            step, is_kept = _build_lost_step(commit, change), False
             left = Pin(
                 table_key=pin.table_key,
                 path=path,
@@ -260,108 +272,110 @@ class BranchPlanner:
         if step is not None:
             yield step, left, is_kept or not is_detached(left.version)
 
-    def _history(self) -> Iterator[tuple[Commit, bool]]:
+    def _iter_history(self) -> Iterator[tuple[Commit, bool]]:
         """The commits that led here, newest first, and whether each was collected."""
-        with damage_of(self._log.path):
-            is_collected = collected_of(self._log, self._head)
-        history = self._log.history(self._head)
+        with translate_damage(self._log.path):
+            is_collected = build_collected_predicate(self._log, self._head)
+        history = self._log.iter_history(self._head)
         while True:
-            self._session.go_on()
-            with damage_of(self._log.path):
+            self._session.check_cancelled()
+            with translate_damage(self._log.path):
                 commit = next(history, None)
             if commit is None:
                 return
             yield commit, is_collected(commit)
 
-    def _state(self, pin: Pin, type_: AnyType, *, is_deep: bool) -> _State:
+    def _read_state(self, pin: Pin, type_: AnyType, *, is_deep: bool) -> _VersionState:
         """What reading a version shows; it is read once, however many branches have it."""
-        self._session.go_on()
+        self._session.check_cancelled()
         key = (pin.path, pin.version, self._head.snapshot.manifest.schema.id)
-        states = self._known.states
+        states = self._cache.states
         if key not in states:
             states[key] = self._read(pin, type_)
-        if is_deep and key not in self._known.whole:
+        if is_deep and key not in self._cache.whole:
             states[key] = self._read_whole(pin, states[key])
-            self._known.whole.add(key)
+            self._cache.whole.add(key)
         return states[key]
 
-    def _read(self, pin: Pin, type_: AnyType) -> _State:
-        table = Table(self._session.handles, pin.path, pin.version)
-        listing = self._listings.get(pin.path, Listing(pin.path))
+    def _read(self, pin: Pin, type_: AnyType) -> _VersionState:
+        table = LanceTable(self._session.handles, pin.path, pin.version)
+        listing = self._listings.get(pin.path, TableListing(pin.path))
         try:
-            found = [*_find_version_mismatch(table, pin)] or table_faults(table, listing)
+            found = [*_find_version_mismatch(table, pin)] or find_table_faults(table, listing)
             if all(fault.index is not None for fault in found):
                 found += _find_mismatches(table, SMALL_BYTES)
         except UnknownPartError as error:
-            return _State((str(error),), {}, 0)
+            return _VersionState((str(error),), {}, 0)
         faults = [f"{fault.place}: {fault.reason}" for fault in found if fault.index is None]
         bad = {fault.index: fault.reason for fault in found if fault.index is not None}
         if not faults:
-            faults += _unreadable(table, type_, self._session.go_on)
+            faults += _find_unreadable(table, type_, self._session.check_cancelled)
         if faults:
-            return _State(tuple(faults), {}, 0)
-        return _State((), {**bad, **dict(_useless_indexes(table, bad, self._session.go_on))}, table.count())
+            return _VersionState(tuple(faults), {}, 0)
+        return _VersionState(
+            (), {**bad, **dict(_find_useless_indexes(table, bad, self._session.check_cancelled))}, table.count()
+        )
 
-    def _read_whole(self, pin: Pin, state: _State) -> _State:
+    def _read_whole(self, pin: Pin, state: _VersionState) -> _VersionState:
         """What reading every column shows of a version whose ids can be read."""
         if state.faults:
             return state
-        table = Table(self._session.handles, pin.path, pin.version)
-        found = _find_mismatches(table) or column_faults(table, self._known.decoded, self._session.go_on)
-        return _State(tuple(f"{one.place}: {one.reason}" for one in found), {}, 0) if found else state
+        table = LanceTable(self._session.handles, pin.path, pin.version)
+        found = _find_mismatches(table) or find_column_faults(table, self._cache.decoded, self._session.check_cancelled)
+        return _VersionState(tuple(f"{one.place}: {one.reason}" for one in found), {}, 0) if found else state
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class VersionStateCache:
     """What was read of versions so far: by path, number, and the schema whose columns they should have."""
 
-    states: dict[tuple[str, int, str], _State] = field(default_factory=dict)
+    states: dict[tuple[str, int, str], _VersionState] = field(default_factory=dict)
     whole: set[tuple[str, int, str]] = field(default_factory=set)
     """Those of which every column was read."""
-    decoded: Decoded = field(default_factory=dict)
+    decoded: DecodeResults = field(default_factory=dict)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Somebody may have removed what was read."""
         self.states.clear()
         self.whole.clear()
         self.decoded.clear()
 
 
-def _recounted(pin: Pin, state: _State) -> Pin:
+def _correct_count(pin: Pin, state: _VersionState) -> Pin:
     return Pin(table_key=pin.table_key, path=pin.path, version=pin.version, rows=state.rows, branch=pin.branch)
 
 
-def _find_version_mismatch(table: Table, pin: Pin) -> Iterator[Fault]:
+def _find_version_mismatch(table: LanceTable, pin: Pin) -> Iterator[FileFault]:
     """Compare the file of a version with what its pin records, before Lance decodes it."""
     verifier = table.handles.store.verifier
     verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
     mismatch = verifier.find_version_mismatch(pin.path, pin.version)
     if mismatch is not None:
-        yield Fault(kind=FaultKind.UNREADABLE, place=mismatch.key, reason=mismatch.reason)
+        yield FileFault(kind=FileFaultKind.UNREADABLE, place=mismatch.key, reason=mismatch.reason)
 
 
-def _find_mismatches(table: Table, limit: int | None = None) -> list[Fault]:
+def _find_mismatches(table: LanceTable, limit: int | None = None) -> list[FileFault]:
     """Compare files of rows with their names, those up to a size."""
-    found = find_row_mismatches(table, table.fragments(), limit)
-    return [Fault(kind=FaultKind.UNREADABLE, place=one.key, reason=one.reason) for one in found]
+    found = find_row_mismatches(table, table.list_fragments(), limit)
+    return [FileFault(kind=FileFaultKind.UNREADABLE, place=one.key, reason=one.reason) for one in found]
 
 
-def _count_undone(plan: TablePlan) -> int:
+def _count_undone(plan: TableRepairPlan) -> int:
     """Return how many rows going back changes at least: each commit that is undone, by how many came or went."""
     if plan.target is None:
         return plan.pin.rows
     return sum(max(1, abs(one.rows_after - one.rows_before)) for one in plan.lost if one.is_content)
 
 
-def _unreadable(table: Table, type_: AnyType, go_on: Callable[[], None]) -> Iterator[str]:
+def _find_unreadable(table: LanceTable, type_: AnyType, check_cancelled: Callable[[], None]) -> Iterator[str]:
     """Why ids, and the ends of edges, can't be read, or the columns are not those that the schema has now."""
     columns = [ID, SRC, DST] if isinstance(type_, EdgeType) else [ID]
     try:
-        with damage_of(table.path):
-            yield from differing_columns(table, type_)
+        with translate_damage(table.path):
+            yield from find_differing_columns(table, type_)
             rows = 0
-            for batch in table.batches(columns):
-                go_on()
+            for batch in table.iter_batches(columns):
+                check_cancelled()
                 rows += batch.num_rows
             expected = table.count()
     except DamagedError as error:
@@ -371,13 +385,15 @@ def _unreadable(table: Table, type_: AnyType, go_on: Callable[[], None]) -> Iter
         yield f"{table.path}: {rows:,} rows came, and {expected:,} are there"
 
 
-def _useless_indexes(table: Table, known: Mapping[str, str], go_on: Callable[[], None]) -> Iterator[tuple[str, str]]:
-    for index in stored_indexes(table):
+def _find_useless_indexes(
+    table: LanceTable, known: Mapping[str, str], check_cancelled: Callable[[], None]
+) -> Iterator[tuple[str, str]]:
+    for index in list_stored_indexes(table):
         if index.name in known:
             continue
-        go_on()
+        check_cancelled()
         try:
-            with damage_of(f"{table.path}/_indices"):
+            with translate_damage(f"{table.path}/_indices"):
                 differs = check_lookups(table, index)
         except DamagedError as error:
             yield index.name, error.reason
@@ -389,16 +405,16 @@ def _useless_indexes(table: Table, known: Mapping[str, str], go_on: Callable[[],
 # --- steps -----------------------------------------------------------------------------------------------
 
 
-def _change_of(commit: Commit, key: str, path: str) -> PinChange | None:
+def _find_change(commit: Commit, key: str, path: str) -> PinChange | None:
     """What a commit did to the table that has this key and path after it."""
     return next((one for one in commit.changes if one.table_key == key and one.path == path), None)
 
 
-def _left(commit: Commit, change: PinChange) -> Pin | None:
+def _find_previous_pin(commit: Commit, change: PinChange) -> Pin | None:
     """The pin that a change left; for a table that was renamed, the one that it had under its old name."""
     if change.before is None:
         renamed = next((one for one in commit.changes if one.after is None and one.path == change.path), None)
-        return None if renamed is None or renamed.before is None else _left(commit, renamed)
+        return None if renamed is None or renamed.before is None else _find_previous_pin(commit, renamed)
     return Pin(
         table_key=change.table_key,
         path=change.path if change.replaced is None else change.replaced.path,
@@ -409,7 +425,7 @@ def _left(commit: Commit, change: PinChange) -> Pin | None:
     )
 
 
-def _lost(commit: Commit, change: PinChange) -> LostStep:
+def _build_lost_step(commit: Commit, change: PinChange) -> LostStep:
     return LostStep(
         commit_id=commit.id,
         at=commit.at,

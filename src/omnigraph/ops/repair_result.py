@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from omnigraph.ops.repair_plan import Certainty, TablePlan
+from omnigraph.ops.repair_plan import Certainty, TableRepairPlan
 
 
-class Outcome(Enum):
+class RepairOutcome(Enum):
     """What became of a plan."""
 
     PLANNED = "planned"
@@ -29,7 +29,7 @@ class ManifestRepair:
     """The newest whole version; None when there is none."""
     to_commit: str | None
     to_time: str | None
-    outcome: Outcome = Outcome.PLANNED
+    outcome: RepairOutcome = RepairOutcome.PLANNED
     commit_id: str | None = None
 
     @property
@@ -65,7 +65,7 @@ class HistoryRepair:
     oldest_commit: str
     """The oldest commit that is left."""
     oldest_time: str
-    outcome: Outcome = Outcome.PLANNED
+    outcome: RepairOutcome = RepairOutcome.PLANNED
     commit_id: str | None = None
 
     @property
@@ -94,8 +94,8 @@ class TableRepair:
     """A table of a branch that is not as it should be, and what was done about it."""
 
     branch: str
-    plan: TablePlan
-    outcome: Outcome
+    plan: TableRepairPlan
+    outcome: RepairOutcome
     commit_id: str | None = None
     dangling: tuple[str, ...] = ()
     """What is said of edges that lead to no node once that is done."""
@@ -136,7 +136,7 @@ class FileRepair:
     reason: str
     nbytes: int
     """The size of what the copy has."""
-    outcome: Outcome
+    outcome: RepairOutcome
     trouble: str | None = None
     """Why it can't be put in place, if it can't."""
 
@@ -174,7 +174,7 @@ class RepairResult:
         outcomes += [one.outcome for one in self.histories]
         outcomes += [one.outcome for one in self.tables]
         outcomes += [one.outcome for one in self.files]
-        return self.is_confirmed and Outcome.REFUSED in outcomes
+        return self.is_confirmed and RepairOutcome.REFUSED in outcomes
 
     def to_json(self) -> dict[str, object]:
         """What every door shows."""

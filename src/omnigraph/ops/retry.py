@@ -6,7 +6,7 @@ from typing import TypeVar
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.runtime import Runtime
 
-ATTEMPTS = 5
+MAX_ATTEMPTS = 5
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ def rerun_on_conflict(runtime: Runtime, attempt: Callable[[], T]) -> T:
 
     An attempt reads everything anew and makes a plan of its own: a plan is never sent twice.
     """
-    for number in range(1, ATTEMPTS):
+    for number in range(1, MAX_ATTEMPTS):
         try:
             return attempt()
         except ConflictError:

@@ -8,8 +8,8 @@ from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.manifest_types import MAIN, Snapshot
 from omnigraph.commit.ref_names import looks_like_id
-from omnigraph.commit.time_travel import CommitMissingError, commit_at
-from omnigraph.lang.spelling import closest
+from omnigraph.commit.time_travel import CommitMissingError, find_commit_at
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
@@ -58,10 +58,10 @@ def show_state(
         BranchMissingError, CommitMissingError: There is no such state.
     """
     session.allow(Action.READ, branch)
-    return session.on(branch).snapshot(commit_id=commit_id, at=at)
+    return session.checkout(branch).resolve_snapshot(commit_id=commit_id, at=at)
 
 
-def state_of(session: Session, text: str) -> Snapshot:
+def resolve_state(session: Session, text: str) -> Snapshot:
     """The state that `text` names.
 
     `review` is the newest of a branch, or the commit that a tag names. `01J…`, a commit's id, is looked for on main and
@@ -72,30 +72,30 @@ def state_of(session: Session, text: str) -> Snapshot:
         BranchMissingError, CommitMissingError: There is no such state.
         CommitCollectedError: Cleanup has collected it.
     """
-    return located(session, text)[1]
+    return locate_state(session, text)[1]
 
 
-def located(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
-    """As `state_of`, with the log whose journal has the state's commit."""
+def locate_state(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
+    """As `resolve_state`, with the log whose journal has the state's commit."""
     check_text("a state", text)
     branch, sign, rest = text.partition(SEPARATOR)
     if sign:
-        return _past(session.on(branch), rest)
+        return _locate_past(session.checkout(branch), rest)
     try:
-        return session.on(text).located()
+        return session.checkout(text).locate_snapshot()
     except (BranchMissingError, DeniedError):
         if looks_like_id(text):
-            return _anywhere(session, text)
-        if text not in {tag.name for tag in session.branches.tags.records()}:
-            instant = _instant(text)
+            return _locate_on_any_branch(session, text)
+        if text not in {tag.name for tag in session.branches.tags.list_records()}:
+            instant = _parse_instant(text)
             if instant is None:
                 raise
             session.allow(Action.READ)
-            return session.located(at=instant)
-    return session.located(commit_id=text)
+            return session.locate_snapshot(at=instant)
+    return session.locate_snapshot(commit_id=text)
 
 
-def commit_named(session: Session, text: str) -> str:
+def resolve_commit(session: Session, text: str) -> str:
     """The id of the commit that `text` names, seen from the session's branch; an id is given back as it is.
 
     A tag is its commit, a branch its newest one, a time the newest that the session's branch had then, `review@…` one
@@ -108,40 +108,40 @@ def commit_named(session: Session, text: str) -> str:
     branch, sign, rest = text.partition(SEPARATOR)
     if sign:
         session.allow(Action.READ, branch)
-        return commit_named(session.on(branch), rest)
+        return resolve_commit(session.checkout(branch), rest)
     if looks_like_id(text):
         return text
-    tags = {tag.name: tag for tag in session.branches.tags.records()}
+    tags = {tag.name: tag for tag in session.branches.tags.list_records()}
     if text in tags:
         session.allow(Action.READ, tags[text].branch)
         return tags[text].commit_id
-    instant = _instant(text)
+    instant = _parse_instant(text)
     if instant is not None:
-        return commit_at(session.log, session.head(), instant).id
+        return find_commit_at(session.log, session.head(), instant).id
     try:
         session.allow(Action.READ, text)
-        return session.on(text).head().snapshot.commit.id
+        return session.checkout(text).head().snapshot.commit.id
     except BranchMissingError as error:
-        raise CommitMissingError(text, session.log.branch, error.near or closest(text, tags)) from None
+        raise CommitMissingError(text, session.log.branch, error.near or find_closest(text, tags)) from None
 
 
-def _anywhere(session: Session, commit_id: str) -> tuple[ManifestLog, Snapshot]:
+def _locate_on_any_branch(session: Session, commit_id: str) -> tuple[ManifestLog, Snapshot]:
     """A commit of any branch that may be read."""
-    for name in (MAIN, *(record.name for record in session.branches.records())):
+    for name in (MAIN, *(record.name for record in session.branches.list_records())):
         try:
             session.allow(Action.READ, name)
-            return session.on(name).located(commit_id=commit_id)
+            return session.checkout(name).locate_snapshot(commit_id=commit_id)
         except (CommitMissingError, DeniedError):
             continue
     raise CommitMissingError(commit_id, MAIN)
 
 
-def _past(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
-    instant = _instant(text)
-    return session.located(commit_id=text) if instant is None else session.located(at=instant)
+def _locate_past(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
+    instant = _parse_instant(text)
+    return session.locate_snapshot(commit_id=text) if instant is None else session.locate_snapshot(at=instant)
 
 
-def _instant(text: str) -> datetime | None:
+def _parse_instant(text: str) -> datetime | None:
     try:
         return parse_instant(text)
     except ValueError:

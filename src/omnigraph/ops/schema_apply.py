@@ -7,35 +7,35 @@ from omnigraph.commit.commit_plan import CommitPlan, Move, NewTable
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
-from omnigraph.commit.publisher import Armed, abandon, arm, publish
+from omnigraph.commit.publisher import ArmedWrite, abandon, arm, publish
 from omnigraph.commit.requirements import TableUnchanged
-from omnigraph.engine.migrating.constraint_check import check_rows, touched_tables
+from omnigraph.engine.migrating.constraint_check import check_rows, find_touched_tables
 from omnigraph.engine.migrating.dropped_data import count_dropped
-from omnigraph.engine.migrating.type_changes import SchemaChange, changes_between
+from omnigraph.engine.migrating.type_changes import CatalogChange, diff_catalogs
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.violations import MOST_SHOWN, ConstraintViolation, quoted
+from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, ConstraintViolation, quote_value
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.commit_signature import check_signature
-from omnigraph.ops.retry import ATTEMPTS
-from omnigraph.ops.schema_purge import forget, holders, purged, purges_of, told_of_tags
+from omnigraph.ops.retry import MAX_ATTEMPTS
+from omnigraph.ops.schema_purge import describe_tag_losses, find_holders, find_purges, forget, purge_columns
 from omnigraph.ops.session import Session, without_limits
 from omnigraph.policy import Action
 from omnigraph.schema.accept import load_schema
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
-from omnigraph.schema.catalog_codec import decode_catalog, encode_catalog, fingerprint
-from omnigraph.schema.data_loss import count_losses, losing
+from omnigraph.schema.catalog_codec import compute_fingerprint, decode_catalog, encode_catalog
+from omnigraph.schema.data_loss import count_losses, mark_drops_hard
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.migration_planner import plan_migration
-from omnigraph.schema.migration_steps import DOES_NOT_HOLD, MigrationPlan, Step
+from omnigraph.schema.migration_steps import CONSTRAINT_VIOLATED, MigrationPlan, Step
 from omnigraph.storage.cas_table_errors import SwapLostError
-from omnigraph.storage.layout import table_path
+from omnigraph.storage.layout import build_table_path
 from omnigraph.storage.schema_staging import stage_columns
 from omnigraph.storage.staging import OutdatedColumnsError
 
 OPERATION = "schema_apply"
-_APART = 2.0**40
+_MAX_IDENTITY_GAP = 2.0**40
 """How far from the last identity the next one may lie: branches choose by chance, so that they never choose alike."""
 
 
@@ -90,21 +90,23 @@ class SchemaUnfitError(OmnigraphError):
     def facts(self) -> dict[str, object]:
         """Every violation as a mapping."""
         found = [{"rule": v.rule, "type": v.type, "id": v.id, "message": v.message} for v in self.violations]
-        return {"violations": found, "total": self.total, "diagnostic": DOES_NOT_HOLD}
+        return {"violations": found, "total": self.total, "diagnostic": CONSTRAINT_VIOLATED}
 
     def __str__(self) -> str:
-        lines = [_told(violation) for violation in self.violations]
+        lines = [_describe_violation(violation) for violation in self.violations]
         if self.total > len(lines):
             lines.append(f"and {self.total - len(lines)} more")
         noun = "row breaks a rule" if self.total == 1 else "rows break rules"
-        return "\n".join([*lines, f"{self.total} {noun} of the new schema [{DOES_NOT_HOLD}]: nothing was changed"])
+        return "\n".join(
+            [*lines, f"{self.total} {noun} of the new schema [{CONSTRAINT_VIOLATED}]: nothing was changed"]
+        )
 
 
-def _told(violation: ConstraintViolation) -> str:
+def _describe_violation(violation: ConstraintViolation) -> str:
     """The message, and whose it is: rows that were there long before are not in front of anybody."""
-    if violation.id is None or quoted(violation.id) in violation.message:
+    if violation.id is None or quote_value(violation.id) in violation.message:
         return violation.message
-    return f"{violation.message}, in {quoted(violation.id)}"
+    return f"{violation.message}, in {quote_value(violation.id)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,25 +147,25 @@ def plan_schema(session: Session, source: Source, *, allows_data_loss: bool = Fa
     """
     session.allow(Action.SCHEMA_APPLY)
     head = session.head()
-    old, new = session.catalog(head.snapshot), load_schema(source)
-    plan = plan_migration(old, new, _earlier_catalogs(session, head))
+    old, new = session.load_catalog(head.snapshot), load_schema(source)
+    plan = plan_migration(old, new, _iter_earlier_catalogs(session, head))
     if allows_data_loss:
-        plan = losing(plan)
+        plan = mark_drops_hard(plan)
     if not plan.drops_data or not plan.is_supported:
         return plan
-    change = changes_between(old, assign_identities(new, old, first=old.next_identity))
-    plan = count_losses(plan, count_dropped(View(old, session.tables(head.snapshot)), change))
+    change = diff_catalogs(old, assign_identities(new, old, first=old.next_identity))
+    plan = count_losses(plan, count_dropped(View(old, session.open_tables(head.snapshot)), change))
     if not plan.loses_data:
         return plan
-    return _noted(plan, told_of_tags(session, purges_of(head.snapshot, change)))
+    return _add_notes(plan, describe_tag_losses(session, find_purges(head.snapshot, change)))
 
 
-def _earlier_catalogs(session: Session, head: Head) -> Iterator[Catalog]:
+def _iter_earlier_catalogs(session: Session, head: Head) -> Iterator[Catalog]:
     """Read the schemas that a branch has had, newest first. It costs nothing until the first one is asked for."""
-    return (decode_catalog(record.catalog.encode()) for record in session.log.schemas(head))
+    return (decode_catalog(record.catalog.encode()) for record in session.log.iter_schemas(head))
 
 
-def _noted(plan: MigrationPlan, notes: tuple[str, ...]) -> MigrationPlan:
+def _add_notes(plan: MigrationPlan, notes: tuple[str, ...]) -> MigrationPlan:
     return replace(plan, notes=(*plan.notes, *notes))
 
 
@@ -185,7 +187,7 @@ def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
     check_signature(call.actor, call.message, None)
     runtime, head = session.runtime, session.head()
     asked_of = head.snapshot.manifest.schema.id
-    for number in range(1, ATTEMPTS):
+    for number in range(1, MAX_ATTEMPTS):
         try:
             return _attempt(session, call, head)
         except (ConflictError, OutdatedColumnsError, SwapLostError):
@@ -200,48 +202,48 @@ def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
 
 def _attempt(session: Session, call: SchemaCall, head: Head) -> SchemaResult:
     snapshot = head.snapshot
-    old = session.catalog(snapshot)
-    apart = int(session.runtime.ids.jitter(_APART))
+    old = session.load_catalog(snapshot)
+    apart = int(session.runtime.ids.jitter(_MAX_IDENTITY_GAP))
     new = assign_identities(load_schema(call.source), old, first=old.next_identity + apart)
-    plan = plan_migration(old, new, _earlier_catalogs(session, head))
+    plan = plan_migration(old, new, _iter_earlier_catalogs(session, head))
     if call.allows_data_loss:
-        plan = losing(plan)
+        plan = mark_drops_hard(plan)
     if plan.is_empty:
         return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=None)
     if not plan.is_supported:
         raise SchemaUnsupportedError([step for step in plan.steps if not step.is_supported])
-    change = changes_between(old, new)
-    view = View(old, session.tables(snapshot))
+    change = diff_catalogs(old, new)
+    view = View(old, session.open_tables(snapshot))
     plan = count_losses(plan, count_dropped(view, change))
     if plan.drops_values and not (call.allows_drops or call.allows_data_loss):
         raise SchemaDropsDataError([step for step in plan.steps if step.lost])
     findings = check_rows(view, new, plan, change)
     if findings.violations:
-        raise SchemaUnfitError(findings.violations[:MOST_SHOWN], len(findings.violations))
-    lost = purges_of(snapshot, change) if call.allows_data_loss else ()
-    plan = _noted(plan, told_of_tags(session, lost))
-    touched = touched_tables(new, plan, change)
+        raise SchemaUnfitError(findings.violations[:MAX_REPORTED_PROBLEMS], len(findings.violations))
+    lost = find_purges(snapshot, change) if call.allows_data_loss else ()
+    plan = _add_notes(plan, describe_tag_losses(session, lost))
+    touched = find_touched_tables(new, plan, change)
     commit_id = _publish(session, call, head, new, change, touched)
     session = without_limits(session)
-    held_by = holders(session, {one.path for one in lost})
+    held_by = find_holders(session, {one.path for one in lost})
     return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=commit_id, held_by=held_by)
 
 
 def _publish(
-    session: Session, call: SchemaCall, head: Head, new: Catalog, change: SchemaChange, touched: Collection[str]
+    session: Session, call: SchemaCall, head: Head, new: Catalog, change: CatalogChange, touched: Collection[str]
 ) -> str:
     runtime = session.runtime
     record = SchemaRecord(
         id=runtime.ids.ulid(),
         source=call.source.text,
         catalog=encode_catalog(new).decode(),
-        fingerprint=fingerprint(new),
+        fingerprint=compute_fingerprint(new),
         same=head.snapshot.manifest.schema.same,
     )
-    new_tables = tuple(_new_tables(session, head, change.added))
-    lost = purges_of(head.snapshot, change) if call.allows_data_loss else ()
+    new_tables = tuple(_build_new_tables(session, head, change.added))
+    lost = find_purges(head.snapshot, change) if call.allows_data_loss else ()
     armed = arm(session.log, head, operation=OPERATION, actor=call.actor)
-    moves = _moves(session, head, change, armed, {one.table_key for one in lost})
+    moves = _stage_moves(session, head, change, armed, {one.table_key for one in lost})
     plan = CommitPlan(
         base=head,
         operation=OPERATION,
@@ -261,26 +263,28 @@ def _publish(
     return commit_id
 
 
-def _moves(session: Session, head: Head, change: SchemaChange, armed: Armed, lost: Collection[str]) -> tuple[Move, ...]:
+def _stage_moves(
+    session: Session, head: Head, change: CatalogChange, armed: ArmedWrite, lost: Collection[str]
+) -> tuple[Move, ...]:
     """The tables whose columns change, under the names that they have now; those that lose some get new files."""
-    tables = session.tables(head.snapshot)
+    tables = session.open_tables(head.snapshot)
     moves: list[Move] = []
     made: list[str] = []
 
     def note(files: Sequence[str]) -> None:
         """Files as they come: named to recovery, in case this process dies."""
         made.extend(files)
-        armed.lease.name(files)
-        session.go_on()
+        armed.lease.add_files(files)
+        session.check_cancelled()
 
     try:
         for one in change.lasting:
-            session.go_on()
-            if one.changes_columns:
+            session.check_cancelled()
+            if one.has_column_changes:
                 key = one.old.table_key
-                staged = stage_columns(tables.table(key), one.new_columns(), note)
+                staged = stage_columns(tables.open_table(key), one.build_new_columns(), note)
                 if key in lost:
-                    staged = purged(session, staged, note)
+                    staged = purge_columns(session, staged, note)
                 moves.append(Move(table_key=key, staged=staged))
     except BaseException as error:  # an interrupt too: nothing can be visible yet, so everything may go
         abandon(session.log, armed, made, error)
@@ -288,15 +292,15 @@ def _moves(session: Session, head: Head, change: SchemaChange, armed: Armed, los
     return tuple(moves)
 
 
-def _new_tables(session: Session, head: Head, added: Sequence[AnyType]) -> Iterator[NewTable]:
+def _build_new_tables(session: Session, head: Head, added: Sequence[AnyType]) -> Iterator[NewTable]:
     """Tables at places where there never was one: the files of an older type of that name are still its own."""
     known = head.snapshot.manifest.tables
     for type_ in added:
         kind = "node" if isinstance(type_, NodeType) else "edge"
         record = known.get(type_.table_key)
         incarnation = 1 if record is None else record.incarnation + 1
-        while session.store.objects.list_under(table_path(kind, type_.name, incarnation)):
+        while session.store.objects.list_under(build_table_path(kind, type_.name, incarnation)):
             incarnation += 1
-        path = table_path(kind, type_.name, incarnation)
+        path = build_table_path(kind, type_.name, incarnation)
         made = TableRecord(table_key=type_.table_key, path=path, identity=type_.identity, incarnation=incarnation)
-        yield NewTable(record=made, schema=arrow_schema(type_))
+        yield NewTable(record=made, schema=build_arrow_schema(type_))

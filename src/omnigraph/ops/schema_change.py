@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from omnigraph.engine.migrating.type_changes import TypeChange
-from omnigraph.ops.row_diff import Document, name_of
+from omnigraph.ops.row_diff import Document, encode_type_name
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.values import to_json
 
@@ -22,21 +22,21 @@ class SchemaChange:
 
     def to_json(self) -> Document:
         """What every door shows: types that were dropped and added, and those whose rows or name it changed."""
-        told: list[Document] = [{**name_of(type_), "change": "dropped"} for type_ in self.dropped]
-        told += [{**name_of(type_), "change": "added"} for type_ in self.added]
-        told += [document for one in self.lasting if (document := reshaped(one)) is not None]
+        told: list[Document] = [{**encode_type_name(type_), "change": "dropped"} for type_ in self.dropped]
+        told += [{**encode_type_name(type_), "change": "added"} for type_ in self.added]
+        told += [document for one in self.lasting if (document := describe_reshape(one)) is not None]
         return {"before": self.before, "after": self.after, "types": told}
 
 
-def reshaped(change: TypeChange) -> Document | None:
+def describe_reshape(change: TypeChange) -> Document | None:
     """What a new schema does to every row of a type; None when it is nothing."""
     renamed = {old: new for new, old in change.old_names.items() if old != new}
-    added: Document = {p.name: to_json(p.type, p.default) for p in change.added()}
-    dropped = [p.name for p in change.dropped()]
+    added: Document = {p.name: to_json(p.type, p.default) for p in change.iter_added()}
+    dropped = [p.name for p in change.iter_dropped()]
     if not (renamed or added or dropped or change.is_renamed):
         return None
     return {
-        **name_of(change.new),
+        **encode_type_name(change.new),
         "change": "reshaped",
         "previous": change.old.name,
         "renamed": renamed,

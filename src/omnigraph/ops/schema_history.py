@@ -7,25 +7,25 @@ from omnigraph.commit.manifest_log import Head, ManifestLog, find_schema
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.catalog_codec import decode_catalog
 
-KEPT_CATALOGS = 16
+MAX_CATALOGS = 16
 
 
-class PastSchemas:
+class SchemaHistory:
     """Looks accepted schemas up in a branch's journal, and keeps the last ones. For one thread."""
 
     def __init__(self, log: ManifestLog) -> None:
         self._log = log
-        self._kept: OrderedDict[str, Catalog] = OrderedDict()
+        self._catalogs: OrderedDict[str, Catalog] = OrderedDict()
 
-    def catalog(self, head: Head, schema_id: str) -> Catalog:
+    def load_catalog(self, head: Head, schema_id: str) -> Catalog:
         """What an accepted schema of a state's history says; ManifestCorruptError when it is not there."""
-        found = self._kept.get(schema_id)
+        found = self._catalogs.get(schema_id)
         if found is None:
             record = find_schema(self._log, head, schema_id)
             if record is None:
                 raise ManifestCorruptError(f"the schema `{schema_id}` of a past state is not in the journal")
-            found = self._kept[schema_id] = decode_catalog(record.catalog.encode())
-        self._kept.move_to_end(schema_id)
-        if len(self._kept) > KEPT_CATALOGS:
-            self._kept.popitem(last=False)
+            found = self._catalogs[schema_id] = decode_catalog(record.catalog.encode())
+        self._catalogs.move_to_end(schema_id)
+        if len(self._catalogs) > MAX_CATALOGS:
+            self._catalogs.popitem(last=False)
         return found

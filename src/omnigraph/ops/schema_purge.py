@@ -9,30 +9,30 @@ from omnigraph.commit.manifest_types import MAIN, Snapshot
 from omnigraph.commit.publisher import lay_out
 from omnigraph.commit.purges import Purge
 from omnigraph.commit.time_travel import CommitMissingError
-from omnigraph.engine.migrating.type_changes import SchemaChange
-from omnigraph.engine.search.column_index import words_key
+from omnigraph.engine.migrating.type_changes import CatalogChange
+from omnigraph.engine.search.column_index import build_index_key
 from omnigraph.ops.session import Session
-from omnigraph.storage.column_purge import without_dropped
-from omnigraph.storage.lance_table import Table
-from omnigraph.storage.layout import detached_file
+from omnigraph.storage.column_purge import purge_dropped_columns
+from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.layout import format_detached_name
 from omnigraph.storage.object_store import StoreUnavailableError
-from omnigraph.storage.staging import Staged
+from omnigraph.storage.staging import StagedWrite
 from omnigraph.telemetry import log as telemetry_log
 
 
-def purges_of(snapshot: Snapshot, change: SchemaChange) -> tuple[Purge, ...]:
+def find_purges(snapshot: Snapshot, change: CatalogChange) -> tuple[Purge, ...]:
     """What a change drops, under the names that it has before."""
     gone: list[tuple[str, str | None]] = [(type_.table_key, None) for type_ in change.dropped]
-    gone += [(one.old.table_key, p.name) for one in change.lasting for p in one.dropped()]
+    gone += [(one.old.table_key, p.name) for one in change.lasting for p in one.iter_dropped()]
     return tuple(Purge(table_key=key, path=snapshot.pins[key].path, property=name) for key, name in gone)
 
 
-def purged(session: Session, staged: Staged, note: Callable[[Sequence[str]], None]) -> Staged:
+def purge_columns(session: Session, staged: StagedWrite, note: Callable[[Sequence[str]], None]) -> StagedWrite:
     """A change of columns whose files have nothing of those that are dropped; `note` hears of every file."""
     shown = lay_out(session.handles, staged)
-    note([f"{shown.path}/{detached_file(shown.preview)}"])
+    note([f"{shown.path}/{format_detached_name(shown.preview)}"])
     session.runtime.faults.reach("schema.purged")
-    made = without_dropped(Table(session.handles, shown.path, shown.preview), shown, note)
+    made = purge_dropped_columns(LanceTable(session.handles, shown.path, shown.preview), shown, note)
     for file in set(shown.blobs) - set(made.blobs):
         session.store.objects.delete(file)
     return made
@@ -43,11 +43,11 @@ def forget(session: Session, before: Snapshot, purges: Sequence[Purge], moves: S
 
     Indexes and files of earlier versions are left to cleanup, which finds them unreferenced.
     """
-    keys = [f"{one.staged.path}/{detached_file(one.staged.preview)}" for one in moves if one.staged.preview]
+    keys = [f"{one.staged.path}/{format_detached_name(one.staged.preview)}" for one in moves if one.staged.preview]
     for purge in purges:
-        table = Table(session.handles, purge.path, before.pins[purge.table_key].version)
+        table = LanceTable(session.handles, purge.path, before.pins[purge.table_key].version)
         names = table.schema.names if purge.property is None else [purge.property]
-        keys += [words_key(table, name) for name in names]
+        keys += [build_index_key(table, name) for name in names]
     try:
         for key in keys:
             session.store.objects.delete(key)
@@ -55,15 +55,15 @@ def forget(session: Session, before: Snapshot, purges: Sequence[Purge], moves: S
         telemetry_log.warning("what was kept of dropped data was not removed: %s", error)
 
 
-def holders(session: Session, paths: Collection[str]) -> tuple[str, ...]:
+def find_holders(session: Session, paths: Collection[str]) -> tuple[str, ...]:
     """The other branches that have a table at one of these locations."""
     if not paths:
         return ()
-    main = session.branches.main.latest().snapshot
+    main = session.branches.main.head().snapshot
     found = []
     for name in (MAIN, *main.manifest.live_branches):
         try:
-            pins = main.pins if name == MAIN else session.branches.log(name).latest().snapshot.pins
+            pins = main.pins if name == MAIN else session.branches.get_log(name).head().snapshot.pins
         except (BranchGoneError, BranchMissingError):
             continue  # deleted just now
         if name != session.log.branch and any(pin.path in paths for pin in pins.values()):
@@ -71,15 +71,15 @@ def holders(session: Session, paths: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def told_of_tags(session: Session, purges: Sequence[Purge]) -> tuple[str, ...]:
+def describe_tag_losses(session: Session, purges: Sequence[Purge]) -> tuple[str, ...]:
     """What a drop takes from tagged states of the branch, a note for each tag; to be asked before it is done."""
     paths = {purge.path for purge in purges}
     notes = []
-    for tag in session.branches.tags.records() if paths else ():
+    for tag in session.branches.tags.list_records() if paths else ():
         if tag.path != session.log.path:
             continue  # another branch has that state, and keeps it
         try:
-            state = session.snapshot(commit_id=tag.commit_id).manifest
+            state = session.resolve_snapshot(commit_id=tag.commit_id).manifest
         except (CommitMissingError, CommitCollectedError):
             continue  # it names nothing any more, as `check` tells
         names = [

@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
-from omnigraph.clock import instant_text
+from omnigraph.clock import format_instant
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.manifest_types import MAIN
-from omnigraph.commit.retained_versions import KeptVersions, find_kept_versions
+from omnigraph.commit.retained_versions import RetainedVersions, find_retained_versions
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.scrub_damage import (
     DamagedFile,
-    DamageRegister,
+    DamageRegistry,
     KnownDamage,
     ScrubJob,
     find_naming,
@@ -32,10 +32,10 @@ from omnigraph.ops.scrub_damage import (
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.checksums import checksum
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.integrity_check import damage_of
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.checksums import compute_checksum
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.integrity_check import translate_damage
+from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.scrubbing import (
     UNREADABLE,
@@ -46,11 +46,11 @@ from omnigraph.storage.scrubbing import (
     list_stored_files,
     scan_file,
 )
-from omnigraph.storage.table_cache import Handles
+from omnigraph.storage.table_cache import TableCache
 from omnigraph.storage.uri import parse_uri
 from omnigraph.telemetry import log
 
-FILE_WEIGHT = 64 * 1024
+FILE_OVERHEAD_BYTES = 64 * 1024
 """What a file counts beside its bytes, so that many small files are spread over the time of a pass, too."""
 RETRY_SECONDS = 300.0
 """How long a store is left alone that did not answer."""
@@ -97,14 +97,14 @@ class ScrubReport:
             "files": self.files,
             "bytes": self.nbytes,
             "skipped": self.skipped,
-            "pass_began": None if self.pass_began is None else instant_text(self.pass_began),
-            "last_pass": None if self.last_pass is None else instant_text(self.last_pass),
+            "pass_began": None if self.pass_began is None else format_instant(self.pass_began),
+            "last_pass": None if self.last_pass is None else format_instant(self.last_pass),
             "damaged_files": len(self.damaged),
             "damaged": [one.to_json() for one in self.damaged],
         }
 
 
-def rest_seconds(weight: int, total: int, days: float, spent: float) -> float:
+def compute_rest(weight: int, total: int, days: float, spent: float) -> float:
     """Return how long to rest after work that took `spent` seconds, so that all of it takes `days`."""
     return max(0.0, days * _DAY * weight / max(total, weight, 1) - spent)
 
@@ -115,10 +115,10 @@ def open_for_scrub(uri: str, runtime: Runtime) -> Session:
     It opens what does not match its checksum, and acts for nobody: no policy is asked.
     """
     options = replace(runtime.options, cache_bytes=0)
-    store = Store(parse_uri(uri), replace(runtime, options=options, policy=None))
+    store = GraphStorage(parse_uri(uri), replace(runtime, options=options, policy=None))
     session = Session(
         store=store,
-        handles=Handles(store, is_verifying=False),
+        handles=TableCache(store, is_verifying=False),
         log=ManifestLog(store),
         is_read_only=True,
         keep_derived=False,
@@ -128,7 +128,7 @@ def open_for_scrub(uri: str, runtime: Runtime) -> Session:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _FileScan:
     """A file that is being read."""
 
     job: ScrubJob
@@ -143,7 +143,7 @@ class Scrub:
         self.uri, self._runtime, self._days = uri, runtime, days
         self._salt = runtime.ids.ulid().encode()
         self._session = open_for_scrub(uri, runtime)
-        self._kept = KeptVersions()
+        self._kept = RetainedVersions()
         self._total = 0
         self._due = self._recheck_at = self._began = runtime.clock.monotonic()
         self._is_in_pass = False
@@ -155,17 +155,17 @@ class Scrub:
         self._jobs: list[ScrubJob] = []
         self._looked_at: set[int] = set()
         self._job: ScrubJob | None = None
-        self._reading: _Reading | None = None
+        self._reading: _FileScan | None = None
         self._tries = 0
-        self._again: list[ScrubJob] = []
+        self._replaced_jobs: list[ScrubJob] = []
         """Damaged files that were replaced: they are verified at once, beside the pass."""
-        self._rereading: _Reading | None = None
+        self._rereading: _FileScan | None = None
         # What the report shows; each value is replaced whole.
         self._state = ScrubState.WAITING
         self._files = self._nbytes = self._skipped = self._pass_number = 0
         self._pass_began: datetime | None = None
         self._last_pass: datetime | None = None
-        self._damaged = DamageRegister(uri)
+        self._damaged = DamageRegistry(uri)
 
     def report(self) -> ScrubReport:
         """Return how far it is."""
@@ -186,9 +186,9 @@ class Scrub:
         """
         clock = self._runtime.clock
         try:
-            self._look_after_damaged(clock.monotonic())
+            self._recheck_damaged(clock.monotonic())
         except Exception as error:  # noqa: BLE001 - it must not end with the first fault that was not foreseen
-            self._again, self._recheck_at = [], clock.monotonic() + RETRY_SECONDS
+            self._replaced_jobs, self._recheck_at = [], clock.monotonic() + RETRY_SECONDS
             self._warn("looks at damaged files again later", error)
         began = clock.monotonic()
         if began >= self._due:
@@ -198,11 +198,11 @@ class Scrub:
                 self._postpone(error)
             else:
                 spent = clock.monotonic() - began
-                self._due = max(self._due, began + spent + rest_seconds(weight, self._total, self._days, spent))
+                self._due = max(self._due, began + spent + compute_rest(weight, self._total, self._days, spent))
                 self._tries = 0
                 if self._is_in_pass:
                     self._state = ScrubState.RUNNING
-        if self._again:
+        if self._replaced_jobs:
             return 0.0
         return max(0.0, min(self._due, self._recheck_at if self._damaged.known else math.inf) - clock.monotonic())
 
@@ -239,9 +239,9 @@ class Scrub:
         objects = self._session.store.objects
         # Files that no state names are counted too: then the pass ends early, and rests until its days are over.
         self._total = sum(
-            sum(info.size + FILE_WEIGHT for info in objects.list_under(path)) for path in self._kept.tables
+            sum(info.size + FILE_OVERHEAD_BYTES for info in objects.list_under(path)) for path in self._kept.tables
         )
-        self._tables = sorted(self._kept.tables, key=self._place)
+        self._tables = sorted(self._kept.tables, key=self._hash_order)
         self._is_in_pass = True
         self._pass_number += 1
         self._skipped = 0
@@ -262,23 +262,23 @@ class Scrub:
     def _begin_table(self, path: str) -> None:
         self._path, self._looked_at = path, set()
         versions = self._kept.tables.get(path, {})
-        self._versions = sorted(versions, key=lambda version: self._place(f"{path} {version}"))
+        self._versions = sorted(versions, key=lambda version: self._hash_order(f"{path} {version}"))
 
-    def _place(self, name: str) -> int:
-        return checksum(self._salt + name.encode())
+    def _hash_order(self, name: str) -> int:
+        return compute_checksum(self._salt + name.encode())
 
     def _read_on(self, job: ScrubJob) -> int:
         """Read the next chunk of a file of the pass."""
         # Set again only when it went well: a scan that has raised would seem to have come to its end.
-        reading, self._reading = self._reading or _Reading(job, scan_file(self._session.store, job.file)), None
+        reading, self._reading = self._reading or _FileScan(job, scan_file(self._session.store, job.file)), None
         count = self._read_chunk(reading)
         if count is not None:
             self._reading = reading
             return count
         self._job = None
-        return FILE_WEIGHT + (0 if self._session.store.location.is_local else job.file.nbytes or 0)
+        return FILE_OVERHEAD_BYTES + (0 if self._session.store.location.is_local else job.file.nbytes or 0)
 
-    def _read_chunk(self, reading: _Reading) -> int | None:
+    def _read_chunk(self, reading: _FileScan) -> int | None:
         """Read a chunk, and return its size; None when the file has come to its end, and was judged."""
         try:
             count = next(reading.scan)
@@ -295,8 +295,8 @@ class Scrub:
         files: list[StoredFile] = []
         if reason is None and job.is_version:
             try:
-                with damage_of(job.file.key):
-                    files = list_stored_files(Table(self._session.handles, job.path, job.version))
+                with translate_damage(job.file.key):
+                    files = list_stored_files(LanceTable(self._session.handles, job.path, job.version))
             except DamagedError as error:
                 reason = error.reason
         if reason is None:
@@ -306,9 +306,11 @@ class Scrub:
         else:
             return []
         self._files += 1
-        self._looked_at.add(checksum(job.file.key.encode()))
-        fresh = {file.key: file for file in files if checksum(file.key.encode()) not in self._looked_at}
-        return [ScrubJob(file=fresh[key], path=job.path, version=job.version) for key in sorted(fresh, key=self._place)]
+        self._looked_at.add(compute_checksum(job.file.key.encode()))
+        fresh = {file.key: file for file in files if compute_checksum(file.key.encode()) not in self._looked_at}
+        return [
+            ScrubJob(file=fresh[key], path=job.path, version=job.version) for key in sorted(fresh, key=self._hash_order)
+        ]
 
     def _postpone(self, error: Exception) -> None:
         """Try again later; a file that the store keeps failing over is left out."""
@@ -331,9 +333,9 @@ class Scrub:
         """Find out which versions are kept; a manifest that can't be read is damage itself."""
         session = self._session
         try:
-            found = find_kept_versions(session.branches, session.log.latest())
+            found = find_retained_versions(session.branches, session.log.head())
             if found.broken:  # a second look: a branch may have been deleted, and collected, meanwhile
-                found = find_kept_versions(session.branches, session.log.latest())
+                found = find_retained_versions(session.branches, session.log.head())
         except OmnigraphError as error:
             if error.kind is Kind.CORRUPT:
                 self._damaged.note_manifests({MANIFEST: (MAIN, str(error))})
@@ -346,22 +348,22 @@ class Scrub:
 
         A cleanup tells main of itself before it removes anything, so without a new one everything is as it was.
         """
-        if self._session.log.latest().snapshot.manifest.floor.epoch != self._kept.epoch:
+        if self._session.log.head().snapshot.manifest.gc_horizon.epoch != self._kept.epoch:
             self._gather()
         return self._kept.has(job.path, job.version)
 
     # --- what is damaged ---------------------------------------------------------------------------------------
 
-    def _look_after_damaged(self, now: float) -> None:
+    def _recheck_damaged(self, now: float) -> None:
         """Look at damaged files again now and then, and read on in those that were replaced."""
-        if self._damaged.known and now >= self._recheck_at and not self._again:
+        if self._damaged.known and now >= self._recheck_at and not self._replaced_jobs:
             self._recheck_at = now + RECHECK_SECONDS
             self._recheck()
-        if self._again:
-            job = self._again[-1]
-            reading, self._rereading = self._rereading or _Reading(job, scan_file(self._session.store, job.file)), None
+        if self._replaced_jobs:
+            job = self._replaced_jobs[-1]
+            reading, self._rereading = self._rereading or _FileScan(job, scan_file(self._session.store, job.file)), None
             if self._read_chunk(reading) is None:
-                self._again.pop()
+                self._replaced_jobs.pop()
             else:
                 self._rereading = reading
 
@@ -379,7 +381,7 @@ class Scrub:
             if job is None:
                 self._damaged.forget(key)
             elif not known.fingerprint or fingerprint(self._session.store, job.file) != known.fingerprint:
-                self._again.append(job)
+                self._replaced_jobs.append(job)
 
     def _note(self, job: ScrubJob, reason: str) -> None:
         """Remember a damaged file, with the branches that show it."""

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from omnigraph.commit.manifest_types import MAIN
-from omnigraph.commit.retained_versions import KeptVersions
+from omnigraph.commit.retained_versions import RetainedVersions
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.session import Session
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.integrity_check import damage_of
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.integrity_check import translate_damage
+from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.object_store import ObjectInfo
 from omnigraph.storage.scrubbing import StoredFile, describe_version_file, list_stored_files, verify_file
 from omnigraph.telemetry import log
@@ -57,7 +57,7 @@ class KnownDamage:
     """The pass that has found it last."""
 
 
-class DamageRegister:
+class DamageRegistry:
     """The damaged files of one graph. One thread changes it, each time as a whole; any thread may list it."""
 
     def __init__(self, uri: str) -> None:
@@ -101,7 +101,7 @@ class DamageRegister:
 
 
 def find_naming(
-    session: Session, kept: KeptVersions, path: str, key: str, versions: Iterable[int]
+    session: Session, kept: RetainedVersions, path: str, key: str, versions: Iterable[int]
 ) -> Iterator[ScrubJob]:
     """Yield a job for each of some versions that names a file; one that can't be opened names only its own."""
     recorded = kept.tables.get(path, {})
@@ -114,8 +114,8 @@ def find_naming(
         if verify_file(session.store, own) is not None:
             continue
         try:
-            with damage_of(own.key):
-                files = list_stored_files(Table(session.handles, path, version))
+            with translate_damage(own.key):
+                files = list_stored_files(LanceTable(session.handles, path, version))
         except DamagedError:
             continue
         yield from (ScrubJob(file=file, path=path, version=version) for file in files if file.key == key)
@@ -124,9 +124,9 @@ def find_naming(
 def find_showing(session: Session, path: str) -> dict[int, list[str]]:
     """Return which versions of a table branches show now, with the names of those."""
     found: dict[int, list[str]] = {}
-    for name in (MAIN, *(record.name for record in session.branches.records())):
+    for name in (MAIN, *(record.name for record in session.branches.list_records())):
         try:
-            pins = session.on(name).head().snapshot.pins.values()
+            pins = session.checkout(name).head().snapshot.pins.values()
         except OmnigraphError as error:
             if error.kind is Kind.UNAVAILABLE:
                 raise

@@ -1,11 +1,11 @@
 """Which query of a source is meant."""
 
 from omnigraph.errors import QueryAmbiguousError, QueryMissingError
-from omnigraph.lang.diagnostics import Checked, Diagnostic
+from omnigraph.lang.diagnostics import Diagnostic, StageResult
 from omnigraph.lang.query_ast import Query
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_text
 
 
@@ -25,9 +25,9 @@ def choose_query(source: Source, name: str | None) -> Query:
         raise QueryAmbiguousError(source.name, names)
     chosen = [query for query in file.queries if name in (None, query.name.text)]
     if not chosen:
-        raise QueryMissingError(name or "", source.name, closest(name or "", names), names)
+        raise QueryMissingError(name or "", source.name, find_closest(name or "", names), names)
     found = tuple(
         Diagnostic("Q002", again.name.span, f"there is already a query `{again.name.text}` in this file")
         for again in chosen[1:]
     )
-    return Checked(chosen[0], found).require(source)
+    return StageResult(chosen[0], found).require(source)

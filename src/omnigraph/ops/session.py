@@ -7,29 +7,29 @@ from datetime import datetime
 from functools import partial
 
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
-from omnigraph.commit.branches import Branches
+from omnigraph.commit.branches import BranchRegistry
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.commit.pin_usage import explain_pin
 from omnigraph.commit.ref_names import looks_like_id
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.commit.tag_errors import TagMissingError
-from omnigraph.commit.time_travel import CommitMissingError, at_commit, at_time, at_version, holder
+from omnigraph.commit.time_travel import CommitMissingError, find_journal, read_at_commit, read_at_time, read_at_version
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.tables.graph_cache import ReadCache
+from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.writing.record_size import MAX_BLOB_BYTES
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_instant, check_text
-from omnigraph.ops.plan_cache import KeptPlans
-from omnigraph.ops.query_cache import KeptCatalogs, PreparedQueries
+from omnigraph.ops.plan_cache import PlanCache
+from omnigraph.ops.query_cache import CatalogCache, QueryCache
 from omnigraph.policy import Action, Actor, ActorDiffersError, DeniedError, require
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.blob_sources import BlobSources
-from omnigraph.storage.derived_cache import DerivedObjects
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.table_cache import Handles
+from omnigraph.storage.derived_cache import DerivedCache
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.table_cache import TableCache
 
 ANONYMOUS = "anonymous"
 """Who signs where nobody is named."""
@@ -56,23 +56,23 @@ class Session:
     It is made with main's manifest; `on` gives the same graph on another branch.
     """
 
-    store: Store
-    handles: Handles
+    store: GraphStorage
+    handles: TableCache
     log: ManifestLog
     is_read_only: bool = False
     keep_derived: bool | None = None
     """Whether reads may keep what they derived beside the tables; None: unless it is read-only, which never does."""
-    reads: ReadCache = field(init=False)
+    reads: GraphCache = field(init=False)
     """What queries keep in memory between each other."""
-    prepared: PreparedQueries = field(init=False)
-    plans: KeptPlans = field(default_factory=KeptPlans, init=False, repr=False)
-    branches: Branches = field(init=False)
-    _catalogs: KeptCatalogs = field(default_factory=KeptCatalogs, init=False, repr=False)
+    prepared: QueryCache = field(init=False)
+    plans: PlanCache = field(default_factory=PlanCache, init=False, repr=False)
+    branches: BranchRegistry = field(init=False)
+    _catalogs: CatalogCache = field(default_factory=CatalogCache, init=False, repr=False)
     actor: Actor | None = field(default=None, init=False)
     """For whom it acts, where that was said: whom a policy is asked about, and who signs."""
     through: str | None = field(default=None, init=False)
     """The stored query on whose behalf it acts."""
-    go_on: Callable[[], None] = field(default_factory=lambda: _go_on, init=False, repr=False)
+    check_cancelled: Callable[[], None] = field(default_factory=lambda: _never_cancel, init=False, repr=False)
     """Asked now and then by verbs that may take long: what it raises ends them, as an interrupt would."""
     watch: Budget | None = field(default=None, init=False, repr=False)
     """The deadline and memory limit of the one verb that it is for; see `within`."""
@@ -80,11 +80,11 @@ class Session:
     """Whether the branch is known by its name alone: nothing of it was read yet."""
 
     def __post_init__(self) -> None:
-        self.branches = Branches(self.log)
+        self.branches = BranchRegistry(self.log)
         self.handles.explain = partial(explain_pin, self.branches)
-        derived = DerivedObjects(self.store, is_read_only=self.is_read_only or self.keep_derived is False)
-        self.reads = ReadCache(self.store.runtime.options, derived)
-        self.prepared = PreparedQueries(self.store.runtime.options.query_text_characters)
+        derived = DerivedCache(self.store, is_read_only=self.is_read_only or self.keep_derived is False)
+        self.reads = GraphCache(self.store.runtime.options, derived)
+        self.prepared = QueryCache(self.store.runtime.options.query_text_characters)
 
     @property
     def runtime(self) -> Runtime:
@@ -102,7 +102,7 @@ class Session:
         options = self.runtime.options
         return BlobSources(options.blob_sources, limit=min(options.blob_bytes, MAX_BLOB_BYTES), storage=options.storage)
 
-    def on(self, branch: str) -> "Session":
+    def checkout(self, branch: str) -> "Session":
         """This graph on a branch, with the same open tables and everything that is kept; BranchMissingError.
 
         Cheap: make one for each operation. Once it has read something, it is on that very branch: when the branch is
@@ -111,9 +111,9 @@ class Session:
         if branch == self.log.branch:
             return self
         check_text("branch", branch)
-        return self.on_log(self._found(branch), is_by_name=True)
+        return self.checkout_log(self._find_log(branch), is_by_name=True)
 
-    def on_log(self, log: ManifestLog, *, is_by_name: bool = False) -> "Session":
+    def checkout_log(self, log: ManifestLog, *, is_by_name: bool = False) -> "Session":
         """This graph on the branch that a log is of."""
         other = copy.copy(self)
         other.log, other._is_by_name = log, is_by_name  # noqa: SLF001 - a copy of this very object
@@ -146,76 +146,78 @@ class Session:
         if policy is not None:
             require(policy, self.actor, action, None, self.through)
 
-    def signer(self, named: str) -> str:
+    def resolve_signer(self, named: str) -> str:
         """Who signs: the one that it acts for, if there is one; else the one that a call names."""
         return self.actor.name if self.actor is not None and named == ANONYMOUS else named
 
     def head(self) -> Head:
         """The newest state of the branch, by one probe when nothing moved."""
-        return self._looked(ManifestLog.latest)
+        return self._read_head(ManifestLog.head)
 
-    def recent(self) -> Head:
+    def cached_head(self) -> Head:
         """The state to base a write on that gives way when somebody else was faster: cheaper to find than the newest.
 
         It is the newest, unless many commits were made just now; then the write's own swap finds out.
         """
-        return self._looked(ManifestLog.recent)
+        return self._read_head(ManifestLog.cached_head)
 
-    def snapshot(self, *, commit_id: str | None = None, at: datetime | None = None) -> Snapshot:
+    def resolve_snapshot(self, *, commit_id: str | None = None, at: datetime | None = None) -> Snapshot:
         """The newest state, or that of a commit or an instant; a tag stands for its commit, on whatever branch."""
-        return self.located(commit_id=commit_id, at=at)[1]
+        return self.locate_snapshot(commit_id=commit_id, at=at)[1]
 
-    def located(self, *, commit_id: str | None = None, at: datetime | None = None) -> tuple[ManifestLog, Snapshot]:
+    def locate_snapshot(
+        self, *, commit_id: str | None = None, at: datetime | None = None
+    ) -> tuple[ManifestLog, Snapshot]:
         """As `snapshot`, with the log whose journal has the state's commit."""
         if commit_id is not None:
             check_text("snapshot", commit_id)
         if commit_id is not None and not looks_like_id(commit_id):
-            return self._tagged(commit_id)
+            return self._locate_tag(commit_id)
         if commit_id is None and at is None:
             head = self.head()
             return self.log, head.snapshot
-        head = self._looked(ManifestLog.newest_readable)
+        head = self._read_head(ManifestLog.readable_head)
         if commit_id is not None:
-            snapshot = at_commit(self.log, head, commit_id)
+            snapshot = read_at_commit(self.log, head, commit_id)
         else:
             check_instant("at", at)
             assert at is not None  # noqa: S101 - one of the two is given
-            snapshot = at_time(self.log, head, at)
+            snapshot = read_at_time(self.log, head, at)
         if snapshot.commit.branch != self.log.branch:  # what it had before it was taken from another is that one's
             self.allow(Action.READ, snapshot.commit.branch)
-        return holder(self.log, head, snapshot), snapshot
+        return find_journal(self.log, head, snapshot), snapshot
 
-    def tables(self, snapshot: Snapshot) -> SnapshotTables:
+    def open_tables(self, snapshot: Snapshot) -> SnapshotTables:
         """The tables of a snapshot."""
         return SnapshotTables(self.handles, snapshot, self.watch)
 
-    def catalog(self, snapshot: Snapshot) -> Catalog:
+    def load_catalog(self, snapshot: Snapshot) -> Catalog:
         """The accepted schema of a snapshot; the same object for as long as the schema is the same."""
-        return self._catalogs.get(snapshot.manifest.schema)
+        return self._catalogs.get_or_decode(snapshot.manifest.schema)
 
     def check_writable(self) -> None:
         """ReadOnlyError for a read-only graph: every write asks."""
         if self.is_read_only:
             raise ReadOnlyError(self.uri)
 
-    def _tagged(self, name: str) -> tuple[ManifestLog, Snapshot]:
+    def _locate_tag(self, name: str) -> tuple[ManifestLog, Snapshot]:
         """The state that a tag names, found in the journal of its branch, which may have been deleted.
 
         A number that is no tag is a version of the branch's manifest.
         """
         try:
-            record = self.branches.tags.record(name)
+            record = self.branches.tags.find_record(name)
         except TagMissingError:
             if name.isascii() and name.isdigit():
-                head = self._looked(ManifestLog.newest_readable)
-                snapshot = at_version(self.log, head, int(name))
-                return holder(self.log, head, snapshot), snapshot
+                head = self._read_head(ManifestLog.readable_head)
+                snapshot = read_at_version(self.log, head, int(name))
+                return find_journal(self.log, head, snapshot), snapshot
             raise CommitMissingError(name, self.log.branch, is_snapshot=True) from None
         self.allow(Action.READ, record.branch)
-        log = self.branches.journal(record.branch, record.path)
-        return log, at_commit(log, log.last(), record.commit_id)
+        log = self.branches.get_journal(record.branch, record.path)
+        return log, read_at_commit(log, log.final_head(), record.commit_id)
 
-    def _looked(self, look: Callable[[ManifestLog], Head]) -> Head:
+    def _read_head(self, look: Callable[[ManifestLog], Head]) -> Head:
         """A state of the branch. What was known by a name that is used anew is looked for again, once."""
         try:
             head = look(self.log)
@@ -223,56 +225,58 @@ class Session:
             self.branches.forget(self.log)
             if not self._is_by_name:
                 raise
-            self.log = self._found(self.log.branch)
+            self.log = self._find_log(self.log.branch)
             head = look(self.log)
         self._is_by_name = False
         return head
 
-    def _found(self, branch: str) -> ManifestLog:
+    def _find_log(self, branch: str) -> ManifestLog:
         try:
-            return self.branches.log(branch)
+            return self.branches.get_log(branch)
         except BranchMissingError as error:
             self.allow(Action.READ, branch)  # whoever may not read it does not learn that it is not there
-            known = tuple(name for name in error.known if _may_read(self, name))
-            is_tag = any(tag.name == branch and _may_read(self, tag.branch) for tag in self.branches.tags.records())
-            raise BranchMissingError(branch, known, closest(branch, known), branch if is_tag else None) from None
+            known = tuple(name for name in error.known if _is_readable(self, name))
+            is_tag = any(
+                tag.name == branch and _is_readable(self, tag.branch) for tag in self.branches.tags.list_records()
+            )
+            raise BranchMissingError(branch, known, find_closest(branch, known), branch if is_tag else None) from None
 
 
-def while_wanted(session: Session, go_on: Callable[[], None]) -> Session:
-    """The same graph for verbs that end when `go_on` raises. It is asked from several threads. Cheap."""
+def with_cancellation(session: Session, check_cancelled: Callable[[], None]) -> Session:
+    """The same graph for verbs that end when `check_cancelled` raises. It is asked from several threads. Cheap."""
     other = copy.copy(session)
-    other.go_on = go_on
+    other.check_cancelled = check_cancelled
     return other
 
 
-def within(session: Session, budget: Budget) -> Session:
+def with_budget(session: Session, budget: Budget) -> Session:
     """Return the same graph for one verb with a deadline and a memory limit, which hold for all that it reads. Cheap.
 
     What is read through it must not be cached for others: it ends when this budget does.
     """
-    earlier = session.go_on
+    earlier = session.check_cancelled
 
     def go_on() -> None:
         earlier()
         budget.check()
 
-    other = while_wanted(session, go_on)
+    other = with_cancellation(session, go_on)
     other.watch = budget
     return other
 
 
 def without_limits(session: Session) -> Session:
     """Return the same graph for what follows a commit: no deadline turns what is published into an error."""
-    other = while_wanted(session, _go_on)
+    other = with_cancellation(session, _never_cancel)
     other.watch = None
     return other
 
 
-def _go_on() -> None:
+def _never_cancel() -> None:
     """Nobody ends a verb of a graph that was not told so."""
 
 
-def _may_read(session: Session, branch: str) -> bool:
+def _is_readable(session: Session, branch: str) -> bool:
     try:
         session.allow(Action.READ, branch)
     except DeniedError:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from omnigraph.commit.manifest_types import MAIN, TagRecord
 from omnigraph.commit.tag_errors import TagMissingError
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.commit_signature import check_actor
-from omnigraph.ops.revision import located
+from omnigraph.ops.revision import locate_state
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
 
@@ -35,7 +35,7 @@ class Tag:
 
 def list_tags(session: Session) -> list[Tag]:
     """All tags by name, but for those on branches that the session may not read."""
-    return [_tag(record) for record in session.branches.tags.records() if _is_readable(session, record)]
+    return [_build_tag(record) for record in session.branches.tags.list_records() if _is_readable(session, record)]
 
 
 def create_tag(session: Session, name: str, *, ref: str = MAIN, actor: str) -> Tag:
@@ -51,9 +51,9 @@ def create_tag(session: Session, name: str, *, ref: str = MAIN, actor: str) -> T
     session.check_writable()
     check_text("name", name)
     check_actor(actor)
-    log, snapshot = located(session, ref)
+    log, snapshot = locate_state(session, ref)
     session.allow(Action.READ, log.branch)
-    return _tag(session.branches.tags.create(name, snapshot, log, actor))
+    return _build_tag(session.branches.tags.create(name, snapshot, log, actor))
 
 
 def delete_tag(session: Session, name: str) -> Tag:
@@ -66,9 +66,9 @@ def delete_tag(session: Session, name: str) -> Tag:
     session.allow(Action.BRANCH_DELETE, name)
     session.check_writable()
     try:
-        return _tag(session.branches.tags.delete(name))
+        return _build_tag(session.branches.tags.delete(name))
     except TagMissingError as error:
-        raise TagMissingError(name, error.known, closest(name, error.known)) from None
+        raise TagMissingError(name, error.known, find_closest(name, error.known)) from None
 
 
 def _is_readable(session: Session, record: TagRecord) -> bool:
@@ -79,7 +79,7 @@ def _is_readable(session: Session, record: TagRecord) -> bool:
     return True
 
 
-def _tag(record: TagRecord) -> Tag:
+def _build_tag(record: TagRecord) -> Tag:
     return Tag(
         name=record.name,
         commit_id=record.commit_id,

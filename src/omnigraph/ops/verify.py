@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.digest_chain import AlteredCommit, DigestChain, HeadPins, SchemaRecords
 from omnigraph.commit.digests import begins_chain
-from omnigraph.commit.manifest_check import look_at, own_commits
+from omnigraph.commit.manifest_check import inspect_manifest, iter_own_commits
 from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, expect_pins
 from omnigraph.commit.manifest_types import MAIN, Commit, MergedFrom
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import BadArgumentError
-from omnigraph.ops.check import LOOKS, CheckProgress, anew
-from omnigraph.ops.check_files import Thoroughness, check_files, list_tables, pinned_in
-from omnigraph.ops.check_findings import Severity
+from omnigraph.ops.check import MAX_PASSES, CheckProgress, open_fresh_session
+from omnigraph.ops.check_files import Thoroughness, check_files, find_pinned_versions, list_tables
+from omnigraph.ops.check_findings import FindingSeverity
 from omnigraph.ops.check_manifests import BranchState, HistoryFold, refuse_no_graph
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import MANIFEST
 
 _DIGEST = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -168,10 +168,10 @@ def verify(session: Session, call: VerifyCall) -> VerifyResult:
     session.allow(Action.MAINTAIN, call.branch)
     if call.digest is not None and _DIGEST.fullmatch(call.digest) is None:
         raise BadArgumentError("digest", repr(call.digest), "a digest has 43 letters, digits, `-` and `_`")
-    looks = LOOKS
+    looks = MAX_PASSES
     while True:
         looks -= 1
-        fresh = anew(session)
+        fresh = open_fresh_session(session)
         head = _find_head(fresh, call.branch)
         try:
             return _Proof(fresh, call, head).run()
@@ -182,7 +182,7 @@ def verify(session: Session, call: VerifyCall) -> VerifyResult:
 
 def _find_head(session: Session, branch: str) -> Head:
     """Read the newest state of a branch; of a graph that is too damaged to be opened, what can be read of it counts."""
-    if look_at(session.store, MAIN, MANIFEST).newest == 0:
+    if inspect_manifest(session.store, MAIN, MANIFEST).newest == 0:
         refuse_no_graph(session)
     main = _read_head(session.store, MAIN, MANIFEST)
     if branch == MAIN:
@@ -190,27 +190,27 @@ def _find_head(session: Session, branch: str) -> Head:
     register = main.snapshot.manifest.live_branches
     if branch not in register:
         known = (MAIN, *sorted(register))
-        raise BranchMissingError(branch, known, closest(branch, known))
+        raise BranchMissingError(branch, known, find_closest(branch, known))
     return _read_head(session.store, branch, register[branch].path)
 
 
-def _read_head(store: Store, branch: str, path: str) -> Head:
+def _read_head(store: GraphStorage, branch: str, path: str) -> Head:
     """Read the newest state of a manifest, trusting nothing that is cached.
 
     Raises:
         ManifestCorruptError: It can't be read.
     """
-    look = look_at(store, branch, path)
+    look = inspect_manifest(store, branch, path)
     if look.head is None or look.fault is not None:
         reason = "there is none" if look.fault is None else look.fault.reason
         raise ManifestCorruptError(f"version {look.newest} of that of `{branch}` can't be used: {reason}")
     return look.head
 
 
-def _find_digests(store: Store, head: Head, wanted: Collection[int]) -> dict[int, tuple[str, str | None]]:
+def _find_digests(store: GraphStorage, head: Head, wanted: Collection[int]) -> dict[int, tuple[str, str | None]]:
     """Return the ids and digests of some commits of a journal, by their numbers; what it does not have is left out."""
     found: dict[int, tuple[str, str | None]] = {}
-    for commit in own_commits(head, store):
+    for commit in iter_own_commits(head, store):
         if commit.seq in wanted:
             found[commit.seq] = (commit.id, commit.digest)
         if commit.seq <= min(wanted):
@@ -230,45 +230,45 @@ class _Proof:
         self._pins = HeadPins(manifest)
         self._merges: dict[str, list[tuple[Commit, MergedFrom]]] = {}
         """By the journal of what they merged, the merges that say which digest that has."""
-        self._found: Commit | None = None
+        self._digest_commit: Commit | None = None
 
     def run(self) -> VerifyResult:
         digest = self._head.snapshot.commit.digest
         self._walk()
         if digest is None and self._call.digest is None:
             raise HistoryUnrecordedError(self._call.branch)
-        if digest is None or (self._call.digest is not None and self._found is None):
+        if digest is None or (self._call.digest is not None and self._digest_commit is None):
             raise DigestUnknownError(self._call.digest or "", self._call.branch, digest)
         present, gone = self._check_merges()
         versions = self._check_files()
-        return self._result(digest, present, gone, versions)
+        return self._build_result(digest, present, gone, versions)
 
     def _walk(self) -> None:
         """Check every commit from the head back to where the chain begins, each against its digest."""
-        self._tell("history", 0, 1)
+        self._report_progress("history", 0, 1)
         contradictions: list[AlteredCommit] = []
-        for commit in self._commits():
-            self._session.go_on()
+        for commit in self._iter_commits():
+            self._session.check_cancelled()
             self._refuse(self._chain.add(commit))
             if self._chain.is_ended:
                 break
             contradictions += self._pins.add(commit)
             self._fold.undo(commit)
             if commit.digest is not None and commit.digest == self._call.digest:
-                self._found = commit
+                self._digest_commit = commit
             if commit.merged_from is not None and commit.merged_from.digest is not None:
                 self._merges.setdefault(commit.merged_from.path, []).append((commit, commit.merged_from))
         # A row that was altered explains why what follows it seems to contradict others, so it is named first.
         self._refuse([*self._chain.finish(), *contradictions])
         self._fold.finish()
 
-    def _commits(self) -> Iterator[Commit]:
+    def _iter_commits(self) -> Iterator[Commit]:
         """Read the journals that the history goes through, newest commit first, each commit once."""
         head = self._head
         last: Commit | None = None
         while True:
             copy = last
-            for commit in own_commits(head, self._session.store, self._schemas.add):
+            for commit in iter_own_commits(head, self._session.store, self._schemas.add):
                 if copy is not None and commit.seq > copy.seq:
                     continue  # the parent went on after the branch was taken from it
                 if copy is not None and commit.seq == copy.seq:
@@ -294,7 +294,7 @@ class _Proof:
         """Compare merged commits with the journals of their branches; return how many are there, and how many not."""
         present = gone = 0
         for path, merges in sorted(self._merges.items()):
-            look = look_at(self._session.store, path, path)
+            look = inspect_manifest(self._session.store, path, path)
             digests = {}
             if look.head is not None:
                 digests = _find_digests(self._session.store, look.head, {place.seq for _, place in merges})
@@ -310,27 +310,27 @@ class _Proof:
     def _check_files(self) -> int:
         """Compare every file that the head shows with its checksum; return how many versions of tables it shows."""
         state = BranchState(name=self._call.branch, head=self._head, is_newest=True)
-        pinned = pinned_in([state])
+        pinned = find_pinned_versions([state])
         expect_pins(self._session.store, self._head.snapshot.pins.values())
         files = check_files(
             self._session,
             list_tables(self._session),
             pinned,
             thoroughness=Thoroughness.DEEP,
-            watch=lambda key, *share: self._tell(f"files of {key}", *share),
+            watch=lambda key, *share: self._report_progress(f"files of {key}", *share),
         )
-        errors = [one for one in files.findings if one.severity is Severity.ERROR]
+        errors = [one for one in files.findings if one.severity is FindingSeverity.ERROR]
         if errors:
             raise FilesDamagedError(self._call.branch, errors[0].place, errors[0].message, len(errors))
         return len(pinned)
 
-    def _tell(self, phase: str, done: int, total: int) -> None:
-        self._session.go_on()
+    def _report_progress(self, phase: str, done: int, total: int) -> None:
+        self._session.check_cancelled()
         if self._call.progress is not None:
             self._call.progress(CheckProgress(phase=phase, done=done, total=total))
 
-    def _result(self, digest: str, present: int, gone: int, versions: int) -> VerifyResult:
-        head, first, found = self._head.snapshot.commit, self._chain.first, self._found
+    def _build_result(self, digest: str, present: int, gone: int, versions: int) -> VerifyResult:
+        head, first, found = self._head.snapshot.commit, self._chain.first, self._digest_commit
         first = head if first is None else first
         return VerifyResult(
             uri=self._session.uri,
@@ -342,7 +342,7 @@ class _Proof:
             is_from_start=begins_chain(first),
             merges=present,
             merges_gone=gone,
-            unproven=self._pins.unproven(),
+            unproven=self._pins.find_unproven(),
             versions=versions,
             found_commit_id=None if found is None else found.id,
             commits_since=None if found is None else head.seq - found.seq,

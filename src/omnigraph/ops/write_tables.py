@@ -6,20 +6,20 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from omnigraph.commit.commit_plan import CommitPlan, Move
-from omnigraph.commit.idempotency import earlier_try
+from omnigraph.commit.idempotency import find_earlier_commit
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.publisher import Armed, Committed, abandon, arm, publish
+from omnigraph.commit.publisher import ArmedWrite, PublishResult, abandon, arm, publish
 from omnigraph.commit.requirements import IdsAbsent, Requirement, TableUnchanged
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.session import Session
-from omnigraph.storage.key_lookup import Located
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.key_lookup import RowLocations
+from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.staging import (
-    Change,
     RowStream,
-    Staged,
-    Witness,
+    StagedWrite,
+    WriteKind,
+    WriteObserver,
     stage_append,
     stage_delete,
     stage_overwrite,
@@ -35,10 +35,10 @@ class TableWrite:
     append: pa.Table | RowStream | None = None
     upsert: pa.Table | RowStream | None = None
     delete: Sequence[str] | None = None
-    located: Located | None = None
+    located: RowLocations | None = None
     """Where the rows lie that an upsert or a delete takes away, if the caller has looked for all of them."""
     overwrite: pa.Table | RowStream | None = None
-    staged: Staged | None = None
+    staged: StagedWrite | None = None
     """Files that somebody else has written already, for the version that the write is based on."""
 
     def __post_init__(self) -> None:
@@ -49,14 +49,14 @@ class TableWrite:
     @property
     def replaces_all(self) -> bool:
         """Whether no row of the table stays."""
-        return self.overwrite is not None or (self.staged is not None and self.staged.change is Change.OVERWRITE)
+        return self.overwrite is not None or (self.staged is not None and self.staged.change is WriteKind.OVERWRITE)
 
     @property
     def is_streamed(self) -> bool:
         """Whether staging may take long, because nobody knows how many rows there are."""
         return any(isinstance(part, RowStream) for part in (self.append, self.upsert, self.overwrite))
 
-    def stage(self, table: Table, witness: Witness) -> Staged:
+    def stage(self, table: LanceTable, witness: WriteObserver) -> StagedWrite:
         """Write the files, invisible."""
         if self.staged is not None:
             return self.staged
@@ -84,8 +84,8 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     if_commit: str | None = None,
     affected: tuple[int, int] | None = None,
     summary: Mapping[str, Mapping[str, int]] | None = None,
-    armed: Armed | None = None,
-) -> Committed | None:
+    armed: ArmedWrite | None = None,
+) -> PublishResult | None:
     """One commit of all writes, or none; None when nothing would change.
 
     An overwrite requires that nobody else changes its table meanwhile. ConflictError when a requirement broke,
@@ -97,25 +97,29 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     check_signature(actor, message, idempotency_key)
     if requirements and base is None:
         raise ValueError("what a write relied on was read from some base: name it")
-    head = session.recent() if base is None else base
-    earlier = earlier_try(session.log, head, operation=operation, actor=actor, key=idempotency_key, request=request)
+    head = session.cached_head() if base is None else base
+    earlier = find_earlier_commit(
+        session.log, head, operation=operation, actor=actor, key=idempotency_key, request=request
+    )
     if earlier is not None:  # found before staging, since its own rows may stand in the way
-        return Committed(earlier, head, was_there=True)
+        return PublishResult(earlier, head, is_repeated=True)
     is_streamed = any(write.is_streamed for write in writes)
     if armed is None and is_streamed:
         armed = arm(session.log, head, operation=operation, actor=actor)
-    moves = stage_writes(session, session.tables(head.snapshot), writes, armed)
+    moves = stage_writes(session, session.open_tables(head.snapshot), writes, armed)
     if base is None and not any(move.staged.has_effect for move in moves):
-        _forget(session, armed, moves)
+        _abandon(session, armed, moves)
         head = session.head()  # a base that no swap will test may be old: look properly before saying so
-        earlier = earlier_try(session.log, head, operation=operation, actor=actor, key=idempotency_key, request=request)
+        earlier = find_earlier_commit(
+            session.log, head, operation=operation, actor=actor, key=idempotency_key, request=request
+        )
         if earlier is not None:
-            return Committed(earlier, head, was_there=True)
+            return PublishResult(earlier, head, is_repeated=True)
         armed = arm(session.log, head, operation=operation, actor=actor) if is_streamed else None
-        moves = stage_writes(session, session.tables(head.snapshot), writes, armed)
+        moves = stage_writes(session, session.open_tables(head.snapshot), writes, armed)
     effective = tuple(move for move in moves if move.staged.has_effect)
     if not effective:
-        _forget(session, armed, moves)
+        _abandon(session, armed, moves)
         return None
     strict: tuple[Requirement, ...] = (
         *(TableUnchanged(table_key=write.table_key) for write in writes if write.replaces_all),
@@ -142,36 +146,36 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     return publish(session.log, session.handles, plan, armed)
 
 
-class _Files:
+class _StagedFiles:
     """The files of a write so far, named to recovery when the write is armed."""
 
-    def __init__(self, armed: Armed | None) -> None:
+    def __init__(self, armed: ArmedWrite | None) -> None:
         self._armed = armed
         self.complete: list[str] = []
 
-    def begun(self, files: Sequence[str]) -> None:
+    def on_begin(self, files: Sequence[str]) -> None:
         """Files that may be those of another write of this process: recovery may take them, since it is dead then."""
         if self._armed is not None:
-            self._armed.lease.name(files)
+            self._armed.lease.add_files(files)
 
-    def made(self, files: Sequence[str]) -> None:
+    def on_complete(self, files: Sequence[str]) -> None:
         """Files that are this write's own."""
         self.complete += files
         if self._armed is not None:
-            self._armed.lease.name(files)
+            self._armed.lease.add_files(files)
 
 
 def stage_writes(
-    session: Session, tables: SnapshotTables, writes: Sequence[TableWrite], armed: Armed | None
+    session: Session, tables: SnapshotTables, writes: Sequence[TableWrite], armed: ArmedWrite | None
 ) -> tuple[Move, ...]:
     """Every write staged on these versions; when one fails, nothing of the others is left."""
-    files = _Files(armed)
+    files = _StagedFiles(armed)
     moves: list[Move] = []
     try:
         for write in writes:
-            session.go_on()
-            staged = write.stage(tables.table(write.table_key), files)
-            files.made(staged.files)
+            session.check_cancelled()
+            staged = write.stage(tables.open_table(write.table_key), files)
+            files.on_complete(staged.files)
             moves.append(Move(table_key=write.table_key, staged=staged))
     except BaseException as error:  # an interrupt too: nothing can be visible yet, so everything may go
         abandon(session.log, armed, files.complete, error)
@@ -179,6 +183,6 @@ def stage_writes(
     return tuple(moves)
 
 
-def _forget(session: Session, armed: Armed | None, moves: Sequence[Move]) -> None:
+def _abandon(session: Session, armed: ArmedWrite | None, moves: Sequence[Move]) -> None:
     """The write comes to nothing after all."""
     abandon(session.log, armed, [file for move in moves for file in move.staged.files])

@@ -1,19 +1,19 @@
 """Binding: the tree of a query and a catalog become a typed plan, or all that is wrong with it at once."""
 
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.diagnostics import Checked, Diagnostic, in_order
+from omnigraph.lang.diagnostics import Diagnostic, StageResult, sort_diagnostics
 from omnigraph.query.bind_mutation import bind_mutation
 from omnigraph.query.bind_output import bind_output
 from omnigraph.query.bind_pattern import bind_match
-from omnigraph.query.logical_plan import BoundQuery, ReadQuery, with_columns
+from omnigraph.query.logical_plan import BoundQuery, ReadQuery, prune_columns
 from omnigraph.query.scope import declare_params
 from omnigraph.schema.catalog import Catalog
-from omnigraph.schema.findings import Findings
+from omnigraph.schema.findings import DiagnosticCollector
 
 __all__ = ["BoundQuery", "bind_file", "bind_query"]
 
 
-def bind_file(file: ast.QueryFile, catalog: Catalog) -> Checked[tuple[BoundQuery, ...]]:
+def bind_file(file: ast.QueryFile, catalog: Catalog) -> StageResult[tuple[BoundQuery, ...]]:
     """All queries of a file that are right, in order, and what is wrong with the others. Names are unique (Q002).
 
     Of a query that a parse error left without output only the name counts: nothing else can be said about it.
@@ -33,24 +33,24 @@ def bind_file(file: ast.QueryFile, catalog: Catalog) -> Checked[tuple[BoundQuery
         found.extend(checked.diagnostics)
         if checked.value is not None:
             bound.append(checked.value)
-    return Checked(tuple(bound), in_order(found))
+    return StageResult(tuple(bound), sort_diagnostics(found))
 
 
-def bind_query(query: ast.Query, catalog: Catalog) -> Checked[BoundQuery | None]:
+def bind_query(query: ast.Query, catalog: Catalog) -> StageResult[BoundQuery | None]:
     """The plan of one query; None when something is wrong with it, or when a parse error left it without output."""
     if isinstance(query.body, ast.Read):
         return _bind_read(query, query.body, catalog)
     found = bind_mutation(query, catalog)
-    return Checked(found.value, found.diagnostics)
+    return StageResult(found.value, found.diagnostics)
 
 
-def _bind_read(query: ast.Query, read: ast.Read, catalog: Catalog) -> Checked[BoundQuery | None]:
-    findings = Findings()
+def _bind_read(query: ast.Query, read: ast.Read, catalog: Catalog) -> StageResult[BoundQuery | None]:
+    findings = DiagnosticCollector()
     params = declare_params(query.params, findings)
     matched = bind_match(read.clauses, catalog, params, findings)
     output = bind_output(read, matched.scope, matched.order, findings)
     if findings or matched.pattern is None or not output.columns:
-        return Checked(None, findings.ordered())
+        return StageResult(None, findings.finalize())
     notes = {annotation.name.text: annotation.text for annotation in query.annotations}
     bound = ReadQuery(
         name=query.name.text,
@@ -68,4 +68,4 @@ def _bind_read(query: ast.Query, read: ast.Read, catalog: Catalog) -> Checked[Bo
         instruction=notes.get("instruction"),
         origin=query.span,
     )
-    return Checked(with_columns(bound), findings.ordered())
+    return StageResult(prune_columns(bound), findings.finalize())

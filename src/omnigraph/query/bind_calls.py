@@ -5,14 +5,14 @@ from typing import Protocol
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.print_predicate import expr_text as print_expr
+from omnigraph.lang.print_predicate import format_expr as print_expr
 from omnigraph.query.expr import (
     Aggregate,
+    AggregateFunction,
     Bm25,
     Const,
     Entity,
     Expr,
-    Fold,
     Identity,
     Input,
     Nearest,
@@ -22,31 +22,31 @@ from omnigraph.query.expr import (
     Rrf,
     TextMatch,
     TextMode,
-    foldable,
+    is_foldable,
     is_whole,
 )
-from omnigraph.query.functions import Function, Place, look_up
-from omnigraph.query.scope import Names
-from omnigraph.schema.findings import Findings
-from omnigraph.schema.misfit import Misfit
+from omnigraph.query.functions import CallContext, Function, resolve_function
+from omnigraph.query.scope import NameResolver
+from omnigraph.schema.findings import DiagnosticCollector
+from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.types import Scalar, VectorOf
 from omnigraph.schema.values import from_literal
 
-DEFAULT_K = 60
+DEFAULT_RRF_K = 60
 _NUMBERS = "numbers"
-_WANTED = {
-    Fold.SUM: _NUMBERS,
-    Fold.AVG: _NUMBERS,
-    Fold.MIN: "numbers, String, Bool, Date or DateTime",
-    Fold.MAX: "numbers, String, Bool, Date or DateTime",
-    Fold.COUNT: "values that compare",
+_ARGUMENT_TYPES = {
+    AggregateFunction.SUM: _NUMBERS,
+    AggregateFunction.AVG: _NUMBERS,
+    AggregateFunction.MIN: "numbers, String, Bool, Date or DateTime",
+    AggregateFunction.MAX: "numbers, String, Bool, Date or DateTime",
+    AggregateFunction.COUNT: "values that compare",
 }
 
 
 class BindValue(Protocol):
     """Binds an expression that stands inside a call."""
 
-    def __call__(self, node: ast.Expr, place: Place) -> Expr | None:
+    def __call__(self, node: ast.Expr, place: CallContext) -> Expr | None:
         """The expression, or None when something about it is wrong and reported."""
         ...
 
@@ -55,18 +55,18 @@ class BindValue(Protocol):
 class CallBinder:
     """Binds calls whose function, place and number of arguments are already checked."""
 
-    names: Names
-    findings: Findings
+    names: NameResolver
+    findings: DiagnosticCollector
 
     # --- search ----------------------------------------------------------------------------------
 
-    def text_match(self, call: ast.Call, function: Function) -> TextMatch | None:
+    def bind_text_match(self, call: ast.Call, function: Function) -> TextMatch | None:
         """`search`, `match_text` and `fuzzy`."""
-        prop = self._string_property(call.arguments[0], function)
-        query = self._string_input(call.arguments[1], function)
+        prop = self._bind_string_property(call.arguments[0], function)
+        query = self._bind_string_input(call.arguments[1], function)
         edits: Input | None = None
         if len(call.arguments) == 3:
-            edits = self._whole(call.arguments[2], function, "the distance", at_least=0)
+            edits = self._bind_integer(call.arguments[2], function, "the distance", at_least=0)
             if edits is None:
                 return None
         if prop is None or query is None:
@@ -75,80 +75,84 @@ class CallBinder:
 
     # --- ranks -----------------------------------------------------------------------------------
 
-    def rank(self, call: ast.Call, function: Function) -> Rank | None:
+    def bind_rank(self, call: ast.Call, function: Function) -> Rank | None:
         """`nearest`, `bm25` and `rrf`."""
         if function.name == "rrf":
-            return self._rrf(call, function)
-        return self._simple_rank(call, function)
+            return self._bind_rrf(call, function)
+        return self._bind_simple_rank(call, function)
 
-    def _simple_rank(self, call: ast.Call, function: Function) -> Nearest | Bm25 | None:
+    def _bind_simple_rank(self, call: ast.Call, function: Function) -> Nearest | Bm25 | None:
         first, second = call.arguments
         if function.name == "bm25":
-            prop, query = self._string_property(first, function), self._string_input(second, function)
+            prop, query = self._bind_string_property(first, function), self._bind_string_input(second, function)
             return None if prop is None or query is None else Bm25(prop=prop, query=query, origin=call.span)
-        prop = self._property(first, function, "a Vector property")
+        prop = self._bind_property(first, function, "a Vector property")
         if prop is None:
             return None
         if not isinstance(prop.type, VectorOf):
             message = f"`nearest` needs a Vector property first, but `{print_expr(first)}` is {prop.type}"
-            self.findings.error(function.misused, first.span, message)
+            self.findings.add_error(function.misused_code, first.span, message)
             return None
-        query = self._vector_input(second, function, prop.type)
+        query = self._bind_vector_input(second, function, prop.type)
         return None if query is None else Nearest(prop=prop, query=query, origin=call.span)
 
-    def _rrf(self, call: ast.Call, function: Function) -> Rrf | None:
-        first, second = (self._fused(node, function) for node in call.arguments[:2])
-        k: Input | None = Const(value=DEFAULT_K, type=Scalar.I64, origin=call.span)
+    def _bind_rrf(self, call: ast.Call, function: Function) -> Rrf | None:
+        first, second = (self._bind_fused_rank(node, function) for node in call.arguments[:2])
+        k: Input | None = Const(value=DEFAULT_RRF_K, type=Scalar.I64, origin=call.span)
         given = [*call.arguments[2:], *(value for _, value in call.options)]
         if given:
-            k = self._whole(given[0], function, "`k`", at_least=1)
+            k = self._bind_integer(given[0], function, "`k`", at_least=1)
         if first is None or second is None or k is None:
             return None
         if first.prop.variable != second.prop.variable:
             message = (
                 f"`rrf` fuses ranks of one variable, not of `${first.prop.variable}` and `${second.prop.variable}`"
             )
-            self.findings.error(function.misused, call.span, message)
+            self.findings.add_error(function.misused_code, call.span, message)
             return None
         return Rrf(first=first, second=second, k=k, origin=call.span)
 
-    def _fused(self, node: ast.Expr, function: Function) -> Nearest | Bm25 | None:
+    def _bind_fused_rank(self, node: ast.Expr, function: Function) -> Nearest | Bm25 | None:
         if isinstance(node, ast.Call) and node.function.text in ("nearest", "bm25"):
-            inner = look_up(node, Place.ORDER, self.findings)
-            return None if inner is None else self._simple_rank(node, inner)
+            inner = resolve_function(node, CallContext.ORDER, self.findings)
+            return None if inner is None else self._bind_simple_rank(node, inner)
         message = f"`rrf` fuses `nearest` and `bm25`, not `{print_expr(node)}`"
-        self.findings.error(function.misused, node.span, message, f"write {function.usage}")
+        self.findings.add_error(function.misused_code, node.span, message, f"write {function.usage}")
         return None
 
     # --- aggregates ------------------------------------------------------------------------------
 
-    def aggregate(self, call: ast.Call, function: Function, bind: BindValue) -> Aggregate | None:
+    def bind_aggregate(self, call: ast.Call, function: Function, bind: BindValue) -> Aggregate | None:
         """`count`, `sum`, `avg`, `min`, `max`."""
         (node,) = call.arguments
-        fold = Fold(function.name)
+        fold = AggregateFunction(function.name)
         if isinstance(node, ast.Star):
-            if fold is Fold.COUNT and not call.distinct:
+            if fold is AggregateFunction.COUNT and not call.distinct:
                 return Aggregate(fold=fold, origin=call.span)
             what = "`count(distinct *)`" if call.distinct else f"`{function.name}(*)`"
             message = f"{what} has no meaning: `*` stands for rows"
-            self.findings.error("T8", node.span, message, "count rows with `count(*)`")
+            self.findings.add_error("T8", node.span, message, "count rows with `count(*)`")
             return None
-        argument = bind(node, Place.AGGREGATE)
+        argument = bind(node, CallContext.AGGREGATE)
         if argument is None:
             return None
         if isinstance(argument, Entity):
-            return self._aggregate_entity(call, fold, argument, node)
-        if not foldable(fold, argument.type, distinct=call.distinct):
+            return self._bind_entity_aggregate(call, fold, argument, node)
+        if not is_foldable(fold, argument.type, distinct=call.distinct):
             name = "count(distinct …)" if call.distinct else function.name
-            message = f"`{name}` needs {_WANTED[fold]}, but `{print_expr(node)}` is {argument.type}"
-            self.findings.error("T8", node.span, message)
+            message = f"`{name}` needs {_ARGUMENT_TYPES[fold]}, but `{print_expr(node)}` is {argument.type}"
+            self.findings.add_error("T8", node.span, message)
             return None
         return Aggregate(fold=fold, argument=argument, distinct=call.distinct, origin=call.span)
 
-    def _aggregate_entity(self, call: ast.Call, fold: Fold, argument: Entity, node: ast.Expr) -> Aggregate | None:
-        if fold is not Fold.COUNT:
-            message = f"`{fold.value}` needs {_WANTED[fold]}, but `{print_expr(node)}` is a whole `{argument.type}`"
-            self.findings.error("T8", node.span, message, f"name a property: `{print_expr(node)}.property`")
+    def _bind_entity_aggregate(
+        self, call: ast.Call, fold: AggregateFunction, argument: Entity, node: ast.Expr
+    ) -> Aggregate | None:
+        if fold is not AggregateFunction.COUNT:
+            message = (
+                f"`{fold.value}` needs {_ARGUMENT_TYPES[fold]}, but `{print_expr(node)}` is a whole `{argument.type}`"
+            )
+            self.findings.add_error("T8", node.span, message, f"name a property: `{print_expr(node)}.property`")
             return None
         if not call.distinct:
             return Aggregate(fold=fold, origin=call.span)  # a bound variable is never null: it counts rows
@@ -157,24 +161,24 @@ class CallBinder:
 
     # --- arguments -------------------------------------------------------------------------------
 
-    def _property(self, node: ast.Expr, function: Function, wanted: str) -> Prop | None:
+    def _bind_property(self, node: ast.Expr, function: Function, wanted: str) -> Prop | None:
         if isinstance(node, ast.Variable | ast.PropertyRef | ast.BareName):
             found = self.names.resolve(node)
             if found is None or isinstance(found, Prop):
                 return found
         message = f"`{function.name}` needs {wanted} first, not `{print_expr(node)}`"
-        self.findings.error(function.misused, node.span, message, f"write {function.usage}")
+        self.findings.add_error(function.misused_code, node.span, message, f"write {function.usage}")
         return None
 
-    def _string_property(self, node: ast.Expr, function: Function) -> Prop | None:
-        prop = self._property(node, function, "a String property")
+    def _bind_string_property(self, node: ast.Expr, function: Function) -> Prop | None:
+        prop = self._bind_property(node, function, "a String property")
         if prop is not None and prop.type is not Scalar.STRING:
             message = f"`{function.name}` needs a String property first, but `{print_expr(node)}` is {prop.type}"
-            self.findings.error(function.misused, node.span, message)
+            self.findings.add_error(function.misused_code, node.span, message)
             return None
         return prop
 
-    def _string_input(self, node: ast.Expr, function: Function) -> Input | None:
+    def _bind_string_input(self, node: ast.Expr, function: Function) -> Input | None:
         if isinstance(node, ast.LiteralExpr) and isinstance(node.value, lit.StringLiteral):
             return Const(value=node.value.value, type=Scalar.STRING, origin=node.span)
         if isinstance(node, ast.Variable):
@@ -182,16 +186,16 @@ class CallBinder:
             if found is None or (isinstance(found, ParamRef) and found.type is Scalar.STRING):
                 return found
         message = f"`{function.name}` looks for a String, not for `{print_expr(node)}`"
-        self.findings.error(function.misused, node.span, message, "give a text or a String parameter")
+        self.findings.add_error(function.misused_code, node.span, message, "give a text or a String parameter")
         return None
 
-    def _vector_input(self, node: ast.Expr, function: Function, type_: VectorOf) -> Input | None:
+    def _bind_vector_input(self, node: ast.Expr, function: Function, type_: VectorOf) -> Input | None:
         if isinstance(node, ast.LiteralExpr):
             literal = node.value
             if isinstance(literal, lit.StringLiteral):
                 return Const(value=literal.value, type=Scalar.STRING, origin=node.span)
             value = from_literal(type_, literal)
-            if not isinstance(value, Misfit):
+            if not isinstance(value, InvalidValue):
                 return Const(value=value, type=type_, origin=node.span)
             problem = f"it is no {type_}: {value.reason}"
         else:
@@ -201,15 +205,17 @@ class CallBinder:
             if isinstance(found, ParamRef) and found.type in (type_, Scalar.STRING):
                 return found
             problem = f"it is {found.type}" if isinstance(found, ParamRef) else "it is no literal or parameter"
-        message = f"`nearest` can't look for `{_clipped(print_expr(node))}`: {problem}"
-        self.findings.error(function.misused, node.span, message, f"give a `{type_}`, or a String to be embedded")
+        message = f"`nearest` can't look for `{_clip_text(print_expr(node))}`: {problem}"
+        self.findings.add_error(
+            function.misused_code, node.span, message, f"give a `{type_}`, or a String to be embedded"
+        )
         return None
 
-    def _whole(self, node: ast.Expr, function: Function, what: str, *, at_least: int) -> Input | None:
+    def _bind_integer(self, node: ast.Expr, function: Function, what: str, *, at_least: int) -> Input | None:
         found: Expr | None = None
         if isinstance(node, ast.LiteralExpr) and isinstance(node.value, lit.IntLiteral):
             value = from_literal(Scalar.I64, node.value)
-            found = None if isinstance(value, Misfit) else Const(value=value, type=Scalar.I64, origin=node.span)
+            found = None if isinstance(value, InvalidValue) else Const(value=value, type=Scalar.I64, origin=node.span)
         elif isinstance(node, ast.Variable):
             found = self.names.resolve(node)
             if found is None:
@@ -217,9 +223,11 @@ class CallBinder:
         if isinstance(found, Const | ParamRef) and is_whole(found, at_least=at_least):
             return found
         message = f"{what} of `{function.name}` is a whole number of at least {at_least}, not `{print_expr(node)}`"
-        self.findings.error(function.misused, node.span, message, "give a number or a required integer parameter")
+        self.findings.add_error(
+            function.misused_code, node.span, message, "give a number or a required integer parameter"
+        )
         return None
 
 
-def _clipped(text: str) -> str:
+def _clip_text(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"

@@ -4,13 +4,13 @@ from typing import assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.query.expr import Const
-from omnigraph.query.numeric_narrowing import exact
-from omnigraph.schema.misfit import Misfit
-from omnigraph.schema.types import ListOf, Scalar, ValueType, comparable, is_numeric
+from omnigraph.query.numeric_narrowing import find_exact
+from omnigraph.schema.misfit import InvalidValue
+from omnigraph.schema.types import ListOf, Scalar, ValueType, are_comparable, is_numeric
 from omnigraph.schema.values import from_literal
 
 
-def natural_type(literal: lit.Literal) -> ValueType | None:
+def infer_literal_type(literal: lit.Literal) -> ValueType | None:
     """The type that a literal has by itself; None for null and for a list of nothing or of different things."""
     match literal:
         case lit.StringLiteral():
@@ -28,25 +28,25 @@ def natural_type(literal: lit.Literal) -> ValueType | None:
         case lit.NullLiteral():
             return None
         case lit.ListLiteral():
-            return _list_type(literal)
+            return _infer_list_type(literal)
         case _:
             assert_never(literal)
 
 
-def natural(literal: lit.Literal) -> Const | Misfit:
+def bind_literal(literal: lit.Literal) -> Const | InvalidValue:
     """The constant of a literal that stands by itself; null and the empty list are taken for text."""
     if isinstance(literal, lit.NullLiteral):
         return Const(value=None, type=Scalar.STRING, origin=literal.span)
-    type_ = natural_type(literal)
+    type_ = infer_literal_type(literal)
     if type_ is None:
         if isinstance(literal, lit.ListLiteral) and not literal.items:
             return Const(value=(), type=ListOf(Scalar.STRING), origin=literal.span)
-        return Misfit("the items of a list have one type, and none is null or a list")
+        return InvalidValue("the items of a list have one type, and none is null or a list")
     value = from_literal(type_, literal)
-    return value if isinstance(value, Misfit) else Const(value=value, type=type_, origin=literal.span)
+    return value if isinstance(value, InvalidValue) else Const(value=value, type=type_, origin=literal.span)
 
 
-def beside(type_: ValueType, literal: lit.Literal) -> Const | Misfit | None:
+def coerce_literal(type_: ValueType, literal: lit.Literal) -> Const | InvalidValue | None:
     """The constant of a literal that is compared with a value of that type; None when they don't compare.
 
     A number keeps a type of its own when the other type has no equal value. A misfit is a text that is none of an
@@ -54,20 +54,20 @@ def beside(type_: ValueType, literal: lit.Literal) -> Const | Misfit | None:
     """
     if isinstance(literal, lit.NullLiteral):
         return Const(value=None, type=type_, origin=literal.span)
-    own = natural_type(literal)
-    if own is None or not comparable(own, type_):
+    own = infer_literal_type(literal)
+    if own is None or not are_comparable(own, type_):
         return None
     if isinstance(literal, lit.IntLiteral | lit.FloatLiteral) and isinstance(type_, Scalar):
-        equal = exact(literal.value, type_)
+        equal = find_exact(literal.value, type_)
         if equal is not None:
             return Const(value=equal, type=type_, origin=literal.span)
-        return natural(literal)
+        return bind_literal(literal)
     value = from_literal(type_, literal)
-    return value if isinstance(value, Misfit) else Const(value=value, type=type_, origin=literal.span)
+    return value if isinstance(value, InvalidValue) else Const(value=value, type=type_, origin=literal.span)
 
 
-def _list_type(literal: lit.ListLiteral) -> ValueType | None:
-    types = {natural_type(item) for item in literal.items}
+def _infer_list_type(literal: lit.ListLiteral) -> ValueType | None:
+    types = {infer_literal_type(item) for item in literal.items}
     if len(types) == 1:
         (only,) = types
         return ListOf(only) if isinstance(only, Scalar) else None

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.print_predicate import expr_text as print_expr
+from omnigraph.lang.print_predicate import format_expr as print_expr
 from omnigraph.lang.print_values import print_literal
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.expr import (
@@ -23,30 +23,30 @@ from omnigraph.query.expr import (
     Rrf,
     is_whole,
 )
-from omnigraph.query.functions import FUNCTIONS, Family, Place
-from omnigraph.query.logical_plan import Column, Count, Grouping, SortKey
-from omnigraph.query.scope import Broken, ReadNames, Scope
-from omnigraph.schema.findings import Findings
+from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
+from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn
+from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope
+from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import is_scalar
 
 _MAX_COUNT = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class BoundOutput:
     """Everything of a read behind its pattern."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[OutputColumn, ...]
     grouping: Grouping | None
     rank: Rank | None
-    order: tuple[SortKey, ...]
+    order: tuple[OrderTerm, ...]
     ties: tuple[Expr, ...]
     limit: Count | None
     offset: Count | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Projected:
+class _BoundProjection:
     """A projection, its column's name, and its value unless something is wrong with it."""
 
     node: ast.Projection
@@ -54,60 +54,64 @@ class _Projected:
     value: Expr | None
 
 
-def bind_output(read: ast.Read, scope: Scope, appearance: tuple[str, ...], findings: Findings) -> Output:
+def bind_output(
+    read: ast.Read, scope: Scope, appearance: tuple[str, ...], findings: DiagnosticCollector
+) -> BoundOutput:
     """What a read makes of its matches; `appearance` are its variables in order. Meaningless if there are findings."""
-    binder = ExprBinder(ReadNames(scope, findings), findings)
+    binder = ExprBinder(ReadNameResolver(scope, findings), findings)
     projected = _project(read.projections, binder, findings)
     is_grouped = any(_calls_aggregate(projection.value) for projection in read.projections)
     if is_grouped or read.distinct:
         _check_comparable(projected, "aggregates" if is_grouped else "`distinct`", findings)
-    orderer = _Orderer(read, binder, is_grouped, *_known(projected))
-    keys = [orderer.key(place, key) for place, key in enumerate(read.order)]
+    orderer = _OrderBinder(read, binder, is_grouped, *_index_columns(projected))
+    keys = [orderer.bind_key(place, key) for place, key in enumerate(read.order)]
     found = [key for key in keys if key is not None]
     rank = next((key.value for key in found if isinstance(key.value, Nearest | Bm25 | Rrf)), None)
     order = tuple(key for key in found if not isinstance(key.value, Nearest | Bm25 | Rrf))
     values = [column.value for column in projected if column.value is not None]
-    return Output(
-        columns=tuple(Column(name=c.name, value=c.value) for c in projected if c.value is not None),
-        grouping=_grouping(values, order) if is_grouped and not findings else None,
+    return BoundOutput(
+        columns=tuple(OutputColumn(name=c.name, value=c.value) for c in projected if c.value is not None),
+        grouping=_build_grouping(values, order) if is_grouped and not findings else None,
         rank=rank,
         order=order,
-        ties=_ties(values, is_grouped, read, appearance),
-        limit=_count(read.limit, "limit", scope, findings),
-        offset=_count(read.offset, "offset", scope, findings),
+        ties=_build_ties(values, is_grouped, read, appearance),
+        limit=_bind_count(read.limit, "limit", scope, findings),
+        offset=_bind_count(read.offset, "offset", scope, findings),
     )
 
 
 # --- columns -------------------------------------------------------------------------------------
 
 
-def _project(nodes: Iterable[ast.Projection], binder: ExprBinder, findings: Findings) -> tuple[_Projected, ...]:
-    projected: list[_Projected] = []
+def _project(
+    nodes: Iterable[ast.Projection], binder: ExprBinder, findings: DiagnosticCollector
+) -> tuple[_BoundProjection, ...]:
+    projected: list[_BoundProjection] = []
     seen: set[str] = set()
     before: ast.Projection | None = None
     for node in nodes:
         if isinstance(node.value, ast.BareName) and node.alias is None and before is not None and before.alias is None:
             name = node.value.name.text
             help_ = f"did you mean `{print_expr(before.value)} as {name}`?"
-            findings.error("T6", node.value.span, f"`{name}` has no value", help_)
+            findings.add_error("T6", node.value.span, f"`{name}` has no value", help_)
             continue
         before = node
-        value = binder.value(node.value, Place.OUTPUT)
+        value = binder.bind_value(node.value, CallContext.OUTPUT)
         if node.alias is None and isinstance(node.value, ast.LiteralExpr):
             message = f"the column `{print_expr(node.value)}` has no name"
-            findings.error("Q000", node.value.span, message, f"name it: `{print_expr(node.value)} as name`")
+            findings.add_error("Q000", node.value.span, message, f"name it: `{print_expr(node.value)} as name`")
             continue
-        name = column_name(node.value) if node.alias is None else node.alias.text
+        name = build_column_name(node.value) if node.alias is None else node.alias.text
         if name in seen:
             span = node.value.span if node.alias is None else node.alias.span
             help_ = f"name it: `{print_expr(node.value)} as another_name`"
-            findings.error("T25", span, f"there is already a column `{name}`", help_)
+            findings.add_error("T25", span, f"there is already a column `{name}`", help_)
         seen.add(name)
-        projected.append(_Projected(node, name, value))
+        projected.append(_BoundProjection(node, name, value))
     return tuple(projected)
 
 
-def column_name(node: ast.Expr) -> str:
+def build_column_name(node: ast.Expr) -> str:
     """The name of a column without an alias: its text without `$`."""
     match node:
         case ast.Variable():
@@ -121,8 +125,8 @@ def column_name(node: ast.Expr) -> str:
         case ast.LiteralExpr():
             return print_literal(node.value)
         case ast.Call():
-            inside = [column_name(argument) for argument in node.arguments]
-            inside += [f"{option.text}={column_name(value)}" for option, value in node.options]
+            inside = [build_column_name(argument) for argument in node.arguments]
+            inside += [f"{option.text}={build_column_name(value)}" for option, value in node.options]
             return f"{node.function.text}({'distinct ' if node.distinct else ''}{', '.join(inside)})"
         case _:
             assert_never(node)
@@ -133,94 +137,101 @@ def _calls_aggregate(node: ast.Expr) -> bool:
     if not isinstance(node, ast.Call):
         return False
     function = FUNCTIONS.get(node.function.text)
-    return function is not None and function.family is Family.AGGREGATE
+    return function is not None and function.family is FunctionFamily.AGGREGATE
 
 
-def _check_comparable(projected: Iterable[_Projected], reason: str, findings: Findings) -> None:
+def _check_comparable(projected: Iterable[_BoundProjection], reason: str, findings: DiagnosticCollector) -> None:
     """Group keys and distinct columns are compared, so they are scalars or whole nodes and edges."""
     for column in projected:
         value, node = column.value, column.node.value
         if value is None or isinstance(value, Entity | Aggregate):
             continue
         if isinstance(value, Nearest | Bm25 | Rrf):
-            findings.error("T18", node.span, f"a rank function does not go with {reason}")
+            findings.add_error("T18", node.span, f"a rank function does not go with {reason}")
         elif not is_scalar(value.type):
             message = f"`{print_expr(node)}` is {value.type}, which can't be compared, so it does not go with {reason}"
-            findings.error("T8", node.span, message)
+            findings.add_error("T8", node.span, message)
 
 
 # --- order ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Orderer:
+class _OrderBinder:
     """Binds order keys, given the columns."""
 
     read: ast.Read
     binder: ExprBinder
     is_grouped: bool
-    aliases: Mapping[str, _Projected]
+    aliases: Mapping[str, _BoundProjection]
     columns: frozenset[Expr | None]
     """What may be ordered by under groups and `distinct`; None stands for a wrong column."""
 
-    def key(self, place: int, node: ast.OrderKey) -> SortKey | None:
+    def bind_key(self, place: int, node: ast.OrderKey) -> OrderTerm | None:
         """One key, or None when something about it is wrong."""
-        value = self._value(node.value)
+        value = self._bind_value(node.value)
         if value is None:
             return None
         if isinstance(value, Nearest | Bm25 | Rrf):
-            return SortKey(value=value) if self._may_rank(value, place, node) else None
+            return OrderTerm(value=value) if self._is_valid_rank(value, place, node) else None
         if not self._has_order(value, node.value) or not self._is_available(value, node.value):
             return None
-        return SortKey(value=value, descending=bool(node.descending))
+        return OrderTerm(value=value, descending=bool(node.descending))
 
-    def _error(self, code: str, node: ast.Expr, message: str, help_: str | None = None) -> None:
-        self.binder.findings.error(code, node.span, message, help_)
+    def _report(self, code: str, node: ast.Expr, message: str, help_: str | None = None) -> None:
+        self.binder.findings.add_error(code, node.span, message, help_)
 
-    def _value(self, node: ast.Expr) -> Expr | None:
+    def _bind_value(self, node: ast.Expr) -> Expr | None:
         if not isinstance(node, ast.BareName):
-            return self.binder.value(node, Place.ORDER)
+            return self.binder.bind_value(node, CallContext.ORDER)
         column = self.aliases.get(node.name.text)
         if column is None:
-            self._error("T6", node, f"there is no alias `{node.name.text}`", self._alias_help(node.name.text))
+            self._report("T6", node, f"there is no alias `{node.name.text}`", self._build_alias_help(node.name.text))
             return None
         return column.value
 
-    def _alias_help(self, name: str) -> str | None:
+    def _build_alias_help(self, name: str) -> str | None:
         names = self.binder.names
-        if isinstance(names, ReadNames):
+        if isinstance(names, ReadNameResolver):
             for variable in names.scope.names:
                 type_ = names.scope.find(variable)
-                if type_ is None or isinstance(type_, Broken) or names.scope.declared(type_).property(name) is None:
+                if (
+                    type_ is None
+                    or isinstance(type_, BrokenType)
+                    or names.scope.get_type(type_).find_property(name) is None
+                ):
                     continue
                 return f"did you mean `${variable}.{name}`?"
-        return self.binder.findings.near(name, self.aliases) or "an alias is given in `return`: `$p.name as name`"
+        return (
+            self.binder.findings.suggest_closest(name, self.aliases)
+            or "an alias is given in `return`: `$p.name as name`"
+        )
 
-    def _may_rank(self, value: Rank, place: int, node: ast.OrderKey) -> bool:
+    def _is_valid_rank(self, value: Rank, place: int, node: ast.OrderKey) -> bool:
         name = "nearest" if isinstance(value, Nearest) else "bm25" if isinstance(value, Bm25) else "rrf"
         before = len(self.binder.findings)
         if self.is_grouped or self.read.distinct:
             reason = "aggregates" if self.is_grouped else "`distinct`"
-            self._error("T18", node.value, f"a rank function does not go with {reason}")
+            self._report("T18", node.value, f"a rank function does not go with {reason}")
         elif place > 0:
-            self._error("T18", node.value, f"`{name}` must be the first key", "other keys behind it break ties")
+            self._report("T18", node.value, f"`{name}` must be the first key", "other keys behind it break ties")
         elif node.descending is not None and node.descending != (name != "nearest"):
             word, first = ("desc", "smallest") if node.descending else ("asc", "largest")
             message = f"`{name}` can't be ordered `{word}`: the {first} comes first"
-            self._error("T18", node.value, message, f"delete `{word}`")
+            self._report("T18", node.value, message, f"delete `{word}`")
         if self.read.limit is None and name != "bm25":
-            self._error("T17", node.value, f"an order by `{name}` needs a `limit`", "add `limit 10` behind `order`")
+            self._report("T17", node.value, f"an order by `{name}` needs a `limit`", "add `limit 10` behind `order`")
         return len(self.binder.findings) == before
 
     def _has_order(self, value: Expr, node: ast.Expr) -> bool:
         text = print_expr(node)
         if isinstance(value, Entity):
             help_ = f"order by a property, or by its id: `${value.variable}.@id`"
-            self._error("T7", node, f"`{text}` is a whole `{value.type}`, which has no order", help_)
+            self._report("T7", node, f"`{text}` is a whole `{value.type}`, which has no order", help_)
         elif isinstance(value, Const | ParamRef | Now):
-            self._error("T7", node, f"`{text}` is the same for all rows, so it orders nothing", "name a property")
+            self._report("T7", node, f"`{text}` is the same for all rows, so it orders nothing", "name a property")
         elif not is_scalar(value.type):
-            self._error("T7", node, f"`{text}` is {value.type}, which has no order")
+            self._report("T7", node, f"`{text}` is {value.type}, which has no order")
         else:
             return True
         return False
@@ -230,7 +241,7 @@ class _Orderer:
         if isinstance(value, Aggregate):
             if not self.is_grouped:
                 message = f"`{text}` is an aggregate, but no column is one"
-                self._error("T8", node, message, f"return it as well: `{text} as name`")
+                self._report("T8", node, message, f"return it as well: `{text} as name`")
             return self.is_grouped
         if not self.is_grouped and not self.read.distinct:
             return True
@@ -238,14 +249,14 @@ class _Orderer:
             return True
         if self.is_grouped:
             message = f"`{text}` is neither an aggregate nor a group key"
-            self._error("T9", node, message, "return it, or order by an aggregate of it")
+            self._report("T9", node, message, "return it, or order by an aggregate of it")
         else:
             message = f"`{text}` is no column, so rows that are equal could have several"
-            self._error("T9", node, message, "return it as well, or drop `distinct`")
+            self._report("T9", node, message, "return it as well, or drop `distinct`")
         return False
 
 
-def _known(projected: Iterable[_Projected]) -> tuple[dict[str, _Projected], frozenset[Expr | None]]:
+def _index_columns(projected: Iterable[_BoundProjection]) -> tuple[dict[str, _BoundProjection], frozenset[Expr | None]]:
     """The columns by alias, and their values with the ids of whole nodes and edges."""
     columns = tuple(projected)
     aliases = {column.node.alias.text: column for column in columns if column.node.alias is not None}
@@ -254,14 +265,14 @@ def _known(projected: Iterable[_Projected]) -> tuple[dict[str, _Projected], froz
     return aliases, frozenset(values | ids)
 
 
-def _grouping(values: list[Expr], order: tuple[SortKey, ...]) -> Grouping:
+def _build_grouping(values: list[Expr], order: tuple[OrderTerm, ...]) -> Grouping:
     keys = dict.fromkeys(value for value in values if not isinstance(value, Aggregate))
     used = [*values, *(key.value for key in order)]
     aggregates = dict.fromkeys(value for value in used if isinstance(value, Aggregate))
     return Grouping(keys=tuple(keys), aggregates=tuple(aggregates))
 
 
-def _ties(values: list[Expr], is_grouped: bool, read: ast.Read, appearance: tuple[str, ...]) -> tuple[Expr, ...]:
+def _build_ties(values: list[Expr], is_grouped: bool, read: ast.Read, appearance: tuple[str, ...]) -> tuple[Expr, ...]:
     if not is_grouped and not read.distinct:
         return tuple(Identity(variable=name, origin=read.span) for name in appearance)
     keys = (v for v in values if not isinstance(v, Aggregate | Const | ParamRef | Now))
@@ -271,7 +282,7 @@ def _ties(values: list[Expr], is_grouped: bool, read: ast.Read, appearance: tupl
 # --- limit, offset -------------------------------------------------------------------------------
 
 
-def _count(node: ast.Expr | None, word: str, scope: Scope, findings: Findings) -> Count | None:
+def _bind_count(node: ast.Expr | None, word: str, scope: Scope, findings: DiagnosticCollector) -> Count | None:
     if node is None:
         return None
     help_ = f"give a number, or an integer parameter: `{word} $n` with `$n: I64`"
@@ -280,15 +291,15 @@ def _count(node: ast.Expr | None, word: str, scope: Scope, findings: Findings) -
             return node.value.value
     elif isinstance(node, ast.Variable):
         if node.name not in scope.params and scope.find(node.name) is None and node.name != ast.ANONYMOUS:
-            near = findings.near(f"${node.name}", (f"${name}" for name in scope.params.names))
+            near = findings.suggest_closest(f"${node.name}", (f"${name}" for name in scope.params.names))
             way_out = near or f"declare it in the parentheses behind the query's name: `${node.name}: I64`"
-            findings.error("T6", node.span, f"`${node.name}` is not a declared parameter", way_out)
+            findings.add_error("T6", node.span, f"`${node.name}` is not a declared parameter", way_out)
             return None
-        param = scope.params.refer(node)
+        param = scope.params.resolve(node)
         if param is not None and is_whole(param, at_least=0):
             return param
         if node.name in scope.params.broken:
             return None
     message = f"`{word}` takes a whole number from 0 to {_MAX_COUNT}, not `{print_expr(node)}`"
-    findings.error("T24", node.span, message, help_)
+    findings.add_error("T24", node.span, message, help_)
     return None

@@ -8,15 +8,22 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.expr import EdgeRef, Expr, NodeRef, Prop
-from omnigraph.query.logical_plan import GENERATED, Absent, Hop, NodeBinding, Pattern, Shared
-from omnigraph.query.pattern_scope import DraftedHop, DraftedNode, Drafter
-from omnigraph.query.scope import Params, ReadNames, Scope, bound_inside, mentioned, unknown_property
+from omnigraph.query.logical_plan import GENERATED_PREFIX, Hop, NodeBinding, NotExists, Pattern, SharedVariable
+from omnigraph.query.pattern_scope import BlockDrafter, NodeDraft, ResolvedHop
+from omnigraph.query.scope import (
+    Params,
+    ReadNameResolver,
+    Scope,
+    iter_mentioned_variables,
+    iter_names_bound_inside,
+    report_unknown_property,
+)
 from omnigraph.schema.catalog import Catalog, EdgeType
-from omnigraph.schema.findings import Findings
+from omnigraph.schema.findings import DiagnosticCollector
 
 
 @dataclass(frozen=True)
-class Matched:
+class BoundMatch:
     """A bound `match`: its scope, its variables in order of appearance, and its pattern unless something is wrong."""
 
     scope: Scope
@@ -24,70 +31,72 @@ class Matched:
     pattern: Pattern | None
 
 
-def bind_match(clauses: tuple[ast.Clause, ...], catalog: Catalog, params: Params, findings: Findings) -> Matched:
+def bind_match(
+    clauses: tuple[ast.Clause, ...], catalog: Catalog, params: Params, findings: DiagnosticCollector
+) -> BoundMatch:
     """The pattern of a `match` block; everything wrong with it is noted."""
-    drafter = Drafter(catalog, params, findings, _fresh_names())
+    drafter = BlockDrafter(catalog, params, findings, _generate_names())
     return _bind_block(clauses, None, drafter)
 
 
-def _fresh_names() -> Iterator[str]:
-    return (f"{GENERATED}{number}" for number in count(1))
+def _generate_names() -> Iterator[str]:
+    return (f"{GENERATED_PREFIX}{number}" for number in count(1))
 
 
-def _bind_block(clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: Drafter) -> Matched:
+def _bind_block(clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: BlockDrafter) -> BoundMatch:
     draft = drafter.draft(clauses, outer)
     types = draft.types
-    hidden = frozenset(bound_inside(clauses)) - types.keys()
+    hidden = frozenset(iter_names_bound_inside(clauses)) - types.keys()
     scope = Scope(drafter.catalog, drafter.params, types, hidden, outer)
-    binder = ExprBinder(ReadNames(scope, drafter.findings), drafter.findings)
+    binder = ExprBinder(ReadNameResolver(scope, drafter.findings), drafter.findings)
     filters: dict[str, list[Expr]] = {name: [] for name in types}
     loose: list[Expr] = []
     for node in draft.nodes:
-        found = _brace_filters(node, binder, drafter)
+        found = _bind_brace_filters(node, binder, drafter)
         filters.get(node.variable, loose).extend(found)
-    absent: list[Absent] = []
+    absent: list[NotExists] = []
     for clause in clauses:
         if isinstance(clause, ast.Where):
             _hint_at_hop(clause.predicate, scope, drafter.findings)
-            predicate = binder.predicate(clause.predicate)
+            predicate = binder.bind_predicate(clause.predicate)
             if predicate is not None:
                 loose.append(predicate)
         elif isinstance(clause, ast.NotBlock):
-            block = _not_block(clause, scope, drafter)
+            block = _bind_not_block(clause, scope, drafter)
             if block is not None:
                 absent.append(block)
     order = tuple(draft.order)
     if drafter.findings:
-        return Matched(scope, order, None)
+        return BoundMatch(scope, order, None)
     nodes = tuple(
         NodeBinding(variable=name, type=type_, filters=tuple(filters[name]), origin=draft.order[name])
         for name, type_ in types.items()
         if isinstance(type_, NodeRef)
     )
-    hops = tuple(_hop(drafted, drafted.hop.edge) for drafted in draft.hops if drafted.hop.edge is not None)
-    return Matched(scope, order, Pattern(nodes=nodes, hops=hops, filters=tuple(loose), absent=tuple(absent)))
+    hops = tuple(_build_hop(drafted, drafted.hop.edge) for drafted in draft.hops if drafted.hop.edge is not None)
+    return BoundMatch(scope, order, Pattern(nodes=nodes, hops=hops, filters=tuple(loose), absent=tuple(absent)))
 
 
-def _hint_at_hop(predicate: ast.Predicate, scope: Scope, findings: Findings) -> None:
+def _hint_at_hop(predicate: ast.Predicate, scope: Scope, findings: DiagnosticCollector) -> None:
     """`$a in $b` with an unbound `$b` was meant as a hop, if an edge is called like the operator."""
     match predicate:
         case ast.Compare(left=ast.Variable(name=left), right=ast.Variable(name=right)) if (
-            scope.catalog.edge(predicate.op.value) and right not in scope.params and scope.find(right) is None
+            scope.catalog.find_edge(predicate.op.value) and right not in scope.params and scope.find(right) is None
         ):
             hop = f'${left} "{predicate.op.value}" ${right}'
             help_ = f"an edge with a reserved word as its name is written in quotes: `{hop}`"
-            findings.error("T6", predicate.right.span, f"`${right}` is not bound", help_)
+            findings.add_error("T6", predicate.right.span, f"`${right}` is not bound", help_)
         case _:
             pass
 
 
-def _brace_filters(node: DraftedNode, binder: ExprBinder, drafter: Drafter) -> list[Expr]:
+def _bind_brace_filters(node: NodeDraft, binder: ExprBinder, drafter: BlockDrafter) -> list[Expr]:
     found: list[Expr] = []
     for assignment in node.clause.filters:
-        declared = None if node.type is None else node.type.property(assignment.name.text)
+        declared = None if node.type is None else node.type.find_property(assignment.name.text)
         if declared is None:
             if node.type is not None:
-                unknown_property(assignment.name, node.type, drafter.findings)
+                report_unknown_property(assignment.name, node.type, drafter.findings)
             if isinstance(assignment.value, ast.Variable):
                 binder.names.resolve(assignment.value)  # an undeclared parameter is worth a word of its own
             continue
@@ -98,13 +107,13 @@ def _brace_filters(node: DraftedNode, binder: ExprBinder, drafter: Drafter) -> l
             nullable=declared.nullable,
             origin=assignment.name.span,
         )
-        predicate = binder.brace_filter(prop, assignment)
+        predicate = binder.bind_brace_filter(prop, assignment)
         if predicate is not None:
             found.append(predicate)
     return found
 
 
-def _hop(drafted: DraftedHop, edge: EdgeType) -> Hop:
+def _build_hop(drafted: ResolvedHop, edge: EdgeType) -> Hop:
     hop, bounds = drafted.hop, drafted.hop.clause.bounds
     return Hop(
         edge=EdgeRef(edge.name, edge.source, edge.target),
@@ -118,19 +127,25 @@ def _hop(drafted: DraftedHop, edge: EdgeType) -> Hop:
     )
 
 
-def _not_block(clause: ast.NotBlock, scope: Scope, drafter: Drafter) -> Absent | None:
+def _bind_not_block(clause: ast.NotBlock, scope: Scope, drafter: BlockDrafter) -> NotExists | None:
     inner = _bind_block(clause.clauses, scope, drafter)
-    names = [v.name for v in mentioned(clause.clauses) if v.name not in scope.params and v.name != ast.ANONYMOUS]
+    names = [
+        v.name
+        for v in iter_mentioned_variables(clause.clauses)
+        if v.name not in scope.params and v.name != ast.ANONYMOUS
+    ]
     around = {name: scope.find(name) for name in dict.fromkeys(names)}
-    bound_here = {*inner.order, *bound_inside(clause.clauses)}
+    bound_here = {*inner.order, *iter_names_bound_inside(clause.clauses)}
     if all(type_ is None for type_ in around.values()) and all(name in bound_here for name in around):
         keyword = Span(clause.span.start, clause.span.start + len("not"))
         message = "this `not` block shares no variable with its outside, so it would decide about all rows at once"
-        drafter.findings.error("T9", keyword, message, "share a variable: use one of the outside inside the block")
+        drafter.findings.add_error("T9", keyword, message, "share a variable: use one of the outside inside the block")
         return None
     if inner.pattern is None:
         return None
     shared = tuple(
-        Shared(variable=name, type=type_) for name, type_ in around.items() if isinstance(type_, NodeRef | EdgeRef)
+        SharedVariable(variable=name, type=type_)
+        for name, type_ in around.items()
+        if isinstance(type_, NodeRef | EdgeRef)
     )
-    return Absent(shared=shared, pattern=inner.pattern, origin=clause.span)
+    return NotExists(shared=shared, pattern=inner.pattern, origin=clause.span)

@@ -5,18 +5,18 @@ from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import BoolLiteral, FloatLiteral, IntLiteral, Literal, NullLiteral, StringLiteral
-from omnigraph.lang.print_predicate import expr_text as print_expr
+from omnigraph.lang.print_predicate import format_expr as print_expr
 from omnigraph.lang.print_values import print_literal
 from omnigraph.query.expr import Const, Now, ParamRef
-from omnigraph.query.functions import Place, look_up
+from omnigraph.query.functions import CallContext, resolve_function
 from omnigraph.query.mutation_plan import StoredValue
 from omnigraph.query.scope import Params
-from omnigraph.schema.findings import Findings
-from omnigraph.schema.misfit import Misfit
+from omnigraph.schema.findings import DiagnosticCollector
+from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType
-from omnigraph.schema.values import expected, from_literal
+from omnigraph.schema.values import describe_type, from_literal
 
-_LONGEST = 60
+_MAX_TEXT_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Slot:
         return f"`{self.name}` of `{self.owner}`"
 
 
-def holds(column: ValueType, given: ValueType) -> bool:
+def can_store(column: ValueType, given: ValueType) -> bool:
     """Whether a column takes every value of another type as it is.
 
     An enum takes a String, for parameters have no enum types: its values are checked when they are given.
@@ -48,76 +48,76 @@ def holds(column: ValueType, given: ValueType) -> bool:
     return column == given or (column is Scalar.F64 and given is Scalar.F32)
 
 
-def bind_stored(node: ast.Expr, slot: Slot, params: Params, findings: Findings) -> StoredValue | None:
+def bind_stored_value(node: ast.Expr, slot: Slot, params: Params, findings: DiagnosticCollector) -> StoredValue | None:
     """The typed value, or None when it does not fit (T3), is no value (T14) or is not declared (T6); all reported."""
     match node:
         case ast.LiteralExpr():
-            return _literal(node.value, slot, findings)
+            return _bind_literal(node.value, slot, findings)
         case ast.Variable():
-            return _param(node, slot, params, findings)
+            return _bind_param(node, slot, params, findings)
         case ast.Call(function=function) if function.text == "now":
-            return _now(node, slot, findings)
+            return _bind_now(node, slot, findings)
         case ast.Call() | ast.PropertyRef() | ast.BareName() | ast.Star():
-            message = f"{slot} can't be set to `{_short(node)}`"
-            findings.error("T14", node.span, message, _plain_value_help(node, params))
+            message = f"{slot} can't be set to `{_clip_expr(node)}`"
+            findings.add_error("T14", node.span, message, _build_value_help(node, params))
             return None
         case _:
             assert_never(node)
 
 
-def _literal(literal: Literal, slot: Slot, findings: Findings) -> Const | None:
+def _bind_literal(literal: Literal, slot: Slot, findings: DiagnosticCollector) -> Const | None:
     value = from_literal(slot.type, literal, nullable=slot.nullable)
-    if not isinstance(value, Misfit):
+    if not isinstance(value, InvalidValue):
         return Const(value=value, type=slot.type, origin=literal.span)
     if isinstance(literal, NullLiteral):
-        findings.error("T3", literal.span, f"{slot} is required and can't be null", slot.meaning)
+        findings.add_error("T3", literal.span, f"{slot} is required and can't be null", slot.meaning)
     elif isinstance(slot.type, EnumOf) and isinstance(literal, StringLiteral):
-        message = f'invalid enum value "{_clipped(literal.value)}" for {slot}'
-        near = findings.near(literal.value, slot.type.values)
-        findings.error("T3", literal.span, message, near or f"write {expected(slot.type)}")
+        message = f'invalid enum value "{_clip_text(literal.value)}" for {slot}'
+        near = findings.suggest_closest(literal.value, slot.type.values)
+        findings.add_error("T3", literal.span, message, near or f"write {describe_type(slot.type)}")
     else:
         message = f"{slot} is of type {slot.type}: {value.reason}"
-        findings.error("T3", literal.span, message, slot.meaning or _literal_help(literal, slot.type))
+        findings.add_error("T3", literal.span, message, slot.meaning or _build_literal_help(literal, slot.type))
     return None
 
 
-def _param(node: ast.Variable, slot: Slot, params: Params, findings: Findings) -> ParamRef | None:
+def _bind_param(node: ast.Variable, slot: Slot, params: Params, findings: DiagnosticCollector) -> ParamRef | None:
     if node.name not in params:
-        near = findings.near(f"${node.name}", (f"${name}" for name in params.names))
-        help_ = near or f"declare it: `${node.name}: {_param_type(slot.type)}`"
-        findings.error("T6", node.span, f"`${node.name}` is not a declared parameter", help_)
+        near = findings.suggest_closest(f"${node.name}", (f"${name}" for name in params.names))
+        help_ = near or f"declare it: `${node.name}: {_format_param_type(slot.type)}`"
+        findings.add_error("T6", node.span, f"`${node.name}` is not a declared parameter", help_)
         return None
-    param = params.refer(node)
+    param = params.resolve(node)
     if param is None:
         return None
-    if not holds(slot.type, param.type):
+    if not can_store(slot.type, param.type):
         message = f"{slot} is of type {slot.type}, but `${param.name}` is of type {param.type}"
-        help_ = f"declare it `${param.name}: {_param_type(slot.type)}`"
-        findings.error("T3", node.span, message, help_)
+        help_ = f"declare it `${param.name}: {_format_param_type(slot.type)}`"
+        findings.add_error("T3", node.span, message, help_)
         return None
     if param.nullable and not slot.nullable:
         message = f"{slot} is required, but `${param.name}` can be null"
-        findings.error("T3", node.span, message, f"declare it `${param.name}: {param.type}`, without `?`")
+        findings.add_error("T3", node.span, message, f"declare it `${param.name}: {param.type}`, without `?`")
         return None
     return param
 
 
-def _now(call: ast.Call, slot: Slot, findings: Findings) -> Now | None:
-    if look_up(call, Place.STORED, findings) is None:
+def _bind_now(call: ast.Call, slot: Slot, findings: DiagnosticCollector) -> Now | None:
+    if resolve_function(call, CallContext.STORED, findings) is None:
         return None
     if slot.type is not Scalar.DATETIME:
         message = f"{slot} is of type {slot.type}, but `now()` is a DateTime"
-        findings.error("T3", call.span, message, slot.meaning)
+        findings.add_error("T3", call.span, message, slot.meaning)
         return None
     return Now(origin=call.span)
 
 
-def _param_type(type_: ValueType) -> str:
+def _format_param_type(type_: ValueType) -> str:
     return "String" if isinstance(type_, EnumOf) else str(type_)
 
 
-def _literal_help(literal: Literal, type_: ValueType) -> str | None:
-    text = _clipped(print_literal(literal))
+def _build_literal_help(literal: Literal, type_: ValueType) -> str | None:
+    text = _clip_text(print_literal(literal))
     match literal, type_:
         case StringLiteral(), Scalar.DATE:
             return f"write `date({text})`"
@@ -129,7 +129,7 @@ def _literal_help(literal: Literal, type_: ValueType) -> str | None:
             return None
 
 
-def _plain_value_help(node: ast.Expr, params: Params) -> str:
+def _build_value_help(node: ast.Expr, params: Params) -> str:
     usual = "a stored value is a literal, a parameter or `now()`"
     if isinstance(node, ast.BareName) and not node.is_meta:
         name = node.name.text
@@ -137,9 +137,9 @@ def _plain_value_help(node: ast.Expr, params: Params) -> str:
     return usual
 
 
-def _short(node: ast.Expr) -> str:
-    return _clipped(print_expr(node))
+def _clip_expr(node: ast.Expr) -> str:
+    return _clip_text(print_expr(node))
 
 
-def _clipped(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+def _clip_text(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"

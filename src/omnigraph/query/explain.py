@@ -7,26 +7,26 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from omnigraph.query.expr import Bm25, Expr, Nearest, Parameter, Rank, Rrf
-from omnigraph.query.format_expr import expr_text
+from omnigraph.query.format_expr import format_expr
 from omnigraph.query.logical_plan import (
-    RRF_LEAST,
-    RRF_TIMES,
-    Absent,
+    RRF_LIMIT_FACTOR,
+    RRF_MIN_ROWS,
     BoundQuery,
-    Column,
     Count,
-    Direction,
     Hop,
+    HopDirection,
     NodeBinding,
+    NotExists,
+    OrderTerm,
+    OutputColumn,
     Pattern,
     ReadQuery,
-    SortKey,
 )
 from omnigraph.query.mutation_plan import Assign, Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
 from omnigraph.query.rules.empty_pattern import is_empty
 
 _INDENT = "  "
-_ARROWS = {Direction.OUT: ("-", "->"), Direction.IN: ("<-", "-"), Direction.BOTH: ("-", "-")}
+_ARROWS = {HopDirection.OUT: ("-", "->"), HopDirection.IN: ("<-", "-"), HopDirection.BOTH: ("-", "-")}
 
 
 def explain(query: BoundQuery) -> str:
@@ -37,19 +37,19 @@ def explain(query: BoundQuery) -> str:
     """
     match query:
         case ReadQuery():
-            lines = _read(query)
+            lines = _explain_read(query)
         case MutationQuery():
-            lines = _mutation(query)
+            lines = _explain_mutation(query)
         case _:
             assert_never(query)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _indented(lines: Iterable[str]) -> Iterator[str]:
+def _indent(lines: Iterable[str]) -> Iterator[str]:
     return (_INDENT + line for line in lines)
 
 
-def _heading(word: str, name: str, params: tuple[Parameter, ...]) -> str:
+def _format_heading(word: str, name: str, params: tuple[Parameter, ...]) -> str:
     declared = ", ".join(f"${p.name}: {p.type}{'?' if p.nullable else ''}" for p in params)
     return f"{word} {name}({declared})"
 
@@ -57,68 +57,68 @@ def _heading(word: str, name: str, params: tuple[Parameter, ...]) -> str:
 # --- reads ---------------------------------------------------------------------------------------
 
 
-def _read(query: ReadQuery) -> Iterator[str]:
-    yield _heading("query", query.name, query.params)
-    yield from _indented(_clauses(query))
+def _explain_read(query: ReadQuery) -> Iterator[str]:
+    yield _format_heading("query", query.name, query.params)
+    yield from _indent(_explain_clauses(query))
 
 
-def _clauses(query: ReadQuery) -> Iterator[str]:
+def _explain_clauses(query: ReadQuery) -> Iterator[str]:
     yield "match"
-    yield from _indented(_pattern(query.pattern))
+    yield from _indent(_explain_pattern(query.pattern))
     yield from explain_output(query)
 
 
 def explain_output(query: ReadQuery) -> Iterator[str]:
     """What is made of the matches, one fact a line."""
     if query.grouping is not None:
-        keys = ", ".join(map(expr_text, query.grouping.keys))
+        keys = ", ".join(map(format_expr, query.grouping.keys))
         yield f"group by {keys}" if keys else "group all rows into one"
     yield "return distinct" if query.distinct else "return"
-    yield from _indented(map(_column, query.output))
-    yield from _order(query)
+    yield from _indent(map(_format_column, query.output))
+    yield from _explain_order(query)
     if query.limit is not None:
-        yield f"limit {_count(query.limit)}"
+        yield f"limit {_format_count(query.limit)}"
     if query.offset is not None:
-        yield f"offset {_count(query.offset)}"
+        yield f"offset {_format_count(query.offset)}"
 
 
-def _column(column: Column) -> str:
-    text = expr_text(column.value)
+def _format_column(column: OutputColumn) -> str:
+    text = format_expr(column.value)
     return text if text == f"${column.name}" else f"{text} as {column.name}"
 
 
-def _count(count: int | Expr) -> str:
-    return str(count) if isinstance(count, int) else expr_text(count)
+def _format_count(count: int | Expr) -> str:
+    return str(count) if isinstance(count, int) else format_expr(count)
 
 
-def _order(query: ReadQuery) -> Iterator[str]:
+def _explain_order(query: ReadQuery) -> Iterator[str]:
     if not query.is_ordered:
         yield "order unspecified"
         return
     keys = (
         []
         if query.rank is None
-        else [f"{expr_text(query.rank)} {'asc' if isinstance(query.rank, Nearest) else 'desc'}"]
+        else [f"{format_expr(query.rank)} {'asc' if isinstance(query.rank, Nearest) else 'desc'}"]
     )
-    keys += map(_sort_key, query.order)
+    keys += map(_format_sort_key, query.order)
     if keys:
         yield f"order by {', '.join(keys)}"
     if query.rank is not None:
-        yield from _indented(_ranked(query.rank, query))
+        yield from _indent(_explain_rank(query.rank, query))
     if query.ties:
-        yield f"{'ties' if keys else 'order'} by {', '.join(map(expr_text, query.ties))}"
+        yield f"{'ties' if keys else 'order'} by {', '.join(map(format_expr, query.ties))}"
 
 
-def _ranked(rank: Rank, query: ReadQuery) -> Iterator[str]:
+def _explain_rank(rank: Rank, query: ReadQuery) -> Iterator[str]:
     """What a rank does with the rows: which it leaves out, and of which the best are taken."""
     if isinstance(rank, Bm25):
         yield "rows without a match are left out"
     counts = [count for count in (query.limit, query.offset) if count is not None]
     if query.limit is None:
         return
-    best = _sum(counts)
+    best = _format_sum(counts)
     if isinstance(rank, Rrf):
-        listed = _sum(counts, least=RRF_LEAST, times=RRF_TIMES)
+        listed = _format_sum(counts, minimum=RRF_MIN_ROWS, factor=RRF_LIMIT_FACTOR)
         yield f"each list: top {listed} of the rows that pass all filters and hops"
         if Bm25 in (type(rank.first), type(rank.second)):
             yield "rows without a match are not in the list of bm25"
@@ -127,44 +127,44 @@ def _ranked(rank: Rank, query: ReadQuery) -> Iterator[str]:
         yield f"top {best} of the rows that pass all filters and hops"
 
 
-def _sum(counts: list[Count], *, least: int = 0, times: int = 1) -> str:
+def _format_sum(counts: list[Count], *, minimum: int = 0, factor: int = 1) -> str:
     """`times` the sum of the counts, but at least `least`: a number, or how it comes about when parameters count."""
     numbers = [count for count in counts if isinstance(count, int)]
     if len(numbers) == len(counts):
-        return str(max(times * sum(numbers), least))
-    total = " + ".join(map(_count, counts))
-    return total if times == 1 else f"max({times} * ({total}), {least})"
+        return str(max(factor * sum(numbers), minimum))
+    total = " + ".join(map(_format_count, counts))
+    return total if factor == 1 else f"max({factor} * ({total}), {minimum})"
 
 
-def _sort_key(key: SortKey) -> str:
-    return f"{expr_text(key.value)} {'desc' if key.descending else 'asc'}"
+def _format_sort_key(key: OrderTerm) -> str:
+    return f"{format_expr(key.value)} {'desc' if key.descending else 'asc'}"
 
 
 # --- patterns ------------------------------------------------------------------------------------
 
 
-def _pattern(pattern: Pattern) -> Iterator[str]:
+def _explain_pattern(pattern: Pattern) -> Iterator[str]:
     if is_empty(pattern):
         yield "nothing: no row can match"
     for node in pattern.nodes:
-        yield _node(node)
-        yield from _indented(map(expr_text, node.filters))
+        yield _format_node(node)
+        yield from _indent(map(format_expr, node.filters))
     for hop in pattern.hops:
-        yield _hop(hop)
-        yield from _indented(map(expr_text, hop.filters))
+        yield _format_hop(hop)
+        yield from _indent(map(format_expr, hop.filters))
     if pattern.filters and not is_empty(pattern):
         yield "where"
-        yield from _indented(map(expr_text, pattern.filters))
+        yield from _indent(map(format_expr, pattern.filters))
     for block in pattern.absent:
-        yield _not(block)
-        yield from _indented(_pattern(block.pattern))
+        yield _format_not(block)
+        yield from _indent(_explain_pattern(block.pattern))
 
 
-def _node(node: NodeBinding) -> str:
-    return _with_notes(f"${node.variable}: {node.type}", _reads(node.columns))
+def _format_node(node: NodeBinding) -> str:
+    return _append_notes(f"${node.variable}: {node.type}", _format_reads(node.columns))
 
 
-def _hop(hop: Hop) -> str:
+def _format_hop(hop: Hop) -> str:
     tail, head = _ARROWS[hop.direction]
     variable = "" if hop.edge_variable is None else f"${hop.edge_variable}: "
     bounds = f"{{{hop.low},{hop.high}}}" if hop.is_multi else ""
@@ -173,18 +173,18 @@ def _hop(hop: Hop) -> str:
         rows = "each pair once, by its smallest distance"
     else:
         rows = "each pair once" if hop.is_set else "each edge"
-    return _with_notes(text, rows, _reads(hop.columns))
+    return _append_notes(text, rows, _format_reads(hop.columns))
 
 
-def _not(block: Absent) -> str:
+def _format_not(block: NotExists) -> str:
     return f"not, for each {', '.join(f'${shared.variable}' for shared in block.shared)}"
 
 
-def _reads(columns: tuple[str, ...]) -> str | None:
+def _format_reads(columns: tuple[str, ...]) -> str | None:
     return f"reads {', '.join(columns)}" if columns else None
 
 
-def _with_notes(text: str, *notes: str | None) -> str:
+def _append_notes(text: str, *notes: str | None) -> str:
     given = [note for note in notes if note]
     return f"{text}  ({'; '.join(given)})" if given else text
 
@@ -192,40 +192,40 @@ def _with_notes(text: str, *notes: str | None) -> str:
 # --- mutations -----------------------------------------------------------------------------------
 
 
-def _mutation(query: MutationQuery) -> Iterator[str]:
-    yield _heading("query", query.name, query.params)
+def _explain_mutation(query: MutationQuery) -> Iterator[str]:
+    yield _format_heading("query", query.name, query.params)
     for statement in query.statements:
-        yield from _indented(_statement(statement))
+        yield from _indent(_explain_statement(statement))
 
 
-def _statement(statement: Statement) -> Iterator[str]:
+def _explain_statement(statement: Statement) -> Iterator[str]:
     match statement:
         case InsertNode():
-            yield _insert(statement)
-            yield from _indented((*map(_assign, statement.values), *_omitted(statement.omitted)))
+            yield _format_insert(statement)
+            yield from _indent((*map(_format_assign, statement.values), *_explain_omitted(statement.omitted)))
         case InsertEdge():
-            yield _insert(statement)
-            ends = (f"from: {expr_text(statement.source)}", f"to: {expr_text(statement.target)}")
-            yield from _indented((*ends, *map(_assign, statement.values), *_omitted(statement.omitted)))
+            yield _format_insert(statement)
+            ends = (f"from: {format_expr(statement.source)}", f"to: {format_expr(statement.target)}")
+            yield from _indent((*ends, *map(_format_assign, statement.values), *_explain_omitted(statement.omitted)))
         case Update():
             yield f"update {statement.type}"
-            yield from _indented(map(_assign, statement.values))
-            yield from _indented((f"where {expr_text(statement.where)}",))
+            yield from _indent(map(_format_assign, statement.values))
+            yield from _indent((f"where {format_expr(statement.where)}",))
         case Delete():
             yield f"delete {statement.type}"
-            yield from _indented((f"where {expr_text(statement.where)}",))
+            yield from _indent((f"where {format_expr(statement.where)}",))
         case _:
             assert_never(statement)
 
 
-def _insert(statement: InsertNode | InsertEdge) -> str:
-    return _with_notes(f"insert {statement.type}", "an update if the key exists" if statement.is_upsert else None)
+def _format_insert(statement: InsertNode | InsertEdge) -> str:
+    return _append_notes(f"insert {statement.type}", "an update if the key exists" if statement.is_upsert else None)
 
 
-def _assign(assign: Assign) -> str:
-    return f"{assign.property}: {expr_text(assign.value)}"
+def _format_assign(assign: Assign) -> str:
+    return f"{assign.property}: {format_expr(assign.value)}"
 
 
-def _omitted(names: tuple[str, ...]) -> Iterator[str]:
+def _explain_omitted(names: tuple[str, ...]) -> Iterator[str]:
     if names:
         yield f"default or null: {', '.join(names)}"

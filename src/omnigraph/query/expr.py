@@ -20,7 +20,7 @@ from omnigraph.schema.types import (
     Scalar,
     ValueType,
     VectorOf,
-    comparable,
+    are_comparable,
     is_scalar,
     is_text,
 )
@@ -62,12 +62,12 @@ class Parameter:
     origin: Span = field(compare=False, repr=False)
 
 
-def _demand(holds: bool, problem: str) -> None:
+def _require(holds: bool, problem: str) -> None:
     if not holds:
         raise ValueError(problem)
 
 
-class _Present:
+class _NonNullExpr:
     """What is never null."""
 
     __slots__ = ()
@@ -78,7 +78,7 @@ class _Present:
         return False
 
 
-class _Truth:
+class _BooleanExpr:
     """What is a predicate."""
 
     __slots__ = ()
@@ -89,7 +89,7 @@ class _Truth:
         return Scalar.BOOL
 
 
-class _Score:
+class _ScoreExpr:
     """What is a rank."""
 
     __slots__ = ()
@@ -115,7 +115,7 @@ class Const:
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(_fits(self.value, self.type), f"{self.value!r} is no {self.type}")
+        _require(_is_value_of(self.value, self.type), f"{self.value!r} is no {self.type}")
 
     @property
     def nullable(self) -> bool:
@@ -134,7 +134,7 @@ class ParamRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Now(_Present):
+class Now(_NonNullExpr):
     """`now()`: one instant per query."""
 
     origin: Span = field(compare=False, repr=False)
@@ -156,7 +156,7 @@ class Prop:
     origin: Span = field(compare=False, repr=False)
 
 
-class Meta(Enum):
+class MetaColumn(Enum):
     """The columns that every node (`id`) and edge (all three) has; the value is the column's name."""
 
     ID = "id"
@@ -165,11 +165,11 @@ class Meta(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity(_Present):
+class Identity(_NonNullExpr):
     """`$v.@id`, or `$e.@src` and `$e.@dst` of an edge variable."""
 
     variable: str
-    part: Meta = Meta.ID
+    part: MetaColumn = MetaColumn.ID
     origin: Span = field(compare=False, repr=False)
 
     @property
@@ -179,7 +179,7 @@ class Identity(_Present):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entity(_Present):
+class Entity(_NonNullExpr):
     """A whole node or edge as an output: an object of its ids and `fields` (no Blob and Vector, in declared order).
 
     As a group key, or under `distinct`, it stands for its identity.
@@ -191,13 +191,13 @@ class Entity(_Present):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(all(p.variable == self.variable for p in self.fields), "a field of another variable")
-        _demand(not any(_is_heavy(p.type) for p in self.fields), "an object holds no Blob and no Vector")
+        _require(all(p.variable == self.variable for p in self.fields), "a field of another variable")
+        _require(not any(_is_heavy(p.type) for p in self.fields), "an object holds no Blob and no Vector")
 
     @property
-    def ids(self) -> tuple[Meta, ...]:
+    def ids(self) -> tuple[MetaColumn, ...]:
         """The id columns of the object."""
-        return (Meta.ID,) if isinstance(self.type, NodeRef) else (Meta.ID, Meta.SRC, Meta.DST)
+        return (MetaColumn.ID,) if isinstance(self.type, NodeRef) else (MetaColumn.ID, MetaColumn.SRC, MetaColumn.DST)
 
 
 # --- predicates ----------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ _NEGATED = {Op.EQ: Op.NE, Op.NE: Op.EQ, Op.LT: Op.GE, Op.GE: Op.LT, Op.GT: Op.LE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compare(_Truth):
+class Compare(_BooleanExpr):
     """`left op right`: unknown when a side is null. Numbers compare exactly whatever their types."""
 
     op: Op
@@ -238,8 +238,8 @@ class Compare(_Truth):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        left, right = _value_type(self.left), _value_type(self.right)
-        _demand(comparable(left, right), f"{left} does not compare with {right}")
+        left, right = _require_value_type(self.left), _require_value_type(self.right)
+        _require(are_comparable(left, right), f"{left} does not compare with {right}")
 
     @property
     def nullable(self) -> bool:
@@ -248,7 +248,7 @@ class Compare(_Truth):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class In(_Truth):
+class In(_BooleanExpr):
     """`element in collection`, also `collection contains element`: unknown when either is null, also if it is empty."""
 
     element: "Expr"
@@ -256,10 +256,10 @@ class In(_Truth):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        element, collection = _value_type(self.element), _value_type(self.collection)
-        _demand(isinstance(collection, ListOf), f"{collection} is no list")
+        element, collection = _require_value_type(self.element), _require_value_type(self.collection)
+        _require(isinstance(collection, ListOf), f"{collection} is no list")
         if isinstance(collection, ListOf):
-            _demand(comparable(element, collection.element), f"{element} is no element of {collection}")
+            _require(are_comparable(element, collection.element), f"{element} is no element of {collection}")
 
     @property
     def nullable(self) -> bool:
@@ -268,7 +268,7 @@ class In(_Truth):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contains(_Truth):
+class Contains(_BooleanExpr):
     """`text contains part`: a substring, compared byte by byte."""
 
     text: "Expr"
@@ -276,7 +276,10 @@ class Contains(_Truth):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(is_text(_value_type(self.text)) and is_text(_value_type(self.part)), "`contains` needs two texts")
+        _require(
+            is_text(_require_value_type(self.text)) and is_text(_require_value_type(self.part)),
+            "`contains` needs two texts",
+        )
 
     @property
     def nullable(self) -> bool:
@@ -285,7 +288,7 @@ class Contains(_Truth):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartsWith(_Truth):
+class StartsWith(_BooleanExpr):
     """`text starts_with prefix`, compared byte by byte."""
 
     text: "Expr"
@@ -293,7 +296,10 @@ class StartsWith(_Truth):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(is_text(_value_type(self.text)) and is_text(_value_type(self.prefix)), "`starts_with` needs two texts")
+        _require(
+            is_text(_require_value_type(self.text)) and is_text(_require_value_type(self.prefix)),
+            "`starts_with` needs two texts",
+        )
 
     @property
     def nullable(self) -> bool:
@@ -302,7 +308,7 @@ class StartsWith(_Truth):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IsNull(_Truth, _Present):
+class IsNull(_BooleanExpr, _NonNullExpr):
     """`operand is null`, or `is not null` when `negated`; never unknown."""
 
     operand: "Expr"
@@ -310,18 +316,18 @@ class IsNull(_Truth, _Present):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _value_type(self.operand)
+        _require_value_type(self.operand)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Not(_Truth):
+class Not(_BooleanExpr):
     """`not term`: unknown stays unknown."""
 
     term: "Expr"
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(is_predicate(self.term), "`not` of something that is no predicate")
+        _require(is_predicate(self.term), "`not` of something that is no predicate")
 
     @property
     def nullable(self) -> bool:
@@ -330,14 +336,14 @@ class Not(_Truth):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class And(_Truth):
+class And(_BooleanExpr):
     """Two or more terms; false beats unknown."""
 
     terms: tuple["Expr", ...]
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(len(self.terms) >= 2 and all(map(is_predicate, self.terms)), "`and` needs two or more predicates")
+        _require(len(self.terms) >= 2 and all(map(is_predicate, self.terms)), "`and` needs two or more predicates")
 
     @property
     def nullable(self) -> bool:
@@ -346,14 +352,14 @@ class And(_Truth):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Or(_Truth):
+class Or(_BooleanExpr):
     """Two or more terms; true beats unknown."""
 
     terms: tuple["Expr", ...]
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(len(self.terms) >= 2 and all(map(is_predicate, self.terms)), "`or` needs two or more predicates")
+        _require(len(self.terms) >= 2 and all(map(is_predicate, self.terms)), "`or` needs two or more predicates")
 
     @property
     def nullable(self) -> bool:
@@ -370,7 +376,7 @@ class TextMode(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextMatch(_Truth):
+class TextMatch(_BooleanExpr):
     """A text search as a predicate; `edits` None is the default distance by length of the word (fuzzy only)."""
 
     mode: TextMode
@@ -380,10 +386,10 @@ class TextMatch(_Truth):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(self.prop.type is Scalar.STRING, "a text search needs a String property")
-        _demand(self.query.type is Scalar.STRING, "a text search looks for a String")
+        _require(self.prop.type is Scalar.STRING, "a text search needs a String property")
+        _require(self.query.type is Scalar.STRING, "a text search looks for a String")
         if self.edits is not None:
-            _demand(self.mode is TextMode.FUZZY and is_whole(self.edits, at_least=0), "bad `edits`")
+            _require(self.mode is TextMode.FUZZY and is_whole(self.edits, at_least=0), "bad `edits`")
 
     @property
     def nullable(self) -> bool:
@@ -395,7 +401,7 @@ class TextMatch(_Truth):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nearest(_Score):
+class Nearest(_ScoreExpr):
     """Cosine distance of a Vector property to `query`: a vector of its size, or a String still to be embedded."""
 
     prop: Prop
@@ -403,8 +409,8 @@ class Nearest(_Score):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(isinstance(self.prop.type, VectorOf), "`nearest` needs a Vector property")
-        _demand(self.query.type in (self.prop.type, Scalar.STRING), "`nearest` looks for a vector of equal size")
+        _require(isinstance(self.prop.type, VectorOf), "`nearest` needs a Vector property")
+        _require(self.query.type in (self.prop.type, Scalar.STRING), "`nearest` looks for a vector of equal size")
 
     @property
     def nullable(self) -> bool:
@@ -413,7 +419,7 @@ class Nearest(_Score):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bm25(_Score):
+class Bm25(_ScoreExpr):
     """Relevance of a String property for `query`; a row without a match has none."""
 
     prop: Prop
@@ -421,8 +427,8 @@ class Bm25(_Score):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(self.prop.type is Scalar.STRING, "`bm25` needs a String property")
-        _demand(self.query.type is Scalar.STRING, "`bm25` looks for a String")
+        _require(self.prop.type is Scalar.STRING, "`bm25` needs a String property")
+        _require(self.query.type is Scalar.STRING, "`bm25` looks for a String")
 
     @property
     def nullable(self) -> bool:
@@ -431,7 +437,7 @@ class Bm25(_Score):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rrf(_Score):
+class Rrf(_ScoreExpr):
     """Reciprocal rank fusion of two ranks of one variable: the sum of 1/(k + rank), from rank 1, absent is 0."""
 
     first: Nearest | Bm25
@@ -440,8 +446,8 @@ class Rrf(_Score):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(self.first.prop.variable == self.second.prop.variable, "`rrf` fuses ranks of one variable")
-        _demand(is_whole(self.k, at_least=1), "`k` is a whole number of at least 1")
+        _require(self.first.prop.variable == self.second.prop.variable, "`rrf` fuses ranks of one variable")
+        _require(is_whole(self.k, at_least=1), "`k` is a whole number of at least 1")
 
     @property
     def nullable(self) -> bool:
@@ -452,7 +458,7 @@ class Rrf(_Score):
 # --- aggregates ----------------------------------------------------------------------------------
 
 
-class Fold(Enum):
+class AggregateFunction(Enum):
     """The aggregate functions, by name."""
 
     COUNT = "count"
@@ -466,36 +472,39 @@ class Fold(Enum):
 class Aggregate:
     """`count(*)` (no argument: rows), `count(e)` (non-null values), `count(distinct e)`, `sum`, `avg`, `min`, `max`."""
 
-    fold: Fold
+    fold: AggregateFunction
     argument: "Expr | None" = None
     distinct: bool = False
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(not self.distinct or (self.fold is Fold.COUNT and self.argument is not None), "`distinct` is of count")
+        _require(
+            not self.distinct or (self.fold is AggregateFunction.COUNT and self.argument is not None),
+            "`distinct` is of count",
+        )
         if self.argument is None:
-            _demand(self.fold is Fold.COUNT, f"`{self.fold.value}` needs an argument")
+            _require(self.fold is AggregateFunction.COUNT, f"`{self.fold.value}` needs an argument")
         else:
-            argument = _value_type(self.argument)
-            _demand(foldable(self.fold, argument, distinct=self.distinct), f"`{self.fold.value}` of {argument}")
-            _demand(not any(isinstance(part, Aggregate) for part in walk(self.argument)), "an aggregate of aggregates")
+            argument = _require_value_type(self.argument)
+            _require(is_foldable(self.fold, argument, distinct=self.distinct), f"`{self.fold.value}` of {argument}")
+            _require(not any(isinstance(part, Aggregate) for part in walk(self.argument)), "an aggregate of aggregates")
 
     @property
     def type(self) -> ValueType:
         """I64 for counts and sums of integers, F64 for sums of floats and averages, else the argument's type."""
-        if self.fold is Fold.COUNT or self.argument is None:
+        if self.fold is AggregateFunction.COUNT or self.argument is None:
             return Scalar.I64
-        if self.fold is Fold.AVG:
+        if self.fold is AggregateFunction.AVG:
             return Scalar.F64
-        argument = _value_type(self.argument)
-        if self.fold is Fold.SUM:
+        argument = _require_value_type(self.argument)
+        if self.fold is AggregateFunction.SUM:
             return Scalar.I64 if isinstance(argument, Scalar) and argument.is_integer else Scalar.F64
         return argument
 
     @property
     def nullable(self) -> bool:
         """All but counts are null over no rows."""
-        return self.fold is not Fold.COUNT
+        return self.fold is not AggregateFunction.COUNT
 
 
 Input: TypeAlias = Const | ParamRef
@@ -540,16 +549,16 @@ def is_whole(value: Input, *, at_least: int) -> bool:
     return isinstance(value.type, Scalar) and value.type.is_integer and not value.nullable
 
 
-def foldable(fold: Fold, type_: ValueType, *, distinct: bool = False) -> bool:
+def is_foldable(fold: AggregateFunction, type_: ValueType, *, distinct: bool = False) -> bool:
     """Whether the aggregate means something over values of that type."""
-    if fold is Fold.COUNT:
+    if fold is AggregateFunction.COUNT:
         return is_scalar(type_) or not distinct
-    if fold in (Fold.SUM, Fold.AVG):
+    if fold in (AggregateFunction.SUM, AggregateFunction.AVG):
         return isinstance(type_, Scalar) and type_.is_numeric
     return is_scalar(type_)
 
 
-def children(expr: Expr) -> tuple[Expr, ...]:
+def list_children(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside, in the order in which they are written."""
     match expr:
         case Const() | ParamRef() | Now() | Prop() | Identity():
@@ -614,20 +623,20 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while todo:
         part = todo.pop()
         yield part
-        todo.extend(reversed(children(part)))
+        todo.extend(reversed(list_children(part)))
 
 
-def variables(expr: Expr) -> tuple[str, ...]:
+def find_variables(expr: Expr) -> tuple[str, ...]:
     """The node and edge variables it reads, each once, in the order in which they appear."""
     return tuple(dict.fromkeys(part.variable for part in walk(expr) if isinstance(part, Prop | Identity | Entity)))
 
 
-def properties(expr: Expr) -> tuple[tuple[str, str], ...]:
+def find_properties(expr: Expr) -> tuple[tuple[str, str], ...]:
     """The (variable, property) pairs it reads, each once, in order; ids are not properties."""
     return tuple(dict.fromkeys((part.variable, part.name) for part in walk(expr) if isinstance(part, Prop)))
 
 
-def conjuncts(expr: Expr) -> tuple[Expr, ...]:
+def split_conjuncts(expr: Expr) -> tuple[Expr, ...]:
     """The terms that must all be true for `expr` to be true: `and` taken apart, however it is nested."""
     todo, found = [expr], []
     while todo:
@@ -639,7 +648,7 @@ def conjuncts(expr: Expr) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def _value_type(expr: Expr) -> ValueType:
+def _require_value_type(expr: Expr) -> ValueType:
     if isinstance(expr.type, NodeRef | EdgeRef):
         msg = f"a whole {expr.type} is no value"
         raise ValueError(msg)  # noqa: TRY004  every refusal of this module is a ValueError
@@ -650,23 +659,23 @@ def _is_heavy(type_: ValueType) -> bool:
     return type_ is Scalar.BLOB or isinstance(type_, VectorOf)
 
 
-def _fits(value: Value, type_: ValueType) -> bool:
+def _is_value_of(value: Value, type_: ValueType) -> bool:
     if value is None or type_ is Scalar.BLOB:
         return True
     match type_:
         case EnumOf():
             return value in type_.values
         case ListOf():
-            return isinstance(value, tuple) and all(v is not None and _fits(v, type_.element) for v in value)
+            return isinstance(value, tuple) and all(v is not None and _is_value_of(v, type_.element) for v in value)
         case VectorOf():
             return isinstance(value, tuple) and len(value) == type_.size and all(isinstance(v, float) for v in value)
         case Scalar():
-            return _fits_scalar(value, type_)
+            return _is_scalar_value(value, type_)
         case _:
             assert_never(type_)
 
 
-def _fits_scalar(value: Value, type_: Scalar) -> bool:
+def _is_scalar_value(value: Value, type_: Scalar) -> bool:
     if type_ in INTEGER_RANGES:
         low, high = INTEGER_RANGES[type_]
         return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

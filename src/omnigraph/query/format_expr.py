@@ -28,18 +28,18 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.mutation_plan import ROW
 from omnigraph.schema.catalog import Value
-from omnigraph.schema.temporal import date_text, datetime_text
+from omnigraph.schema.temporal import format_date, format_datetime
 
-_SHOWN_ITEMS = 8
-_SHOWN_CHARACTERS = 80
-_ENDS = {"src": "from", "dst": "to", "id": "@id"}
+_MAX_ITEMS = 8
+_MAX_CHARACTERS = 80
+_ROW_COLUMN_NAMES = {"src": "from", "dst": "to", "id": "@id"}
 
 
-def expr_text(expr: Expr) -> str:
+def format_expr(expr: Expr) -> str:
     """The expression as it could be written; long lists and texts are clipped. Equal expressions have equal texts."""
     match expr:
         case Const():
-            return value_text(expr.value)
+            return format_value(expr.value)
         case ParamRef():
             return f"${expr.name}"
         case Now():
@@ -47,60 +47,68 @@ def expr_text(expr: Expr) -> str:
         case Prop():
             return expr.name if expr.variable == ROW else f"${expr.variable}.{expr.name}"
         case Identity():
-            return _ENDS[expr.part.value] if expr.variable == ROW else f"${expr.variable}.@{expr.part.value}"
+            return (
+                _ROW_COLUMN_NAMES[expr.part.value] if expr.variable == ROW else f"${expr.variable}.@{expr.part.value}"
+            )
         case Entity():
             return f"${expr.variable}"
         case Aggregate():
-            inside = "*" if expr.argument is None else expr_text(expr.argument)
+            inside = "*" if expr.argument is None else format_expr(expr.argument)
             return f"{expr.fold.value}({'distinct ' if expr.distinct else ''}{inside})"
         case Nearest():
-            return _call("nearest", expr.prop, expr.query)
+            return _format_call("nearest", expr.prop, expr.query)
         case Bm25():
-            return _call("bm25", expr.prop, expr.query)
+            return _format_call("bm25", expr.prop, expr.query)
         case Rrf():
-            return _call("rrf", expr.first, expr.second, expr.k)
+            return _format_call("rrf", expr.first, expr.second, expr.k)
         case TextMatch():
             edits = () if expr.edits is None else (expr.edits,)
-            return _call(expr.mode.value, expr.prop, expr.query, *edits)
+            return _format_call(expr.mode.value, expr.prop, expr.query, *edits)
         case Compare() | In() | Contains() | StartsWith() | IsNull() | Not() | And() | Or():
-            return _predicate_text(expr)
+            return _format_predicate(expr)
         case _:
             assert_never(expr)
 
 
-def _predicate_text(expr: Compare | In | Contains | StartsWith | IsNull | Not | And | Or) -> str:
+def _format_predicate(expr: Compare | In | Contains | StartsWith | IsNull | Not | And | Or) -> str:
     match expr:
         case Compare():
-            return f"{expr_text(expr.left)} {expr.op.value} {expr_text(expr.right)}"
+            return f"{format_expr(expr.left)} {expr.op.value} {format_expr(expr.right)}"
         case In():
-            return f"{expr_text(expr.element)} in {expr_text(expr.collection)}"
+            return f"{format_expr(expr.element)} in {format_expr(expr.collection)}"
         case Contains():
-            return f"{expr_text(expr.text)} contains {expr_text(expr.part)}"
+            return f"{format_expr(expr.text)} contains {format_expr(expr.part)}"
         case StartsWith():
-            return f"{expr_text(expr.text)} starts_with {expr_text(expr.prefix)}"
+            return f"{format_expr(expr.text)} starts_with {format_expr(expr.prefix)}"
         case IsNull():
-            return f"{expr_text(expr.operand)} is {'not ' if expr.negated else ''}null"
+            return f"{format_expr(expr.operand)} is {'not ' if expr.negated else ''}null"
         case Not():
-            return f"not {_inside(expr.term)}"
+            return f"not {_format_nested(expr.term)}"
         case And():
-            return " and ".join(_inside(term) if isinstance(term, Or | And) else expr_text(term) for term in expr.terms)
+            return " and ".join(
+                _format_nested(term) if isinstance(term, Or | And) else format_expr(term) for term in expr.terms
+            )
         case Or():
-            return " or ".join(_inside(term) if isinstance(term, Or) else expr_text(term) for term in expr.terms)
+            return " or ".join(
+                _format_nested(term) if isinstance(term, Or) else format_expr(term) for term in expr.terms
+            )
         case _:
             assert_never(expr)
 
 
-def _inside(expr: Expr) -> str:
+def _format_nested(expr: Expr) -> str:
     return (
-        f"({expr_text(expr)})" if isinstance(expr, Compare | In | Contains | StartsWith | And | Or) else expr_text(expr)
+        f"({format_expr(expr)})"
+        if isinstance(expr, Compare | In | Contains | StartsWith | And | Or)
+        else format_expr(expr)
     )
 
 
-def _call(name: str, *arguments: Expr) -> str:
-    return f"{name}({', '.join(map(expr_text, arguments))})"
+def _format_call(name: str, *arguments: Expr) -> str:
+    return f"{name}({', '.join(map(format_expr, arguments))})"
 
 
-def value_text(value: Value) -> str:
+def format_value(value: Value) -> str:
     """A typed value as a literal of the language."""
     match value:
         case None:
@@ -112,21 +120,21 @@ def value_text(value: Value) -> str:
         case float():
             return print_float(value)
         case str():
-            return quote(value if len(value) <= _SHOWN_CHARACTERS else f"{value[: _SHOWN_CHARACTERS - 1]}…")
+            return quote(value if len(value) <= _MAX_CHARACTERS else f"{value[: _MAX_CHARACTERS - 1]}…")
         case datetime():
-            return f'datetime("{datetime_text(value)}")'
+            return f'datetime("{format_datetime(value)}")'
         case date():
-            return f'date("{date_text(value)}")'
+            return f'date("{format_date(value)}")'
         case bytes():
             return f"<{len(value)} bytes>"
         case list() | tuple():
-            return _list_text(value)
+            return _format_list(value)
         case _:
             assert_never(value)
 
 
-def _list_text(values: list[Value] | tuple[Value, ...]) -> str:
-    shown = [value_text(value) for value in values[:_SHOWN_ITEMS]]
-    if len(values) > _SHOWN_ITEMS:
-        shown.append(f"… {len(values) - _SHOWN_ITEMS} more")
+def _format_list(values: list[Value] | tuple[Value, ...]) -> str:
+    shown = [format_value(value) for value in values[:_MAX_ITEMS]]
+    if len(values) > _MAX_ITEMS:
+        shown.append(f"… {len(values) - _MAX_ITEMS} more")
     return f"[{', '.join(shown)}]"

@@ -11,43 +11,43 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.lang import query_ast as ast
-from omnigraph.query.logical_plan import Direction
+from omnigraph.query.logical_plan import HopDirection
 from omnigraph.schema.catalog import EdgeType
-from omnigraph.schema.findings import Findings, listed
+from omnigraph.schema.findings import DiagnosticCollector, join_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HopDraft:
     """A hop whose direction is to be found; `edge` None is unknown and already reported.
 
-    `is_settled` says that something about the hop is reported: its ends get their types, but nothing more is said.
+    `is_reported` says that something about the hop is reported: its ends get their types, but nothing more is said.
     """
 
-    clause: ast.Traversal
+    clause: ast.TraversalClause
     source: str
     target: str
     edge: EdgeType | None
-    is_settled: bool = False
+    is_reported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class HopReading:
     """One way to read a hop: the types at its source and target."""
 
     source: str
     target: str
-    direction: Direction
+    direction: HopDirection
 
 
 @dataclass
-class Inference:
+class TypeInference:
     """Candidates of every variable of one block.
 
     `choices` holds the types that a variable can have; a variable that is missing can have any. `broken` are the
     variables about whose type something is already reported: they fit everything.
     """
 
-    findings: Findings
+    findings: DiagnosticCollector
     choices: dict[str, frozenset[str]]
     broken: set[str]
     failed: set[int] = field(default_factory=set)
@@ -62,16 +62,16 @@ class Inference:
         for place, hop in enumerate(hops):
             if hop.edge is None or place in self.failed:
                 self.broken.update(name for name in (hop.source, hop.target) if not self._is_decided(name))
-        self._spread_doubt(hops, touching, [name for name in touching if name in self.broken])
+        self._propagate_broken(hops, touching, [name for name in touching if name in self.broken])
         self._take_stored_direction(hops, touching)
         self.broken.update(name for name in touching if not self._is_decided(name))
 
-    def direction(self, hop: HopDraft) -> Direction:
+    def find_direction(self, hop: HopDraft) -> HopDirection:
         """The direction of a hop after `run`; meaningless when its ends are broken."""
         if hop.clause.is_undirected:
-            return Direction.BOTH
-        found = self._fitting(hop)
-        return found[0].direction if found else Direction.OUT
+            return HopDirection.BOTH
+        found = self._find_fitting(hop)
+        return found[0].direction if found else HopDirection.OUT
 
     def _narrow_all(self, hops: list[HopDraft], touching: Mapping[str, list[int]]) -> None:
         """Hops with a decided end come first, so that an error is blamed on what contradicts a decision."""
@@ -89,10 +89,10 @@ class Inference:
         """The ends that a hop has narrowed."""
         if hop.edge is None or place in self.failed:
             return []
-        found = self._fitting(hop)
+        found = self._find_fitting(hop)
         if not found:
             self.failed.add(place)
-            if not hop.is_settled:
+            if not hop.is_reported:
                 _report_misfit(hop, hop.edge, self.choices, self.findings)
             return []
         sides = {
@@ -101,10 +101,10 @@ class Inference:
         }
         return [name for name, types in sides.items() if self._restrict(name, types)]
 
-    def _fitting(self, hop: HopDraft) -> tuple[Reading, ...]:
+    def _find_fitting(self, hop: HopDraft) -> tuple[HopReading, ...]:
         return tuple(
             reading
-            for reading in _readings(hop.edge)
+            for reading in _list_readings(hop.edge)
             if self._can_be(hop.source, reading.source)
             and self._can_be(hop.target, reading.target)
             and (hop.source != hop.target or reading.source == reading.target)
@@ -119,7 +119,7 @@ class Inference:
         self.choices[name] = types
         return True
 
-    def _spread_doubt(self, hops: list[HopDraft], touching: Mapping[str, list[int]], todo: list[str]) -> None:
+    def _propagate_broken(self, hops: list[HopDraft], touching: Mapping[str, list[int]], todo: list[str]) -> None:
         """What only the broken variables `todo` could decide is broken too: a guess would lead to more errors."""
         while todo:
             for place in touching[todo.pop()]:
@@ -133,7 +133,7 @@ class Inference:
         for place, hop in enumerate(hops):
             if hop.edge is None or place in self.failed or self.broken & {hop.source, hop.target}:
                 continue
-            if len(self._fitting(hop)) < 2:
+            if len(self._find_fitting(hop)) < 2:
                 continue
             ends = ((hop.clause.source, hop.source, hop.edge.source), (hop.clause.target, hop.target, hop.edge.target))
             for written, name, type_ in ends:
@@ -141,44 +141,46 @@ class Inference:
                 if other != type_ and name not in self.broken:
                     message = f"`${written.name}` could be `{other}` or `{type_}`"
                     help_ = f"say which: `${written.name}: {other}` or `${written.name}: {type_}`"
-                    self.findings.error("T5", written.span, message, help_)
+                    self.findings.add_error("T5", written.span, message, help_)
                     self.broken.add(name)
-                    self._spread_doubt(hops, touching, [name])
+                    self._propagate_broken(hops, touching, [name])
         for name, type_ in taken.items():
             self.choices[name] = frozenset({type_})
 
 
-def _readings(edge: EdgeType | None) -> tuple[Reading, ...]:
+def _list_readings(edge: EdgeType | None) -> tuple[HopReading, ...]:
     if edge is None:
         return ()
-    stored = Reading(edge.source, edge.target, Direction.OUT)
+    stored = HopReading(edge.source, edge.target, HopDirection.OUT)
     if edge.source == edge.target:
         return (stored,)
-    return (stored, Reading(edge.target, edge.source, Direction.IN))
+    return (stored, HopReading(edge.target, edge.source, HopDirection.IN))
 
 
-def _report_misfit(hop: HopDraft, edge: EdgeType, choices: Mapping[str, frozenset[str]], findings: Findings) -> None:
+def _report_misfit(
+    hop: HopDraft, edge: EdgeType, choices: Mapping[str, frozenset[str]], findings: DiagnosticCollector
+) -> None:
     ends = {edge.source, edge.target}
     runs = f"`{edge.name}` runs from `{edge.source}` to `{edge.target}`"
     help_ = f"{runs}; use an edge that fits, or another variable"
     for written, name in ((hop.clause.source, hop.source), (hop.clause.target, hop.target)):
         types = choices.get(name)
         if types is not None and not types & ends:
-            message = f"`${written.name}` is {_one_of(types)}, which is no end of `{edge.name}`"
-            findings.error("T5", written.span, message, help_)
+            message = f"`${written.name}` is {_format_types(types)}, which is no end of `{edge.name}`"
+            findings.add_error("T5", written.span, message, help_)
             return
     target = hop.clause.target
     if hop.source == hop.target:
         message = f"`${target.name}` can't be both ends of `{edge.name}`"
-        findings.error("T5", target.span, message, f"{runs}; use two variables")
+        findings.add_error("T5", target.span, message, f"{runs}; use two variables")
         return
     source_types, target_types = choices.get(hop.source, frozenset()), choices.get(hop.target, frozenset())
     message = (
-        f"`${target.name}` is {_one_of(target_types)} and `${hop.clause.source.name}` is {_one_of(source_types)},"
+        f"`${target.name}` is {_format_types(target_types)} and `${hop.clause.source.name}` is {_format_types(source_types)},"
         f" which are not the two ends of `{edge.name}`"
     )
-    findings.error("T5", target.span, message, help_)
+    findings.add_error("T5", target.span, message, help_)
 
 
-def _one_of(types: Iterable[str]) -> str:
-    return f"of type {listed(sorted(types), 'or')}"
+def _format_types(types: Iterable[str]) -> str:
+    return f"of type {join_words(sorted(types), 'or')}"

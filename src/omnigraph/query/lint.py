@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.diagnostics import Diagnostic, in_order
+from omnigraph.lang.diagnostics import Diagnostic, sort_diagnostics
 from omnigraph.lang.literals import NullLiteral
 from omnigraph.query.expr import (
     And,
@@ -21,16 +21,16 @@ from omnigraph.query.expr import (
     ParamRef,
     Prop,
     StartsWith,
-    conjuncts,
-    variables,
+    find_variables,
+    split_conjuncts,
 )
 from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery
 from omnigraph.query.mutation_plan import ROW, Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.schema.findings import listed
+from omnigraph.schema.findings import join_words
 from omnigraph.schema.types import EnumOf, Scalar
 
-_MANY_VALUES = 10
+_MIN_ENUM_VALUES = 10
 """An enum of fewer values has each of them in more than a tenth of the rows, on average: no index is asked then."""
 
 
@@ -40,23 +40,23 @@ def lint_file(file: ast.QueryFile, bound: Iterable[BoundQuery], catalog: Catalog
     `bound` are its queries that bind; about the others only what the text alone shows is said.
     """
     found: list[Diagnostic] = []
-    found.extend(_never_updated(file, catalog))
+    found.extend(_find_never_updated(file, catalog))
     for query in file.queries:
-        found.extend(_without_params(query))
-        found.extend(_null_comparisons(query))
+        found.extend(_find_missing_params(query))
+        found.extend(_find_null_comparisons(query))
     for plan in bound:
         if isinstance(plan, ReadQuery):
-            found.extend(_products(plan.pattern, ()))
+            found.extend(_find_cross_products(plan.pattern, ()))
         else:
-            found.extend(_find_kept_defaults(plan, catalog))
-        found.extend(_unindexed(plan, catalog))
-    return in_order(found)
+            found.extend(_find_unapplied_defaults(plan, catalog))
+        found.extend(_find_unindexed(plan, catalog))
+    return sort_diagnostics(found)
 
 
 # --- L201 ----------------------------------------------------------------------------------------
 
 
-def _never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagnostic]:
+def _find_never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagnostic]:
     """Once for each type that the file inserts: the nullable properties of it that no update in the file sets.
 
     A file that inserts a type is taken for the one that keeps it; other types are another file's business. A vector
@@ -66,13 +66,13 @@ def _never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagnostic
     updated = {(s.type.text, a.name.text) for s in statements if isinstance(s, ast.Update) for a in s.assignments}
     inserted = {s.type.text: s.type for s in reversed(statements) if isinstance(s, ast.Insert)}
     for name, written in inserted.items():
-        declared = catalog.type(name)
+        declared = catalog.find_type(name)
         if declared is None:
             continue
         open_ = [p.name for p in declared.properties if p.nullable and p.embedding is None]
         never = [prop for prop in open_ if (name, prop) not in updated]
         if never:
-            message = f"no update sets {listed(never)} of `{name}`: what is null stays null"
+            message = f"no update sets {join_words(never)} of `{name}`: what is null stays null"
             help_ = f"add an update, or make {'it' if len(never) == 1 else 'them'} required in the schema"
             yield Diagnostic("L201", written.span, message, help_)
 
@@ -80,7 +80,7 @@ def _never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagnostic
 # --- L202 ----------------------------------------------------------------------------------------
 
 
-def _without_params(query: ast.Query) -> Iterator[Diagnostic]:
+def _find_missing_params(query: ast.Query) -> Iterator[Diagnostic]:
     if not isinstance(query.body, ast.Read) and not query.params:
         message = f"mutation `{query.name.text}` has no parameters: it does the same each time"
         yield Diagnostic("L202", query.name.span, message, f"declare what changes: `{query.name.text}($name: Type)`")
@@ -89,55 +89,55 @@ def _without_params(query: ast.Query) -> Iterator[Diagnostic]:
 # --- L203 ----------------------------------------------------------------------------------------
 
 
-def _products(pattern: Pattern, shared: tuple[str, ...]) -> Iterator[Diagnostic]:
+def _find_cross_products(pattern: Pattern, shared: tuple[str, ...]) -> Iterator[Diagnostic]:
     """One warning for each part of a block that nothing connects with what is written before it.
 
     Hops connect, and equalities between values of two variables that must hold; what a `not` block shares with its
     outside is one part.
     """
-    parts = _Parts([*shared, *pattern.types])
-    parts.connect(shared)
+    parts = _DisjointSets([*shared, *pattern.types])
+    parts.union(shared)
     for hop in pattern.hops:
-        parts.connect([name for name in (hop.source, hop.edge_variable, hop.target) if name is not None])
+        parts.union([name for name in (hop.source, hop.edge_variable, hop.target) if name is not None])
     for expr in pattern.filters:
-        for term in conjuncts(expr):
+        for term in split_conjuncts(expr):
             if isinstance(term, Compare) and term.op is Op.EQ:
-                parts.connect([*variables(term.left), *variables(term.right)])
+                parts.union([*find_variables(term.left), *find_variables(term.right)])
     places = {node.variable: node.origin for node in pattern.nodes}
-    seen = {parts.root(name) for name in shared}
+    seen = {parts.find_root(name) for name in shared}
     for name in sorted(places, key=lambda name: places[name]):
-        if seen and parts.root(name) not in seen:
+        if seen and parts.find_root(name) not in seen:
             message = f"nothing connects `${name}` with what stands before it: every combination is a row"
             help_ = "connect it by a hop or an equality, or make it a query of its own"
             yield Diagnostic("L203", places[name], message, help_)
-        seen.add(parts.root(name))
+        seen.add(parts.find_root(name))
     for block in pattern.absent:
-        yield from _products(block.pattern, tuple(outer.variable for outer in block.shared))
+        yield from _find_cross_products(block.pattern, tuple(outer.variable for outer in block.shared))
 
 
-class _Parts:
+class _DisjointSets:
     """Disjoint sets of names."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._parent = {name: name for name in names}
 
-    def root(self, name: str) -> str:
+    def find_root(self, name: str) -> str:
         """The name that stands for the part."""
         while self._parent[name] != name:
             self._parent[name] = name = self._parent[self._parent[name]]
         return name
 
-    def connect(self, names: Iterable[str]) -> None:
+    def union(self, names: Iterable[str]) -> None:
         """Make one part of all of them."""
-        roots = [self.root(name) for name in names]
+        roots = [self.find_root(name) for name in names]
         for root in roots[1:]:
-            self._parent[self.root(root)] = self.root(roots[0])
+            self._parent[self.find_root(root)] = self.find_root(roots[0])
 
 
 # --- L204 ----------------------------------------------------------------------------------------
 
 
-def _unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
+def _find_unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
     """Equalities with a literal, a parameter or `now()` that no index, key or uniqueness answers, and an index would.
 
     An index does not help under a `not`, beside an alternative that none can answer, or where there are so few values
@@ -145,60 +145,62 @@ def _unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
     """
     match plan:
         case ReadQuery():
-            yield from _unindexed_in_pattern(plan.pattern, {}, catalog)
+            yield from _find_unindexed_in_pattern(plan.pattern, {}, catalog)
         case MutationQuery():
             for statement in plan.statements:
                 if isinstance(statement, Update | Delete):
-                    yield from _unindexed_in(statement.where, {ROW: statement.type}, catalog)
+                    yield from _find_unindexed_in_expr(statement.where, {ROW: statement.type}, catalog)
         case _:
             assert_never(plan)
 
 
-def _unindexed_in_pattern(pattern: Pattern, outside: dict[str, EntityType], catalog: Catalog) -> Iterator[Diagnostic]:
+def _find_unindexed_in_pattern(
+    pattern: Pattern, outside: dict[str, EntityType], catalog: Catalog
+) -> Iterator[Diagnostic]:
     types = {**outside, **pattern.types}
     for filters in (*(n.filters for n in pattern.nodes), *(h.filters for h in pattern.hops), pattern.filters):
         for expr in filters:
-            yield from _unindexed_in(expr, types, catalog)
+            yield from _find_unindexed_in_expr(expr, types, catalog)
     for block in pattern.absent:
-        yield from _unindexed_in_pattern(block.pattern, types, catalog)
+        yield from _find_unindexed_in_pattern(block.pattern, types, catalog)
 
 
-def _unindexed_in(expr: Expr, types: dict[str, EntityType], catalog: Catalog) -> Iterator[Diagnostic]:
+def _find_unindexed_in_expr(expr: Expr, types: dict[str, EntityType], catalog: Catalog) -> Iterator[Diagnostic]:
     match expr:
-        case Or() if not _could_ask_indexes(expr):
+        case Or() if not _can_use_indexes(expr):
             return
         case And() | Or():
             for term in expr.terms:
-                yield from _unindexed_in(term, types, catalog)
+                yield from _find_unindexed_in_expr(term, types, catalog)
         case Compare(op=Op.EQ, left=Prop() as prop, right=ParamRef() | Now() | Const() as other):
-            yield from _unindexed_equality(prop, other, types, catalog)
+            yield from _check_equality_index(prop, other, types, catalog)
         case Compare(op=Op.EQ, left=ParamRef() | Now() | Const() as other, right=Prop() as prop):
-            yield from _unindexed_equality(prop, other, types, catalog)
+            yield from _check_equality_index(prop, other, types, catalog)
         case _:
             return
 
 
-def _unindexed_equality(
+def _check_equality_index(
     prop: Prop, other: Expr, types: dict[str, EntityType], catalog: Catalog
 ) -> Iterator[Diagnostic]:
-    declared = catalog.type(types[prop.variable].name)
+    declared = catalog.find_type(types[prop.variable].name)
     is_null = isinstance(other, Const) and other.value is None
     if declared is not None and not is_null and _is_selective(prop) and not _has_index(declared, prop.name):
         message = f"`{prop.name}` of `{declared.name}` has no index: this equality reads every row"
         yield Diagnostic("L204", prop.origin, message, f"add `@index({prop.name})` to `{declared.name}`")
 
 
-def _could_ask_indexes(expr: Or) -> bool:
+def _can_use_indexes(expr: Or) -> bool:
     """Return whether indexes could answer every alternative: one that reads all rows is enough to read them."""
-    return len(variables(expr)) == 1 and all(map(_could_ask_index, expr.terms))
+    return len(find_variables(expr)) == 1 and all(map(_can_use_index, expr.terms))
 
 
-def _could_ask_index(expr: Expr) -> bool:
+def _can_use_index(expr: Expr) -> bool:
     match expr:
         case And(terms=terms):
-            return any(map(_could_ask_index, terms))
+            return any(map(_can_use_index, terms))
         case Or(terms=terms):
-            return all(map(_could_ask_index, terms))
+            return all(map(_can_use_index, terms))
         case Compare(op=op, left=left, right=right):
             kinds = (isinstance(left, Prop | Identity), isinstance(right, Prop | Identity))
             return op is not Op.NE and kinds.count(True) == 1
@@ -216,7 +218,7 @@ def _is_selective(prop: Prop) -> bool:
         case Scalar.BOOL:
             return False
         case EnumOf(values=values):
-            return len(values) >= _MANY_VALUES
+            return len(values) >= _MIN_ENUM_VALUES
         case _:
             return True
 
@@ -228,16 +230,16 @@ def _has_index(declared: AnyType, name: str) -> bool:
 # --- L205 ----------------------------------------------------------------------------------------
 
 
-def _null_comparisons(query: ast.Query) -> Iterator[Diagnostic]:
+def _find_null_comparisons(query: ast.Query) -> Iterator[Diagnostic]:
     if isinstance(query.body, ast.Read):
-        yield from _null_in_clauses(query.body.clauses)
+        yield from _find_null_in_clauses(query.body.clauses)
         return
     for statement in query.body:
         if not isinstance(statement, ast.Insert):
-            yield from _null_in_predicate(statement.where)
+            yield from _find_null_in_predicate(statement.where)
 
 
-def _null_in_clauses(clauses: Iterable[ast.Clause]) -> Iterator[Diagnostic]:
+def _find_null_in_clauses(clauses: Iterable[ast.Clause]) -> Iterator[Diagnostic]:
     for clause in clauses:
         match clause:
             case ast.Binding():
@@ -247,25 +249,25 @@ def _null_in_clauses(clauses: Iterable[ast.Clause]) -> Iterator[Diagnostic]:
                         test = f"`${clause.variable.name}.{assignment.name.text} is null`"
                         yield Diagnostic("L205", assignment.value.span, message, f"write a clause: {test}")
             case ast.Where():
-                yield from _null_in_predicate(clause.predicate)
+                yield from _find_null_in_predicate(clause.predicate)
             case ast.NotBlock():
-                yield from _null_in_clauses(clause.clauses)
-            case ast.Traversal():
+                yield from _find_null_in_clauses(clause.clauses)
+            case ast.TraversalClause():
                 pass
             case _:
                 assert_never(clause)
 
 
-def _null_in_predicate(predicate: ast.Predicate) -> Iterator[Diagnostic]:
+def _find_null_in_predicate(predicate: ast.Predicate) -> Iterator[Diagnostic]:
     match predicate:
         case ast.Compare() if _is_null(predicate.left) or _is_null(predicate.right):
             test = "is not null" if predicate.op is ast.CompareOp.NE else "is null"
             yield Diagnostic("L205", predicate.span, "a comparison with `null` is never true", f"test with `{test}`")
         case ast.Not():
-            yield from _null_in_predicate(predicate.term)
+            yield from _find_null_in_predicate(predicate.term)
         case ast.And() | ast.Or():
             for term in predicate.terms:
-                yield from _null_in_predicate(term)
+                yield from _find_null_in_predicate(term)
         case ast.Compare() | ast.IsNull() | ast.CallPredicate():
             return
         case _:
@@ -279,16 +281,18 @@ def _is_null(expr: ast.Expr) -> bool:
 # --- L206 ----------------------------------------------------------------------------------------
 
 
-def _find_kept_defaults(plan: MutationQuery, catalog: Catalog) -> Iterator[Diagnostic]:
+def _find_unapplied_defaults(plan: MutationQuery, catalog: Catalog) -> Iterator[Diagnostic]:
     """Find inserts that leave a default to be filled in, which happens to new rows only."""
     for statement in plan.statements:
         if not isinstance(statement, InsertNode | InsertEdge) or not statement.is_upsert:
             continue
-        declared = catalog.type(statement.type.name)
+        declared = catalog.find_type(statement.type.name)
         if declared is None:
             continue
         names = [name for name in statement.omitted if declared.by_name[name].default is not None]
         if names:
             noun = "a default" if len(names) == 1 else "defaults"
-            message = f"the insert leaves {listed(names)} to {noun}: a `{declared.name}` that exists keeps what it has"
+            message = (
+                f"the insert leaves {join_words(names)} to {noun}: a `{declared.name}` that exists keeps what it has"
+            )
             yield Diagnostic("L206", statement.origin, message, "give a value to set it in rows that exist, too")

@@ -22,25 +22,25 @@ from omnigraph.query.expr import (
     Parameter,
     ParamRef,
     Rank,
+    find_properties,
+    find_variables,
     is_predicate,
     is_whole,
-    properties,
-    variables,
     walk,
 )
 from omnigraph.query.mutation_plan import MutationQuery
 
-GENERATED = "#"
+GENERATED_PREFIX = "#"
 """What names of anonymous variables start with; no user can write it."""
 MAX_HOPS = 64
 
 
-def _demand(holds: bool, problem: str) -> None:
+def _require(holds: bool, problem: str) -> None:
     if not holds:
         raise ValueError(problem)
 
 
-class Direction(Enum):
+class HopDirection(Enum):
     """How a hop runs over the stored edges."""
 
     OUT = "out"
@@ -78,7 +78,7 @@ class Hop:
     edge: EdgeRef
     source: str
     target: str
-    direction: Direction = Direction.OUT
+    direction: HopDirection = HopDirection.OUT
     edge_variable: str | None = None
     low: int = 1
     high: int = 1
@@ -87,13 +87,13 @@ class Hop:
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(1 <= self.low <= self.high <= MAX_HOPS, f"bounds {self.low}..{self.high}")
-        if self.is_multi or self.direction is Direction.BOTH:
-            _demand(self.edge.source == self.edge.target, "a multi-hop or undirected hop needs equal ends")
+        _require(1 <= self.low <= self.high <= MAX_HOPS, f"bounds {self.low}..{self.high}")
+        if self.is_multi or self.direction is HopDirection.BOTH:
+            _require(self.edge.source == self.edge.target, "a multi-hop or undirected hop needs equal ends")
         if self.is_multi:
-            _demand(self.edge_variable is None, "a multi-hop has no edge variable")
+            _require(self.edge_variable is None, "a multi-hop has no edge variable")
         if self.edge_variable is None:
-            _demand(not self.filters and not self.columns, "only an edge variable has filters and columns")
+            _require(not self.filters and not self.columns, "only an edge variable has filters and columns")
         else:
             _check_filters(self.filters, self.edge_variable)
 
@@ -110,16 +110,16 @@ class Hop:
     @property
     def source_type(self) -> str:
         """The node type at the hop's source."""
-        return self.edge.target if self.direction is Direction.IN else self.edge.source
+        return self.edge.target if self.direction is HopDirection.IN else self.edge.source
 
     @property
     def target_type(self) -> str:
         """The node type at the hop's target."""
-        return self.edge.source if self.direction is Direction.IN else self.edge.target
+        return self.edge.source if self.direction is HopDirection.IN else self.edge.target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class SharedVariable:
     """A variable of the outside that a `not` block reads, and its type."""
 
     variable: str
@@ -127,18 +127,18 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Absent:
+class NotExists:
     """`not { … }`: keeps a match of the outside when the block has none that agrees on the `shared` variables.
 
     `pattern` binds the block's own variables only; what it says about shared ones is in its hops and `filters`.
     """
 
-    shared: tuple[Shared, ...]
+    shared: tuple[SharedVariable, ...]
     pattern: "Pattern"
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _demand(bool(self.shared), "a `not` block shares a variable with its outside")
+        _require(bool(self.shared), "a `not` block shares a variable with its outside")
         check_pattern(self.pattern, {s.variable: s.type for s in self.shared})
 
 
@@ -154,7 +154,7 @@ class Pattern:
     nodes: tuple[NodeBinding, ...]
     hops: tuple[Hop, ...] = ()
     filters: tuple[Expr, ...] = ()
-    absent: tuple[Absent, ...] = ()
+    absent: tuple[NotExists, ...] = ()
 
     @property
     def types(self) -> dict[str, EntityType]:
@@ -163,7 +163,7 @@ class Pattern:
         found.update({hop.edge_variable: hop.edge for hop in self.hops if hop.edge_variable is not None})
         return found
 
-    def node(self, variable: str) -> NodeBinding:
+    def find_node(self, variable: str) -> NodeBinding:
         """The binding of a node variable; KeyError if it isn't one of this pattern."""
         for node in self.nodes:
             if node.variable == variable:
@@ -172,7 +172,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class OutputColumn:
     """An output column."""
 
     name: str
@@ -191,13 +191,13 @@ class Grouping:
     aggregates: tuple[Aggregate, ...]
 
     def __post_init__(self) -> None:
-        _demand(bool(self.aggregates), "a grouping without an aggregate is `distinct`")
-        _demand(len(set(self.keys)) == len(self.keys), "a group key stands twice")
-        _demand(len(set(self.aggregates)) == len(self.aggregates), "an aggregate stands twice")
+        _require(bool(self.aggregates), "a grouping without an aggregate is `distinct`")
+        _require(len(set(self.keys)) == len(self.keys), "a group key stands twice")
+        _require(len(set(self.aggregates)) == len(self.aggregates), "an aggregate stands twice")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SortKey:
+class OrderTerm:
     """A value to sort by; null is smallest: first ascending, last descending."""
 
     value: Expr
@@ -206,7 +206,7 @@ class SortKey:
 
 Count: TypeAlias = int | ParamRef
 
-RRF_LEAST, RRF_TIMES = 100, 4
+RRF_MIN_ROWS, RRF_LIMIT_FACTOR = 100, 4
 """How many rows each list of an `rrf` holds: this many times limit + offset, and at least so many."""
 
 
@@ -223,11 +223,11 @@ class ReadQuery:
     name: str
     params: tuple[Parameter, ...] = ()
     pattern: Pattern
-    output: tuple[Column, ...]
+    output: tuple[OutputColumn, ...]
     grouping: Grouping | None = None
     distinct: bool = False
     rank: Rank | None = None
-    order: tuple[SortKey, ...] = ()
+    order: tuple[OrderTerm, ...] = ()
     ties: tuple[Expr, ...] = ()
     limit: Count | None = None
     offset: Count | None = None
@@ -238,23 +238,23 @@ class ReadQuery:
     def __post_init__(self) -> None:
         check_pattern(self.pattern, {})
         names = [column.name for column in self.output]
-        _demand(bool(names) and len(set(names)) == len(names), "columns have names of their own")
+        _require(bool(names) and len(set(names)) == len(names), "columns have names of their own")
         self._check_uses()
         if self.grouping is not None:
             self._check_grouped(self.grouping)
         else:
             used = (part for expr in self.results for part in walk(expr))
-            _demand(not any(isinstance(part, Aggregate) for part in used), "an aggregate without grouping")
+            _require(not any(isinstance(part, Aggregate) for part in used), "an aggregate without grouping")
         if self.distinct and self.grouping is None:
-            known = _with_identities(column.value for column in self.output)
-            _demand(all(expr in known for expr in self.results), "under `distinct`, only columns have an order")
+            known = _add_identities(column.value for column in self.output)
+            _require(all(expr in known for expr in self.results), "under `distinct`, only columns have an order")
         if self.rank is not None:
-            _demand(self.grouping is None and not self.distinct, "a rank does not go with aggregates or distinct")
+            _require(self.grouping is None and not self.distinct, "a rank does not go with aggregates or distinct")
         for count in (self.limit, self.offset):
             if isinstance(count, ParamRef):
-                _demand(is_whole(count, at_least=0), "limit and offset are whole numbers")
+                _require(is_whole(count, at_least=0), "limit and offset are whole numbers")
             elif count is not None:
-                _demand(count >= 0, "limit and offset are at least 0")
+                _require(count >= 0, "limit and offset are at least 0")
 
     @property
     def is_ordered(self) -> bool:
@@ -273,16 +273,16 @@ class ReadQuery:
             _check_variables(expr, bound)
         declared = {param.name: param for param in self.params}
         counts = [count for count in (self.limit, self.offset) if isinstance(count, ParamRef)]
-        for expr in (*self.results, *predicates(self.pattern), *counts):
+        for expr in (*self.results, *iter_predicates(self.pattern), *counts):
             for part in walk(expr):
                 if isinstance(part, ParamRef):
                     param = declared.get(part.name)
                     fits = param is not None and (param.type, param.nullable) == (part.type, part.nullable)
-                    _demand(fits, f"parameter {part.name} is not declared like that")
+                    _require(fits, f"parameter {part.name} is not declared like that")
 
     def _check_grouped(self, grouping: Grouping) -> None:
-        known = _with_identities((*grouping.keys, *grouping.aggregates))
-        _demand(all(expr in known for expr in self.results), "neither an aggregate nor a group key")
+        known = _add_identities((*grouping.keys, *grouping.aggregates))
+        _require(all(expr in known for expr in self.results), "neither an aggregate nor a group key")
 
 
 BoundQuery: TypeAlias = ReadQuery | MutationQuery
@@ -291,7 +291,7 @@ BoundQuery: TypeAlias = ReadQuery | MutationQuery
 # --- questions about patterns --------------------------------------------------------------------
 
 
-def predicates(pattern: Pattern) -> Iterator[Expr]:
+def iter_predicates(pattern: Pattern) -> Iterator[Expr]:
     """Every predicate of a pattern and of the blocks inside it."""
     for node in pattern.nodes:
         yield from node.filters
@@ -299,36 +299,38 @@ def predicates(pattern: Pattern) -> Iterator[Expr]:
         yield from hop.filters
     yield from pattern.filters
     for absent in pattern.absent:
-        yield from predicates(absent.pattern)
+        yield from iter_predicates(absent.pattern)
 
 
-def with_columns(query: ReadQuery) -> ReadQuery:
+def prune_columns(query: ReadQuery) -> ReadQuery:
     """The query with `columns` of every variable set to what is read of it, anywhere: names, sorted."""
     read = list(query.results)
     if query.grouping is not None:
         read += [*query.grouping.keys, *query.grouping.aggregates]
-    return replace(query, pattern=_pattern_with_columns(query.pattern, {p for expr in read for p in properties(expr)}))
+    return replace(
+        query, pattern=_prune_pattern_columns(query.pattern, {p for expr in read for p in find_properties(expr)})
+    )
 
 
 def check_pattern(pattern: Pattern, outside: dict[str, EntityType]) -> None:
     """Refuses (ValueError) a pattern with unbound or repeated variables, or hops that don't fit their ends."""
     own = pattern.types
     edge_variables = sum(hop.edge_variable is not None for hop in pattern.hops)
-    _demand(len(own) == len(pattern.nodes) + edge_variables, "a variable is bound twice")
-    _demand(not own.keys() & outside.keys(), "a variable of the outside is bound again")
+    _require(len(own) == len(pattern.nodes) + edge_variables, "a variable is bound twice")
+    _require(not own.keys() & outside.keys(), "a variable of the outside is bound again")
     bound = {**outside, **own}
     for hop in pattern.hops:
-        _demand(bound.get(hop.source) == NodeRef(hop.source_type), f"{hop.source} is no {hop.source_type}")
-        _demand(bound.get(hop.target) == NodeRef(hop.target_type), f"{hop.target} is no {hop.target_type}")
+        _require(bound.get(hop.source) == NodeRef(hop.source_type), f"{hop.source} is no {hop.source_type}")
+        _require(bound.get(hop.target) == NodeRef(hop.target_type), f"{hop.target} is no {hop.target_type}")
     for expr in pattern.filters:
-        _demand(is_predicate(expr), "a filter is a predicate")
+        _require(is_predicate(expr), "a filter is a predicate")
         _check_variables(expr, bound)
     for absent in pattern.absent:
         for shared in absent.shared:
-            _demand(bound.get(shared.variable) == shared.type, f"{shared.variable} is not bound outside")
+            _require(bound.get(shared.variable) == shared.type, f"{shared.variable} is not bound outside")
 
 
-def _with_identities(exprs: Iterable[Expr]) -> set[Expr]:
+def _add_identities(exprs: Iterable[Expr]) -> set[Expr]:
     """The expressions, and the ids of those that are whole nodes or edges."""
     found = set(exprs)
     ids: set[Expr] = {Identity(variable=e.variable, origin=e.origin) for e in found if isinstance(e, Entity)}
@@ -337,36 +339,36 @@ def _with_identities(exprs: Iterable[Expr]) -> set[Expr]:
 
 def _check_filters(filters: Iterable[Expr], variable: str) -> None:
     for expr in filters:
-        _demand(is_predicate(expr), "a filter is a predicate")
-        _demand(variables(expr) == (variable,), f"a filter of {variable} reads something else")
+        _require(is_predicate(expr), "a filter is a predicate")
+        _require(find_variables(expr) == (variable,), f"a filter of {variable} reads something else")
 
 
 def _check_variables(expr: Expr, bound: dict[str, EntityType]) -> None:
-    for name in variables(expr):
-        _demand(name in bound, f"variable {name} is not bound")
+    for name in find_variables(expr):
+        _require(name in bound, f"variable {name} is not bound")
 
 
-def _reads(pattern: Pattern) -> set[tuple[str, str]]:
+def _find_read_columns(pattern: Pattern) -> set[tuple[str, str]]:
     """What is read inside a pattern; variables of a block inside are its own affair, as two blocks may share a name."""
     exprs = [
         *pattern.filters,
         *(f for n in pattern.nodes for f in n.filters),
         *(f for h in pattern.hops for f in h.filters),
     ]
-    found = {pair for expr in exprs for pair in properties(expr)}
+    found = {pair for expr in exprs for pair in find_properties(expr)}
     for absent in pattern.absent:
         own = absent.pattern.types
-        found |= {(variable, name) for variable, name in _reads(absent.pattern) if variable not in own}
+        found |= {(variable, name) for variable, name in _find_read_columns(absent.pattern) if variable not in own}
     return found
 
 
-def _pattern_with_columns(pattern: Pattern, read: set[tuple[str, str]]) -> Pattern:
+def _prune_pattern_columns(pattern: Pattern, read: set[tuple[str, str]]) -> Pattern:
     needs: dict[str | None, list[str]] = {}
-    for variable, name in sorted(read | _reads(pattern)):
+    for variable, name in sorted(read | _find_read_columns(pattern)):
         needs.setdefault(variable, []).append(name)
     return replace(
         pattern,
         nodes=tuple(replace(node, columns=tuple(needs.get(node.variable, ()))) for node in pattern.nodes),
         hops=tuple(replace(hop, columns=tuple(needs.get(hop.edge_variable, ()))) for hop in pattern.hops),
-        absent=tuple(replace(a, pattern=_pattern_with_columns(a.pattern, set())) for a in pattern.absent),
+        absent=tuple(replace(a, pattern=_prune_pattern_columns(a.pattern, set())) for a in pattern.absent),
     )

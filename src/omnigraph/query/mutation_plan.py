@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Const, EdgeRef, EntityType, Expr, NodeRef, Now, Parameter, ParamRef, is_predicate, walk
-from omnigraph.query.expr import variables as variables_of
+from omnigraph.query.expr import find_variables as variables_of
 from omnigraph.schema.types import Scalar
 
 ROW = "#row"
@@ -76,7 +76,7 @@ class Update:
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _check_once(tuple(assign.property for assign in self.values))
+        _check_unique_names(tuple(assign.property for assign in self.values))
         _check_where(self.where)
         if not self.values:
             msg = "an update sets something"
@@ -115,13 +115,13 @@ class MutationQuery:
             msg = "a mutation has at least one statement, and deletes stand alone"
             raise ValueError(msg)
         declared = {param.name: param for param in self.params}
-        for used in self._param_refs():
+        for used in self._find_param_refs():
             param = declared.get(used.name)
             if param is None or (param.type, param.nullable) != (used.type, used.nullable):
                 msg = f"parameter {used.name} is not declared like that"
                 raise ValueError(msg)
 
-    def _param_refs(self) -> tuple[ParamRef, ...]:
+    def _find_param_refs(self) -> tuple[ParamRef, ...]:
         found: list[Expr] = []
         for statement in self.statements:
             if not isinstance(statement, Delete):
@@ -134,10 +134,10 @@ class MutationQuery:
 
 
 def _check_insert(values: tuple[Assign, ...], omitted: tuple[str, ...]) -> None:
-    _check_once((*(assign.property for assign in values), *omitted))
+    _check_unique_names((*(assign.property for assign in values), *omitted))
 
 
-def _check_once(names: tuple[str, ...]) -> None:
+def _check_unique_names(names: tuple[str, ...]) -> None:
     if len(set(names)) != len(names):
         msg = "a property stands twice in one statement"
         raise ValueError(msg)

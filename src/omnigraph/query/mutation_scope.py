@@ -6,13 +6,13 @@ from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import Name
-from omnigraph.query.expr import Expr, Identity, Meta, Prop
+from omnigraph.query.expr import Expr, Identity, MetaColumn, Prop
 from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scope import Params, Reference
 from omnigraph.schema.catalog import AnyType, EdgeType
-from omnigraph.schema.findings import Findings, listed
+from omnigraph.schema.findings import DiagnosticCollector, join_words
 
-ENDS: Mapping[str, Meta] = {"from": Meta.SRC, "to": Meta.DST}
+ENDS: Mapping[str, MetaColumn] = {"from": MetaColumn.SRC, "to": MetaColumn.DST}
 """How a mutation names the ends of an edge."""
 
 STORED_ENDS: Mapping[str, str] = {"src": "from", "dst": "to"}
@@ -20,49 +20,49 @@ STORED_ENDS: Mapping[str, str] = {"src": "from", "dst": "to"}
 
 
 @dataclass(frozen=True, slots=True)
-class RowNames:
+class RowNameResolver:
     """What names stand for in the `where` of a mutation: a bare name is a property of the row at hand."""
 
     declared: AnyType
     params: Params
-    findings: Findings
+    findings: DiagnosticCollector
 
     def resolve(self, node: Reference) -> Expr | None:
         """See `scope.Names`."""
         match node:
             case ast.BareName():
-                return self._meta(node) if node.is_meta else self._property(node)
+                return self._resolve_meta(node) if node.is_meta else self._resolve_property(node)
             case ast.Variable():
                 if node.name in self.params:
-                    return self.params.refer(node)
-                self._unbound(node, node.name)
+                    return self.params.resolve(node)
+                self._report_unbound(node, node.name)
                 return None
             case ast.PropertyRef():
-                self._unbound(node.variable, ("@" if node.is_meta else "") + node.name.text)
+                self._report_unbound(node.variable, ("@" if node.is_meta else "") + node.name.text)
                 return None
             case _:
                 assert_never(node)
 
-    def _property(self, node: ast.BareName) -> Expr | None:
+    def _resolve_property(self, node: ast.BareName) -> Expr | None:
         name = node.name
         if isinstance(self.declared, EdgeType) and name.text in ENDS:
             return Identity(variable=ROW, part=ENDS[name.text], origin=node.span)
-        prop = self.declared.property(name.text)
+        prop = self.declared.find_property(name.text)
         if prop is None:
             report_unknown(name, self.declared, self.findings)
             return None
         return Prop(variable=ROW, name=prop.name, type=prop.type, nullable=prop.nullable, origin=node.span)
 
-    def _meta(self, node: ast.BareName) -> Identity | None:
+    def _resolve_meta(self, node: ast.BareName) -> Identity | None:
         name = node.name.text
         allowed = ("id", "src", "dst") if isinstance(self.declared, EdgeType) else ("id",)
         if name in allowed:
-            return Identity(variable=ROW, part=Meta(name), origin=node.span)
+            return Identity(variable=ROW, part=MetaColumn(name), origin=node.span)
         message = f"`{self.declared.name}` has no `@{name}`"
-        self.findings.error("T11", node.span, message, f"it has {listed(f'@{part}' for part in allowed)}")
+        self.findings.add_error("T11", node.span, message, f"it has {join_words(f'@{part}' for part in allowed)}")
         return None
 
-    def _unbound(self, node: ast.Variable, bare: str) -> None:
+    def _report_unbound(self, node: ast.Variable, bare: str) -> None:
         if node.name in self.params:
             message = f"`${node.name}` is a parameter and has no properties"
         else:
@@ -71,11 +71,15 @@ class RowNames:
         if bare in known:
             help_: str | None = f"in a mutation a property stands without a variable: write `{bare}`"
         else:
-            help_ = self.findings.near(f"${node.name}", (f"${name}" for name in self.params.names if name != node.name))
-        self.findings.error("T6", node.span, message, help_ or "declare it in the parentheses behind the query's name")
+            help_ = self.findings.suggest_closest(
+                f"${node.name}", (f"${name}" for name in self.params.names if name != node.name)
+            )
+        self.findings.add_error(
+            "T6", node.span, message, help_ or "declare it in the parentheses behind the query's name"
+        )
 
 
-def report_unknown(name: Name, declared: AnyType, findings: Findings, help_: str | None = None) -> None:
+def report_unknown(name: Name, declared: AnyType, findings: DiagnosticCollector, help_: str | None = None) -> None:
     """Report a property that the type does not have (T11), with the near one as help unless another is given."""
     word = name.text
     if word in STORED_ENDS and isinstance(declared, EdgeType):
@@ -84,10 +88,10 @@ def report_unknown(name: Name, declared: AnyType, findings: Findings, help_: str
         help_ = "a node has no ends; its id is `@id`"
     if help_ is None and word == "id":
         help_ = "an id is no property: write `@id`"
-    help_ = help_ or findings.near(word, settable(declared))
-    findings.error("T11", name.span, f"unknown property `{word}` of `{declared.name}`", help_)
+    help_ = help_ or findings.suggest_closest(word, list_settable_names(declared))
+    findings.add_error("T11", name.span, f"unknown property `{word}` of `{declared.name}`", help_)
 
 
-def settable(declared: AnyType) -> tuple[str, ...]:
+def list_settable_names(declared: AnyType) -> tuple[str, ...]:
     """The names that an insert can give: properties, and the ends of an edge."""
     return (*declared.by_name, *(ENDS if isinstance(declared, EdgeType) else ()))

@@ -16,50 +16,50 @@ from dataclasses import dataclass
 from omnigraph.query.expr import Op
 from omnigraph.schema.types import INTEGER_RANGES, Scalar
 
-_LARGEST = {Scalar.F64: sys.float_info.max, Scalar.F32: (2 - 2**-23) * 2.0**127}
-_WHEN_BELOW = {Op.LT: Op.LE, Op.GE: Op.GT}
-_WHEN_ABOVE = {Op.LE: Op.LT, Op.GT: Op.GE}
+_MAX_FLOATS = {Scalar.F64: sys.float_info.max, Scalar.F32: (2 - 2**-23) * 2.0**127}
+_OPS_WHEN_BELOW = {Op.LT: Op.LE, Op.GE: Op.GT}
+_OPS_WHEN_ABOVE = {Op.LE: Op.LT, Op.GT: Op.GE}
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowed:
+class NarrowedComparison:
     """`column op value`, which says the same as the comparison that was asked for."""
 
     op: Op
     value: int | float
 
 
-def narrow(op: Op, number: float, column: Scalar) -> Narrowed:
+def narrow(op: Op, number: float, column: Scalar) -> NarrowedComparison:
     """The comparison `column op number` with a value of the column's numeric type."""
     number = _as_stored(number, column)
-    value = neighbour(number, column)
+    value = round_to_type(number, column)
     if value == number:
-        return Narrowed(op, value)
+        return NarrowedComparison(op, value)
     if op in (Op.EQ, Op.NE):
-        return Narrowed(Op.LT if op is Op.EQ else Op.GE, lowest(column))
-    table = _WHEN_BELOW if value < number else _WHEN_ABOVE
-    return Narrowed(table.get(op, op), value)
+        return NarrowedComparison(Op.LT if op is Op.EQ else Op.GE, find_min_value(column))
+    table = _OPS_WHEN_BELOW if value < number else _OPS_WHEN_ABOVE
+    return NarrowedComparison(table.get(op, op), value)
 
 
-def exact(number: float, column: Scalar) -> int | float | None:
+def find_exact(number: float, column: Scalar) -> int | float | None:
     """The value of the column's numeric type that equals the number, or None."""
     number = _as_stored(number, column)
-    value = neighbour(number, column)
+    value = round_to_type(number, column)
     return value if value == number else None
 
 
 def _as_stored(number: float, column: Scalar) -> float:
     """A fraction as an F32 column holds it; whole numbers stay exact."""
     is_rounded = column is Scalar.F32 and number % 1 != 0
-    return neighbour(number, column) if is_rounded else number
+    return round_to_type(number, column) if is_rounded else number
 
 
-def neighbour(number: float, column: Scalar) -> int | float:
+def round_to_type(number: float, column: Scalar) -> int | float:
     """A value of the type with no other between it and the number; the number itself if the type has it."""
     if column.is_integer:
         low, high = INTEGER_RANGES[column]
         return min(max(math.floor(number), low), high)
-    largest = _LARGEST[column]
+    largest = _MAX_FLOATS[column]
     try:
         # Through 64 bits to 32: every 32-bit value is a 64-bit one, so the first rounding can't step over any.
         value = float(number)
@@ -70,6 +70,6 @@ def neighbour(number: float, column: Scalar) -> int | float:
     return value
 
 
-def lowest(column: Scalar) -> int | float:
+def find_min_value(column: Scalar) -> int | float:
     """The smallest value of a numeric type."""
-    return INTEGER_RANGES[column][0] if column.is_integer else -_LARGEST[column]
+    return INTEGER_RANGES[column][0] if column.is_integer else -_MAX_FLOATS[column]

@@ -20,15 +20,15 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.spelling import Suggestions
 from omnigraph.query.expr import Parameter
 from omnigraph.schema.catalog import Value
-from omnigraph.schema.misfit import Misfit, shown
-from omnigraph.schema.python_values import NO_ZONE, is_missing, to_items, to_own_value
+from omnigraph.schema.misfit import InvalidValue, format_value
+from omnigraph.schema.python_values import NO_ZONE, is_missing, to_items, to_python_value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
-from omnigraph.schema.values import BASE64_PREFIX, expected, from_json
+from omnigraph.schema.values import BASE64_PREFIX, describe_type, from_json
 
-_LONGEST_NAME = 60  # characters that a message shows of a name which no query can have declared
-_LONG = 65_536
+_MAX_NAME_LENGTH = 60  # characters that a message shows of a name which no query can have declared
+_CHUNK_ITEMS = 65_536
 """Of a longer list, so many items are checked at a time."""
-PLAIN = frozenset({str, int, float, bool})
+JSON_SCALAR_TYPES = frozenset({str, int, float, bool})
 """Python's own types whose values are their own JSON form."""
 
 
@@ -77,28 +77,28 @@ class ParamText(str):
 
 
 def check_params(
-    declared: Iterable[Parameter], given: Mapping[str, object], look: Callable[[], None] | None = None
+    declared: Iterable[Parameter], given: Mapping[str, object], check_cancelled: Callable[[], None] | None = None
 ) -> dict[str, Value]:
     """A typed value for every declared parameter, in declared order; a nullable one that is missing is None.
 
     `look` is called now and then, also within a long list, and may raise.
     Raises `ParameterError` with all problems: unknown names, missing or null required parameters, unfit values.
     """
-    look = look or _nothing
+    check_cancelled = check_cancelled or _do_nothing
 
-    def converted(type_: ValueType, value: object) -> Value | Misfit:
-        look()
-        return _from_python(type_, value, look)
+    def converted(type_: ValueType, value: object) -> Value | InvalidValue:
+        check_cancelled()
+        return _from_python(type_, value, check_cancelled)
 
-    return _check(declared, given, converted)
+    return _check_values(declared, given, converted)
 
 
 def check_param_texts(declared: Iterable[Parameter], given: Mapping[str, str]) -> dict[str, Value]:
     """Like `check_params` for texts of a command line, each read by `parse_param_text`."""
-    return _check(declared, given, lambda type_, text: parse_param_text(type_, str(text)))
+    return _check_values(declared, given, lambda type_, text: parse_param_text(type_, str(text)))
 
 
-def parse_param_text(type_: ValueType, text: str) -> Value | Misfit:
+def parse_param_text(type_: ValueType, text: str) -> Value | InvalidValue:
     """The typed value of a text such as `42`, `true`, `2026-01-02`, or why it is none.
 
     Text types, Date, DateTime and Blob take the text as it is, without quotes; lists and vectors are JSON arrays.
@@ -113,36 +113,36 @@ def parse_param_text(type_: ValueType, text: str) -> Value | Misfit:
             except (ValueError, RecursionError):
                 value = None
             if value is None or isinstance(value, str):  # `null` and `"42"` are JSON, but no text of these types
-                return Misfit(f"expected {_wanted(type_)}, got {shown(text)}")
+                return InvalidValue(f"expected {_describe_type(type_)}, got {format_value(text)}")
             return from_json(type_, value)
         case _:
             assert_never(type_)
 
 
-def _wanted(type_: ListOf | VectorOf | Scalar) -> str:
+def _describe_type(type_: ListOf | VectorOf | Scalar) -> str:
     is_array = isinstance(type_, ListOf | VectorOf)
-    return f"{expected(type_)} as a JSON array" if is_array else expected(type_)
+    return f"{describe_type(type_)} as a JSON array" if is_array else describe_type(type_)
 
 
-def _check(
+def _check_values(
     declared: Iterable[Parameter],
     given: Mapping[str, object],
-    convert: Callable[[ValueType, object], Value | Misfit],
+    convert: Callable[[ValueType, object], Value | InvalidValue],
 ) -> dict[str, Value]:
     by_name = {parameter.name: parameter for parameter in declared}
     checked: dict[str, Value] = {}
     suggestions = Suggestions()
-    problems = [_unknown(name, by_name, suggestions) for name in given if name not in by_name]
+    problems = [_describe_unknown(name, by_name, suggestions) for name in given if name not in by_name]
     for name, parameter in by_name.items():
         if is_missing(given.get(name)):
             if parameter.nullable:
                 checked[name] = None
             else:
-                problems.append(_absent(parameter, is_null=name in given))
+                problems.append(_describe_missing(parameter, is_null=name in given))
             continue
         value = convert(parameter.type, given[name])
-        if isinstance(value, Misfit):
-            problems.append(_misfit(parameter, given[name], value))
+        if isinstance(value, InvalidValue):
+            problems.append(_describe_misfit(parameter, given[name], value))
         else:
             checked[name] = value
     if problems:
@@ -150,20 +150,20 @@ def _check(
     return checked
 
 
-def _unknown(name: str, by_name: Mapping[str, Parameter], suggestions: Suggestions) -> ParameterProblem:
+def _describe_unknown(name: str, by_name: Mapping[str, Parameter], suggestions: Suggestions) -> ParameterProblem:
     if name.startswith("$"):
-        return ParameterProblem(name, f"unknown parameter `{_clipped(name)}`", help="give the name without the `$`")
-    near = suggestions.closest(name, by_name)
+        return ParameterProblem(name, f"unknown parameter `{_clip_name(name)}`", help="give the name without the `$`")
+    near = suggestions.find_closest(name, by_name)
     if near is not None:
         help_ = f"did you mean `${near}`?"
     elif by_name:
         help_ = f"the query takes {', '.join(f'`${known}`' for known in by_name)}"
     else:
         help_ = "the query takes no parameters"
-    return ParameterProblem(name, f"unknown parameter `${_clipped(name)}`", help=help_)
+    return ParameterProblem(name, f"unknown parameter `${_clip_name(name)}`", help=help_)
 
 
-def _absent(parameter: Parameter, *, is_null: bool) -> ParameterProblem:
+def _describe_missing(parameter: Parameter, *, is_null: bool) -> ParameterProblem:
     what = f"parameter `${parameter.name}: {parameter.type}`"
     if is_null:
         reason = f"{what} is null, but it is required"
@@ -174,87 +174,87 @@ def _absent(parameter: Parameter, *, is_null: bool) -> ParameterProblem:
     return ParameterProblem(parameter.name, reason, str(parameter.type), "null" if is_null else None, help_)
 
 
-def _misfit(parameter: Parameter, value: object, misfit: Misfit) -> ParameterProblem:
+def _describe_misfit(parameter: Parameter, value: object, misfit: InvalidValue) -> ParameterProblem:
     reason = f"parameter `${parameter.name}: {parameter.type}`: {misfit.reason}"
-    return ParameterProblem(parameter.name, reason, str(parameter.type), shown(value))
+    return ParameterProblem(parameter.name, reason, str(parameter.type), format_value(value))
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Nobody is in a hurry."""
 
 
-def _from_python(type_: ValueType, value: object, look: Callable[[], None]) -> Value | Misfit:
+def _from_python(type_: ValueType, value: object, look: Callable[[], None]) -> Value | InvalidValue:
     if isinstance(value, ParamText):
         return parse_param_text(type_, str(value))
-    form = _json_form(type_, value, look)
-    if isinstance(form, Misfit):
+    form = _to_json_form(type_, value, look)
+    if isinstance(form, InvalidValue):
         return form
-    if isinstance(type_, ListOf) and isinstance(form, list) and len(form) > _LONG:
-        return _long_list(type_, form, look)
+    if isinstance(type_, ListOf) and isinstance(form, list) and len(form) > _CHUNK_ITEMS:
+        return _convert_long_list(type_, form, look)
     return from_json(type_, form)
 
 
-def _long_list(type_: ListOf, form: list[object], look: Callable[[], None]) -> Value | Misfit:
+def _convert_long_list(type_: ListOf, form: list[object], look: Callable[[], None]) -> Value | InvalidValue:
     """As `from_json`, a part at a time."""
     items: list[Value] = []
-    for begin in range(0, len(form), _LONG):
+    for begin in range(0, len(form), _CHUNK_ITEMS):
         look()
-        part = from_json(type_, form[begin : begin + _LONG])
+        part = from_json(type_, form[begin : begin + _CHUNK_ITEMS])
         if not isinstance(part, tuple):
-            return from_json(type_, form[: begin + _LONG])  # which says where in the list
+            return from_json(type_, form[: begin + _CHUNK_ITEMS])  # which says where in the list
         items += part
     return tuple(items)
 
 
-def _json_form(type_: ValueType, value: object, look: Callable[[], None] = _nothing) -> object:
+def _to_json_form(type_: ValueType, value: object, look: Callable[[], None] = _do_nothing) -> object:
     """The JSON form of a Python value that stands for this very type; any other value as it is."""
-    value = to_own_value(value)
+    value = to_python_value(value)
     if type_ is Scalar.DATETIME and isinstance(value, datetime):
-        return _instant(value)
+        return _format_instant(value)
     if type_ is Scalar.DATE and isinstance(value, date) and not isinstance(value, datetime):
         return value.isoformat()
     if isinstance(type_, Scalar) and type_.is_integer and isinstance(value, SupportsIndex):
-        return value if isinstance(value, bool) else _index(value)
+        return value if isinstance(value, bool) else _to_index(value)
     if type_ is Scalar.BLOB and isinstance(value, bytes):
         return BASE64_PREFIX + base64.b64encode(value).decode()
     if isinstance(type_, ListOf | VectorOf):
         element = type_.element if isinstance(type_, ListOf) else Scalar.F32
-        return _array(element, value, look)
+        return _convert_array(element, value, look)
     return value
 
 
-def _index(value: SupportsIndex) -> object:
+def _to_index(value: SupportsIndex) -> object:
     try:
         return operator.index(value)
     except TypeError:  # an array has `__index__`, but only that of a single integer answers
         return value
 
 
-def _instant(value: datetime) -> str | Misfit:
+def _format_instant(value: datetime) -> str | InvalidValue:
     if value.utcoffset() is None:
-        return Misfit(NO_ZONE)
+        return InvalidValue(NO_ZONE)
     try:
         return value.astimezone(UTC).isoformat()
     except OverflowError:
-        return Misfit("the instant lies outside the years 1 to 9999")
+        return InvalidValue("the instant lies outside the years 1 to 9999")
 
 
-def _array(element: Scalar, value: object, look: Callable[[], None]) -> object:
+def _convert_array(element: Scalar, value: object, look: Callable[[], None]) -> object:
     value = to_items(value)
     if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray | memoryview):
         return value
-    if PLAIN.issuperset(map(type, value)):
+    if JSON_SCALAR_TYPES.issuperset(map(type, value)):
         return list(value)  # a list may be long, and asking each item takes a while
     items: list[object] = []
     for place, item in enumerate(value):
-        if place % _LONG == 0:
+        if place % _CHUNK_ITEMS == 0:
             look()
-        form = _json_form(element, item)
-        if isinstance(form, Misfit):
+        form = _to_json_form(element, item)
+        if isinstance(form, InvalidValue):
             return form
         items.append(form)
     return items
 
 
-def _clipped(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+def _clip_name(name: str) -> str:
+    return name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - 1] + "…"

@@ -7,15 +7,15 @@ from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import EdgeRef, NodeRef
-from omnigraph.query.infer import HopDraft, Inference
-from omnigraph.query.logical_plan import MAX_HOPS, Direction
-from omnigraph.query.scope import BROKEN, Broken, Known, Params, Scope
+from omnigraph.query.infer import HopDraft, TypeInference
+from omnigraph.query.logical_plan import MAX_HOPS, HopDirection
+from omnigraph.query.scope import BROKEN, BrokenType, Params, Scope, VariableType
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
-from omnigraph.schema.findings import Findings, listed
+from omnigraph.schema.findings import DiagnosticCollector, join_words
 
 
 @dataclass(frozen=True, slots=True)
-class DraftedNode:
+class NodeDraft:
     """A binding clause; `type` None is unknown and reported."""
 
     clause: ast.Binding
@@ -24,90 +24,92 @@ class DraftedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftedHop:
+class ResolvedHop:
     """A traversal clause with its direction and edge variable; both mean nothing when something is reported."""
 
     hop: HopDraft
     edge_variable: str | None
-    direction: Direction
+    direction: HopDirection
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class BlockDraft:
     """What a block binds: its own variables in order of appearance, the place of each, and their types."""
 
-    nodes: tuple[DraftedNode, ...]
-    hops: tuple[DraftedHop, ...]
+    nodes: tuple[NodeDraft, ...]
+    hops: tuple[ResolvedHop, ...]
     order: Mapping[str, Span]
-    types: Mapping[str, Known]
+    types: Mapping[str, VariableType]
 
 
 @dataclass
-class _Bound:
+class _BoundNames:
     """The names met so far: own ones in order, the types of edge variables, and those with a clash."""
 
     order: dict[str, Span] = field(default_factory=dict)
-    edges: dict[str, Known] = field(default_factory=dict)
+    edges: dict[str, VariableType] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
-class Drafter:
+class BlockDrafter:
     """Drafts the blocks of one query; `fresh` gives names that no user can write."""
 
     catalog: Catalog
     params: Params
-    findings: Findings
-    fresh: Iterator[str]
+    findings: DiagnosticCollector
+    generated_names: Iterator[str]
 
-    def draft(self, clauses: tuple[ast.Clause, ...], outer: Scope | None) -> Draft:
+    def draft(self, clauses: tuple[ast.Clause, ...], outer: Scope | None) -> BlockDraft:
         """The block's own bindings, with the types of its own variables as far as they can be found."""
-        bound = _Bound()
-        nodes: list[DraftedNode] = []
+        bound = _BoundNames()
+        nodes: list[NodeDraft] = []
         hops: list[tuple[HopDraft, str | None]] = []
         for clause in clauses:
             if isinstance(clause, ast.Binding):
-                name = self._node(clause.variable, bound, outer)
-                nodes.append(DraftedNode(clause, name, self._node_type(clause.type)))
-            elif isinstance(clause, ast.Traversal):
-                hops.append(self._hop(clause, bound, outer))
+                name = self._bind_node(clause.variable, bound, outer)
+                nodes.append(NodeDraft(clause, name, self._find_node_type(clause.type)))
+            elif isinstance(clause, ast.TraversalClause):
+                hops.append(self._draft_hop(clause, bound, outer))
         ends = [name for hop, _ in hops for name in (hop.source, hop.target)]
-        choices = self._bound_types(nodes, ends, bound, outer)
-        inference = Inference(self.findings, choices, bound.broken)
+        choices = self._collect_bound_types(nodes, ends, bound, outer)
+        inference = TypeInference(self.findings, choices, bound.broken)
         inference.run([hop for hop, _ in hops])
-        return Draft(
+        return BlockDraft(
             nodes=tuple(nodes),
-            hops=tuple(DraftedHop(hop, variable, inference.direction(hop)) for hop, variable in hops),
+            hops=tuple(ResolvedHop(hop, variable, inference.find_direction(hop)) for hop, variable in hops),
             order=bound.order,
-            types=_own_types(bound, inference),
+            types=_collect_types(bound, inference),
         )
 
     # --- names -----------------------------------------------------------------------------------
 
-    def _node(self, variable: ast.Variable, bound: _Bound, outer: Scope | None) -> str:
+    def _bind_node(self, variable: ast.Variable, bound: _BoundNames, outer: Scope | None) -> str:
         """The name of a node variable; a new and broken one for a clash of names."""
         if variable.name == ast.ANONYMOUS:
-            return self._anonymous(variable, bound)
+            return self._bind_anonymous(variable, bound)
         if self._is_param(variable, bound):
             return variable.name
         around = None if outer is None else outer.find(variable.name)
         if variable.name in bound.edges or isinstance(around, EdgeRef):
             help_ = "a node variable needs a name of its own; the ends of an edge are `@src` and `@dst`"
-            self.findings.error("Q003", variable.span, f"`${variable.name}` is an edge variable, no node", help_)
-            return self._clash(bound)
+            self.findings.add_error("Q003", variable.span, f"`${variable.name}` is an edge variable, no node", help_)
+            return self._add_clash(bound)
         if around is None:
             bound.order.setdefault(variable.name, variable.span)
-        elif isinstance(around, Broken):
+        elif isinstance(around, BrokenType):
             bound.broken.add(variable.name)
         return variable.name
 
-    def _edge_variable(self, clause: ast.Traversal, bound: _Bound, outer: Scope | None, type_: Known) -> str | None:
+    def _bind_edge_variable(
+        self, clause: ast.TraversalClause, bound: _BoundNames, outer: Scope | None, type_: VariableType
+    ) -> str | None:
         variable = clause.edge_variable
         if variable is None:
             return None
         name = variable.name
         if name == ast.ANONYMOUS:
-            name = self._anonymous(variable, bound)
+            name = self._bind_anonymous(variable, bound)
             bound.edges[name] = type_
             return name
         if self._is_param(variable, bound):
@@ -115,51 +117,54 @@ class Drafter:
         is_taken = name in bound.order or name in bound.broken or (outer is not None and outer.find(name) is not None)
         if is_taken:
             message = f"`${name}` is already a variable, so it can't stand for this edge"
-            self.findings.error("Q003", variable.span, message, "give each edge variable a name of its own")
+            self.findings.add_error("Q003", variable.span, message, "give each edge variable a name of its own")
             return None
         bound.order[name] = variable.span
         bound.edges[name] = type_
         return name
 
-    def _is_param(self, variable: ast.Variable, bound: _Bound) -> bool:
+    def _is_param(self, variable: ast.Variable, bound: _BoundNames) -> bool:
         if variable.name not in self.params:
             return False
         message = f"`${variable.name}` is a parameter, so it can't be bound"
         help_ = "give the variable another name; to compare with the parameter, use it as a value"
-        self.findings.error("Q003", variable.span, message, help_)
+        self.findings.add_error("Q003", variable.span, message, help_)
         bound.order.setdefault(variable.name, variable.span)
         bound.broken.add(variable.name)
         return True
 
-    def _anonymous(self, variable: ast.Variable, bound: _Bound) -> str:
-        name = next(self.fresh)
+    def _bind_anonymous(self, variable: ast.Variable, bound: _BoundNames) -> str:
+        name = next(self.generated_names)
         bound.order[name] = variable.span
         return name
 
-    def _clash(self, bound: _Bound) -> str:
-        name = next(self.fresh)
+    def _add_clash(self, bound: _BoundNames) -> str:
+        name = next(self.generated_names)
         bound.broken.add(name)
         return name
 
     # --- types -----------------------------------------------------------------------------------
 
-    def _node_type(self, name: lit.Name) -> NodeType | None:
+    def _find_node_type(self, name: lit.Name) -> NodeType | None:
         found = self.catalog.nodes.get(name.text)
         if found is not None:
             return found
-        message, help_ = f"unknown node type `{name.text}`", self.findings.near(name.text, self.catalog.nodes)
+        message, help_ = (
+            f"unknown node type `{name.text}`",
+            self.findings.suggest_closest(name.text, self.catalog.nodes),
+        )
         if name.text in self.catalog.edges:
             message = f"`{name.text}` is an edge type, not a node type"
             help_ = f"bind an edge in a hop: `$a $e:{as_written(name.text)} $b`"
         elif name.text in self.catalog.interfaces:
             message = f"`{name.text}` is an interface, which has no nodes of its own"
             having = [n.name for n in self.catalog.nodes.values() if name.text in n.implements]
-            help_ = f"bind a type that has it: {listed(having, 'or')}" if having else "no node type has it"
-        self.findings.error("T1", name.span, message, help_)
+            help_ = f"bind a type that has it: {join_words(having, 'or')}" if having else "no node type has it"
+        self.findings.add_error("T1", name.span, message, help_)
         return None
 
-    def _bound_types(
-        self, nodes: list[DraftedNode], ends: list[str], bound: _Bound, outer: Scope | None
+    def _collect_bound_types(
+        self, nodes: list[NodeDraft], ends: list[str], bound: _BoundNames, outer: Scope | None
     ) -> dict[str, frozenset[str]]:
         """The choices before any hop is looked at: types bound here, and those of the outside."""
         types: dict[str, str] = {}
@@ -175,37 +180,39 @@ class Drafter:
             if other != drafted.type.name:
                 variable = drafted.clause.variable.name
                 message = f"`${variable}` is of type `{other}`, so it can't be bound to `{drafted.type.name}`"
-                self.findings.error("T5", drafted.clause.type.span, message, "use another variable")
+                self.findings.add_error("T5", drafted.clause.type.span, message, "use another variable")
         return {name: frozenset({type_}) for name, type_ in types.items() if name not in bound.broken}
 
     # --- hops ------------------------------------------------------------------------------------
 
-    def _hop(self, clause: ast.Traversal, bound: _Bound, outer: Scope | None) -> tuple[HopDraft, str | None]:
-        source = self._node(clause.source, bound, outer)
-        edge = self.catalog.edge(clause.edge.text)
+    def _draft_hop(
+        self, clause: ast.TraversalClause, bound: _BoundNames, outer: Scope | None
+    ) -> tuple[HopDraft, str | None]:
+        source = self._bind_node(clause.source, bound, outer)
+        edge = self.catalog.find_edge(clause.edge.text)
         if edge is None:
             names = [as_written(name) for name in self.catalog.edges]
-            help_ = self.findings.near(clause.edge.text, names)
-            self.findings.error("T4", clause.edge.span, f"unknown edge `{clause.edge.text}`", help_)
-        type_: Known = BROKEN if edge is None else EdgeRef(edge.name, edge.source, edge.target)
-        edge_variable = self._edge_variable(clause, bound, outer, type_)
+            help_ = self.findings.suggest_closest(clause.edge.text, names)
+            self.findings.add_error("T4", clause.edge.span, f"unknown edge `{clause.edge.text}`", help_)
+        type_: VariableType = BROKEN if edge is None else EdgeRef(edge.name, edge.source, edge.target)
+        edge_variable = self._bind_edge_variable(clause, bound, outer, type_)
         is_settled = not (self._check_shape(clause) and self._check_ends(clause, edge))
-        target = self._node(clause.target, bound, outer)
-        hop = HopDraft(clause=clause, source=source, target=target, edge=edge, is_settled=is_settled)
+        target = self._bind_node(clause.target, bound, outer)
+        hop = HopDraft(clause=clause, source=source, target=target, edge=edge, is_reported=is_settled)
         return hop, edge_variable
 
-    def _check_shape(self, clause: ast.Traversal) -> bool:
+    def _check_shape(self, clause: ast.TraversalClause) -> bool:
         before = len(self.findings)
         bounds, variable = clause.bounds, clause.edge_variable
         if bounds is not None and not 1 <= bounds.low <= bounds.high <= MAX_HOPS:
             message = f"the bounds {bounds.low},{bounds.high} are outside 1 ≤ min ≤ max ≤ {MAX_HOPS}"
-            self.findings.error("T15", bounds.span, message)
+            self.findings.add_error("T15", bounds.span, message)
         if variable is not None and bounds is not None:
             message = f"`${variable.name}` stands for one edge, but the hop has several steps"
-            self.findings.error("T23", variable.span, message, "drop the bounds or the edge variable")
+            self.findings.add_error("T23", variable.span, message, "drop the bounds or the edge variable")
         return len(self.findings) == before
 
-    def _check_ends(self, clause: ast.Traversal, edge: EdgeType | None) -> bool:
+    def _check_ends(self, clause: ast.TraversalClause, edge: EdgeType | None) -> bool:
         if edge is None or edge.source == edge.target:
             return True
         written = clause.edge.text
@@ -213,11 +220,11 @@ class Drafter:
         if clause.is_undirected:
             variable = "" if clause.edge_variable is None else f"${clause.edge_variable.name}:"
             plain = f"`${clause.source.name} {variable}{written} ${clause.target.name}`"
-            self.findings.error("T22", clause.edge.span, f"{runs}, so it has a direction", f"write {plain}")
+            self.findings.add_error("T22", clause.edge.span, f"{runs}, so it has a direction", f"write {plain}")
             return False
         if clause.bounds is not None:
             message = f"{runs}, so it can't be followed several times"
-            self.findings.error("T15", clause.bounds.span, message, "drop the bounds")
+            self.findings.add_error("T15", clause.bounds.span, message, "drop the bounds")
             return False
         return True
 
@@ -227,8 +234,8 @@ def as_written(edge: str) -> str:
     return edge[:1].lower() + edge[1:]
 
 
-def _own_types(bound: _Bound, inference: Inference) -> dict[str, Known]:
-    types: dict[str, Known] = {}
+def _collect_types(bound: _BoundNames, inference: TypeInference) -> dict[str, VariableType]:
+    types: dict[str, VariableType] = {}
     for name in bound.order:
         choices = inference.choices.get(name, frozenset())
         if name in bound.edges:

@@ -7,24 +7,24 @@ from typing import Protocol, assert_never
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
-from omnigraph.query.expr import Entity, EntityType, Expr, Identity, Meta, NodeRef, Parameter, ParamRef, Prop
+from omnigraph.query.expr import Entity, EntityType, Expr, Identity, MetaColumn, NodeRef, Parameter, ParamRef, Prop
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.schema.findings import Findings
+from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenType:
     """What stands for a type that is wrong and already reported, so that nothing is said about its uses."""
 
 
-BROKEN = Broken()
-Known = EntityType | Broken
+BROKEN = BrokenType()
+VariableType = EntityType | BrokenType
 
 Reference = ast.Variable | ast.PropertyRef | ast.BareName
 
 
-class Names(Protocol):
+class NameResolver(Protocol):
     """What a reference in an expression stands for."""
 
     def resolve(self, node: Reference) -> Expr | None:
@@ -42,7 +42,7 @@ class Params:
     def __contains__(self, name: str) -> bool:
         return name in self.declared or name in self.broken
 
-    def refer(self, node: ast.Variable) -> ParamRef | None:
+    def resolve(self, node: ast.Variable) -> ParamRef | None:
         """The use of a declared parameter; None for a broken one."""
         param = self.declared.get(node.name)
         if param is None:
@@ -55,29 +55,29 @@ class Params:
         return (*self.declared, *sorted(self.broken))
 
 
-def declare_params(params: Iterable[ast.ParamDecl], findings: Findings) -> Params:
+def declare_params(params: Iterable[ast.ParamDecl], findings: DiagnosticCollector) -> Params:
     """The parameters of a query with their types; repeated names and impossible types are reported."""
     declared: dict[str, Parameter] = {}
     broken: set[str] = set()
     for param in params:
         name = param.name.text
         if name == ast.ANONYMOUS:
-            findings.error("Q003", param.name.span, "`$_` is a variable without a name, so it can't be a parameter")
+            findings.add_error("Q003", param.name.span, "`$_` is a variable without a name, so it can't be a parameter")
             continue
         if name in declared or name in broken:
             help_ = "give each parameter a name of its own"
-            findings.error("Q003", param.name.span, f"parameter `${name}` is declared twice", help_)
+            findings.add_error("Q003", param.name.span, f"parameter `${name}` is declared twice", help_)
             continue
-        type_ = _param_type(param.type)
+        type_ = _resolve_param_type(param.type)
         if isinstance(type_, str):
-            findings.error("Q000", param.type.span, type_)
+            findings.add_error("Q000", param.type.span, type_)
             broken.add(name)
         else:
             declared[name] = Parameter(name=name, type=type_, nullable=param.nullable, origin=param.span)
     return Params(declared, frozenset(broken))
 
 
-def _param_type(type_: lit.TypeExpr) -> ValueType | str:
+def _resolve_param_type(type_: lit.TypeExpr) -> ValueType | str:
     try:
         match type_:
             case lit.BaseType():
@@ -101,11 +101,11 @@ class Scope:
 
     catalog: Catalog
     params: Params
-    variables: Mapping[str, Known]
+    variables: Mapping[str, VariableType]
     hidden: frozenset[str] = frozenset()
     outer: "Scope | None" = None
 
-    def find(self, name: str) -> Known | None:
+    def find(self, name: str) -> VariableType | None:
         """The type of a variable, here or around; None when it is not bound."""
         if name in self.variables:
             return self.variables[name]
@@ -117,141 +117,145 @@ class Scope:
         around = () if self.outer is None else self.outer.names
         return (*around, *(name for name in self.variables if name not in around))
 
-    def declared(self, type_: EntityType) -> AnyType:
+    def get_type(self, type_: EntityType) -> AnyType:
         """The catalog's entry of a node or edge type."""
         return self.catalog.nodes[type_.name] if isinstance(type_, NodeRef) else self.catalog.edges[type_.name]
 
 
 @dataclass(frozen=True)
-class ReadNames:
+class ReadNameResolver:
     """What names stand for in a read: `$v` and `$v.property` are variables, `$p` may be a parameter."""
 
     scope: Scope
-    findings: Findings
+    findings: DiagnosticCollector
 
     def resolve(self, node: Reference) -> Expr | None:
-        """See `Names`."""
+        """See `NameResolver`."""
         match node:
             case ast.Variable():
-                return self._variable(node)
+                return self._resolve_variable(node)
             case ast.PropertyRef():
-                return self._property(node)
+                return self._resolve_property(node)
             case ast.BareName():
-                return self._bare(node)
+                return self._reject_bare_name(node)
             case _:
                 assert_never(node)
 
-    def _variable(self, node: ast.Variable) -> Expr | None:
+    def _resolve_variable(self, node: ast.Variable) -> Expr | None:
         if node.name in self.scope.params:
-            return self.scope.params.refer(node)
-        type_ = self._type_of(node)
-        return None if type_ is None else entity(node.name, type_, self.scope, node)
+            return self.scope.params.resolve(node)
+        type_ = self._find_type(node)
+        return None if type_ is None else build_entity(node.name, type_, self.scope, node)
 
-    def _property(self, node: ast.PropertyRef) -> Expr | None:
+    def _resolve_property(self, node: ast.PropertyRef) -> Expr | None:
         variable = node.variable
         if variable.name in self.scope.params:
-            if not isinstance(self.scope.find(variable.name), Broken):  # a clash of names is reported where it is
+            if not isinstance(self.scope.find(variable.name), BrokenType):  # a clash of names is reported where it is
                 help_ = "a parameter is one value: use it without a property, or bind a variable of another name"
-                self.findings.error("T6", variable.span, f"`${variable.name}` is a parameter, not a variable", help_)
+                self.findings.add_error(
+                    "T6", variable.span, f"`${variable.name}` is a parameter, not a variable", help_
+                )
             return None
-        type_ = self._type_of(variable)
+        type_ = self._find_type(variable)
         if type_ is None:
             return None
-        return self._meta(node, type_) if node.is_meta else self._declared(node, type_)
+        return self._resolve_meta(node, type_) if node.is_meta else self._resolve_declared_property(node, type_)
 
-    def _meta(self, node: ast.PropertyRef, type_: EntityType) -> Identity | None:
+    def _resolve_meta(self, node: ast.PropertyRef, type_: EntityType) -> Identity | None:
         name = node.name.text
         allowed = ("id",) if isinstance(type_, NodeRef) else ("id", "src", "dst")
         if name in allowed:
-            return Identity(variable=node.variable.name, part=Meta(name), origin=node.span)
+            return Identity(variable=node.variable.name, part=MetaColumn(name), origin=node.span)
         span = Span(node.name.span.start - 1, node.name.span.end)  # with the `@`
         if name in ("src", "dst"):
             message = f"`@{name}` is an end of an edge, but `${node.variable.name}` is a node of `{type_}`"
             help_ = "a node has `@id`; bind the edge (`$a $e:edge $b`) and use `$e.@src`, `$e.@dst`"
-            self.findings.error("T2", span, message, help_)
+            self.findings.add_error("T2", span, message, help_)
         else:
             what = " and ".join(f"`@{part}`" for part in allowed)
-            self.findings.error("T2", span, f"unknown id `@{name}` of `{type_}`", f"there is {what}")
+            self.findings.add_error("T2", span, f"unknown id `@{name}` of `{type_}`", f"there is {what}")
         return None
 
-    def _declared(self, node: ast.PropertyRef, type_: EntityType) -> Prop | None:
-        declared = self.scope.declared(type_)
-        found = declared.property(node.name.text)
+    def _resolve_declared_property(self, node: ast.PropertyRef, type_: EntityType) -> Prop | None:
+        declared = self.scope.get_type(type_)
+        found = declared.find_property(node.name.text)
         if found is None:
-            unknown_property(node.name, declared, self.findings)
+            report_unknown_property(node.name, declared, self.findings)
             return None
         name = node.variable.name
         return Prop(variable=name, name=found.name, type=found.type, nullable=found.nullable, origin=node.span)
 
-    def _bare(self, node: ast.BareName) -> Expr | None:
+    def _reject_bare_name(self, node: ast.BareName) -> Expr | None:
         name = node.name.text
         help_ = f"a column is named with `as {name}`; an alias can be used in `order` only; variables start with `$`"
         if self.scope.find(name) or name in self.scope.params:
             help_ = f"did you mean `${name}`?"
-        self.findings.error("T6", node.span, f"`{name}` has no value here", help_)
+        self.findings.add_error("T6", node.span, f"`{name}` has no value here", help_)
         return None
 
-    def _type_of(self, node: ast.Variable) -> EntityType | None:
+    def _find_type(self, node: ast.Variable) -> EntityType | None:
         if node.name == ast.ANONYMOUS:
             help_ = "each `$_` is a new variable: give it a name to use it"
-            self.findings.error("T6", node.span, "`$_` has no value", help_)
+            self.findings.add_error("T6", node.span, "`$_` has no value", help_)
             return None
         found = self.scope.find(node.name)
         if found is None:
-            self.findings.error("T6", node.span, f"`${node.name}` is not bound", self._unbound_help(node.name))
-        return None if found is None or isinstance(found, Broken) else found
+            self.findings.add_error(
+                "T6", node.span, f"`${node.name}` is not bound", self._build_unbound_help(node.name)
+            )
+        return None if found is None or isinstance(found, BrokenType) else found
 
-    def _unbound_help(self, name: str) -> str:
+    def _build_unbound_help(self, name: str) -> str:
         if name in self.scope.hidden:
             return "it is bound inside a `not` block only, and stays there"
         known = (*self.scope.names, *self.scope.params.names)
-        near = self.findings.near(f"${name}", (f"${word}" for word in known))
+        near = self.findings.suggest_closest(f"${name}", (f"${word}" for word in known))
         return near or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
 
 
-def entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable) -> Entity:
+def build_entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable) -> Entity:
     """A whole node or edge: an object of what is neither Blob nor Vector."""
-    shown = (p for p in scope.declared(type_).properties if not isinstance(p.type, VectorOf) and p.type != Scalar.BLOB)
+    shown = (p for p in scope.get_type(type_).properties if not isinstance(p.type, VectorOf) and p.type != Scalar.BLOB)
     fields = (Prop(variable=name, name=p.name, type=p.type, nullable=p.nullable, origin=node.span) for p in shown)
     return Entity(variable=name, type=type_, fields=tuple(fields), origin=node.span)
 
 
-def unknown_property(name: lit.Name, declared: AnyType, findings: Findings, code: str = "T2") -> None:
+def report_unknown_property(name: lit.Name, declared: AnyType, findings: DiagnosticCollector, code: str = "T2") -> None:
     """Report a property that a type does not have."""
     if name.text in ("id", "src", "dst"):
         help_: str | None = f"an id is no property: write `@{name.text}`"
     else:
-        help_ = findings.near(name.text, declared.by_name)
-    findings.error(code, name.span, f"unknown property `{name.text}` of `{declared.name}`", help_)
+        help_ = findings.suggest_closest(name.text, declared.by_name)
+    findings.add_error(code, name.span, f"unknown property `{name.text}` of `{declared.name}`", help_)
 
 
 # --- which variables a text mentions -------------------------------------------------------------
 
 
-def mentioned(clauses: Iterable[ast.Clause]) -> Iterator[ast.Variable]:
+def iter_mentioned_variables(clauses: Iterable[ast.Clause]) -> Iterator[ast.Variable]:
     """Every `$name` in these clauses and the blocks inside, parameters and `$_` included."""
     for clause in clauses:
         match clause:
             case ast.Binding():
                 yield clause.variable
                 for assignment in clause.filters:
-                    yield from _in_expr(assignment.value)
-            case ast.Traversal():
-                yield from bound_by(clause)
+                    yield from _iter_expr_variables(assignment.value)
+            case ast.TraversalClause():
+                yield from find_bound_variables(clause)
             case ast.Where():
-                yield from _in_predicate(clause.predicate)
+                yield from _iter_predicate_variables(clause.predicate)
             case ast.NotBlock():
-                yield from mentioned(clause.clauses)
+                yield from iter_mentioned_variables(clause.clauses)
             case _:
                 assert_never(clause)
 
 
-def bound_by(clause: ast.Clause) -> tuple[ast.Variable, ...]:
+def find_bound_variables(clause: ast.Clause) -> tuple[ast.Variable, ...]:
     """The variables that a clause binds, in the order in which they are written."""
     match clause:
         case ast.Binding():
             return (clause.variable,)
-        case ast.Traversal():
+        case ast.TraversalClause():
             edge = () if clause.edge_variable is None else (clause.edge_variable,)
             return (clause.source, *edge, clause.target)
         case ast.Where() | ast.NotBlock():
@@ -260,34 +264,34 @@ def bound_by(clause: ast.Clause) -> tuple[ast.Variable, ...]:
             assert_never(clause)
 
 
-def bound_inside(clauses: Iterable[ast.Clause]) -> Iterator[str]:
+def iter_names_bound_inside(clauses: Iterable[ast.Clause]) -> Iterator[str]:
     """The names that the `not` blocks among these clauses bind, however deep."""
     for clause in clauses:
         if isinstance(clause, ast.NotBlock):
             for inner in clause.clauses:
-                yield from (variable.name for variable in bound_by(inner))
-            yield from bound_inside(clause.clauses)
+                yield from (variable.name for variable in find_bound_variables(inner))
+            yield from iter_names_bound_inside(clause.clauses)
 
 
-def _in_predicate(predicate: ast.Predicate) -> Iterator[ast.Variable]:
+def _iter_predicate_variables(predicate: ast.Predicate) -> Iterator[ast.Variable]:
     match predicate:
         case ast.Compare():
-            yield from _in_expr(predicate.left)
-            yield from _in_expr(predicate.right)
+            yield from _iter_expr_variables(predicate.left)
+            yield from _iter_expr_variables(predicate.right)
         case ast.IsNull():
-            yield from _in_expr(predicate.operand)
+            yield from _iter_expr_variables(predicate.operand)
         case ast.CallPredicate():
-            yield from _in_expr(predicate.call)
+            yield from _iter_expr_variables(predicate.call)
         case ast.Not():
-            yield from _in_predicate(predicate.term)
+            yield from _iter_predicate_variables(predicate.term)
         case ast.And() | ast.Or():
             for term in predicate.terms:
-                yield from _in_predicate(term)
+                yield from _iter_predicate_variables(term)
         case _:
             assert_never(predicate)
 
 
-def _in_expr(expr: ast.Expr) -> Iterator[ast.Variable]:
+def _iter_expr_variables(expr: ast.Expr) -> Iterator[ast.Variable]:
     match expr:
         case ast.Variable():
             yield expr
@@ -295,7 +299,7 @@ def _in_expr(expr: ast.Expr) -> Iterator[ast.Variable]:
             yield expr.variable
         case ast.Call():
             for argument in (*expr.arguments, *(value for _, value in expr.options)):
-                yield from _in_expr(argument)
+                yield from _iter_expr_variables(argument)
         case ast.BareName() | ast.Star() | ast.LiteralExpr():
             return
         case _:

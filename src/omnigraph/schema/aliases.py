@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
-from omnigraph.schema.catalog import Catalog, EdgeType, NodeType, catalog_of
+from omnigraph.schema.catalog import Catalog, EdgeType, NodeType, build_catalog
 
 Aliases: TypeAlias = Mapping[int, int]
 """By identity, the one that stands for it."""
@@ -13,32 +13,32 @@ Aliases: TypeAlias = Mapping[int, int]
 T = TypeVar("T", NodeType, EdgeType)
 
 
-def joined_aliases(*parts: Aliases) -> dict[int, int]:
+def join_aliases(*parts: Aliases) -> dict[int, int]:
     """All of these at once: whatever is one with something that is one with a third is one with that too."""
     found: dict[int, int] = {}
     for part in parts:
         for one, other in part.items():
-            roots = {_root(found, one), _root(found, other)}
+            roots = {_find_root(found, one), _find_root(found, other)}
             if len(roots) > 1:
                 found[max(roots)] = min(roots)
-    return {one: _root(found, one) for one in found}
+    return {one: _find_root(found, one) for one in found}
 
 
-def _root(aliases: Aliases, identity: int) -> int:
+def _find_root(aliases: Aliases, identity: int) -> int:
     while identity in aliases:
         identity = aliases[identity]
     return identity
 
 
-def renumbered(catalog: Catalog, aliases: Aliases) -> Catalog:
+def renumber_catalog(catalog: Catalog, aliases: Aliases) -> Catalog:
     """The catalog with the identities that stand for others."""
     if not aliases:
         return catalog
-    nodes = tuple(_renumbered(node, aliases) for node in catalog.nodes.values())
-    edges = tuple(_renumbered(edge, aliases) for edge in catalog.edges.values())
-    return catalog_of(nodes, edges, tuple(catalog.interfaces.values()), catalog.next_identity)
+    nodes = tuple(_renumber_type(node, aliases) for node in catalog.nodes.values())
+    edges = tuple(_renumber_type(edge, aliases) for edge in catalog.edges.values())
+    return build_catalog(nodes, edges, tuple(catalog.interfaces.values()), catalog.next_identity)
 
 
-def _renumbered(type_: T, aliases: Aliases) -> T:
+def _renumber_type(type_: T, aliases: Aliases) -> T:
     properties = tuple(replace(p, identity=aliases.get(p.identity, p.identity)) for p in type_.properties)
     return replace(type_, identity=aliases.get(type_.identity, type_.identity), properties=properties)

@@ -14,7 +14,7 @@ from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 
 TYPE_KEY = b"omnigraph:type"
 IDENTITY_KEY = b"omnigraph:identity"
-MADE_KEY = b"omnigraph:made"
+GENERATED_ID_KEY = b"omnigraph:made"
 """On `id`, when most ids are made here and not by whoever writes the rows."""
 
 ID, SRC, DST = "id", "src", "dst"
@@ -32,7 +32,7 @@ _SCALARS: dict[Scalar, pa.DataType] = {
     Scalar.DATE: pa.date32(),
     Scalar.DATETIME: pa.timestamp("us", tz="UTC"),
 }
-_BACK = {arrow: scalar for scalar, arrow in _SCALARS.items() if scalar is not Scalar.BLOB}
+_SCALARS_BY_ARROW_TYPE = {arrow: scalar for scalar, arrow in _SCALARS.items() if scalar is not Scalar.BLOB}
 
 
 class ArrowTypeError(OmnigraphError):
@@ -49,7 +49,7 @@ class ArrowTypeError(OmnigraphError):
         return f"the column `{self.column}` has the Arrow type {self.type}, which is not the form of any property type"
 
 
-def arrow_type(type_: ValueType) -> pa.DataType:
+def to_arrow_type(type_: ValueType) -> pa.DataType:
     """The Arrow type that holds values of a type."""
     match type_:
         case Scalar():
@@ -64,22 +64,22 @@ def arrow_type(type_: ValueType) -> pa.DataType:
             assert_never(type_)
 
 
-def arrow_field(p: Property) -> pa.Field:
+def build_arrow_field(p: Property) -> pa.Field:
     """The field of a property's column, marked so that `type_from_arrow` and `identity_from_arrow` read it back."""
     metadata: dict[bytes, bytes] = {}
     if p.identity != UNASSIGNED:
         metadata[IDENTITY_KEY] = str(p.identity).encode()
     if p.type is Scalar.BLOB or isinstance(p.type, EnumOf):
         metadata[TYPE_KEY] = str(p.type).encode()
-    return pa.field(p.name, arrow_type(p.type), nullable=p.nullable, metadata=metadata or None)
+    return pa.field(p.name, to_arrow_type(p.type), nullable=p.nullable, metadata=metadata or None)
 
 
-def arrow_schema(type_: NodeType | EdgeType) -> pa.Schema:
+def build_arrow_schema(type_: NodeType | EdgeType) -> pa.Schema:
     """The schema of a type's table: `id` (for an edge also `src`, `dst`), never null, then its properties in order."""
     own = (ID,) if isinstance(type_, NodeType) else (ID, SRC, DST)
-    made = None if type_.key else {MADE_KEY: b"true"}
+    made = None if type_.key else {GENERATED_ID_KEY: b"true"}
     ids = [pa.field(name, pa.utf8(), nullable=False, metadata=made if name == ID else None) for name in own]
-    return pa.schema([*ids, *(arrow_field(p) for p in type_.properties)])
+    return pa.schema([*ids, *(build_arrow_field(p) for p in type_.properties)])
 
 
 def type_from_arrow(field: pa.Field) -> ValueType:
@@ -90,10 +90,10 @@ def type_from_arrow(field: pa.Field) -> ValueType:
         return Scalar.BLOB
     if marked.startswith("enum(") and arrow == pa.utf8():
         return EnumOf(tuple(marked.removeprefix("enum(").removesuffix(")").split(", ")))
-    if not marked and arrow in _BACK:
-        return _BACK[arrow]
-    if not marked and pa.types.is_list(arrow) and arrow.value_type in _BACK:
-        return ListOf(_BACK[arrow.value_type])
+    if not marked and arrow in _SCALARS_BY_ARROW_TYPE:
+        return _SCALARS_BY_ARROW_TYPE[arrow]
+    if not marked and pa.types.is_list(arrow) and arrow.value_type in _SCALARS_BY_ARROW_TYPE:
+        return ListOf(_SCALARS_BY_ARROW_TYPE[arrow.value_type])
     if not marked and pa.types.is_fixed_size_list(arrow) and arrow.value_type == pa.float32():
         return VectorOf(arrow.list_size)
     raise ArrowTypeError(field.name, f"{arrow}" + (f" ({marked})" if marked else ""))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from omnigraph.lang.diagnostics import Checked
+from omnigraph.lang.diagnostics import StageResult
 from omnigraph.lang.literals import Name
 from omnigraph.lang.schema_ast import (
     Constraint,
@@ -15,52 +15,52 @@ from omnigraph.lang.schema_ast import (
     PropertyDecl,
     SchemaFile,
 )
-from omnigraph.schema.annotations import Notes, Place, argument_span, read_annotations
-from omnigraph.schema.bind_constraints import Constraints, bind_constraints
+from omnigraph.schema.annotations import AnnotationSet, AnnotationTarget, get_argument_span, read_annotations
+from omnigraph.schema.bind_constraints import BoundConstraints, bind_constraints
 from omnigraph.schema.bind_properties import (
     BoundProperty,
     Owner,
     OwnerKind,
     bind_property,
     check_embeddings,
-    injected,
-    merged,
+    inherit_property,
+    merge_property,
 )
-from omnigraph.schema.catalog import Cardinality, Catalog, EdgeType, InterfaceType, NodeType, catalog_of
-from omnigraph.schema.findings import Findings, listed
-from omnigraph.schema.misfit import shown_type
-from omnigraph.schema.renames import Claim, check_renames
+from omnigraph.schema.catalog import Cardinality, Catalog, EdgeType, InterfaceType, NodeType, build_catalog
+from omnigraph.schema.findings import DiagnosticCollector, join_words
+from omnigraph.schema.misfit import format_type
+from omnigraph.schema.renames import RenameClaim, check_renames
 
 Properties = dict[str, BoundProperty]
 
 _TYPE_NAME = re.compile(r"[A-Z][A-Za-z0-9_]{0,254}")
 _PROPERTY_NAME = re.compile(r"[a-z_][A-Za-z0-9_]{0,254}")
-_MOST_EDGES = 2**63 - 1
+_MAX_EDGES = 2**63 - 1
 
 
-def bind_schema(tree: SchemaFile) -> Checked[Catalog]:
+def bind_schema(tree: SchemaFile) -> StageResult[Catalog]:
     """The catalog of a schema. With errors it is a partial one, in which whatever has a name is still known."""
-    binder = _Binder(_names(tree))
+    binder = _SchemaBinder(_collect_types(tree))
     findings = binder.findings
-    kept = _first_of_each_name(tree, findings)
+    kept = _find_name_owners(tree, findings)
     # Interfaces first, wherever they stand: a fault of theirs is reported there, not at the nodes that inherit it.
-    interfaces = {id(d): binder.interface(d) for d in tree.declarations if isinstance(d, InterfaceDecl)}
-    nodes = {id(d): binder.node(d) for d in tree.declarations if isinstance(d, NodeDecl)}
-    edges = {id(d): binder.edge(d) for d in tree.declarations if isinstance(d, EdgeDecl)}
+    interfaces = {id(d): binder.bind_interface(d) for d in tree.declarations if isinstance(d, InterfaceDecl)}
+    nodes = {id(d): binder.bind_node(d) for d in tree.declarations if isinstance(d, NodeDecl)}
+    edges = {id(d): binder.bind_edge(d) for d in tree.declarations if isinstance(d, EdgeDecl)}
     check_renames(binder.type_claims, binder.names.all, "type", findings)
-    catalog = catalog_of(
+    catalog = build_catalog(
         nodes=tuple(bound for key, bound in nodes.items() if key in kept),
         edges=tuple(bound for key, bound in edges.items() if key in kept),
         interfaces=tuple(bound for key, bound in interfaces.items() if key in kept),
     )
-    return Checked(catalog, findings.ordered())
+    return StageResult(catalog, findings.finalize())
 
 
 # --- names -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
+class _DeclaredTypes:
     """Every declared type, by kind."""
 
     nodes: Mapping[str, NodeDecl]
@@ -71,7 +71,7 @@ class _Names:
     def all(self) -> frozenset[str]:
         return frozenset((*self.nodes, *self.edges, *self.interfaces))
 
-    def kind_of(self, name: str) -> str | None:
+    def describe_kind(self, name: str) -> str | None:
         """What a name stands for, in words."""
         if name in self.nodes:
             return "a node type"
@@ -80,17 +80,17 @@ class _Names:
         return "an interface" if name in self.interfaces else None
 
 
-def _names(tree: SchemaFile) -> _Names:
+def _collect_types(tree: SchemaFile) -> _DeclaredTypes:
     # Reversed, so that of two declarations with one name the first stays.
     backwards = tree.declarations[::-1]
-    return _Names(
+    return _DeclaredTypes(
         nodes={d.name.text: d for d in backwards if isinstance(d, NodeDecl)},
         edges={d.name.text: d for d in backwards if isinstance(d, EdgeDecl)},
         interfaces={d.name.text: d for d in backwards if isinstance(d, InterfaceDecl)},
     )
 
 
-def _first_of_each_name(tree: SchemaFile, findings: Findings) -> set[int]:
+def _find_name_owners(tree: SchemaFile, findings: DiagnosticCollector) -> set[int]:
     """The declarations that hold their name, by `id`; those that come too late are reported."""
     holders: set[str] = set()
     edges: dict[str, str] = {}
@@ -100,14 +100,14 @@ def _first_of_each_name(tree: SchemaFile, findings: Findings) -> set[int]:
         if name in holders:
             message = f"there are two types named `{name}`"
             way_out = "node types, edge types and interfaces share one name space: rename one of them"
-            findings.error("S002", declaration.name.span, message, way_out)
+            findings.add_error("S002", declaration.name.span, message, way_out)
             continue
         holders.add(name)
         if isinstance(declaration, EdgeDecl):
             first = edges.setdefault(name.lower(), name)
             if first != name:
                 message = f"edge types `{first}` and `{name}` differ only in case"
-                findings.error(
+                findings.add_error(
                     "S003", declaration.name.span, message, "queries name edges in any case: rename one of them"
                 )
                 continue
@@ -119,20 +119,20 @@ def _first_of_each_name(tree: SchemaFile, findings: Findings) -> set[int]:
 
 
 @dataclass(slots=True)
-class _Binder:
+class _SchemaBinder:
     """Binds declarations one by one; `interfaces` must come before the nodes that implement them."""
 
-    names: _Names
-    findings: Findings = field(default_factory=Findings)
+    names: _DeclaredTypes
+    findings: DiagnosticCollector = field(default_factory=DiagnosticCollector)
     interfaces: dict[str, Properties] = field(default_factory=dict)
-    type_claims: list[Claim] = field(default_factory=list)
+    type_claims: list[RenameClaim] = field(default_factory=list)
 
-    def interface(self, decl: InterfaceDecl) -> InterfaceType:
+    def bind_interface(self, decl: InterfaceDecl) -> InterfaceType:
         owner = Owner(OwnerKind.INTERFACE, decl.name.text)
-        properties = self._own_properties(decl.members, owner)
+        properties = self._bind_own_properties(decl.members, owner)
         constraints = bind_constraints((), properties, owner, self.findings)
         check_embeddings(properties, owner, self.findings)
-        self._property_renames(properties)
+        self._check_property_renames(properties)
         self.interfaces.setdefault(decl.name.text, properties)
         return InterfaceType(
             name=decl.name.text,
@@ -141,14 +141,14 @@ class _Binder:
             indexed=tuple(constraints.indexed),
         )
 
-    def node(self, decl: NodeDecl) -> NodeType:
-        notes = read_annotations(decl.annotations, Place.NODE, self.findings)
-        self._claim(decl.name, notes)
-        implements = self._implemented(decl)
+    def bind_node(self, decl: NodeDecl) -> NodeType:
+        notes = read_annotations(decl.annotations, AnnotationTarget.NODE, self.findings)
+        self._add_type_claim(decl.name, notes)
+        implements = self._resolve_interfaces(decl)
         owner = Owner(OwnerKind.NODE, decl.name.text, is_whole=len(implements) == len(decl.implements))
-        own = self._own_properties(decl.members, owner)
-        properties = self._with_inherited(own, implements)
-        constraints = self._constraints(decl.members, properties, owner)
+        own = self._bind_own_properties(decl.members, owner)
+        properties = self._merge_inherited(own, implements)
+        constraints = self._bind_constraints(decl.members, properties, owner)
         return NodeType(
             name=decl.name.text,
             properties=tuple(bound.column for bound in properties.values()),
@@ -157,19 +157,19 @@ class _Binder:
             indexed=tuple(constraints.indexed),
             ranges=tuple(constraints.ranges.values()),
             checks=tuple(constraints.checks),
-            description=notes.text("description"),
-            instruction=notes.text("instruction"),
-            renamed_from=notes.text("rename_from"),
-            annotations=notes.kept,
+            description=notes.get_text("description"),
+            instruction=notes.get_text("instruction"),
+            renamed_from=notes.get_text("rename_from"),
+            annotations=notes.unknown,
             implements=tuple(name.text for name in implements),
         )
 
-    def edge(self, decl: EdgeDecl) -> EdgeType:
-        notes = read_annotations(decl.annotations, Place.EDGE, self.findings)
-        self._claim(decl.name, notes)
+    def bind_edge(self, decl: EdgeDecl) -> EdgeType:
+        notes = read_annotations(decl.annotations, AnnotationTarget.EDGE, self.findings)
+        self._add_type_claim(decl.name, notes)
         owner = Owner(OwnerKind.EDGE, decl.name.text)
-        properties = self._own_properties(decl.members, owner)
-        constraints = self._constraints(decl.members, properties, owner)
+        properties = self._bind_own_properties(decl.members, owner)
+        constraints = self._bind_constraints(decl.members, properties, owner)
         for end in (decl.source, decl.target):
             self._check_end(decl, end)
         return EdgeType(
@@ -180,18 +180,18 @@ class _Binder:
             indexed=tuple(constraints.indexed),
             ranges=tuple(constraints.ranges.values()),
             checks=tuple(constraints.checks),
-            description=notes.text("description"),
-            instruction=notes.text("instruction"),
-            renamed_from=notes.text("rename_from"),
-            annotations=notes.kept,
+            description=notes.get_text("description"),
+            instruction=notes.get_text("instruction"),
+            renamed_from=notes.get_text("rename_from"),
+            annotations=notes.unknown,
             source=decl.source.text,
             target=decl.target.text,
-            cardinality=self._cardinality(decl),
+            cardinality=self._bind_cardinality(decl),
         )
 
     # --- members
 
-    def _own_properties(self, members: tuple[Member, ...], owner: Owner) -> Properties:
+    def _bind_own_properties(self, members: tuple[Member, ...], owner: Owner) -> Properties:
         properties: Properties = {}
         for member in members:
             if not isinstance(member, PropertyDecl):
@@ -199,89 +199,92 @@ class _Binder:
             bound = bind_property(member, owner, self.findings)
             if member.name.text in properties:
                 message = f"`{owner.name}` has two properties named `{member.name.text}`"
-                self.findings.error("S004", member.name.span, message, "rename or remove one of them")
+                self.findings.add_error("S004", member.name.span, message, "rename or remove one of them")
             else:
                 properties[member.name.text] = bound
         return properties
 
-    def _constraints(self, members: tuple[Member, ...], properties: Properties, owner: Owner) -> Constraints:
+    def _bind_constraints(self, members: tuple[Member, ...], properties: Properties, owner: Owner) -> BoundConstraints:
         declared: list[Constraint] = [member for member in members if not isinstance(member, PropertyDecl)]
         constraints = bind_constraints(declared, properties, owner, self.findings)
         check_embeddings(properties, owner, self.findings)
-        self._property_renames(properties)
+        self._check_property_renames(properties)
         return constraints
 
-    def _property_renames(self, properties: Properties) -> None:
-        claims: list[Claim] = []
+    def _check_property_renames(self, properties: Properties) -> None:
+        claims: list[RenameClaim] = []
         for name, bound in properties.items():
             old = bound.column.renamed_from
             if old is None:
                 continue
-            span = argument_span(bound.notes.known["rename_from"])
+            span = get_argument_span(bound.notes.known["rename_from"])
             if _PROPERTY_NAME.fullmatch(old):
-                claims.append(Claim(name, old, span))
+                claims.append(RenameClaim(name, old, span))
             else:
                 message = f"`{old[:60]}` can't be the earlier name of a property"
-                self.findings.error("S021", span, message, 'write `@rename_from("old_name")`')
+                self.findings.add_error("S021", span, message, 'write `@rename_from("old_name")`')
         check_renames(claims, properties, "property", self.findings)
 
-    def _claim(self, name: Name, notes: Notes) -> None:
-        old = notes.text("rename_from")
+    def _add_type_claim(self, name: Name, notes: AnnotationSet) -> None:
+        old = notes.get_text("rename_from")
         if old is None:
             return
-        span = argument_span(notes.known["rename_from"])
+        span = get_argument_span(notes.known["rename_from"])
         if _TYPE_NAME.fullmatch(old):
-            self.type_claims.append(Claim(name.text, old, span))
+            self.type_claims.append(RenameClaim(name.text, old, span))
         else:
             message = f"`{old[:60]}` can't be the earlier name of a type"
-            self.findings.error("S021", span, message, 'write `@rename_from("OldName")`')
+            self.findings.add_error("S021", span, message, 'write `@rename_from("OldName")`')
 
     # --- interfaces
 
-    def _implemented(self, decl: NodeDecl) -> list[Name]:
+    def _resolve_interfaces(self, decl: NodeDecl) -> list[Name]:
         """The interfaces that are declared, each once; the others are reported."""
         known: dict[str, Name] = {}
         for name in decl.implements:
             if name.text in known:
                 message = f"`{decl.name.text}` implements `{name.text}` twice"
-                self.findings.error("S023", name.span, message, "name it once")
+                self.findings.add_error("S023", name.span, message, "name it once")
             elif name.text in self.interfaces:
                 known[name.text] = name
             else:
-                kind = self.names.kind_of(name.text)
+                kind = self.names.describe_kind(name.text)
                 message = (
                     f"unknown interface `{name.text}`" if kind is None else f"`{name.text}` is {kind}, not an interface"
                 )
-                way_out = self.findings.near(name.text, self.interfaces) or f"declare `interface {name.text} {{ … }}`"
-                self.findings.error("S007", name.span, message, way_out)
+                way_out = (
+                    self.findings.suggest_closest(name.text, self.interfaces)
+                    or f"declare `interface {name.text} {{ … }}`"
+                )
+                self.findings.add_error("S007", name.span, message, way_out)
         return list(known.values())
 
-    def _with_inherited(self, own: Properties, implements: list[Name]) -> Properties:
+    def _merge_inherited(self, own: Properties, implements: list[Name]) -> Properties:
         """The properties of the interfaces, in their order, then the type's own; a redeclared one keeps its place."""
         properties: Properties = {}
         origin: dict[str, str] = {}
         for interface in implements:
             for name, bound in self.interfaces[interface.text].items():
-                inherited, earlier = injected(bound), properties.get(name)
+                inherited, earlier = inherit_property(bound), properties.get(name)
                 if earlier is None:
                     properties[name], origin[name] = inherited, interface.text
-                elif _agree(earlier, inherited):
-                    properties[name] = merged(inherited, earlier)
+                elif _has_same_type(earlier, inherited):
+                    properties[name] = merge_property(inherited, earlier)
                 else:
-                    first, second = _written(earlier), _written(inherited)
+                    first, second = _format_property_type(earlier), _format_property_type(inherited)
                     message = f"`{name}` is {first} in `{origin[name]}` and {second} in `{interface.text}`"
                     way_out = "a type can only implement both if their types are equal"
-                    self.findings.error("S008", interface.span, message, way_out)
+                    self.findings.add_error("S008", interface.span, message, way_out)
         for name, bound in own.items():
             inherited_one = properties.get(name)
             if inherited_one is None:
                 properties[name] = bound
-            elif _agree(inherited_one, bound):
-                properties[name] = merged(inherited_one, bound)
+            elif _has_same_type(inherited_one, bound):
+                properties[name] = merge_property(inherited_one, bound)
             else:
-                message = f"`{name}` is {_written(inherited_one)} in `{origin[name]}`, but {_written(bound)} here"
-                way_out = f"write `{name}: {_written(inherited_one)}`, or leave it out"
-                self.findings.error("S008", bound.name.span, message, way_out)
+                message = f"`{name}` is {_format_property_type(inherited_one)} in `{origin[name]}`, but {_format_property_type(bound)} here"
+                way_out = f"write `{name}: {_format_property_type(inherited_one)}`, or leave it out"
+                self.findings.add_error("S008", bound.name.span, message, way_out)
                 properties[name] = bound
         return properties
 
@@ -290,40 +293,40 @@ class _Binder:
     def _check_end(self, decl: EdgeDecl, end: Name) -> None:
         if end.text in self.names.nodes:
             return
-        kind = self.names.kind_of(end.text)
+        kind = self.names.describe_kind(end.text)
         if kind is None:
             message = f"unknown node type `{end.text}` as an end of `{decl.name.text}`"
-            way_out = self.findings.near(end.text, self.names.nodes) or f"declare `node {end.text} {{ … }}`"
+            way_out = self.findings.suggest_closest(end.text, self.names.nodes) or f"declare `node {end.text} {{ … }}`"
         else:
             message = f"`{decl.name.text}` can't end at `{end.text}`, which is {kind}"
             implementers = [node.name.text for node in self.names.nodes.values() if end in node.implements]
             way_out = "edges connect node types"
             if implementers:
-                way_out += f", such as {listed(sorted(implementers)[:3], 'or')}"
-        self.findings.error("S006", end.span, message, way_out)
+                way_out += f", such as {join_words(sorted(implementers)[:3], 'or')}"
+        self.findings.add_error("S006", end.span, message, way_out)
 
-    def _cardinality(self, decl: EdgeDecl) -> Cardinality:
+    def _bind_cardinality(self, decl: EdgeDecl) -> Cardinality:
         for extra in decl.cards[1:]:
-            self.findings.error("S023", extra.span, "`@card` is given twice", "keep one of them")
+            self.findings.add_error("S023", extra.span, "`@card` is given twice", "keep one of them")
         if not decl.cards:
             return Cardinality()
         card = decl.cards[0]
-        high = _MOST_EDGES if card.high is None else card.high
-        if not 0 <= card.low <= high <= _MOST_EDGES:
+        high = _MAX_EDGES if card.high is None else card.high
+        if not 0 <= card.low <= high <= _MAX_EDGES:
             message = (
                 f"the `@card` of `{decl.name.text}` is no range of counts: {Cardinality(low=card.low, high=card.high)}"
             )
-            self.findings.error("S015", card.span, message, "write `@card(min..max)` with 0 ≤ min ≤ max")
+            self.findings.add_error("S015", card.span, message, "write `@card(min..max)` with 0 ≤ min ≤ max")
             return Cardinality()
         return Cardinality(low=card.low, high=card.high)
 
 
-def _agree(left: BoundProperty, right: BoundProperty) -> bool:
+def _has_same_type(left: BoundProperty, right: BoundProperty) -> bool:
     """Whether two declarations of a property are the same type; unsound ones were reported already."""
     if not (left.is_sound and right.is_sound):
         return True
     return left.type == right.type and left.column.nullable == right.column.nullable
 
 
-def _written(bound: BoundProperty) -> str:
-    return f"{shown_type(bound.type)}{'?' if bound.column.nullable else ''}"
+def _format_property_type(bound: BoundProperty) -> str:
+    return f"{format_type(bound.type)}{'?' if bound.column.nullable else ''}"

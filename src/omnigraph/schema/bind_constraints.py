@@ -16,12 +16,12 @@ from omnigraph.lang.schema_ast import (
     UniqueDecl,
 )
 from omnigraph.lang.source import Span
-from omnigraph.schema.annotations import argument_span
+from omnigraph.schema.annotations import get_argument_span
 from omnigraph.schema.bind_properties import BoundProperty, Owner, OwnerKind
 from omnigraph.schema.catalog import CheckRule, RangeRule, Value
-from omnigraph.schema.findings import Findings
-from omnigraph.schema.misfit import Misfit, shown_type
-from omnigraph.schema.regex import compile_pattern, pattern_problem
+from omnigraph.schema.findings import DiagnosticCollector
+from omnigraph.schema.misfit import InvalidValue, format_type
+from omnigraph.schema.regex import compile_pattern, find_pattern_problem
 from omnigraph.schema.types import Scalar, is_numeric, is_scalar
 from omnigraph.schema.values import from_literal, to_json
 
@@ -30,7 +30,7 @@ ENDS = ("src", "dst")
 
 
 @dataclass(slots=True)
-class Constraints:
+class BoundConstraints:
     """What a type's constraints come to; filled while they are bound."""
 
     key: tuple[str, ...] = ()
@@ -41,14 +41,14 @@ class Constraints:
 
 
 def bind_constraints(
-    declared: Iterable[Constraint], properties: Mapping[str, BoundProperty], owner: Owner, findings: Findings
-) -> Constraints:
+    declared: Iterable[Constraint], properties: Mapping[str, BoundProperty], owner: Owner, findings: DiagnosticCollector
+) -> BoundConstraints:
     """The constraints of a type: those that came with an interface, the bare ones, and the declared ones."""
-    binder = _Binder(properties, owner, findings)
+    binder = _ConstraintBinder(properties, owner, findings)
     for bound in properties.values():
         binder.inherit(bound)
     own = [
-        _spelled_out(kind, bound.column.name, annotation)
+        _expand_bare_constraint(kind, bound.column.name, annotation)
         for bound in properties.values()
         for kind, annotation in bound.bare.items()
     ]
@@ -58,7 +58,7 @@ def bind_constraints(
     return binder.result
 
 
-def _spelled_out(kind: str, name: str, annotation: Annotation) -> KeyDecl | UniqueDecl | IndexDecl:
+def _expand_bare_constraint(kind: str, name: str, annotation: Annotation) -> KeyDecl | UniqueDecl | IndexDecl:
     """A bare annotation behind a property as the constraint that it is short for."""
     columns = (Name(name, annotation.span),)
     match kind:
@@ -70,16 +70,16 @@ def _spelled_out(kind: str, name: str, annotation: Annotation) -> KeyDecl | Uniq
             return IndexDecl(columns=columns, span=annotation.span)
 
 
-class _Binder:
+class _ConstraintBinder:
     """Adds constraints one by one; a broken one is reported and left out."""
 
-    def __init__(self, properties: Mapping[str, BoundProperty], owner: Owner, findings: Findings) -> None:
+    def __init__(self, properties: Mapping[str, BoundProperty], owner: Owner, findings: DiagnosticCollector) -> None:
         self.properties = properties
         self.owner = owner
         self.findings = findings
-        self.result = Constraints()
+        self.result = BoundConstraints()
         self._has_key = False
-        self._given: set[tuple[str, frozenset[str]]] = set()
+        self._seen: set[tuple[str, frozenset[str]]] = set()
 
     def inherit(self, bound: BoundProperty) -> None:
         """Take the bare constraints that came with an interface; repeating one of them is no fault."""
@@ -92,19 +92,19 @@ class _Binder:
     def add(self, constraint: Constraint) -> None:
         match constraint:
             case KeyDecl():
-                self._key(constraint)
+                self._add_key(constraint)
             case UniqueDecl():
-                self._unique(constraint)
+                self._add_unique(constraint)
             case IndexDecl():
-                self._index(constraint)
+                self._add_index(constraint)
             case RangeDecl():
-                self._range(constraint)
+                self._add_range(constraint)
             case CheckDecl():
-                self._check(constraint)
+                self._add_check(constraint)
             case _:
                 assert_never(constraint)
 
-    def _find(self, column: Name, constraint: str) -> BoundProperty | None:
+    def _find_property(self, column: Name, constraint: str) -> BoundProperty | None:
         """The property that a constraint names, or None after reporting that there is none."""
         found = self.properties.get(column.text)
         if found is not None or not self.owner.is_whole:
@@ -120,9 +120,9 @@ class _Binder:
                 way_out = "only edge types have ends"
         else:
             candidates = (*self.properties, *(ENDS if lists_ends else ()))
-            way_out = self.findings.near(column.text, candidates) or "declare the property first"
+            way_out = self.findings.suggest_closest(column.text, candidates) or "declare the property first"
         message = f"`@{constraint}` names an unknown property `{column.text}` of `{self.owner.name}`"
-        self.findings.error("S010", column.span, message, way_out)
+        self.findings.add_error("S010", column.span, message, way_out)
         return None
 
     def _has_repeats(self, columns: tuple[Name, ...], constraint: str) -> bool:
@@ -130,7 +130,7 @@ class _Binder:
         for column in columns:
             if column.text in seen:
                 message = f"`@{constraint}` names `{column.text}` twice"
-                self.findings.error("S023", column.span, message, "remove one of them")
+                self.findings.add_error("S023", column.span, message, "remove one of them")
             seen.add(column.text)
         return len(seen) != len(columns)
 
@@ -139,10 +139,10 @@ class _Binder:
 
     # --- key, unique, index
 
-    def _key(self, decl: KeyDecl) -> None:
+    def _add_key(self, decl: KeyDecl) -> None:
         if self._has_key:
             message = f"`{self.owner.name}` has two keys"
-            self.findings.error("S009", decl.span, message, "list all columns of the key in one `@key(a, b)`")
+            self.findings.add_error("S009", decl.span, message, "list all columns of the key in one `@key(a, b)`")
             return
         self._has_key = True
         if self._has_repeats(decl.columns, "key"):
@@ -152,39 +152,39 @@ class _Binder:
             self.result.key = tuple(column.text for column in columns)
 
     def _is_key_column(self, column: Name) -> bool:
-        bound = self._find(column, "key")
+        bound = self._find_property(column, "key")
         if bound is None:
             return False
         name, type_ = column.text, bound.type
         if bound.is_sound and not is_scalar(type_):
             message = f"`{name}` can't be part of a key: {type_} has no text of its own"
-            self.findings.error(
+            self.findings.add_error(
                 "S009", column.span, message, "a key takes strings, enums, whole numbers, dates or booleans"
             )
             return False
         if bound.is_sound and type_ in (Scalar.F32, Scalar.F64):
             message = f"`{name}` can't be part of a key: {type_} can't be compared exactly"
-            self.findings.error("S009", column.span, message, "use a whole number or a String")
+            self.findings.add_error("S009", column.span, message, "use a whole number or a String")
             return False
         if bound.column.nullable:
             message = f"`{name}` can't be part of a key: it is nullable"
-            self.findings.error("S009", column.span, message, f"make it required: `{name}: {shown_type(type_)}`")
+            self.findings.add_error("S009", column.span, message, f"make it required: `{name}: {format_type(type_)}`")
             return False
         return True
 
-    def _unique(self, decl: UniqueDecl) -> None:
+    def _add_unique(self, decl: UniqueDecl) -> None:
         if self._has_repeats(decl.columns, "unique"):
             return
         is_good = True
         for column in decl.columns:
             if self._is_end(column):
                 continue
-            bound = self._find(column, "unique")
+            bound = self._find_property(column, "unique")
             if bound is None:
                 is_good = False
             elif bound.is_sound and not is_scalar(bound.type):
                 message = f"`@unique` on `{column.text}`: values of {bound.type} can't be compared"
-                self.findings.error("S011", column.span, message, "put it on a scalar property")
+                self.findings.add_error("S011", column.span, message, "put it on a scalar property")
                 is_good = False
         names = tuple(column.text for column in decl.columns)
         if not is_good or self._is_repeated("unique", names, decl.span):
@@ -192,7 +192,7 @@ class _Binder:
         if names not in self.result.unique:
             self.result.unique.append(names)
 
-    def _index(self, decl: IndexDecl) -> None:
+    def _add_index(self, decl: IndexDecl) -> None:
         if self._has_repeats(decl.columns, "index"):
             return
         names = tuple(column.text for column in decl.columns)
@@ -201,85 +201,85 @@ class _Binder:
         for column in decl.columns:
             if self._is_end(column):
                 message = f"`{column.text}` always has an index"
-                self.findings.error("S012", column.span, message, "leave it out")
+                self.findings.add_error("S012", column.span, message, "leave it out")
                 continue
-            bound = self._find(column, "index")
+            bound = self._find_property(column, "index")
             if bound is None:
                 continue
             if bound.is_sound and bound.type is Scalar.BLOB:
                 message = f"`@index` on `{column.text}`: a Blob can't be indexed"
-                self.findings.error("S012", column.span, message, "index a property that describes it")
+                self.findings.add_error("S012", column.span, message, "index a property that describes it")
             elif column.text not in self.result.indexed:
                 self.result.indexed.append(column.text)
 
     def _is_repeated(self, constraint: str, names: tuple[str, ...], span: Span) -> bool:
         """Whether the type gave this constraint before; reported if so. What an interface gave does not count."""
         given = (constraint, frozenset(names))
-        if given in self._given:
+        if given in self._seen:
             message = f"`@{constraint}({', '.join(names)})` is given twice"
-            self.findings.error("S023", span, message, "keep one of them")
+            self.findings.add_error("S023", span, message, "keep one of them")
             return True
-        self._given.add(given)
+        self._seen.add(given)
         return False
 
     # --- range, check
 
-    def _range(self, decl: RangeDecl) -> None:
+    def _add_range(self, decl: RangeDecl) -> None:
         name = decl.column.text
-        bound = self._find(decl.column, "range")
+        bound = self._find_property(decl.column, "range")
         if bound is None:
             return
         if name in self.result.ranges:
             message = f"`{name}` has two `@range`s"
-            self.findings.error("S023", decl.span, message, "keep one of them")
+            self.findings.add_error("S023", decl.span, message, "keep one of them")
             return
         if not bound.is_sound:
             return
         if not (is_numeric(bound.type) or bound.type in (Scalar.DATE, Scalar.DATETIME)):
-            message = f"`@range` on `{name}`: {shown_type(bound.type)} has no range"
-            self.findings.error("S013", decl.column.span, message, "it takes numbers, Date and DateTime")
+            message = f"`@range` on `{name}`: {format_type(bound.type)} has no range"
+            self.findings.add_error("S013", decl.column.span, message, "it takes numbers, Date and DateTime")
             return
         if decl.low is None and decl.high is None:
             message = f"the `@range` of `{name}` has no bound"
-            self.findings.error("S013", decl.span, message, f"write `@range({name}, 0..)`, or leave it out")
+            self.findings.add_error("S013", decl.span, message, f"write `@range({name}, 0..)`, or leave it out")
             return
-        low, high = self._bound(decl.low, bound), self._bound(decl.high, bound)
-        if isinstance(low, Misfit) or isinstance(high, Misfit):
+        low, high = self._bind_bound(decl.low, bound), self._bind_bound(decl.high, bound)
+        if isinstance(low, InvalidValue) or isinstance(high, InvalidValue):
             return
         if decl.low is not None and decl.high is not None and _is_above(low, high):
             lowest, highest = to_json(bound.type, low), to_json(bound.type, high)
             message = f"the `@range` of `{name}` is empty: {lowest} is above {highest}"
-            self.findings.error("S013", decl.low.span.to(decl.high.span), message, "write the lower bound first")
+            self.findings.add_error("S013", decl.low.span.to(decl.high.span), message, "write the lower bound first")
             return
         self.result.ranges[name] = RangeRule(property=name, low=low, high=high)
 
-    def _bound(self, literal: Bound | None, bound: BoundProperty) -> Value | Misfit:
+    def _bind_bound(self, literal: Bound | None, bound: BoundProperty) -> Value | InvalidValue:
         if literal is None:
             return None
         value = from_literal(bound.type, literal)
-        if isinstance(value, Misfit):
+        if isinstance(value, InvalidValue):
             message = f"a bound of `{bound.column.name}` does not fit: {value.reason}"
-            self.findings.error("S013", literal.span, message)
+            self.findings.add_error("S013", literal.span, message)
         return 0.0 if value == 0.0 and isinstance(value, float) else value  # -0.0 is the same bound
 
-    def _check(self, decl: CheckDecl) -> None:
+    def _add_check(self, decl: CheckDecl) -> None:
         name = decl.column.text
-        bound = self._find(decl.column, "check")
-        problem = pattern_problem(decl.pattern)
+        bound = self._find_property(decl.column, "check")
+        problem = find_pattern_problem(decl.pattern)
         if problem is not None:
             message = f"the pattern of `@check` on `{name}` is not a pattern: {problem}"
             way_out = "patterns are RE2: no look-around and no back references"
-            self.findings.error("S014", decl.pattern_span, message, way_out)
+            self.findings.add_error("S014", decl.pattern_span, message, way_out)
         if bound is None:
             return
         if bound.is_sound and bound.type is not Scalar.STRING:
-            message = f"`@check` on `{name}`, which is {shown_type(bound.type)}, not a String"
-            self.findings.error("S014", decl.column.span, message, "patterns are searched in Strings only")
+            message = f"`@check` on `{name}`, which is {format_type(bound.type)}, not a String"
+            self.findings.add_error("S014", decl.column.span, message, "patterns are searched in Strings only")
             return
         rule = CheckRule(property=name, pattern=decl.pattern)
         if rule in self.result.checks:
             message = f"this `@check` of `{name}` is given twice"
-            self.findings.error("S023", decl.span, message, "keep one of them")
+            self.findings.add_error("S023", decl.span, message, "keep one of them")
         elif problem is None:
             self.result.checks.append(rule)
 
@@ -305,7 +305,7 @@ class _Binder:
     def _report_default(self, bound: BoundProperty, why: str) -> None:
         annotation = bound.notes.known["default"]
         message = f"the default of `{bound.column.name}` is not allowed: {why}"
-        self.findings.error("S017", argument_span(annotation), message, "change the default or the constraint")
+        self.findings.add_error("S017", get_argument_span(annotation), message, "change the default or the constraint")
 
 
 def _is_above(left: Value, right: Value) -> bool:

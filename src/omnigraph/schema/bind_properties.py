@@ -7,12 +7,12 @@ from typing import assert_never
 
 from omnigraph.lang.literals import BaseType, EnumType, ListType, Literal, Name, StringLiteral, TypeExpr, VectorType
 from omnigraph.lang.schema_ast import Annotation, PropertyDecl
-from omnigraph.schema.annotations import Notes, Place, argument_span, read_annotations
+from omnigraph.schema.annotations import AnnotationSet, AnnotationTarget, get_argument_span, read_annotations
 from omnigraph.schema.catalog import Embedding, Property, Value
-from omnigraph.schema.findings import Findings
-from omnigraph.schema.misfit import Misfit, shown, shown_type
+from omnigraph.schema.findings import DiagnosticCollector
+from omnigraph.schema.misfit import InvalidValue, format_type, format_value
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
-from omnigraph.schema.values import from_literal, literal_text
+from omnigraph.schema.values import format_literal, from_literal
 
 RESERVED_NAMES = ("id", "src", "dst", "from", "to")
 
@@ -47,7 +47,7 @@ class BoundProperty:
 
     column: Property
     name: Name
-    notes: Notes
+    notes: AnnotationSet
     is_sound: bool = True
     bare: Mapping[str, Annotation] = field(default_factory=dict)
     inherited_bare: Mapping[str, Annotation] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class BoundProperty:
         return self.column.type
 
 
-def bind_property(decl: PropertyDecl, owner: Owner, findings: Findings) -> BoundProperty:
+def bind_property(decl: PropertyDecl, owner: Owner, findings: DiagnosticCollector) -> BoundProperty:
     """A declaration to a property; whatever is wrong with it is reported, and the name is known all the same."""
     name = decl.name.text
     if name in RESERVED_NAMES or name.startswith("_"):
@@ -66,22 +66,22 @@ def bind_property(decl: PropertyDecl, owner: Owner, findings: Findings) -> Bound
         other = name.lstrip("_") if name.startswith("_") else ""
         if other in ("", *RESERVED_NAMES):
             other = f"{owner.name.lower()}_{other or name.strip('_') or 'value'}"
-        findings.error("S005", decl.name.span, f"a property can't be named `{name}`: {why}", f"try `{other}`")
-    place = Place.INTERFACE_PROPERTY if owner.kind is OwnerKind.INTERFACE else Place.PROPERTY
+        findings.add_error("S005", decl.name.span, f"a property can't be named `{name}`: {why}", f"try `{other}`")
+    place = AnnotationTarget.INTERFACE_PROPERTY if owner.kind is OwnerKind.INTERFACE else AnnotationTarget.PROPERTY
     type_ = bind_type(decl.type, findings)
     notes = read_annotations(decl.annotations, place, findings)
-    fallback = type_ if type_ is not None else _stand_in(decl.type)
+    fallback = type_ if type_ is not None else _choose_fallback_type(decl.type)
     bound = Property(
         name=name,
         type=fallback,
         nullable=decl.nullable,
-        embedding=_embedding(decl, type_, notes, owner, findings),
-        description=notes.text("description"),
-        renamed_from=notes.text("rename_from"),
-        annotations=notes.kept,
+        embedding=_bind_embedding(decl, type_, notes, owner, findings),
+        description=notes.get_text("description"),
+        renamed_from=notes.get_text("rename_from"),
+        annotations=notes.unknown,
     )
     if (default := notes.known.get("default")) is not None and type_ is not None:
-        bound = _with_default(bound, default, findings)
+        bound = _bind_default(bound, default, findings)
     bare = {key: notes.known[key] for key in ("key", "unique", "index") if key in notes.known}
     return BoundProperty(column=bound, name=decl.name, notes=notes, is_sound=type_ is not None, bare=bare)
 
@@ -89,41 +89,43 @@ def bind_property(decl: PropertyDecl, owner: Owner, findings: Findings) -> Bound
 # --- types -----------------------------------------------------------------------------------------
 
 
-def bind_type(expr: TypeExpr, findings: Findings) -> ValueType | None:
+def bind_type(expr: TypeExpr, findings: DiagnosticCollector) -> ValueType | None:
     """The type that is written, or None after reporting why it is none."""
     match expr:
         case BaseType(name=name):
             return Scalar(name)
         case ListType(element=element):
             if element.name == Scalar.BLOB.value:
-                findings.error("S020", element.span, "a list of Blob is not a type", "list URIs as `[String]` instead")
+                findings.add_error(
+                    "S020", element.span, "a list of Blob is not a type", "list URIs as `[String]` instead"
+                )
                 return None
             return ListOf(Scalar(element.name))
         case VectorType(size=size):
             if not 1 <= size <= MAX_VECTOR_SIZE:
-                message = f"a Vector has 1 to {MAX_VECTOR_SIZE} elements, not {shown(size)}"
-                findings.error("S018", expr.span, message, "write the size that the embedding model gives")
+                message = f"a Vector has 1 to {MAX_VECTOR_SIZE} elements, not {format_value(size)}"
+                findings.add_error("S018", expr.span, message, "write the size that the embedding model gives")
                 return None
             return VectorOf(size)
         case EnumType(values=values):
-            return _enum(expr, values, findings)
+            return _bind_enum(expr, values, findings)
         case _:
             assert_never(expr)
 
 
-def _enum(expr: EnumType, values: tuple[Name, ...], findings: Findings) -> EnumOf | None:
+def _bind_enum(expr: EnumType, values: tuple[Name, ...], findings: DiagnosticCollector) -> EnumOf | None:
     if not values:
-        findings.error("S019", expr.span, "an enum needs at least one value", "write `enum(first, second)`")
+        findings.add_error("S019", expr.span, "an enum needs at least one value", "write `enum(first, second)`")
         return None
     seen: set[str] = set()
     for value in values:
         if value.text in seen:
-            findings.error("S019", value.span, f"`{value.text}` is in this enum twice", "remove one of them")
+            findings.add_error("S019", value.span, f"`{value.text}` is in this enum twice", "remove one of them")
         seen.add(value.text)
     return EnumOf(tuple(value.text for value in values)) if len(seen) == len(values) else None
 
 
-def _stand_in(expr: TypeExpr) -> ValueType:
+def _choose_fallback_type(expr: TypeExpr) -> ValueType:
     match expr:
         case EnumType(values=values) if values:
             return EnumOf(tuple(dict.fromkeys(value.text for value in values)))
@@ -138,53 +140,53 @@ def _stand_in(expr: TypeExpr) -> ValueType:
 # --- default and embedding ---------------------------------------------------------------------------
 
 
-def _with_default(bound: Property, annotation: Annotation, findings: Findings) -> Property:
+def _bind_default(bound: Property, annotation: Annotation, findings: DiagnosticCollector) -> Property:
     literal = annotation.argument
     if literal is None or isinstance(literal, Name):
         return bound
-    value: Value | Misfit = from_literal(bound.type, literal, nullable=bound.nullable)
-    if isinstance(value, Misfit):
+    value: Value | InvalidValue = from_literal(bound.type, literal, nullable=bound.nullable)
+    if isinstance(value, InvalidValue):
         message = f"the default of `{bound.name}` does not fit: {value.reason}"
-        findings.error("S017", literal.span, message, _default_help(bound, literal, findings))
+        findings.add_error("S017", literal.span, message, _suggest_default(bound, literal, findings))
         # The default counts as given: a rule about required properties would only echo the misfit.
         return replace(bound, has_default=True)
     return replace(bound, has_default=True, default=value)
 
 
-def _default_help(bound: Property, literal: Literal, findings: Findings) -> str | None:
-    text = literal_text(literal)
+def _suggest_default(bound: Property, literal: Literal, findings: DiagnosticCollector) -> str | None:
+    text = format_literal(literal)
     if text == "null":
-        return f"make it nullable: `{bound.name}: {shown_type(bound.type)}?`"
+        return f"make it nullable: `{bound.name}: {format_type(bound.type)}?`"
     if isinstance(literal, StringLiteral):
         if bound.type is Scalar.DATE:
             return f"write `@default(date({text}))`"
         if bound.type is Scalar.DATETIME:
             return f"write `@default(datetime({text}))`"
         if isinstance(bound.type, EnumOf):
-            return findings.near(literal.value, bound.type.values)
+            return findings.suggest_closest(literal.value, bound.type.values)
     return None
 
 
-def _embedding(
-    decl: PropertyDecl, type_: ValueType | None, notes: Notes, owner: Owner, findings: Findings
+def _bind_embedding(
+    decl: PropertyDecl, type_: ValueType | None, notes: AnnotationSet, owner: Owner, findings: DiagnosticCollector
 ) -> Embedding | None:
     annotation = notes.known.get("embed")
-    source = notes.text("embed")
+    source = notes.get_text("embed")
     if annotation is None or source is None:
         return None
     if owner.kind is OwnerKind.EDGE:
         message = f"`@embed` on `{decl.name.text}`: only vectors of node types are computed"
-        findings.error("S016", annotation.span, message, "move the vector to a node type")
+        findings.add_error("S016", annotation.span, message, "move the vector to a node type")
         return None
     if type_ is not None and not isinstance(type_, VectorOf):
-        message = f"`@embed` on `{decl.name.text}`, which is {shown_type(type_)}, not a Vector"
-        findings.error("S016", annotation.span, message, f"declare it as `{decl.name.text}: Vector(N)`")
+        message = f"`@embed` on `{decl.name.text}`, which is {format_type(type_)}, not a Vector"
+        findings.add_error("S016", annotation.span, message, f"declare it as `{decl.name.text}: Vector(N)`")
         return None
     model = next((value.value for _, value in annotation.options if isinstance(value, StringLiteral)), None)
     return Embedding(source=source, model=model)
 
 
-def check_embeddings(properties: Mapping[str, BoundProperty], owner: Owner, findings: Findings) -> None:
+def check_embeddings(properties: Mapping[str, BoundProperty], owner: Owner, findings: DiagnosticCollector) -> None:
     """Each `@embed` must name a String property of the same type."""
     texts = [name for name, bound in properties.items() if bound.type is Scalar.STRING]
     for bound in properties.values():
@@ -192,27 +194,29 @@ def check_embeddings(properties: Mapping[str, BoundProperty], owner: Owner, find
         if embedding is None:
             continue
         source = properties.get(embedding.source)
-        span = argument_span(bound.notes.known["embed"])
+        span = get_argument_span(bound.notes.known["embed"])
         if source is None:
             if owner.is_whole:
                 message = f"unknown property `{embedding.source}` of `{owner.name}` as the source of `@embed`"
-                findings.error(
-                    "S016", span, message, findings.near(embedding.source, texts) or "name a String property"
+                findings.add_error(
+                    "S016", span, message, findings.suggest_closest(embedding.source, texts) or "name a String property"
                 )
         elif source.is_sound and source.type is not Scalar.STRING:
-            message = f"`@embed` computes from a String; `{embedding.source}` is {shown_type(source.type)}"
-            findings.error("S016", span, message, findings.near(embedding.source, texts) or "name a String property")
+            message = f"`@embed` computes from a String; `{embedding.source}` is {format_type(source.type)}"
+            findings.add_error(
+                "S016", span, message, findings.suggest_closest(embedding.source, texts) or "name a String property"
+            )
 
 
 # --- inheritance ---------------------------------------------------------------------------------------
 
 
-def injected(bound: BoundProperty) -> BoundProperty:
+def inherit_property(bound: BoundProperty) -> BoundProperty:
     """An interface's property as a node type has it."""
     return replace(bound, bare={}, inherited_bare={**bound.inherited_bare, **bound.bare})
 
 
-def merged(inherited: BoundProperty, declared: BoundProperty) -> BoundProperty:
+def merge_property(inherited: BoundProperty, declared: BoundProperty) -> BoundProperty:
     """A redeclared property: its own annotations win, the interface's others still hold."""
     own, base = declared.column, inherited.column
     known = {**inherited.notes.known, **declared.notes.known}
@@ -230,7 +234,7 @@ def merged(inherited: BoundProperty, declared: BoundProperty) -> BoundProperty:
             renamed_from=own.renamed_from or base.renamed_from,
             annotations=kept,
         ),
-        notes=Notes(known, kept),
+        notes=AnnotationSet(known, kept),
         is_sound=declared.is_sound and inherited.is_sound,
         inherited_bare={**declared.inherited_bare, **inherited.inherited_bare},
     )

@@ -14,46 +14,46 @@ from omnigraph.schema.catalog import (
     RangeRule,
     Value,
 )
-from omnigraph.schema.misfit import shown
-from omnigraph.schema.temporal import date_text, datetime_text
+from omnigraph.schema.misfit import format_value
+from omnigraph.schema.temporal import format_date, format_datetime
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import Json, to_json
 
 Fields = dict[str, Json]
 
 
-def catalog_json(catalog: Catalog) -> Fields:
+def catalog_to_json(catalog: Catalog) -> Fields:
     """Every field of the catalog, types in declared order."""
     return {
         "next_identity": catalog.next_identity,
-        "nodes": [_node_json(node) for node in catalog.nodes.values()],
-        "edges": [_edge_json(edge) for edge in catalog.edges.values()],
-        "interfaces": [_interface_json(interface) for interface in catalog.interfaces.values()],
+        "nodes": [_node_to_json(node) for node in catalog.nodes.values()],
+        "edges": [_edge_to_json(edge) for edge in catalog.edges.values()],
+        "interfaces": [_interface_to_json(interface) for interface in catalog.interfaces.values()],
     }
 
 
-def meaning_json(catalog: Catalog) -> Fields:
+def normalize_catalog(catalog: Catalog) -> Fields:
     """What the schema says: without identities, with types and constraints in one order whatever the text's order."""
     return {
-        "nodes": [_ordered(_node_json(node)) for _, node in sorted(catalog.nodes.items())],
-        "edges": [_ordered(_edge_json(edge)) for _, edge in sorted(catalog.edges.items())],
-        "interfaces": [interface_meaning_json(interface) for _, interface in sorted(catalog.interfaces.items())],
+        "nodes": [_normalize_type(_node_to_json(node)) for _, node in sorted(catalog.nodes.items())],
+        "edges": [_normalize_type(_edge_to_json(edge)) for _, edge in sorted(catalog.edges.items())],
+        "interfaces": [normalize_interface(interface) for _, interface in sorted(catalog.interfaces.items())],
     }
 
 
-def interface_meaning_json(interface: InterfaceType) -> Fields:
+def normalize_interface(interface: InterfaceType) -> Fields:
     """What an interface says: without identities, and without the order of what has none."""
-    return _ordered(_interface_json(interface))
+    return _normalize_type(_interface_to_json(interface))
 
 
-def _ordered(fields: Fields) -> Fields:
+def _normalize_type(fields: Fields) -> Fields:
     """A type whose lists without an order of their own are sorted, and whose identities are gone."""
     ordered = {name: value for name, value in fields.items() if name != "identity"}
     for name in ("unique", "indexed", "ranges", "checks"):
         items = ordered.get(name)
         if isinstance(items, list):
             inner = [sorted(item, key=str) if isinstance(item, list) else item for item in items]
-            ordered[name] = sorted(inner, key=_sort_key)
+            ordered[name] = sorted(inner, key=_build_sort_key)
     properties = ordered["properties"]
     if isinstance(properties, list):
         ordered["properties"] = [
@@ -64,7 +64,7 @@ def _ordered(fields: Fields) -> Fields:
     return ordered
 
 
-def _sort_key(item: Json) -> list[str]:
+def _build_sort_key(item: Json) -> list[str]:
     """Strings, lists of strings, and rules: what each is about, then what it says."""
     match item:
         case list():
@@ -78,61 +78,61 @@ def _sort_key(item: Json) -> list[str]:
 # --- types -----------------------------------------------------------------------------------------
 
 
-def _node_json(node: NodeType) -> Fields:
-    return {**_shared_json(node), "implements": list(node.implements)}
+def _node_to_json(node: NodeType) -> Fields:
+    return {**_shared_fields_to_json(node), "implements": list(node.implements)}
 
 
-def _edge_json(edge: EdgeType) -> Fields:
+def _edge_to_json(edge: EdgeType) -> Fields:
     return {
-        **_shared_json(edge),
+        **_shared_fields_to_json(edge),
         "source": edge.source,
         "target": edge.target,
         "cardinality": [edge.cardinality.low, edge.cardinality.high],
     }
 
 
-def _shared_json(type_: NodeType | EdgeType) -> Fields:
+def _shared_fields_to_json(type_: NodeType | EdgeType) -> Fields:
     return {
         "name": type_.name,
         "identity": type_.identity,
-        "properties": [_property_json(p) for p in type_.properties],
+        "properties": [_property_to_json(p) for p in type_.properties],
         "key": list(type_.key),
         "unique": [list(columns) for columns in type_.unique],
         "indexed": list(type_.indexed),
-        "ranges": [_range_json(rule, type_) for rule in type_.ranges],
-        "checks": [_check_json(rule) for rule in type_.checks],
+        "ranges": [_range_to_json(rule, type_) for rule in type_.ranges],
+        "checks": [_check_to_json(rule) for rule in type_.checks],
         "description": type_.description,
         "instruction": type_.instruction,
         "renamed_from": type_.renamed_from,
-        "annotations": [annotation_json(annotation) for annotation in type_.annotations],
+        "annotations": [annotation_to_json(annotation) for annotation in type_.annotations],
     }
 
 
-def _interface_json(interface: InterfaceType) -> Fields:
+def _interface_to_json(interface: InterfaceType) -> Fields:
     return {
         "name": interface.name,
-        "properties": [_property_json(p) for p in interface.properties],
+        "properties": [_property_to_json(p) for p in interface.properties],
         "unique": [list(columns) for columns in interface.unique],
         "indexed": list(interface.indexed),
     }
 
 
-def _property_json(p: Property) -> Fields:
+def _property_to_json(p: Property) -> Fields:
     return {
         "name": p.name,
         "identity": p.identity,
-        "type": type_json(p.type),
+        "type": type_to_json(p.type),
         "nullable": p.nullable,
         "has_default": p.has_default,
         "default": to_json(p.type, p.default),
-        "embedding": embedding_json(p.embedding),
+        "embedding": embedding_to_json(p.embedding),
         "description": p.description,
         "renamed_from": p.renamed_from,
-        "annotations": [annotation_json(annotation) for annotation in p.annotations],
+        "annotations": [annotation_to_json(annotation) for annotation in p.annotations],
     }
 
 
-def type_json(type_: ValueType) -> Json:
+def type_to_json(type_: ValueType) -> Json:
     """`"I32"`, `{"enum": […]}`, `{"list": "I32"}`, `{"vector": 3}`."""
     match type_:
         case Scalar():
@@ -145,43 +145,43 @@ def type_json(type_: ValueType) -> Json:
             return {"vector": size}
 
 
-def embedding_json(embedding: Embedding | None) -> Json:
+def embedding_to_json(embedding: Embedding | None) -> Json:
     """`{"source": …, "model": …}`, or null."""
     return None if embedding is None else {"source": embedding.source, "model": embedding.model}
 
 
-def _range_json(rule: RangeRule, type_: NodeType | EdgeType) -> Fields:
+def _range_to_json(rule: RangeRule, type_: NodeType | EdgeType) -> Fields:
     ranged = type_.by_name[rule.property].type
     return {"property": rule.property, "low": to_json(ranged, rule.low), "high": to_json(ranged, rule.high)}
 
 
-def _check_json(rule: CheckRule) -> Fields:
+def _check_to_json(rule: CheckRule) -> Fields:
     return {"property": rule.property, "pattern": rule.pattern}
 
 
 # --- annotations -----------------------------------------------------------------------------------
 
 
-def annotation_json(annotation: AnnotationValue) -> Fields:
+def annotation_to_json(annotation: AnnotationValue) -> Fields:
     """The annotation's name, argument and options."""
     return {
         "name": annotation.name,
-        "argument": _loose_json(annotation.argument),
-        "options": [[name, _loose_json(value)] for name, value in annotation.options],
+        "argument": _untyped_to_json(annotation.argument),
+        "options": [[name, _untyped_to_json(value)] for name, value in annotation.options],
     }
 
 
-def _loose_json(value: Value) -> Json:
+def _untyped_to_json(value: Value) -> Json:
     """A value that no type describes; dates and times say what they are, the rest is JSON as it stands."""
     match value:
         case datetime():
-            return {"datetime": datetime_text(value)}
+            return {"datetime": format_datetime(value)}
         case date():
-            return {"date": date_text(value)}
+            return {"date": format_date(value)}
         case list() | tuple():
-            return [_loose_json(item) for item in value]
+            return [_untyped_to_json(item) for item in value]
         case bytes():
-            msg = f"{shown(value)} is no value of an annotation"
+            msg = f"{format_value(value)} is no value of an annotation"
             raise TypeError(msg)
         case _:
             return value

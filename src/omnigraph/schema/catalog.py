@@ -71,7 +71,7 @@ class CheckRule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Type:
+class _TableType:
     """What node and edge types share."""
 
     name: str
@@ -92,13 +92,13 @@ class _Type:
         """The properties by name, in declared order."""
         return {p.name: p for p in self.properties}
 
-    def property(self, name: str) -> Property | None:
+    def find_property(self, name: str) -> Property | None:
         """The property of that name, or None."""
         return self.by_name.get(name)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeType(_Type):
+class NodeType(_TableType):
     """A node type: one table with `id` and its properties."""
 
     implements: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class Cardinality:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EdgeType(_Type):
+class EdgeType(_TableType):
     """An edge type: one table with `id`, `src`, `dst` and its properties. `key` may list `src` and `dst`."""
 
     source: str
@@ -160,16 +160,16 @@ class Catalog:
     def _edges_by_folded_name(self) -> dict[str, EdgeType]:
         return {name.lower(): edge for name, edge in self.edges.items()}
 
-    def edge(self, name: str) -> EdgeType | None:
+    def find_edge(self, name: str) -> EdgeType | None:
         """The edge type of that name in any case, or None."""
         return self._edges_by_folded_name.get(name.lower())
 
-    def type(self, name: str) -> AnyType | None:
+    def find_type(self, name: str) -> AnyType | None:
         """The node or edge type of exactly that name, or None."""
         return self.nodes.get(name) or self.edges.get(name)
 
 
-def catalog_of(
+def build_catalog(
     nodes: tuple[NodeType, ...] = (),
     edges: tuple[EdgeType, ...] = (),
     interfaces: tuple[InterfaceType, ...] = (),

@@ -10,9 +10,9 @@ Losses: TypeAlias = Mapping[tuple[str | None, str | None], int]
 """By the table of a step and its property, None for a whole type, how many values or rows it drops."""
 
 
-def losing(plan: MigrationPlan) -> MigrationPlan:
+def mark_drops_hard(plan: MigrationPlan) -> MigrationPlan:
     """The plan when data loss is allowed: its drops are hard."""
-    return _with_drops(plan, lambda step: replace(step, is_hard=True))
+    return _map_drops(plan, lambda step: replace(step, is_hard=True))
 
 
 def count_losses(plan: MigrationPlan, losses: Losses) -> MigrationPlan:
@@ -22,15 +22,15 @@ def count_losses(plan: MigrationPlan, losses: Losses) -> MigrationPlan:
         noun = "values" if step.kind is StepKind.DROP_PROPERTY else "rows"
         return replace(step, facts={**step.facts, noun: losses[step.table, step.property_name]})
 
-    return _with_drops(plan, count)
+    return _map_drops(plan, count)
 
 
 def describe_drop(step: Step) -> Step:
     """Return a step that drops a type or a property with the message for what is known of it."""
-    return replace(step, message=_message(step))
+    return replace(step, message=_format_message(step))
 
 
-def _message(step: Step) -> str:
+def _format_message(step: Step) -> str:
     if step.kind is StepKind.DROP_PROPERTY:
         what, noun, past = f"property `{step.type}.{step.property_name}`", "value", f"`{step.type}`"
     else:
@@ -46,7 +46,7 @@ def _message(step: Step) -> str:
     return f"drop {what}: its {number} {verb} in earlier versions unless data loss is allowed"
 
 
-def _with_drops(plan: MigrationPlan, change: Callable[[Step], Step]) -> MigrationPlan:
+def _map_drops(plan: MigrationPlan, change: Callable[[Step], Step]) -> MigrationPlan:
     """Return the plan with its drops changed, and their messages with them."""
     steps = (describe_drop(change(step)) if step.kind.drops_data else step for step in plan.steps)
     return replace(plan, steps=tuple(steps))

@@ -6,7 +6,7 @@ from typing import NoReturn, TypeVar
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.schema.catalog import Value
-from omnigraph.schema.misfit import Misfit, shown
+from omnigraph.schema.misfit import InvalidValue, format_value
 from omnigraph.schema.types import ValueType
 from omnigraph.schema.values import from_json
 
@@ -33,7 +33,7 @@ class CatalogCorruptError(OmnigraphError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JsonNode:
     """A value of the document and the path that leads to it."""
 
     path: str
@@ -43,51 +43,51 @@ class Place:
         """Refuse the document because of this place."""
         raise CatalogCorruptError(self.path, reason)
 
-    def fields(self, *names: str) -> dict[str, "Place"]:
+    def read_fields(self, *names: str) -> dict[str, "JsonNode"]:
         """The fields of an object that must have exactly these."""
         if not isinstance(self.value, dict):
-            self.fail(f"expected an object, got {shown(self.value)}")
+            self.fail(f"expected an object, got {format_value(self.value)}")
         if missing := [name for name in names if name not in self.value]:
             self.fail(f"the field `{missing[0]}` is missing")
         if unknown := [str(name) for name in self.value if name not in names]:
-            self.fail(f"the field {shown(unknown[0])} is unknown")
-        return {name: Place(f"{self.path}.{name}".lstrip("."), self.value[name]) for name in names}
+            self.fail(f"the field {format_value(unknown[0])} is unknown")
+        return {name: JsonNode(f"{self.path}.{name}".lstrip("."), self.value[name]) for name in names}
 
-    def items(self) -> list["Place"]:
+    def read_items(self) -> list["JsonNode"]:
         """The items of a list."""
         if not isinstance(self.value, list):
-            self.fail(f"expected a list, got {shown(self.value)}")
-        return [Place(f"{self.path}[{index}]", item) for index, item in enumerate(self.value)]
+            self.fail(f"expected a list, got {format_value(self.value)}")
+        return [JsonNode(f"{self.path}[{index}]", item) for index, item in enumerate(self.value)]
 
-    def each(self, read: Callable[["Place"], T]) -> tuple[T, ...]:
+    def map_items(self, read: Callable[["JsonNode"], T]) -> tuple[T, ...]:
         """What `read` makes of each item of a list."""
-        return tuple(read(item) for item in self.items())
+        return tuple(read(item) for item in self.read_items())
 
-    def text(self) -> str:
+    def read_text(self) -> str:
         """A string."""
         if not isinstance(self.value, str):
-            self.fail(f"expected a string, got {shown(self.value)}")
+            self.fail(f"expected a string, got {format_value(self.value)}")
         return self.value
 
-    def optional_text(self) -> str | None:
+    def read_optional_text(self) -> str | None:
         """A string or null."""
-        return None if self.value is None else self.text()
+        return None if self.value is None else self.read_text()
 
-    def flag(self) -> bool:
+    def read_flag(self) -> bool:
         """True or false."""
         if not isinstance(self.value, bool):
-            self.fail(f"expected true or false, got {shown(self.value)}")
+            self.fail(f"expected true or false, got {format_value(self.value)}")
         return self.value
 
-    def count(self) -> int:
+    def read_count(self) -> int:
         """A whole number of at least 0."""
         if not isinstance(self.value, int) or isinstance(self.value, bool) or self.value < 0:
-            self.fail(f"expected a whole number of at least 0, got {shown(self.value)}")
+            self.fail(f"expected a whole number of at least 0, got {format_value(self.value)}")
         return self.value
 
-    def typed(self, type_: ValueType) -> Value:
+    def read_typed(self, type_: ValueType) -> Value:
         """A value of this type, or null."""
         value = from_json(type_, self.value, nullable=True)
-        if isinstance(value, Misfit):
+        if isinstance(value, InvalidValue):
             self.fail(value.reason)
         return value

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from omnigraph.lang.diagnostics import Diagnostic, in_order
+from omnigraph.lang.diagnostics import Diagnostic, sort_diagnostics
 from omnigraph.lang.literals import Name
 from omnigraph.lang.schema_ast import (
     Declaration,
@@ -13,9 +13,9 @@ from omnigraph.lang.schema_ast import (
     PropertyDecl,
     SchemaFile,
 )
-from omnigraph.lang.spelling import closest
-from omnigraph.lang.words import RESERVED
-from omnigraph.schema.annotations import KNOWN
+from omnigraph.lang.spelling import find_closest
+from omnigraph.lang.words import RESERVED_WORDS
+from omnigraph.schema.annotations import KNOWN_ANNOTATIONS
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.types import Scalar
 
@@ -26,65 +26,65 @@ def lint_schema(tree: SchemaFile, catalog: Catalog) -> tuple[Diagnostic, ...]:
     implemented = {name for node in catalog.nodes.values() for name in node.implements}
     for declaration in tree.declarations:
         if isinstance(declaration, InterfaceDecl):
-            found.extend(_unimplemented(declaration, implemented))
+            found.extend(_find_unimplemented(declaration, implemented))
         else:
-            found.extend(_repeated_indexes(declaration, catalog))
-        found.extend(_reserved_words(declaration))
-    found.extend(misspelt_annotations(tree))
-    found.extend(_unindexed_vectors(tree, catalog))
-    return in_order(found)
+            found.extend(_find_repeated_indexes(declaration, catalog))
+        found.extend(_find_reserved_words(declaration))
+    found.extend(find_misspelt_annotations(tree))
+    found.extend(_find_unindexed_vectors(tree, catalog))
+    return sort_diagnostics(found)
 
 
-def misspelt_annotations(tree: SchemaFile) -> Iterator[Diagnostic]:
+def find_misspelt_annotations(tree: SchemaFile) -> Iterator[Diagnostic]:
     """Annotations that mean nothing, and are nearly one that does: kept, as all unknown ones are, and seldom meant."""
     for declaration in tree.declarations:
         of_type = () if isinstance(declaration, InterfaceDecl) else declaration.annotations
-        for annotation in (*of_type, *(one for decl in _properties(declaration) for one in decl.annotations)):
+        for annotation in (*of_type, *(one for decl in _iter_properties(declaration) for one in decl.annotations)):
             name = annotation.name.text
-            near = None if name in KNOWN else closest(name, KNOWN)
+            near = None if name in KNOWN_ANNOTATIONS else find_closest(name, KNOWN_ANNOTATIONS)
             if near is not None:
                 message = f"`@{name}` is no annotation that means anything: it is kept, and nothing follows from it"
                 yield Diagnostic("L105", annotation.span, message, f"did you mean `@{near}`?")
 
 
-def _properties(declaration: Declaration) -> Iterator[PropertyDecl]:
+def _iter_properties(declaration: Declaration) -> Iterator[PropertyDecl]:
     return (member for member in declaration.members if isinstance(member, PropertyDecl))
 
 
-def _unimplemented(declaration: InterfaceDecl, implemented: Collection[str]) -> Iterator[Diagnostic]:
+def _find_unimplemented(declaration: InterfaceDecl, implemented: Collection[str]) -> Iterator[Diagnostic]:
     name = declaration.name
     if name.text not in implemented:
         message = f"nothing implements the interface `{name.text}`"
         yield Diagnostic("L101", name.span, message, f"write `node … implements {name.text}`, or remove it")
 
 
-def _reserved_words(declaration: Declaration) -> Iterator[Diagnostic]:
-    for decl in _properties(declaration):
-        if decl.name.text in RESERVED:
+def _find_reserved_words(declaration: Declaration) -> Iterator[Diagnostic]:
+    for decl in _iter_properties(declaration):
+        if decl.name.text in RESERVED_WORDS:
             message = f"`{decl.name.text}` is a reserved word of the query language"
             yield Diagnostic("L103", decl.name.span, message, "it works behind a `.`, but another name reads better")
 
 
-def _repeated_indexes(declaration: NodeDecl | EdgeDecl, catalog: Catalog) -> Iterator[Diagnostic]:
-    type_ = catalog.type(declaration.name.text)
+def _find_repeated_indexes(declaration: NodeDecl | EdgeDecl, catalog: Catalog) -> Iterator[Diagnostic]:
+    type_ = catalog.find_type(declaration.name.text)
     if type_ is None:
         return
     given: dict[str, str] = {}
-    if len(type_.key) == 1 and (column := type_.property(type_.key[0])) and column.type is not Scalar.STRING:
+    if len(type_.key) == 1 and (column := type_.find_property(type_.key[0])) and column.type is not Scalar.STRING:
         # On free text an index finds words as well, which a key does not.
         given[column.name] = "its `@key`"
     if isinstance(declaration, NodeDecl):
         for interface in declaration.implements:
             inherited = catalog.interfaces.get(interface.text)
             given.update(dict.fromkeys(inherited.indexed if inherited else (), f"the interface `{interface.text}`"))
-    for indexed in sorted(_indexed_columns(declaration), key=lambda name: name.span):
+    for indexed in sorted(_iter_indexed_columns(declaration), key=lambda name: name.span):
         if indexed.text in given:
             message = f"`{indexed.text}` already has an index through {given[indexed.text]}"
             yield Diagnostic("L102", indexed.span, message, "remove this `@index`")
         given.setdefault(indexed.text, "another `@index`")
 
 
-def _indexed_columns(declaration: NodeDecl | EdgeDecl) -> Iterator[Name]:
+def _iter_indexed_columns(declaration: NodeDecl | EdgeDecl) -> Iterator[Name]:
     for member in declaration.members:
         if isinstance(member, IndexDecl):
             yield from member.columns
@@ -94,11 +94,11 @@ def _indexed_columns(declaration: NodeDecl | EdgeDecl) -> Iterator[Name]:
                     yield Name(member.name.text, annotation.span)
 
 
-def _unindexed_vectors(tree: SchemaFile, catalog: Catalog) -> Iterator[Diagnostic]:
+def _find_unindexed_vectors(tree: SchemaFile, catalog: Catalog) -> Iterator[Diagnostic]:
     declared = {
         (declaration.name.text, decl.name.text): decl
         for declaration in tree.declarations
-        for decl in _properties(declaration)
+        for decl in _iter_properties(declaration)
     }
     for node in catalog.nodes.values():
         for vector in node.properties:

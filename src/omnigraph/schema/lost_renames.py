@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from omnigraph.lang.spelling import Suggestions
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, NodeType, Property
-from omnigraph.schema.matching import Matched, match_properties
-from omnigraph.schema.migration_steps import Step, StepKind, about
+from omnigraph.schema.matching import SchemaMatch, match_properties
+from omnigraph.schema.migration_steps import Step, StepKind, format_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +28,9 @@ class LostRename:
 
     def is_known(self, earlier: Iterable[Catalog]) -> bool:
         """Return whether one of the earlier schemas has the same annotation at the same place."""
-        return any(renamed == self.old_name for catalog in earlier for renamed in self._earlier_renames(catalog))
+        return any(renamed == self.old_name for catalog in earlier for renamed in self._iter_earlier_renames(catalog))
 
-    def _earlier_renames(self, catalog: Catalog) -> Iterator[str | None]:
+    def _iter_earlier_renames(self, catalog: Catalog) -> Iterator[str | None]:
         known = (catalog.nodes if isinstance(self.type, NodeType) else catalog.edges).get(self.type.name)
         if self.property is None:
             if known is not None:
@@ -45,7 +45,7 @@ class LostRename:
 
     def to_note(self) -> str:
         """Return the sentence for a plan that can be applied all the same."""
-        return f"{self._complaint()}, so it counts as new{self._ending()}"
+        return f"{self._format_complaint()}, so it counts as new{self._format_suggestion()}"
 
     def to_step(self) -> Step:
         """Return the step that keeps a plan from being applied."""
@@ -56,18 +56,18 @@ class LostRename:
             property_name=None if self.property is None else self.property.name,
             code="OG-MF-109",
             facts={"from": self.old_name},
-            message=f"{self._complaint()}{self._ending()}: correct the name, or remove the `@rename_from`",
+            message=f"{self._format_complaint()}{self._format_suggestion()}: correct the name, or remove the `@rename_from`",
         )
 
-    def _complaint(self) -> str:
-        what = about(self.type, None if self.property is None else self.property.name)
+    def _format_complaint(self) -> str:
+        what = format_name(self.type, None if self.property is None else self.property.name)
         return f'{what} has `@rename_from("{self.old_name}")`, but {self.missing}'
 
-    def _ending(self) -> str:
+    def _format_suggestion(self) -> str:
         return "" if self.suggestion is None else f"; {self.suggestion}"
 
 
-def find_lost_renames(nodes: Matched[NodeType], edges: Matched[EdgeType]) -> Iterator[LostRename]:
+def find_lost_renames(nodes: SchemaMatch[NodeType], edges: SchemaMatch[EdgeType]) -> Iterator[LostRename]:
     """Find each `@rename_from` whose old name the old schema does not have, nor the new one.
 
     Where the old schema has the new name, the annotation is only kept: what it names goes on.
@@ -83,7 +83,7 @@ def find_lost_renames(nodes: Matched[NodeType], edges: Matched[EdgeType]) -> Ite
                 type=new,
                 old_name=new.renamed_from,
                 missing=f"the old schema has no {kind} `{new.renamed_from}`",
-                suggestion=suggestions.did_you_mean(new.renamed_from, dropped),
+                suggestion=suggestions.suggest_closest(new.renamed_from, dropped),
             )
         pairs: Sequence[tuple[AnyType, AnyType]] = types.pairs
         for old, new in pairs:
@@ -99,13 +99,13 @@ def _find_in_type(old: AnyType, new: AnyType, suggestions: Suggestions) -> Itera
                 type=new,
                 property=p,
                 old_name=p.renamed_from,
-                missing=f"{about(old)} of the old schema has no property `{p.renamed_from}`",
-                suggestion=suggestions.did_you_mean(p.renamed_from, dropped),
+                missing=f"{format_name(old)} of the old schema has no property `{p.renamed_from}`",
+                suggestion=suggestions.suggest_closest(p.renamed_from, dropped),
             )
 
 
 def _find_in_new_type(new: AnyType) -> Iterator[LostRename]:
     for p in new.properties:
         if p.renamed_from is not None:
-            missing = f"the old schema has no type {about(new)}"
+            missing = f"the old schema has no type {format_name(new)}"
             yield LostRename(type=new, property=p, old_name=p.renamed_from, missing=missing, is_type_new=True)

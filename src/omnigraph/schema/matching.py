@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType, Property
 
 
-class _Named(Protocol):
+class _SchemaItem(Protocol):
     """A type or a property."""
 
     @property
@@ -17,11 +17,11 @@ class _Named(Protocol):
     def renamed_from(self) -> str | None: ...
 
 
-N = TypeVar("N", bound=_Named)
+N = TypeVar("N", bound=_SchemaItem)
 
 
 @dataclass(frozen=True, slots=True)
-class Matched(Generic[N]):
+class SchemaMatch(Generic[N]):
     """The pairs (old, new) that are one and the same, what is new, and what is gone; each in declared order."""
 
     pairs: tuple[tuple[N, N], ...]
@@ -36,7 +36,7 @@ class Matched(Generic[N]):
         return {old.name: new.name for old, new in self.pairs}
 
 
-def match_names(old: Sequence[N], new: Sequence[N]) -> Matched[N]:
+def match_names(old: Sequence[N], new: Sequence[N]) -> SchemaMatch[N]:
     """Pair the old with the new.
 
     A `@rename_from` takes effect once: a schema keeps the annotation after it was applied, and what was renamed
@@ -46,7 +46,7 @@ def match_names(old: Sequence[N], new: Sequence[N]) -> Matched[N]:
     before = {item.name: item for item in old}
     after = {item.name: item for item in new}
     renamed: dict[str, N] = {}
-    waiting = [item for item in new if not _was_applied(item, before)]
+    waiting = [item for item in new if not _is_already_applied(item, before)]
     again: list[str] = []
     while waiting:
         item = waiting.pop(0)
@@ -55,7 +55,7 @@ def match_names(old: Sequence[N], new: Sequence[N]) -> Matched[N]:
             continue
         renamed[source.name] = item
         displaced = after.get(source.name)
-        if displaced is not None and _was_applied(displaced, before):
+        if displaced is not None and _is_already_applied(displaced, before):
             waiting.append(displaced)
             again.append(displaced.name)
     origin = {item.name: before[name] for name, item in renamed.items()}
@@ -63,7 +63,7 @@ def match_names(old: Sequence[N], new: Sequence[N]) -> Matched[N]:
         if item.name not in origin and item.name in before and item.name not in renamed:
             origin[item.name] = before[item.name]
     lives_on = {item.name for item in origin.values()}
-    return Matched(
+    return SchemaMatch(
         pairs=tuple((origin[item.name], item) for item in new if item.name in origin),
         added=tuple(item for item in new if item.name not in origin),
         dropped=tuple(item for item in old if item.name not in lives_on),
@@ -71,22 +71,22 @@ def match_names(old: Sequence[N], new: Sequence[N]) -> Matched[N]:
     )
 
 
-def _was_applied(item: _Named, before: Mapping[str, _Named]) -> bool:
+def _is_already_applied(item: _SchemaItem, before: Mapping[str, _SchemaItem]) -> bool:
     """Whether the old schema has it under its name, with the same `@rename_from`."""
     known = before.get(item.name)
     return item.renamed_from is not None and known is not None and known.renamed_from == item.renamed_from
 
 
-def match_nodes(old: Catalog, new: Catalog) -> Matched[NodeType]:
+def match_nodes(old: Catalog, new: Catalog) -> SchemaMatch[NodeType]:
     """The node types of two catalogs, paired."""
     return match_names(tuple(old.nodes.values()), tuple(new.nodes.values()))
 
 
-def match_edges(old: Catalog, new: Catalog) -> Matched[EdgeType]:
+def match_edges(old: Catalog, new: Catalog) -> SchemaMatch[EdgeType]:
     """The edge types of two catalogs, paired."""
     return match_names(tuple(old.edges.values()), tuple(new.edges.values()))
 
 
-def match_properties(old: NodeType | EdgeType, new: NodeType | EdgeType) -> Matched[Property]:
+def match_properties(old: NodeType | EdgeType, new: NodeType | EdgeType) -> SchemaMatch[Property]:
     """The properties of two versions of a type, paired."""
     return match_names(old.properties, new.properties)

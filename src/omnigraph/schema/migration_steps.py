@@ -6,10 +6,10 @@ from enum import Enum
 
 from omnigraph.lang.diagnostic_codes import MIGRATION_CODES
 from omnigraph.schema.catalog import AnyType
-from omnigraph.schema.step_details import Change, Details, Rule, rule_json
+from omnigraph.schema.step_details import Details, MetadataChange, Rule, rule_to_json
 from omnigraph.schema.values import Json
 
-DOES_NOT_HOLD = "OG-MF-107"
+CONSTRAINT_VIOLATED = "OG-MF-107"
 """What apply reports when a constraint that it validates does not hold."""
 
 
@@ -55,7 +55,7 @@ class Step:
     rule: Rule | None = None
     replaces: Rule | None = None
     """The constraint whose place `rule` takes."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[MetadataChange, ...] = ()
     """What an `update_metadata` changes."""
     facts: Mapping[str, Json] = field(default_factory=dict, hash=False)
     """What else there is to know, for `details`."""
@@ -93,11 +93,11 @@ class Step:
         if self.previous is not None:
             details["from"] = self.previous
         if self.kind is StepKind.WIDEN_CARDINALITY and self.rule is not None and self.replaces is not None:
-            details |= {"from": rule_json(self.replaces), "to": rule_json(self.rule)}
+            details |= {"from": rule_to_json(self.replaces), "to": rule_to_json(self.rule)}
         elif self.rule is not None:
-            details["constraint"] = rule_json(self.rule)
+            details["constraint"] = rule_to_json(self.rule)
             if self.replaces is not None:
-                details["replaces"] = rule_json(self.replaces)
+                details["replaces"] = rule_to_json(self.replaces)
         if self.changes:
             details["changes"] = [change.to_json() for change in self.changes]
         return {**details, **self.facts}
@@ -195,9 +195,9 @@ class MigrationPlan:
             return "nothing to change"
         lines = [*map(str, self.steps), *(f"note: {note}" for note in self.notes)]
         count = len(self.steps)
-        return "\n".join((*lines, f"{count} {'step' if count == 1 else 'steps'}: {self._verdict()}"))
+        return "\n".join((*lines, f"{count} {'step' if count == 1 else 'steps'}: {self._format_verdict()}"))
 
-    def _verdict(self) -> str:
+    def _format_verdict(self) -> str:
         if not self.is_supported:
             return "can't be applied; see the unsupported changes"
         parts = []
@@ -213,6 +213,6 @@ class MigrationPlan:
         return self.render()
 
 
-def about(type_: AnyType, property: str | None = None) -> str:
+def format_name(type_: AnyType, property: str | None = None) -> str:
     """`` `Person` `` or `` `Person.age` ``."""
     return f"`{type_.name}`" if property is None else f"`{type_.name}.{property}`"

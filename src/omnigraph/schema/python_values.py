@@ -1,19 +1,19 @@
 """Values of other libraries as Python's own: numpy's scalars, pandas' missing values, decimals, arrays.
 
 No library is imported for it: values are recognised by their type's name, or by what they can do. A value is taken
-where Python's own says exactly the same; for any other there is a `Misfit` that names the way out.
+where Python's own says exactly the same; for any other there is a `InvalidValue` that names the way out.
 """
 
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from omnigraph.schema.misfit import Misfit
+from omnigraph.schema.misfit import InvalidValue
 
 NO_ZONE = 'a time needs its zone: give value.replace(tzinfo=UTC), or value.tz_localize("UTC") of pandas'
 
 _MISSING = frozenset({("pandas", "NAType"), ("pandas", "NaTType")})
-_OWN = frozenset({str, int, float, bool, bytes, list, tuple, dict, datetime, date, type(None)})
+_PYTHON_TYPES = frozenset({str, int, float, bool, bytes, list, tuple, dict, datetime, date, type(None)})
 
 
 def is_missing(value: object) -> bool:
@@ -26,9 +26,9 @@ def is_missing(value: object) -> bool:
     return _is_numpy_scalar(value) and kind.__name__ == "datetime64" and value != value  # noqa: PLR0124 - NaT only
 
 
-def to_own_value(value: object) -> object:
+def to_python_value(value: object) -> object:
     """Return Python's own value of a scalar of another library, a Misfit if there is none, or any other as it is."""
-    if type(value) in _OWN:
+    if type(value) in _PYTHON_TYPES:
         return value
     if is_missing(value):
         return None
@@ -42,12 +42,12 @@ def to_items(value: object) -> object:
     to_list = getattr(value, "tolist", None)
     if not callable(to_list) or _is_numpy_scalar(value):
         return value
-    if getattr(getattr(value, "dtype", None), "kind", None) == "M" and isinstance(items := _listed(value), list):
+    if getattr(getattr(value, "dtype", None), "kind", None) == "M" and isinstance(items := _list_items(value), list):
         return items  # `tolist` makes numbers of times that are finer than a microsecond
     return to_list()
 
 
-def _listed(value: Any) -> object:  # noqa: ANN401 - another library's
+def _list_items(value: Any) -> object:  # noqa: ANN401 - another library's
     return list(value) if getattr(value, "ndim", 1) == 1 else value
 
 
@@ -57,14 +57,14 @@ def _is_numpy_scalar(value: object) -> bool:
 
 def _from_decimal(value: Decimal) -> object:
     if not value.is_finite():
-        return Misfit(f"the Decimal {value} is no number; give a finite one, or null")
+        return InvalidValue(f"the Decimal {value} is no number; give a finite one, or null")
     if value.adjusted() > 40:
-        return Misfit("the Decimal has more than 40 digits before its point; give float(…) if rounding is meant")
+        return InvalidValue("the Decimal has more than 40 digits before its point; give float(…) if rounding is meant")
     if value == value.to_integral_value():
         return int(value)
     number = float(value)
     if Decimal(number) != value:
-        return Misfit(f"the Decimal {value} can't be held exactly by a float; give float(…) if rounding is meant")
+        return InvalidValue(f"the Decimal {value} can't be held exactly by a float; give float(…) if rounding is meant")
     return number
 
 
@@ -74,18 +74,18 @@ def _from_numpy(value: Any) -> object:  # noqa: ANN401 - another library's
         return _from_datetime64(value)
     if name == "longdouble":
         number = float(value)
-        return number if number == value else Misfit("a longdouble is finer than any float; give float(…)")
+        return number if number == value else InvalidValue("a longdouble is finer than any float; give float(…)")
     return value.item()
 
 
 def _from_datetime64(value: Any) -> object:  # noqa: ANN401 - another library's
     unit = str(value.dtype)[len("datetime64[") : -1]
     if unit in ("Y", "M", "W"):
-        return Misfit(f"a datetime64[{unit}] names no single day; give value.astype('datetime64[D]')")
+        return InvalidValue(f"a datetime64[{unit}] names no single day; give value.astype('datetime64[D]')")
     rounded = value if unit == "D" else value.astype("datetime64[us]")
     own = rounded.item()
     if not isinstance(own, date):
-        return Misfit("the time lies outside the years 1 to 9999")
+        return InvalidValue("the time lies outside the years 1 to 9999")
     if rounded != value:
-        return Misfit(f"{value} is finer than a microsecond: keep at most 6 digits behind the point")
+        return InvalidValue(f"{value} is finer than a microsecond: keep at most 6 digits behind the point")
     return own

@@ -10,7 +10,7 @@ def compile_pattern(pattern: str) -> "re2._Regexp[str]":
     return re2.compile(pattern, options=options)
 
 
-def pattern_problem(pattern: str) -> str | None:
+def find_pattern_problem(pattern: str) -> str | None:
     """Why a pattern is no RE2 pattern, in RE2's words, or None for a good one."""
     try:
         compile_pattern(pattern)

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from omnigraph.lang.diagnostics import SourceError
 from omnigraph.lang.source import Source
 from omnigraph.schema.accept import load_schema
-from omnigraph.schema.aliases import Aliases, renumbered
+from omnigraph.schema.aliases import Aliases, renumber_catalog
 from omnigraph.schema.catalog import Catalog
-from omnigraph.schema.catalog_printer import schema_text
+from omnigraph.schema.catalog_printer import print_catalog
 from omnigraph.schema.identity import assign_identities
-from omnigraph.schema.made_twice import made_twice
-from omnigraph.schema.merged_source import Written, merged_text
+from omnigraph.schema.made_twice import find_shared_additions
+from omnigraph.schema.merged_source import SchemaSource, merge_sources
 from omnigraph.schema.migration_planner import plan_migration
-from omnigraph.schema.type_merge import Divergence, Names, SchemaMerge
+from omnigraph.schema.type_merge import SchemaConflict, SchemaMerge, SideNames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,28 +26,30 @@ class MergedSchema:
 
     catalog: Catalog
     text: str
-    same: Aliases
+    aliases: Aliases
     """By the identity that something had on a side, the one that it has now."""
 
 
 def merge_schemas(
-    base: Catalog, ours: Catalog, theirs: Catalog, names: Names, texts: tuple[str, str, str] | None = None
-) -> MergedSchema | tuple[Divergence, ...]:
+    base: Catalog, ours: Catalog, theirs: Catalog, names: SideNames, texts: tuple[str, str, str] | None = None
+) -> MergedSchema | tuple[SchemaConflict, ...]:
     """The schema that has what both sides did since the base, or everything that they don't agree about.
 
     With the three texts, the merged one has their comments.
     """
-    same = made_twice(base, ours, theirs)
-    merge = SchemaMerge(renumbered(base, same), renumbered(ours, same), renumbered(theirs, same), names)
-    catalog = merge.catalog()
-    if merge.found:
-        return tuple(merge.found)
-    text = schema_text(catalog)
+    same = find_shared_additions(base, ours, theirs)
+    merge = SchemaMerge(
+        renumber_catalog(base, same), renumber_catalog(ours, same), renumber_catalog(theirs, same), names
+    )
+    catalog = merge.run()
+    if merge.conflicts:
+        return tuple(merge.conflicts)
+    text = print_catalog(catalog)
     try:
         bound = load_schema(Source(text, "merged.pg"))
     except SourceError as error:
         return tuple(
-            Divergence(table="schema", message=f"the two schemas together are none: {one.message}")
+            SchemaConflict(table="schema", message=f"the two schemas together are none: {one.message}")
             for one in error.diagnostics
         )
     # An interface may have got a property on one side, and a node type that implements it on the other.
@@ -55,7 +57,7 @@ def merge_schemas(
     steps = [step for step in plan_migration(catalog, whole).steps if not step.is_safe]
     if steps:
         return tuple(
-            Divergence(
+            SchemaConflict(
                 table=step.table or step.type,
                 property=step.property_name,
                 message=f"the two schemas together would {step.message}",
@@ -64,9 +66,9 @@ def merge_schemas(
         )
     if texts is not None:
         states = (
-            Written(catalog=merge.base, text=texts[0]),
-            Written(catalog=merge.ours, text=texts[1]),
-            Written(catalog=merge.theirs, text=texts[2]),
+            SchemaSource(catalog=merge.base, text=texts[0]),
+            SchemaSource(catalog=merge.ours, text=texts[1]),
+            SchemaSource(catalog=merge.theirs, text=texts[2]),
         )
-        text = merged_text(whole, states, lambda found: assign_identities(found, catalog) == whole)
-    return MergedSchema(catalog=whole, text=text, same=same)
+        text = merge_sources(whole, states, lambda found: assign_identities(found, catalog) == whole)
+    return MergedSchema(catalog=whole, text=text, aliases=same)

@@ -7,39 +7,39 @@ from typing import TypeAlias
 
 from omnigraph.lang.print_values import print_float, quote
 from omnigraph.schema.catalog import Cardinality, CheckRule, Property, RangeRule, Value
-from omnigraph.schema.temporal import date_text, datetime_text
+from omnigraph.schema.temporal import format_date, format_datetime
 from omnigraph.schema.values import Json, to_json
 
 Details: TypeAlias = dict[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
-class KeyOf:
+class KeyRule:
     """`@key(columns)`."""
 
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class UniqueOf:
+class UniqueRule:
     """`@unique(columns)`."""
 
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class IndexOf:
+class IndexRule:
     """`@index(property)`."""
 
     property: str
 
 
-Rule: TypeAlias = KeyOf | UniqueOf | IndexOf | RangeRule | CheckRule | Cardinality
+Rule: TypeAlias = KeyRule | UniqueRule | IndexRule | RangeRule | CheckRule | Cardinality
 """A constraint that a step adds or drops; a range or cardinality takes the place of the one before."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MetadataChange:
     """One aspect of what an `update_metadata` changes: `values` holds what was there (`from`) and what will be (`to`).
 
     Each is missing when there is nothing, so that no default and `@default(null)` differ.
@@ -53,36 +53,36 @@ class Change:
         return {"aspect": self.aspect, **self.values}
 
 
-def from_to(before: Json, after: Json) -> Details:
+def build_from_to(before: Json, after: Json) -> Details:
     """What was there and what will be; null is nothing, and left out."""
     return {name: value for name, value in (("from", before), ("to", after)) if value is not None}
 
 
-def property_details(p: Property) -> Details:
+def build_property_details(p: Property) -> Details:
     """Type, nullability, and the default if there is one."""
     details: Details = {"type": str(p.type), "nullable": p.nullable}
     return {**details, "default": to_json(p.type, p.default)} if p.has_default else details
 
 
-def rule_json(rule: Rule) -> Details:
+def rule_to_json(rule: Rule) -> Details:
     """The constraint in parts: `kind`, `columns`, its bounds or pattern, and `text` as the schema language writes it.
 
     An open bound is null; bounds are numbers, and texts for Date and DateTime.
     """
-    text = rule_text(rule)
+    text = format_rule(rule)
     match rule:
-        case KeyOf(columns=columns):
+        case KeyRule(columns=columns):
             return {"kind": "key", "columns": list(columns), "text": text}
-        case UniqueOf(columns=columns):
+        case UniqueRule(columns=columns):
             return {"kind": "unique", "columns": list(columns), "text": text}
-        case IndexOf(property=name):
+        case IndexRule(property=name):
             return {"kind": "index", "columns": [name], "text": text}
         case RangeRule(property=name, low=low, high=high):
             return {
                 "kind": "range",
                 "columns": [name],
-                "low": _bound_json(low),
-                "high": _bound_json(high),
+                "low": _bound_to_json(low),
+                "high": _bound_to_json(high),
                 "text": text,
             }
         case CheckRule(property=name, pattern=pattern):
@@ -91,43 +91,43 @@ def rule_json(rule: Rule) -> Details:
             return {"kind": "card", "columns": [], "low": least, "high": most, "text": text}
 
 
-def rule_text(rule: Rule) -> str:
+def format_rule(rule: Rule) -> str:
     """A constraint as the schema language writes it."""
     match rule:
-        case KeyOf(columns=columns):
+        case KeyRule(columns=columns):
             return f"@key({', '.join(columns)})"
-        case UniqueOf(columns=columns):
+        case UniqueRule(columns=columns):
             return f"@unique({', '.join(columns)})"
-        case IndexOf(property=name):
+        case IndexRule(property=name):
             return f"@index({name})"
         case RangeRule(property=name, low=low, high=high):
-            return f"@range({name}, {_bound(low)}..{_bound(high)})"
+            return f"@range({name}, {_format_bound(low)}..{_format_bound(high)})"
         case CheckRule(property=name, pattern=pattern):
             return f"@check({name}, {quote(pattern)})"
         case Cardinality():
             return f"@card({rule})"
 
 
-def _bound(value: Value) -> str:
+def _format_bound(value: Value) -> str:
     match value:
         case None:
             return ""
         case datetime():
-            return f'datetime("{datetime_text(value)}")'
+            return f'datetime("{format_datetime(value)}")'
         case date():
-            return f'date("{date_text(value)}")'
+            return f'date("{format_date(value)}")'
         case float():
             return print_float(value)
         case _:
             return str(value)
 
 
-def _bound_json(value: Value) -> Json:
+def _bound_to_json(value: Value) -> Json:
     match value:
         case datetime():
-            return datetime_text(value)
+            return format_datetime(value)
         case date():
-            return date_text(value)
+            return format_date(value)
         case int() | float():
             return value
         case _:

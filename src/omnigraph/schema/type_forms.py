@@ -65,20 +65,20 @@ class TypeForm:
         return f"{'edge' if self.is_edge else 'node'}:{self.name}"
 
 
-def forms(catalog: Catalog) -> dict[int, TypeForm]:
+def build_forms(catalog: Catalog) -> dict[int, TypeForm]:
     """The node and edge types by identity, in declared order."""
     nodes = {node.name: node.identity for node in catalog.nodes.values()}
     types: tuple[AnyType, ...] = (*catalog.nodes.values(), *catalog.edges.values())
-    return {type_.identity: _form(type_, nodes) for type_ in types}
+    return {type_.identity: _build_type_form(type_, nodes) for type_ in types}
 
 
-def _form(type_: AnyType, nodes: Mapping[str, int]) -> TypeForm:
+def _build_type_form(type_: AnyType, nodes: Mapping[str, int]) -> TypeForm:
     refs: dict[str, Ref] = {**{end: end for end in _ENDS}, **{p.name: p.identity for p in type_.properties}}
     is_edge = isinstance(type_, EdgeType)
     return TypeForm(
         name=type_.name,
         is_edge=is_edge,
-        properties={p.identity: _property_form(p, refs) for p in type_.properties},
+        properties={p.identity: _build_property_form(p, refs) for p in type_.properties},
         key=tuple(refs[name] for name in type_.key),
         unique=frozenset(frozenset(refs[name] for name in columns) for columns in type_.unique),
         indexed=frozenset(refs[name] for name in type_.indexed),
@@ -88,17 +88,17 @@ def _form(type_: AnyType, nodes: Mapping[str, int]) -> TypeForm:
         instruction=type_.instruction,
         annotations=type_.annotations,
         renamed_from=type_.renamed_from,
-        implements=() if is_edge else _implements(type_),
+        implements=() if is_edge else _get_interfaces(type_),
         ends=(nodes[type_.source], nodes[type_.target]) if isinstance(type_, EdgeType) else None,
         cardinality=type_.cardinality if isinstance(type_, EdgeType) else None,
     )
 
 
-def _implements(type_: AnyType) -> tuple[str, ...]:
+def _get_interfaces(type_: AnyType) -> tuple[str, ...]:
     return type_.implements if isinstance(type_, NodeType) else ()
 
 
-def _property_form(p: Property, refs: Mapping[str, Ref]) -> PropertyForm:
+def _build_property_form(p: Property, refs: Mapping[str, Ref]) -> PropertyForm:
     embedding = None if p.embedding is None else (refs[p.embedding.source], p.embedding.model)
     return PropertyForm(
         name=p.name,
@@ -112,13 +112,13 @@ def _property_form(p: Property, refs: Mapping[str, Ref]) -> PropertyForm:
     )
 
 
-def type_of(identity: int, form: TypeForm, nodes: Mapping[int, str]) -> AnyType:
+def build_type(identity: int, form: TypeForm, nodes: Mapping[int, str]) -> AnyType:
     """The type of a form, whose columns all exist; `nodes` are the names of node types."""
     names: dict[Ref, str] = {**{end: end for end in _ENDS}, **{one: p.name for one, p in form.properties.items()}}
     shared = {
         "name": form.name,
         "identity": identity,
-        "properties": tuple(_property_of(one, p, names) for one, p in form.properties.items()),
+        "properties": tuple(_build_property(one, p, names) for one, p in form.properties.items()),
         "key": tuple(names[ref] for ref in form.key),
         "unique": tuple(sorted(tuple(sorted(names[ref] for ref in group)) for group in form.unique)),
         "indexed": tuple(sorted(names[ref] for ref in form.indexed)),
@@ -139,7 +139,7 @@ def type_of(identity: int, form: TypeForm, nodes: Mapping[int, str]) -> AnyType:
     return EdgeType(**shared, source=source, target=target, cardinality=limits)  # type: ignore[arg-type]  # as above
 
 
-def _property_of(identity: int, form: PropertyForm, names: Mapping[Ref, str]) -> Property:
+def _build_property(identity: int, form: PropertyForm, names: Mapping[Ref, str]) -> Property:
     embedding = None
     if form.embedding is not None:
         ref, model = form.embedding

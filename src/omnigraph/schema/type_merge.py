@@ -4,8 +4,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from omnigraph.schema.catalog import Catalog, EdgeType, InterfaceType, NodeType, Value, catalog_of
-from omnigraph.schema.type_forms import PropertyForm, Ref, TypeForm, forms, type_of
+from omnigraph.schema.catalog import Catalog, EdgeType, InterfaceType, NodeType, Value, build_catalog
+from omnigraph.schema.type_forms import PropertyForm, Ref, TypeForm, build_forms, build_type
 from omnigraph.schema.types import EnumOf, ValueType
 
 T = TypeVar("T")
@@ -13,7 +13,7 @@ H = TypeVar("H", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Divergence:
+class SchemaConflict:
     """Something of the schema about which the two sides don't agree."""
 
     table: str
@@ -23,7 +23,7 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class SideNames:
     """What the two sides are called."""
 
     ours: str
@@ -31,7 +31,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _SchemaPath:
     """What is being merged, for messages."""
 
     table: str
@@ -45,28 +45,28 @@ class _Place:
 class SchemaMerge:
     """One merge; what the sides don't agree about is collected on the way."""
 
-    def __init__(self, base: Catalog, ours: Catalog, theirs: Catalog, names: Names) -> None:
+    def __init__(self, base: Catalog, ours: Catalog, theirs: Catalog, names: SideNames) -> None:
         self.base, self.ours, self.theirs, self.names = base, ours, theirs, names
-        self.found: list[Divergence] = []
+        self.conflicts: list[SchemaConflict] = []
 
-    def catalog(self) -> Catalog:
+    def run(self) -> Catalog:
         """The merged catalog; with divergences it is of no use."""
-        before, mine, others = forms(self.base), forms(self.ours), forms(self.theirs)
+        before, mine, others = build_forms(self.base), build_forms(self.ours), build_forms(self.theirs)
         merged: dict[int, TypeForm] = {}
-        for identity in _in_order(before, mine, others):
-            form = self._type(before.get(identity), mine.get(identity), others.get(identity))
+        for identity in _order_identities(before, mine, others):
+            form = self._merge_type(before.get(identity), mine.get(identity), others.get(identity))
             if form is not None:
                 merged[identity] = form
-        if not self.found:  # else names may clash only because one had to be taken
+        if not self.conflicts:  # else names may clash only because one had to be taken
             self._check_names(merged)
-        interfaces = self._interfaces()
-        merged = {one: self._checked(form, merged) for one, form in merged.items()}
-        if self.found:
+        interfaces = self._merge_interfaces()
+        merged = {one: self._check_references(form, merged) for one, form in merged.items()}
+        if self.conflicts:
             return self.ours
         nodes = {one: form.name for one, form in merged.items() if not form.is_edge}
         names = {form.name for form in merged.values()}
-        types = [type_of(one, _without_taken_claims(form, names), nodes) for one, form in merged.items()]
-        return catalog_of(
+        types = [build_type(one, _drop_taken_claims(form, names), nodes) for one, form in merged.items()]
+        return build_catalog(
             tuple(type_ for type_ in types if isinstance(type_, NodeType)),
             tuple(type_ for type_ in types if isinstance(type_, EdgeType)),
             tuple(interfaces),
@@ -75,14 +75,14 @@ class SchemaMerge:
 
     # --- one type -----------------------------------------------------------------------------------
 
-    def _type(self, base: TypeForm | None, ours: TypeForm | None, theirs: TypeForm | None) -> TypeForm | None:
+    def _merge_type(self, base: TypeForm | None, ours: TypeForm | None, theirs: TypeForm | None) -> TypeForm | None:
         if ours is None or theirs is None:
-            return self._one_sided(base, ours, theirs)
-        place = _Place(_known_as(base, ours, theirs, lambda form: form.table_key))
+            return self._merge_single_side(base, ours, theirs)
+        place = _SchemaPath(_choose_name(base, ours, theirs, lambda form: form.table_key))
         known = base.properties if base is not None else {}
         properties: dict[int, PropertyForm] = {}
-        for one in _in_order(known, ours.properties, theirs.properties):
-            made = self._property(place, known.get(one), ours.properties.get(one), theirs.properties.get(one))
+        for one in _order_identities(known, ours.properties, theirs.properties):
+            made = self._merge_property(place, known.get(one), ours.properties.get(one), theirs.properties.get(one))
             if made is not None:
                 properties[one] = made
 
@@ -92,46 +92,50 @@ class SchemaMerge:
         return TypeForm(
             name=pick("name", lambda form: form.name),
             is_edge=ours.is_edge,
-            properties=_ordered(properties, known, ours.properties, theirs.properties),
+            properties=_order_properties(properties, known, ours.properties, theirs.properties),
             key=pick("key", lambda form: form.key),
-            unique=_both(None if base is None else base.unique, ours.unique, theirs.unique),
-            indexed=_both(None if base is None else base.indexed, ours.indexed, theirs.indexed),
-            ranges=self._ranges(place, properties, base, ours, theirs),
-            checks=_both(None if base is None else base.checks, ours.checks, theirs.checks),
+            unique=_merge_sets(None if base is None else base.unique, ours.unique, theirs.unique),
+            indexed=_merge_sets(None if base is None else base.indexed, ours.indexed, theirs.indexed),
+            ranges=self._merge_ranges(place, properties, base, ours, theirs),
+            checks=_merge_sets(None if base is None else base.checks, ours.checks, theirs.checks),
             description=pick("description", lambda form: form.description),
             instruction=pick("instruction", lambda form: form.instruction),
             annotations=pick("annotations", lambda form: form.annotations),
-            renamed_from=_either(None if base is None else base.renamed_from, ours.renamed_from, theirs.renamed_from),
+            renamed_from=_merge_renamed_from(
+                None if base is None else base.renamed_from, ours.renamed_from, theirs.renamed_from
+            ),
             implements=pick("interfaces", lambda form: form.implements),
             ends=pick("ends", lambda form: form.ends),
             cardinality=pick("cardinality", lambda form: form.cardinality),
         )
 
-    def _one_sided(self, base: TypeForm | None, ours: TypeForm | None, theirs: TypeForm | None) -> TypeForm | None:
+    def _merge_single_side(
+        self, base: TypeForm | None, ours: TypeForm | None, theirs: TypeForm | None
+    ) -> TypeForm | None:
         """A type that one side has not: the other added it, or this one dropped it."""
         left = ours if ours is not None else theirs
         if left is None or base is None:
             return left
-        dropper, changer = self._who(is_ours_gone=ours is None)
+        dropper, changer = self._order_sides(is_ours_gone=ours is None)
         if not _is_alike(base, left):
             message = f"`{dropper}` dropped `{base.name}`, and `{changer}` changed its definition"
-            self.found.append(Divergence(table=left.table_key, message=message))
+            self.conflicts.append(SchemaConflict(table=left.table_key, message=message))
         return None
 
-    def _property(
-        self, place: _Place, base: PropertyForm | None, ours: PropertyForm | None, theirs: PropertyForm | None
+    def _merge_property(
+        self, place: _SchemaPath, base: PropertyForm | None, ours: PropertyForm | None, theirs: PropertyForm | None
     ) -> PropertyForm | None:
         left = ours if ours is not None else theirs
         if left is None:
             return None
-        here = _Place(place.table, _known_as(base, ours or left, theirs or left, lambda form: form.name))
+        here = _SchemaPath(place.table, _choose_name(base, ours or left, theirs or left, lambda form: form.name))
         if ours is None or theirs is None:
             if base is None:
                 return left
-            dropper, changer = self._who(is_ours_gone=ours is None)
+            dropper, changer = self._order_sides(is_ours_gone=ours is None)
             if not _is_alike(replace(base, renamed_from=None), replace(left, renamed_from=None)):
-                message = f"`{dropper}` dropped {_Place(place.table, base.name)}, and `{changer}` changed it"
-                self.found.append(Divergence(table=place.table, property=left.name, message=message))
+                message = f"`{dropper}` dropped {_SchemaPath(place.table, base.name)}, and `{changer}` changed it"
+                self.conflicts.append(SchemaConflict(table=place.table, property=left.name, message=message))
             return None
 
         def pick(what: str, get: Callable[[PropertyForm], T]) -> T:
@@ -139,17 +143,19 @@ class SchemaMerge:
 
         return PropertyForm(
             name=pick("name", lambda form: form.name),
-            type=self._value_type(here, base, ours, theirs),
+            type=self._merge_value_type(here, base, ours, theirs),
             nullable=pick("nullability", lambda form: form.nullable),
             default=pick("default", lambda form: form.default),
             embedding=pick("embedding", lambda form: form.embedding),
             description=pick("description", lambda form: form.description),
             annotations=pick("annotations", lambda form: form.annotations),
-            renamed_from=_either(None if base is None else base.renamed_from, ours.renamed_from, theirs.renamed_from),
+            renamed_from=_merge_renamed_from(
+                None if base is None else base.renamed_from, ours.renamed_from, theirs.renamed_from
+            ),
         )
 
-    def _value_type(
-        self, place: _Place, base: PropertyForm | None, ours: PropertyForm, theirs: PropertyForm
+    def _merge_value_type(
+        self, place: _SchemaPath, base: PropertyForm | None, ours: PropertyForm, theirs: PropertyForm
     ) -> ValueType:
         """An enum that both sides extended has the values of both."""
         types = [None if one is None else one.type for one in (base, ours, theirs)]
@@ -164,9 +170,9 @@ class SchemaMerge:
             return mine if is_whole[0] else others
         return self._pick(place, "type", first, ours.type, theirs.type, base is None)
 
-    def _ranges(
+    def _merge_ranges(
         self,
-        place: _Place,
+        place: _SchemaPath,
         properties: Mapping[int, PropertyForm],
         base: TypeForm | None,
         ours: TypeForm,
@@ -177,7 +183,7 @@ class SchemaMerge:
         found = {}
         for ref in dict.fromkeys((*before, *ours.ranges, *theirs.ranges)):
             name = properties[ref].name if isinstance(ref, int) and ref in properties else None
-            here = _Place(place.table, name)
+            here = _SchemaPath(place.table, name)
             values = (before.get(ref), ours.ranges.get(ref), theirs.ranges.get(ref))
             chosen = self._pick(here, "range", *values, is_new=False)
             if chosen is not None:
@@ -186,21 +192,21 @@ class SchemaMerge:
 
     # --- choosing -----------------------------------------------------------------------------------
 
-    def _pick(self, place: _Place, what: str, base: object, ours: T, theirs: T, is_new: bool) -> T:
+    def _pick(self, place: _SchemaPath, what: str, base: object, ours: T, theirs: T, is_new: bool) -> T:
         """The value of the side that changed it; both may have, alike."""
         if _is_alike(ours, theirs) or (not is_new and _is_alike(base, theirs)):
             return ours
         if not is_new and _is_alike(base, ours):
             return theirs
-        message = f"both {self._both_names()} changed the {what} of {place}, not alike"
-        self.found.append(Divergence(table=place.table, property=place.property, message=message))
+        message = f"both {self._format_side_names()} changed the {what} of {place}, not alike"
+        self.conflicts.append(SchemaConflict(table=place.table, property=place.property, message=message))
         return min(ours, theirs, key=repr)
 
-    def _both_names(self) -> str:
+    def _format_side_names(self) -> str:
         """The two sides, in an order that does not depend on which is which."""
         return " and ".join(f"`{name}`" for name in sorted((self.names.ours, self.names.theirs)))
 
-    def _who(self, *, is_ours_gone: bool) -> tuple[str, str]:
+    def _order_sides(self, *, is_ours_gone: bool) -> tuple[str, str]:
         """Who dropped something, and who has it."""
         sides = (self.names.ours, self.names.theirs)
         return sides if is_ours_gone else (sides[1], sides[0])
@@ -209,31 +215,31 @@ class SchemaMerge:
 
     def _check_names(self, merged: Mapping[int, TypeForm]) -> None:
         """No two types, and no two properties of one, have one name."""
-        for form in _repeated(merged.values(), lambda form: form.name):
-            message = f"{self._both_names()} each have a `{form.name}`, and they are not alike"
-            self.found.append(Divergence(table=form.table_key, message=message))
+        for form in _find_repeated(merged.values(), lambda form: form.name):
+            message = f"{self._format_side_names()} each have a `{form.name}`, and they are not alike"
+            self.conflicts.append(SchemaConflict(table=form.table_key, message=message))
         for form in merged.values():
-            for p in _repeated(form.properties.values(), lambda p: p.name):
-                where = _Place(form.table_key, p.name)
-                message = f"{self._both_names()} each have a {where}, and they are not alike"
-                self.found.append(Divergence(table=form.table_key, property=p.name, message=message))
+            for p in _find_repeated(form.properties.values(), lambda p: p.name):
+                where = _SchemaPath(form.table_key, p.name)
+                message = f"{self._format_side_names()} each have a {where}, and they are not alike"
+                self.conflicts.append(SchemaConflict(table=form.table_key, property=p.name, message=message))
 
-    def _checked(self, form: TypeForm, merged: Mapping[int, TypeForm]) -> TypeForm:
+    def _check_references(self, form: TypeForm, merged: Mapping[int, TypeForm]) -> TypeForm:
         """Nothing refers to what is gone."""
-        gone = [ref for ref in _refs(form) if isinstance(ref, int) and ref not in form.properties]
+        gone = [ref for ref in _iter_refs(form) if isinstance(ref, int) and ref not in form.properties]
         for ref in dict.fromkeys(gone):
-            message = f"one side dropped {_Place(form.table_key, self._name_of(ref))}, and the other made new use of it"
-            self.found.append(Divergence(table=form.table_key, property=self._name_of(ref), message=message))
+            message = f"one side dropped {_SchemaPath(form.table_key, self._find_name(ref))}, and the other made new use of it"
+            self.conflicts.append(SchemaConflict(table=form.table_key, property=self._find_name(ref), message=message))
         for end in form.ends or ():
             if end not in merged:
-                message = f"`{form.name}` ends at `{self._name_of(end)}`, which the other side dropped"
-                self.found.append(Divergence(table=form.table_key, message=message))
+                message = f"`{form.name}` ends at `{self._find_name(end)}`, which the other side dropped"
+                self.conflicts.append(SchemaConflict(table=form.table_key, message=message))
         return form
 
-    def _name_of(self, identity: int) -> str:
+    def _find_name(self, identity: int) -> str:
         names: list[str] = []
         for catalog in (self.base, self.ours, self.theirs):
-            for one, form in forms(catalog).items():
+            for one, form in build_forms(catalog).items():
                 if one == identity:
                     names.append(form.name)
                 elif identity in form.properties:
@@ -242,31 +248,31 @@ class SchemaMerge:
                 break
         return min(names)
 
-    def _interfaces(self) -> Iterable[InterfaceType]:
+    def _merge_interfaces(self) -> Iterable[InterfaceType]:
         before, mine, others = (one.interfaces for one in (self.base, self.ours, self.theirs))
         for name in dict.fromkeys((*before, *mine, *others)):
             chosen = self._pick(
-                _Place(name), "declaration", before.get(name), mine.get(name), others.get(name), is_new=False
+                _SchemaPath(name), "declaration", before.get(name), mine.get(name), others.get(name), is_new=False
             )
             if chosen is not None:
                 yield chosen
 
 
-def _known_as(base: T | None, ours: T, theirs: T, name: Callable[[T], str]) -> str:
+def _choose_name(base: T | None, ours: T, theirs: T, name: Callable[[T], str]) -> str:
     """What something is called that the sides may call otherwise: as it was, or the same whichever side is which."""
     return min(name(ours), name(theirs)) if base is None else name(base)
 
 
 def _is_alike(one: object, other: object) -> bool:
     """Whether two values say the same: 1, 1.0 and true are equal in Python, and so are 0.0 and -0.0."""
-    return one == other and _spelt(one) == _spelt(other)
+    return one == other and _serialize(one) == _serialize(other)
 
 
-def _spelt(value: object) -> str:
+def _serialize(value: object) -> str:
     """How the parts of a value are written for which being equal is not enough."""
     match value:
         case TypeForm(properties=properties, ranges=ranges, annotations=notes):
-            parts = [(one, _spelt(p)) for one, p in sorted(properties.items())]
+            parts = [(one, _serialize(p)) for one, p in sorted(properties.items())]
             return repr((parts, sorted(ranges.items(), key=repr), notes))
         case frozenset():
             return ""
@@ -274,13 +280,13 @@ def _spelt(value: object) -> str:
             return repr(value)
 
 
-def _both(base: frozenset[H] | None, ours: frozenset[H], theirs: frozenset[H]) -> frozenset[H]:
+def _merge_sets(base: frozenset[H] | None, ours: frozenset[H], theirs: frozenset[H]) -> frozenset[H]:
     """What both have, and what either added."""
     before = base or frozenset()
     return (ours & theirs) | (ours - before) | (theirs - before)
 
 
-def _either(base: str | None, ours: str | None, theirs: str | None) -> str | None:
+def _merge_renamed_from(base: str | None, ours: str | None, theirs: str | None) -> str | None:
     """An earlier name, which only says what was done."""
     if ours == base:
         return theirs
@@ -288,12 +294,12 @@ def _either(base: str | None, ours: str | None, theirs: str | None) -> str | Non
     return ours if theirs in (base, ours) or is_first else theirs
 
 
-def _in_order(base: Mapping[int, T], ours: Mapping[int, T], theirs: Mapping[int, T]) -> list[int]:
+def _order_identities(base: Mapping[int, T], ours: Mapping[int, T], theirs: Mapping[int, T]) -> list[int]:
     """What the base has in its order, then what came, in the order in which it was numbered."""
     return [*base, *sorted({*ours, *theirs} - {*base})]
 
 
-def _ordered(
+def _order_properties(
     merged: Mapping[int, PropertyForm],
     base: Mapping[int, PropertyForm],
     ours: Mapping[int, PropertyForm],
@@ -311,7 +317,7 @@ def _ordered(
     return {one: merged[one] for one in (*first, *(one for one in merged if one not in base))}
 
 
-def _repeated(items: Iterable[T], name: Callable[[T], str]) -> list[T]:
+def _find_repeated(items: Iterable[T], name: Callable[[T], str]) -> list[T]:
     seen: set[str] = set()
     found = []
     for item in items:
@@ -321,7 +327,7 @@ def _repeated(items: Iterable[T], name: Callable[[T], str]) -> list[T]:
     return found
 
 
-def _refs(form: TypeForm) -> Iterable[Ref]:
+def _iter_refs(form: TypeForm) -> Iterable[Ref]:
     yield from form.key
     yield from (ref for group in form.unique for ref in group)
     yield from form.indexed
@@ -330,7 +336,7 @@ def _refs(form: TypeForm) -> Iterable[Ref]:
     yield from (p.embedding[0] for p in form.properties.values() if p.embedding is not None)
 
 
-def _without_taken_claims(form: TypeForm, names: set[str]) -> TypeForm:
+def _drop_taken_claims(form: TypeForm, names: set[str]) -> TypeForm:
     """Without earlier names that somebody else has now."""
     own = {p.name for p in form.properties.values()}
     claims: set[str] = set()

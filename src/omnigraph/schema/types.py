@@ -113,7 +113,7 @@ def is_scalar(type_: ValueType) -> bool:
     return isinstance(type_, EnumOf) or (isinstance(type_, Scalar) and type_ is not Scalar.BLOB)
 
 
-def comparable(left: ValueType, right: ValueType) -> bool:
+def are_comparable(left: ValueType, right: ValueType) -> bool:
     """Whether `=` and `<` mean something between the two: numbers with numbers, text with text, else equal types."""
     if is_numeric(left) and is_numeric(right):
         return True

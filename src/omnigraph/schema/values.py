@@ -1,6 +1,6 @@
 """Literals and JSON values to typed Python values, and back; the one place that knows which value fits which type.
 
-A value that does not fit is a `Misfit`, never an exception: callers add the name of the property, parameter or line.
+A value that does not fit is a `InvalidValue`, never an exception: callers add the name of the property, parameter or line.
 """
 
 import base64
@@ -25,12 +25,12 @@ from omnigraph.lang.literals import (
     StringLiteral,
 )
 from omnigraph.schema.catalog import Value
-from omnigraph.schema.misfit import Misfit, shown
+from omnigraph.schema.misfit import InvalidValue, format_value
 from omnigraph.schema.temporal import (
     EXPECTED_DATE,
     EXPECTED_DATETIME,
-    date_text,
-    datetime_text,
+    format_date,
+    format_datetime,
     parse_date,
     parse_datetime,
 )
@@ -43,15 +43,15 @@ BASE64_PREFIX = "base64:"
 
 _DECIMAL = re.compile(r"-?[0-9]{1,20}")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]+")
-_SHOWN_ENUM_VALUES = 12
+_MAX_EXPECTED_ENUM_VALUES = 12
 
 
-def expected(type_: ValueType) -> str:
+def describe_type(type_: ValueType) -> str:
     """What a value of the type looks like, for messages: `a whole number from 0 to 4294967295`."""
     match type_:
         case EnumOf(values=values):
-            more = "" if len(values) <= _SHOWN_ENUM_VALUES else f", … ({len(values)} values)"
-            return f"one of {', '.join(values[:_SHOWN_ENUM_VALUES])}{more}"
+            more = "" if len(values) <= _MAX_EXPECTED_ENUM_VALUES else f", … ({len(values)} values)"
+            return f"one of {', '.join(values[:_MAX_EXPECTED_ENUM_VALUES])}{more}"
         case ListOf(element=element):
             return f"a list of {element}"
         case VectorOf(size=size):
@@ -78,171 +78,173 @@ def expected(type_: ValueType) -> str:
 # --- JSON in -------------------------------------------------------------------------------------
 
 
-def from_json(type_: ValueType, value: object, *, nullable: bool = False) -> Value | Misfit:
+def from_json(type_: ValueType, value: object, *, nullable: bool = False) -> Value | InvalidValue:
     """The typed value of a decoded JSON value, or why it does not fit. Nothing is coerced that would lose or guess."""
     if value is None:
-        return None if nullable else _unlike(type_, value)
+        return None if nullable else _reject_value(type_, value)
     match type_:
         case Scalar():
             return _scalar_from_json(type_, value)
         case EnumOf():
-            return _enum(type_, value)
+            return _check_enum(type_, value)
         case ListOf(element=element):
             if not isinstance(value, list | tuple):
-                return _unlike(type_, value)
+                return _reject_value(type_, value)
             if _are_all_plain(element, value):
                 return tuple(value)
-            return _each(value, lambda item: _scalar_from_json(element, item))
+            return _convert_items(value, lambda item: _scalar_from_json(element, item))
         case VectorOf():
-            return _vector(type_, value)
+            return _convert_vector(type_, value)
         case _:
             assert_never(type_)
 
 
-def _scalar_from_json(scalar: Scalar, value: object) -> Value | Misfit:
+def _scalar_from_json(scalar: Scalar, value: object) -> Value | InvalidValue:
     match scalar:
         case Scalar.I64 | Scalar.U64 if isinstance(value, str) and _DECIMAL.fullmatch(value):
-            return _integer(scalar, int(value))
+            return _check_integer(scalar, int(value))
         case Scalar.DATE if isinstance(value, str):
             return parse_date(value)
         case Scalar.DATETIME if isinstance(value, str):
             return parse_datetime(value)
         case _:
-            return _plain_scalar(scalar, value)
+            return _convert_scalar(scalar, value)
 
 
 # --- literals in -----------------------------------------------------------------------------------
 
 
-def from_literal(type_: ValueType, literal: Literal, *, nullable: bool = False) -> Value | Misfit:
+def from_literal(type_: ValueType, literal: Literal, *, nullable: bool = False) -> Value | InvalidValue:
     """The typed value of a literal, or why it does not fit; dates are written `date("…")`, times `datetime("…")`."""
     match literal:
         case NullLiteral():
-            return None if nullable else _unlike_literal(type_, literal)
+            return None if nullable else _reject_literal(type_, literal)
         case DateLiteral(text=text):
-            return parse_date(text) if type_ is Scalar.DATE else _unlike_literal(type_, literal)
+            return parse_date(text) if type_ is Scalar.DATE else _reject_literal(type_, literal)
         case DateTimeLiteral(text=text):
-            return parse_datetime(text) if type_ is Scalar.DATETIME else _unlike_literal(type_, literal)
+            return parse_datetime(text) if type_ is Scalar.DATETIME else _reject_literal(type_, literal)
         case ListLiteral(items=items):
             return _list_from_literal(type_, literal, items)
         case StringLiteral() | IntLiteral() | FloatLiteral() | BoolLiteral():
             match type_:
                 case Scalar.DATE | Scalar.DATETIME | ListOf() | VectorOf():
-                    return _unlike_literal(type_, literal)
+                    return _reject_literal(type_, literal)
                 case EnumOf():
-                    return _enum(type_, literal.value)
+                    return _check_enum(type_, literal.value)
                 case Scalar():
-                    return _plain_scalar(type_, literal.value)
+                    return _convert_scalar(type_, literal.value)
                 case _:
                     assert_never(type_)
         case _:
             assert_never(literal)
 
 
-def _list_from_literal(type_: ValueType, literal: ListLiteral, items: tuple[Literal, ...]) -> Value | Misfit:
+def _list_from_literal(type_: ValueType, literal: ListLiteral, items: tuple[Literal, ...]) -> Value | InvalidValue:
     match type_:
         case ListOf(element=element):
-            return _each(items, lambda item: from_literal(element, item))
+            return _convert_items(items, lambda item: from_literal(element, item))
         case VectorOf(size=size):
             if len(items) != size:
-                return Misfit(f"expected {expected(type_)}, got {len(items)}")
-            return _each(items, lambda item: from_literal(Scalar.F32, item))
+                return InvalidValue(f"expected {describe_type(type_)}, got {len(items)}")
+            return _convert_items(items, lambda item: from_literal(Scalar.F32, item))
         case _:
-            return _unlike_literal(type_, literal)
+            return _reject_literal(type_, literal)
 
 
-def literal_text(literal: Literal) -> str:
+def format_literal(literal: Literal) -> str:
     """A literal as a message shows it, clipped."""
     match literal:
         case NullLiteral():
             return "null"
         case DateLiteral(text=text):
-            return f"date({shown(text)})"
+            return f"date({format_value(text)})"
         case DateTimeLiteral(text=text):
-            return f"datetime({shown(text)})"
+            return f"datetime({format_value(text)})"
         case ListLiteral(items=items):
-            return shown(items)
+            return format_value(items)
         case _:
-            return shown(literal.value)
+            return format_value(literal.value)
 
 
-def _unlike_literal(type_: ValueType, literal: Literal) -> Misfit:
+def _reject_literal(type_: ValueType, literal: Literal) -> InvalidValue:
     wanted = {Scalar.DATE: '`date("YYYY-MM-DD")`', Scalar.DATETIME: '`datetime("2026-01-02T03:04:05Z")`'}
-    like = wanted[type_] if isinstance(type_, Scalar) and type_ in wanted else expected(type_)
-    return Misfit(f"expected {like}, got {literal_text(literal)}")
+    like = wanted[type_] if isinstance(type_, Scalar) and type_ in wanted else describe_type(type_)
+    return InvalidValue(f"expected {like}, got {format_literal(literal)}")
 
 
 # --- what both ways in share -------------------------------------------------------------------------
 
 
-def _unlike(type_: ValueType, value: object) -> Misfit:
-    return Misfit(f"expected {expected(type_)}, got {shown(value)}")
+def _reject_value(type_: ValueType, value: object) -> InvalidValue:
+    return InvalidValue(f"expected {describe_type(type_)}, got {format_value(value)}")
 
 
-def _plain_scalar(scalar: Scalar, value: object) -> Value | Misfit:
+def _convert_scalar(scalar: Scalar, value: object) -> Value | InvalidValue:
     match scalar:
         case Scalar.STRING:
-            return _string(value)
+            return _check_string(value)
         case Scalar.BLOB:
-            return _blob(value)
+            return _check_blob(value)
         case Scalar.BOOL:
-            return value if isinstance(value, bool) else _unlike(scalar, value)
+            return value if isinstance(value, bool) else _reject_value(scalar, value)
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
-            return _integer(scalar, value)
+            return _check_integer(scalar, value)
         case Scalar.F32 | Scalar.F64:
-            return _float(scalar, value)
+            return _convert_float(scalar, value)
         case Scalar.DATE | Scalar.DATETIME:
-            return _unlike(scalar, value)
+            return _reject_value(scalar, value)
         case _:
             assert_never(scalar)
 
 
-def _string(value: object) -> str | Misfit:
+def _check_string(value: object) -> str | InvalidValue:
     if not isinstance(value, str):
-        return _unlike(Scalar.STRING, value)
+        return _reject_value(Scalar.STRING, value)
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        return Misfit(f"the string has half of a surrogate pair at character {error.start + 1}, which is no text")
+        return InvalidValue(f"the string has half of a surrogate pair at character {error.start + 1}, which is no text")
     return value
 
 
-def _enum(type_: EnumOf, value: object) -> str | Misfit:
-    return value if isinstance(value, str) and value in type_.values else _unlike(type_, value)
+def _check_enum(type_: EnumOf, value: object) -> str | InvalidValue:
+    return value if isinstance(value, str) and value in type_.values else _reject_value(type_, value)
 
 
-def _blob(value: object) -> str | Misfit:
+def _check_blob(value: object) -> str | InvalidValue:
     if not isinstance(value, str):
-        return _unlike(Scalar.BLOB, value)
+        return _reject_value(Scalar.BLOB, value)
     if value.startswith(BASE64_PREFIX):
         try:
             base64.b64decode(value[len(BASE64_PREFIX) :], validate=True)
         except (binascii.Error, ValueError):
-            return Misfit(f"the text behind `{BASE64_PREFIX}` is not base64 with its padding")
+            return InvalidValue(f"the text behind `{BASE64_PREFIX}` is not base64 with its padding")
         return value
-    return _string(value) if _URI.fullmatch(value) else _unlike(Scalar.BLOB, value)
+    return _check_string(value) if _URI.fullmatch(value) else _reject_value(Scalar.BLOB, value)
 
 
-def _integer(scalar: Scalar, value: object) -> int | Misfit:
+def _check_integer(scalar: Scalar, value: object) -> int | InvalidValue:
     low, high = INTEGER_RANGES[scalar]
     if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
         return value
-    return _unlike(scalar, value)
+    return _reject_value(scalar, value)
 
 
-def _float(scalar: Scalar, value: object) -> float | Misfit:
+def _convert_float(scalar: Scalar, value: object) -> float | InvalidValue:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return _unlike(scalar, value)
+        return _reject_value(scalar, value)
     if isinstance(value, float) and not math.isfinite(value):
-        return Misfit(f"expected a finite number, got {shown(value)}")
+        return InvalidValue(f"expected a finite number, got {format_value(value)}")
     try:
         number = float(value)
         if scalar is Scalar.F32:
             number = _as_float32(number)
     except OverflowError:
-        return Misfit(f"{shown(value)} is too large for {scalar}")
+        return InvalidValue(f"{format_value(value)} is too large for {scalar}")
     if isinstance(value, int) and number != value:
-        return Misfit(f"{shown(value)} can't be held exactly by {scalar}: write a fraction if rounding is meant")
+        return InvalidValue(
+            f"{format_value(value)} can't be held exactly by {scalar}: write a fraction if rounding is meant"
+        )
     return number
 
 
@@ -251,11 +253,11 @@ def _as_float32(number: float) -> float:
     return rounded
 
 
-def _vector(type_: VectorOf, value: object) -> tuple[Value, ...] | Misfit:
+def _convert_vector(type_: VectorOf, value: object) -> tuple[Value, ...] | InvalidValue:
     if not isinstance(value, list | tuple):
-        return _unlike(type_, value)
+        return _reject_value(type_, value)
     if len(value) != type_.size:
-        return Misfit(f"expected {expected(type_)}, got {len(value)}")
+        return InvalidValue(f"expected {describe_type(type_)}, got {len(value)}")
     if all(type(item) is float for item in value):
         # One call for the whole vector; whatever it can't vouch for goes the slow way, which finds the item to blame.
         packing = f"<{type_.size}f"
@@ -265,7 +267,7 @@ def _vector(type_: VectorOf, value: object) -> tuple[Value, ...] | Misfit:
             packed = (math.inf,)
         if all(map(math.isfinite, packed)):
             return packed
-    return _each(value, lambda item: _float(Scalar.F32, item))
+    return _convert_items(value, lambda item: _convert_float(Scalar.F32, item))
 
 
 def _are_all_plain(element: Scalar, items: Sequence[Any]) -> bool:
@@ -279,12 +281,14 @@ def _are_all_plain(element: Scalar, items: Sequence[Any]) -> bool:
     return element is Scalar.STRING and kinds == {str} and all(map(str.isascii, items))
 
 
-def _each(items: Sequence[object], convert: Callable[..., Value | Misfit]) -> tuple[Value, ...] | Misfit:
+def _convert_items(
+    items: Sequence[object], convert: Callable[..., Value | InvalidValue]
+) -> tuple[Value, ...] | InvalidValue:
     values: list[Value] = []
     for place, item in enumerate(items, start=1):
         value = convert(item)
-        if isinstance(value, Misfit):
-            return Misfit(f"item {place}: {value.reason}")
+        if isinstance(value, InvalidValue):
+            return InvalidValue(f"item {place}: {value.reason}")
         values.append(value)
     return tuple(values)
 
@@ -306,13 +310,13 @@ def to_json(type_: ValueType, value: Value) -> Json:
         case VectorOf(), list() | tuple():
             return [to_json(Scalar.F32, item) for item in value]
         case Scalar.F32, float():
-            return _shortest_float32(value)
+            return _shorten_float32(value)
         case Scalar.F64, float():
             return value
         case Scalar.DATETIME, datetime():
-            return datetime_text(value)
+            return format_datetime(value)
         case Scalar.DATE, date() if not isinstance(value, datetime):
-            return date_text(value)
+            return format_date(value)
         case Scalar.BLOB, bytes():
             return BASE64_PREFIX + base64.b64encode(value).decode()
         case Scalar.BOOL, bool():
@@ -322,11 +326,11 @@ def to_json(type_: ValueType, value: Value) -> Json:
         case Scalar.STRING | Scalar.BLOB | EnumOf(), str():
             return value
         case _:
-            msg = f"{shown(value)} is not a value of {type_}"
+            msg = f"{format_value(value)} is not a value of {type_}"
             raise TypeError(msg)
 
 
-def _shortest_float32(value: float) -> float:
+def _shorten_float32(value: float) -> float:
     for digits in (7, 8):
         short = float(f"{value:.{digits}g}")
         try:
@@ -340,10 +344,10 @@ def _shortest_float32(value: float) -> float:
 # --- ids -----------------------------------------------------------------------------------------
 
 
-def key_text(type_: ValueType, value: Value) -> str:
+def format_key(type_: ValueType, value: Value) -> str:
     """The text of a key column's value, as ids are made of it; `TypeError` for a type that no key may have."""
     if value is None or not is_scalar(type_) or type_ in (Scalar.F32, Scalar.F64):
-        msg = f"{shown(value)} of {type_} can't be part of a key"
+        msg = f"{format_value(value)} of {type_} can't be part of a key"
         raise TypeError(msg)
     text = to_json(type_, value)
     if isinstance(text, bool):

@@ -7,26 +7,26 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from omnigraph.config.server import Limits
+from omnigraph.config.server import ServerLimits
 from omnigraph.server.http_errors import ServerBusyError, TooManyRequestsError
 
 T = TypeVar("T")
 
-_SHARE = 0.75
+_MAX_ACTOR_SHARE = 0.75
 """How much of the threads one actor may have while others could want some."""
 
 
 class Admission:
     """Who may work now. All of it is used from one event loop."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="request")
-        self._share = max(1, int(limits.threads * _SHARE))
+        self._share = max(1, int(limits.threads * _MAX_ACTOR_SHARE))
         self._requests: Counter[str] = Counter()
         self._writes: Counter[str] = Counter()
         self._shares: dict[str, asyncio.Semaphore] = {}
-        self._write_turns = asyncio.Semaphore(max(1, limits.threads // 2))
+        self._write_slots = asyncio.Semaphore(max(1, limits.threads // 2))
         self._pending = 0
 
     @property
@@ -40,9 +40,9 @@ class Admission:
         return self._pending
 
     @contextmanager
-    def request(self, actor: str) -> Iterator[None]:
+    def admit_request(self, actor: str) -> Iterator[None]:
         """A request of an actor is under way; TooManyRequestsError when there are too many already."""
-        with _counted(self._requests, actor, self._limits.requests_per_actor, "requests"):
+        with _limit_in_flight(self._requests, actor, self._limits.requests_per_actor, "requests"):
             try:
                 yield
             finally:
@@ -50,14 +50,14 @@ class Admission:
                     self._shares.pop(actor, None)
 
     @contextmanager
-    def write(self, actor: str) -> Iterator[None]:
+    def admit_write(self, actor: str) -> Iterator[None]:
         """Likewise for one that writes."""
-        with _counted(self._writes, actor, self._limits.writes_per_actor, "writes"):
+        with _limit_in_flight(self._writes, actor, self._limits.writes_per_actor, "writes"):
             yield
 
     async def run_write(self, actor: str, work: Callable[[], T]) -> T:
         """As `run`, in no more than half of the threads: those who read don't wait for those who write."""
-        async with self._write_turns:
+        async with self._write_slots:
             return await self.run(actor, work)
 
     async def run(self, actor: str, work: Callable[[], T]) -> T:
@@ -80,7 +80,7 @@ class Admission:
 
 
 @contextmanager
-def _counted(counts: Counter[str], actor: str, limit: int, what: str) -> Iterator[None]:
+def _limit_in_flight(counts: Counter[str], actor: str, limit: int, what: str) -> Iterator[None]:
     if counts[actor] >= limit:
         raise TooManyRequestsError(what, limit)
     counts[actor] += 1

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from omnigraph.runtime_memory import prefer_system_allocator, tune_malloc
 
-_FEWEST_ARENAS = 2
-_GIVEN_BACK_BYTES = 1024 * 1024
+_MIN_ARENAS = 2
+_MMAP_THRESHOLD_BYTES = 1024 * 1024
 """Blocks of so many bytes go back to the system when they are freed."""
-_KEPT_BYTES = 16 * 1024 * 1024
+_TRIM_THRESHOLD_BYTES = 16 * 1024 * 1024
 """How much an arena keeps at its end."""
 
 
@@ -31,10 +31,14 @@ def share_freed_memory() -> None:
     """
     if prefer_system_allocator():
         pa.set_memory_pool(pa.system_memory_pool())  # for whoever has loaded Arrow before; parts of it don't change
-    tune_malloc(given_back=_GIVEN_BACK_BYTES, kept=_KEPT_BYTES, arenas=max(_FEWEST_ARENAS, os.cpu_count() or 1))
+    tune_malloc(
+        mmap_threshold=_MMAP_THRESHOLD_BYTES,
+        trim_threshold=_TRIM_THRESHOLD_BYTES,
+        arenas=max(_MIN_ARENAS, os.cpu_count() or 1),
+    )
 
 
-def resident_bytes() -> int | None:
+def read_resident_bytes() -> int | None:
     """The memory that this process has now; None where the system does not tell."""
     with suppress(OSError, ValueError, IndexError), open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - no path is built
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

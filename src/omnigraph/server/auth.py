@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omnigraph.clock import Clock
-from omnigraph.config.tokens import TokenRecord, digest_of, read_tokens
+from omnigraph.config.tokens import TokenRecord, hash_token, read_tokens
 from omnigraph.errors import OmnigraphError
 from omnigraph.policy import Access, Action, Actor, Decision
 from omnigraph.telemetry import log
 
 _SCHEME = "bearer"
-_LONGEST = 4096
+_MAX_TOKEN_LENGTH = 4096
 _Signature = tuple[int, int, int]
 
-READ_ONLY = frozenset({Action.READ, Action.EXPORT, Action.INVOKE_QUERY, Action.GRAPH_LIST})
+READ_ONLY_ACTIONS = frozenset({Action.READ, Action.EXPORT, Action.INVOKE_QUERY, Action.GRAPH_LIST})
 
 
 class ReadOnlyPolicy:
@@ -23,7 +23,7 @@ class ReadOnlyPolicy:
 
     def decide(self, access: Access) -> Decision:
         """Whether it only reads."""
-        return Decision(is_allowed=access.action in READ_ONLY, reasons=("no policy is set: tokens only read",))
+        return Decision(is_allowed=access.action in READ_ONLY_ACTIONS, reasons=("no policy is set: tokens only read",))
 
 
 class Tokens:
@@ -34,62 +34,62 @@ class Tokens:
     """
 
     def __init__(self, file: Path | None, given: Sequence[TokenRecord], clock: Clock) -> None:
-        self._file, self._given, self._clock = file, tuple(given), clock
+        self._file, self._configured, self._clock = file, tuple(given), clock
         self._lock = threading.Lock()
-        self._seen: _Signature | None = None
-        self._records: tuple[TokenRecord, ...] = self._given
+        self._last_signature: _Signature | None = None
+        self._records: tuple[TokenRecord, ...] = self._configured
         if file is not None:
-            self._seen = _signature(file)
-            self._records = (*self._given, *read_tokens(file))
+            self._last_signature = _read_signature(file)
+            self._records = (*self._configured, *read_tokens(file))
 
     def __len__(self) -> int:
         return len(self._records)
 
-    def actor_of(self, header: str | None) -> Actor | None:
+    def authenticate(self, header: str | None) -> Actor | None:
         """Whose token an `Authorization` header has; None when it has none that is valid now.
 
         Every record is compared, whatever was found before: how long it takes says nothing about the tokens.
         """
-        token = _token(header)
-        digest = digest_of(token or "")
+        token = _parse_bearer_token(header)
+        digest = hash_token(token or "")
         now = self._clock.now()
         found: Actor | None = None
-        for record in self._current():
+        for record in self._load_current():
             is_equal = hmac.compare_digest(record.digest, digest)
             found = record.actor if is_equal and record.is_valid_at(now) else found
         return found if token is not None else None
 
-    def _current(self) -> tuple[TokenRecord, ...]:
+    def _load_current(self) -> tuple[TokenRecord, ...]:
         if self._file is None:
             return self._records
         try:
-            signature = _signature(self._file)
+            signature = _read_signature(self._file)
         except OSError as error:
-            if self._seen is not None:
+            if self._last_signature is not None:
                 log.error("the tokens file can't be read; what it said last counts: %s", error.strerror)
-            self._seen = None
+            self._last_signature = None
             return self._records
-        if signature == self._seen:
+        if signature == self._last_signature:
             return self._records
         with self._lock:
-            if signature != self._seen:
-                self._seen = signature
+            if signature != self._last_signature:
+                self._last_signature = signature
                 try:
-                    self._records = (*self._given, *read_tokens(self._file))
+                    self._records = (*self._configured, *read_tokens(self._file))
                     log.info("the tokens file was read again: %d tokens", len(self._records))
                 except (OmnigraphError, OSError) as error:
                     log.error("the tokens file can't be understood; what it said last counts: %s", error)
             return self._records
 
 
-def _signature(path: Path) -> _Signature:
+def _read_signature(path: Path) -> _Signature:
     found = path.stat()
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _token(header: str | None) -> str | None:
+def _parse_bearer_token(header: str | None) -> str | None:
     scheme, _, token = (header or "").partition(" ")
     token = token.strip()
-    if scheme.lower() != _SCHEME or not token or len(token) > _LONGEST:
+    if scheme.lower() != _SCHEME or not token or len(token) > _MAX_TOKEN_LENGTH:
         return None
     return token

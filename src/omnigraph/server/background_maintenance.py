@@ -7,7 +7,7 @@ from dataclasses import replace
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.auto_optimize import ReconcilePolicy, Reconciler
 from omnigraph.ops.open import heal, open_session
-from omnigraph.server.graph_registry import Hosted
+from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.telemetry import log
 
 _SECONDS_TO_STOP = 5.0
@@ -19,7 +19,7 @@ class Healer:
     A graph that is open stays open: without this, a server would never look for them again.
     """
 
-    def __init__(self, graphs: Iterable[Hosted], every_seconds: float) -> None:
+    def __init__(self, graphs: Iterable[ServedGraph], every_seconds: float) -> None:
         self._graphs = [hosted for hosted in graphs if not hosted.config.is_read_only]
         self._every = every_seconds
         self._stopped = threading.Event()
@@ -40,24 +40,24 @@ class Healer:
         for hosted in self._graphs:
             session = hosted.session
             if session is not None and not self._stopped.is_set():
-                heal(session, session.branches.main.cached(), spares_living=True)
+                heal(session, session.branches.main.peek_head(), spares_live=True)
 
     def _run(self) -> None:
         while not self._stopped.wait(self._every):
             self.heal_all()
 
 
-class Caretaker:
+class MaintenanceWorker:
     """Looks after graphs in threads of its own, until it is stopped. It is nobody's actor: no policy is asked."""
 
-    def __init__(self, graphs: Iterable[Hosted], policy: ReconcilePolicy) -> None:
+    def __init__(self, graphs: Iterable[ServedGraph], policy: ReconcilePolicy) -> None:
         policy.check()
         self._policy = policy
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._running: list[Reconciler] = []
         self._threads = [
-            threading.Thread(target=self._look_after, args=(hosted,), name=f"maintain {hosted.id}", daemon=True)
+            threading.Thread(target=self._maintain, args=(hosted,), name=f"maintain {hosted.id}", daemon=True)
             for hosted in graphs
             if not hosted.config.is_read_only
         ]
@@ -77,7 +77,7 @@ class Caretaker:
             if thread.is_alive():
                 thread.join(_SECONDS_TO_STOP)
 
-    def _look_after(self, hosted: Hosted) -> None:
+    def _maintain(self, hosted: ServedGraph) -> None:
         runtime = replace(hosted.runtime, policy=None)
         while not self._stopped.is_set():
             try:

@@ -15,16 +15,16 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.policy import Access, Action, Actor, Decision
 
 SUFFIX = ".cedar"
-_KEPT = 8_192
-_MOST_EXAMPLES = 256
+_MAX_CACHED_DECISIONS = 8_192
+_MAX_EXAMPLES = 256
 
-_ON_BRANCHES = ", ".join(f'"{action.value}"' for action in Action if action is not Action.GRAPH_LIST)
+_BRANCH_ACTIONS = ", ".join(f'"{action.value}"' for action in Action if action is not Action.GRAPH_LIST)
 SCHEMA = f"""
 entity Group;
 entity Actor in [Group] = {{ "name": String }};
 entity Graph = {{ "name": String }};
 entity Branch in [Graph] = {{ "name": String, "graph": String }};
-action {_ON_BRANCHES} appliesTo {{
+action {_BRANCH_ACTIONS} appliesTo {{
   principal: [Actor], resource: [Graph, Branch], context: {{ "query"?: String }}
 }};
 action "{Action.GRAPH_LIST.value}" appliesTo {{
@@ -70,10 +70,10 @@ class CedarPolicies:
     def __init__(self, text: str, names: Mapping[str, PolicyName]) -> None:
         self._policies = cedarpy.PolicySet.from_str(text)
         self.names = dict(names)
-        self.examples = tuple(dict.fromkeys(_branches(text)))[:_MOST_EXAMPLES]
+        self.examples = tuple(dict.fromkeys(_iter_branch_names(text)))[:_MAX_EXAMPLES]
         """Names of branches that the policies make a difference for: of each pattern that they have, one that fits."""
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, Access], Decision] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, Access], Decision] = OrderedDict()
 
     @classmethod
     def load(cls, directory: Path) -> "CedarPolicies":
@@ -83,12 +83,12 @@ class CedarPolicies:
             PoliciesError: One has a mistake, or there is none at all: then everything would be denied.
         """
         files = {path.name: read_text(path) for path in sorted(directory.glob(f"*{SUFFIX}"))}
-        problems = [f"{name}: {problem}" for name, text in files.items() for problem in _mistakes(text)]
+        problems = [f"{name}: {problem}" for name, text in files.items() for problem in _validate(text)]
         if problems:
             raise PoliciesError(str(directory), tuple(problems))
         names: dict[str, PolicyName] = {}
         for name, text in files.items():
-            for number, id_ in enumerate(_ids(text), start=1):
+            for number, id_ in enumerate(_read_ids(text), start=1):
                 names[f"policy{len(names)}"] = PolicyName(file=name, number=number, id=id_)
         if not names:
             raise PoliciesError(str(directory), (f"no policy is in its {SUFFIX} files, so everything would be denied",))
@@ -98,29 +98,29 @@ class CedarPolicies:
         """Whether somebody may do something to a graph of the server."""
         key = (graph, access)
         with self._lock:
-            found = self._kept.get(key)
+            found = self._cache.get(key)
             if found is not None:
-                self._kept.move_to_end(key)
+                self._cache.move_to_end(key)
                 return found
-        found = self._asked(graph, access)
+        found = self._evaluate(graph, access)
         with self._lock:
-            self._kept[key] = found
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+            self._cache[key] = found
+            if len(self._cache) > _MAX_CACHED_DECISIONS:
+                self._cache.popitem(last=False)
         return found
 
     def of_graph(self, graph: str) -> "GraphPolicy":
         """The same for one graph."""
         return GraphPolicy(self, graph)
 
-    def _asked(self, graph: str, access: Access) -> Decision:
+    def _evaluate(self, graph: str, access: Access) -> Decision:
         request = {
-            "principal": _uid("Actor", access.actor.name),
-            "action": _uid("Action", access.action.value),
-            "resource": _resource(graph, access.branch),
+            "principal": _build_uid("Actor", access.actor.name),
+            "action": _build_uid("Action", access.action.value),
+            "resource": _build_resource(graph, access.branch),
             "context": {} if access.query is None else {"query": access.query},
         }
-        answer = cedarpy.is_authorized(request, self._policies, _entities(graph, access.actor, access.branch))
+        answer = cedarpy.is_authorized(request, self._policies, _build_entities(graph, access.actor, access.branch))
         is_sound = not answer.diagnostics.errors  # a policy that failed may be the one that forbids
         reasons = tuple(str(self.names.get(one, one)) for one in sorted(answer.diagnostics.reasons))
         return Decision(is_allowed=bool(answer.allowed) and is_sound, reasons=reasons)
@@ -146,20 +146,20 @@ class GraphPolicy:
         return self.policies.decide(self.graph, access)
 
 
-def _mistakes(text: str) -> list[str]:
+def _validate(text: str) -> list[str]:
     return [str(one) for one in cedarpy.validate_policies(text, SCHEMA).errors]
 
 
-def _ids(text: str) -> list[str | None]:
+def _read_ids(text: str) -> list[str | None]:
     """For each policy of a text, in order, what its `@id` says."""
     found = json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]
     in_order = sorted(found, key=lambda name: int(name.removeprefix("policy")))
     return [found[name].get("annotations", {}).get("id") for name in in_order]
 
 
-def _branches(text: str) -> Iterator[str]:
+def _iter_branch_names(text: str) -> Iterator[str]:
     """Names of branches that policies could mean: their texts, their patterns filled in, the ids of their branches."""
-    for part in _parts(json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]):
+    for part in _walk_json(json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]):
         match part:
             case {"pattern": list(pattern)}:
                 yield "".join("x" if one == "Wildcard" else one["Literal"] for one in pattern)
@@ -169,38 +169,40 @@ def _branches(text: str) -> Iterator[str]:
                 yield id_.partition("/")[2]
 
 
-def _parts(value: object) -> Iterator[object]:
+def _walk_json(value: object) -> Iterator[object]:
     match value:
         case dict():
             yield value
             for one in value.values():
-                yield from _parts(one)
+                yield from _walk_json(one)
         case list():
             for one in value:
-                yield from _parts(one)
+                yield from _walk_json(one)
 
 
-def _uid(type_: str, id_: str) -> dict[str, str]:
+def _build_uid(type_: str, id_: str) -> dict[str, str]:
     return {"type": type_, "id": id_}
 
 
-def _resource(graph: str, branch: str | None) -> dict[str, str]:
-    return _uid("Graph", graph) if branch is None else _uid("Branch", f"{graph}/{branch}")
+def _build_resource(graph: str, branch: str | None) -> dict[str, str]:
+    return _build_uid("Graph", graph) if branch is None else _build_uid("Branch", f"{graph}/{branch}")
 
 
-def _entities(graph: str, actor: Actor, branch: str | None) -> list[dict[str, object]]:
+def _build_entities(graph: str, actor: Actor, branch: str | None) -> list[dict[str, object]]:
     found: list[dict[str, object]] = [
-        _entity("Actor", actor.name, {"name": actor.name}, [("Group", group) for group in sorted(actor.groups)]),
-        _entity("Graph", graph, {"name": graph}, []),
+        _build_entity("Actor", actor.name, {"name": actor.name}, [("Group", group) for group in sorted(actor.groups)]),
+        _build_entity("Graph", graph, {"name": graph}, []),
     ]
     if branch is not None:
-        found.append(_entity("Branch", f"{graph}/{branch}", {"name": branch, "graph": graph}, [("Graph", graph)]))
+        found.append(_build_entity("Branch", f"{graph}/{branch}", {"name": branch, "graph": graph}, [("Graph", graph)]))
     return found
 
 
-def _entity(type_: str, id_: str, attributes: dict[str, str], parents: list[tuple[str, str]]) -> dict[str, object]:
+def _build_entity(
+    type_: str, id_: str, attributes: dict[str, str], parents: list[tuple[str, str]]
+) -> dict[str, object]:
     return {
-        "uid": _uid(type_, id_),
+        "uid": _build_uid(type_, id_),
         "attrs": attributes,
-        "parents": [_uid(parent, name) for parent, name in parents],
+        "parents": [_build_uid(parent, name) for parent, name in parents],
     }

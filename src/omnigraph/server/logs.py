@@ -5,7 +5,7 @@ import logging
 import traceback
 from types import TracebackType
 
-from omnigraph.clock import Clock, instant_text
+from omnigraph.clock import Clock, format_instant
 
 log = logging.getLogger("omnigraph.server")
 
@@ -13,8 +13,8 @@ FIELDS = "fields"
 """The attribute of a record that holds what belongs to the line beside its message."""
 
 
-_OURS = "omnigraph"
-_OTHERS = ("asyncio", "mcp", "uvicorn")
+_OWN_LOGGER = "omnigraph"
+_LIBRARY_LOGGERS = ("asyncio", "mcp", "uvicorn")
 """Whose warnings are worth a line. Their messages may quote what somebody sent: of them, only the template is shown."""
 
 
@@ -28,18 +28,18 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         line: dict[str, object] = {
-            "time": instant_text(self._clock.now()),
+            "time": format_instant(self._clock.now()),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage() if record.name.startswith(_OURS) else str(record.msg).partition("\n")[0],
+            "event": record.getMessage() if record.name.startswith(_OWN_LOGGER) else str(record.msg).partition("\n")[0],
         }
         line |= getattr(record, FIELDS, {})
         if record.exc_info and record.exc_info[0] is not None:
-            line |= failure_fields(record.exc_info[0], record.exc_info[2])
+            line |= build_failure_fields(record.exc_info[0], record.exc_info[2])
         return json.dumps(line, ensure_ascii=True, default=str)
 
 
-def failure_fields(type_: type[BaseException], trace: TracebackType | None) -> dict[str, object]:
+def build_failure_fields(type_: type[BaseException], trace: TracebackType | None) -> dict[str, object]:
     """An exception without its message, which may quote what a caller sent."""
     frames = traceback.extract_tb(trace)
     return {"exception": type_.__name__, "trace": [f"{one.filename}:{one.lineno} {one.name}" for one in frames]}
@@ -49,7 +49,7 @@ def start_logging(clock: Clock, level: int = logging.INFO) -> None:
     """Write what the server and the engine have to say to stderr, as lines of JSON."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter(clock))
-    for name, lowest in ((_OURS, level), *((name, logging.WARNING) for name in _OTHERS)):
+    for name, lowest in ((_OWN_LOGGER, level), *((name, logging.WARNING) for name in _LIBRARY_LOGGERS)):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(lowest)

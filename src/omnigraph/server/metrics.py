@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+BUCKET_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 Labels = tuple[tuple[str, str], ...]
-Reading = Iterable[tuple[Mapping[str, str], float]]
+Samples = Iterable[tuple[Mapping[str, str], float]]
 
 
 @dataclass
 class _Histogram:
-    counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKET_SECONDS) + 1))
     total: float = 0.0
 
 
@@ -26,19 +26,19 @@ class Metrics:
         self._helps: dict[str, tuple[str, str]] = {}
         self._counters: dict[str, dict[Labels, float]] = {}
         self._histograms: dict[str, dict[Labels, _Histogram]] = {}
-        self._gauges: dict[str, Callable[[], Reading]] = {}
+        self._gauges: dict[str, Callable[[], Samples]] = {}
 
-    def counter(self, name: str, help: str) -> None:
+    def declare_counter(self, name: str, help: str) -> None:
         """Declare a counter."""
         self._helps[name] = ("counter", help)
         self._counters[name] = {}
 
-    def histogram(self, name: str, help: str) -> None:
+    def declare_histogram(self, name: str, help: str) -> None:
         """Declare a histogram of seconds."""
         self._helps[name] = ("histogram", help)
         self._histograms[name] = {}
 
-    def read(self, name: str, help: str, reading: Callable[[], Reading], *, type: str = "gauge") -> None:
+    def declare_callback(self, name: str, help: str, reading: Callable[[], Samples], *, type: str = "gauge") -> None:
         """Declare a metric whose values are asked for when they are shown."""
         self._helps[name] = (type, help)
         self._gauges[name] = reading
@@ -53,10 +53,10 @@ class Metrics:
         """Add to a histogram."""
         with self._lock:
             found = self._histograms[name].setdefault(tuple(sorted(labels.items())), _Histogram())
-            found.counts[bisect_left(BUCKETS, seconds)] += 1
+            found.counts[bisect_left(BUCKET_SECONDS, seconds)] += 1
             found.total += seconds
 
-    def text(self) -> str:
+    def render(self) -> str:
         """Everything, as it is scraped."""
         read = {name: list(reading()) for name, reading in self._gauges.items()}
         lines: list[str] = []
@@ -64,28 +64,32 @@ class Metrics:
             for name, (type_, help_) in sorted(self._helps.items()):
                 lines += [f"# HELP {name} {help_}", f"# TYPE {name} {type_}"]
                 for labels, value in sorted(self._counters.get(name, {}).items()):
-                    lines.append(_line(name, labels, value))
+                    lines.append(_format_sample(name, labels, value))
                 for named, value in read.get(name, []):
-                    lines.append(_line(name, tuple(sorted(named.items())), value))
+                    lines.append(_format_sample(name, tuple(sorted(named.items())), value))
                 for labels, histogram in sorted(self._histograms.get(name, {}).items()):
-                    lines += _histogram_lines(name, labels, histogram)
+                    lines += _format_histogram(name, labels, histogram)
         return "\n".join(lines) + "\n"
 
 
-def _histogram_lines(name: str, labels: Labels, histogram: _Histogram) -> list[str]:
+def _format_histogram(name: str, labels: Labels, histogram: _Histogram) -> list[str]:
     lines, so_far = [], 0
-    for bound, count in zip((*map(str, BUCKETS), "+Inf"), histogram.counts, strict=True):
+    for bound, count in zip((*map(str, BUCKET_SECONDS), "+Inf"), histogram.counts, strict=True):
         so_far += count
-        lines.append(_line(f"{name}_bucket", (*labels, ("le", bound)), so_far))
-    return [*lines, _line(f"{name}_sum", labels, histogram.total), _line(f"{name}_count", labels, so_far)]
+        lines.append(_format_sample(f"{name}_bucket", (*labels, ("le", bound)), so_far))
+    return [
+        *lines,
+        _format_sample(f"{name}_sum", labels, histogram.total),
+        _format_sample(f"{name}_count", labels, so_far),
+    ]
 
 
-def _line(name: str, labels: Labels, value: float) -> str:
-    shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
+def _format_sample(name: str, labels: Labels, value: float) -> str:
+    shown = ",".join(f'{key}="{_escape(text)}"' for key, text in labels)
     # Six digits are enough for a duration, and not for a count of bytes or a time.
     number = f"{value:.0f}" if float(value).is_integer() else f"{value:.16g}" if value >= 1e6 else f"{value:g}"
     return f"{name}{{{shown}}} {number}" if shown else f"{name} {number}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -9,13 +9,13 @@ from omnigraph.policy import Access, Decision
 from omnigraph.server.cedar_policies import SUFFIX, CedarPolicies, GraphPolicy
 from omnigraph.telemetry import log
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 """How often a directory is looked at, at most."""
 
 _Signature = tuple[tuple[str, int, int, int], ...]
 
 
-class LivePolicies:
+class ReloadingPolicies:
     """The policies of a directory as they are now. Safe from several threads.
 
     A change counts within a second, and all at once. While what is there can't be read or understood, what was there
@@ -27,38 +27,38 @@ class LivePolicies:
         """PoliciesError when they can't be used from the start."""
         self._directory, self._clock = directory, clock
         self._lock = threading.Lock()
-        self._looked = clock.monotonic()
-        self._seen = _signature(directory)
+        self._checked_at = clock.monotonic()
+        self._last_signature = _read_signature(directory)
         self._policies = CedarPolicies.load(directory)
 
     @property
     def examples(self) -> tuple[str, ...]:
         """Names of branches that the policies make a difference for."""
-        return self._current().examples
+        return self._load_current().examples
 
     def decide(self, graph: str, access: Access) -> Decision:
         """Whether somebody may do something to a graph of the server."""
-        return self._current().decide(graph, access)
+        return self._load_current().decide(graph, access)
 
     def of_graph(self, graph: str) -> GraphPolicy:
         """The same for one graph."""
         return GraphPolicy(self, graph)
 
-    def _current(self) -> CedarPolicies:
+    def _load_current(self) -> CedarPolicies:
         now = self._clock.monotonic()
-        if now - self._looked < _LOOK_SECONDS:
+        if now - self._checked_at < _POLL_SECONDS:
             return self._policies
         with self._lock:
-            if now - self._looked < _LOOK_SECONDS:
+            if now - self._checked_at < _POLL_SECONDS:
                 return self._policies
-            self._looked = now
-            seen = _signature(self._directory)
-            if seen != self._seen:
-                self._seen = seen
-                self._read_again()
+            self._checked_at = now
+            seen = _read_signature(self._directory)
+            if seen != self._last_signature:
+                self._last_signature = seen
+                self._reload()
             return self._policies
 
-    def _read_again(self) -> None:
+    def _reload(self) -> None:
         try:
             self._policies = CedarPolicies.load(self._directory)
         except (OmnigraphError, OSError) as error:
@@ -67,7 +67,7 @@ class LivePolicies:
         log.info("the policies were read again: %d", len(self._policies.names))
 
 
-def _signature(directory: Path) -> _Signature:
+def _read_signature(directory: Path) -> _Signature:
     found = []
     for path in directory.glob(f"*{SUFFIX}"):
         try:

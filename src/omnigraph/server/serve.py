@@ -9,23 +9,23 @@ from types import FrameType
 
 import uvicorn
 
-from omnigraph.api import runtime_here
-from omnigraph.config.server import FILE, ServerConfig, config_here
+from omnigraph.api import load_runtime
+from omnigraph.config.server import CONFIG_FILE, ServerConfig, load_server_config
 from omnigraph.config.tokens import read_tokens
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.runtime import Runtime
 from omnigraph.server.allocators import share_freed_memory
-from omnigraph.server.graph_registry import Hosting
-from omnigraph.server.http.app import make_app
-from omnigraph.server.http.header_timeout import punctual
+from omnigraph.server.graph_registry import GraphRegistry
+from omnigraph.server.http.app import build_app
+from omnigraph.server.http.header_timeout import build_protocol
 from omnigraph.server.http_errors import OpenServerError
 from omnigraph.server.logs import FIELDS, log, start_logging
 from omnigraph.server.service import Service
 
-_HEADER_BYTES = 64 * 1024
+_MAX_HEADER_BYTES = 64 * 1024
 _KEEP_ALIVE_SECONDS = 30
-_CUT_SECONDS = 2
-_MOST_CONNECTIONS = 4_096
+_SHUTDOWN_SECONDS = 2
+_MAX_CONNECTIONS = 4_096
 
 
 class AddressUnavailableError(OmnigraphError):
@@ -59,15 +59,15 @@ def serve(
         AddressUnavailableError: Something else listens there, or nobody may.
         SettingsError, PoliciesError, StoredQueriesError, NotAGraphError: What it is told can't be served.
     """
-    settings = config_here(graphs, config, bind)
-    check_open(settings, unauthenticated)
-    machine = runtime or runtime_here()
+    settings = load_server_config(graphs, config, bind)
+    check_authentication(settings, unauthenticated)
+    machine = runtime or load_runtime()
     start_logging(machine.clock)
     share_freed_memory()
     service = Service.start(settings, machine, is_open_to_all=bool(unauthenticated))
-    listener = _listener(settings)
+    listener = _open_listener(settings)
     told: dict[str, object] = {
-        "address": _address(settings.host, listener.getsockname()[1]),
+        "address": _format_address(settings.host, listener.getsockname()[1]),
         "graphs": [graph.id for graph in settings.graphs],
         "tokens": None if service.tokens is None else len(service.tokens),
         "policies": settings.policies is not None,
@@ -90,19 +90,19 @@ def check_server(
     Raises:
         What `serve` raises, and whatever keeps a graph from being opened.
     """
-    settings = config_here(graphs, config, bind)
-    check_open(settings, unauthenticated)
+    settings = load_server_config(graphs, config, bind)
+    check_authentication(settings, unauthenticated)
     if settings.tokens_file is not None:
         read_tokens(settings.tokens_file)
     looking = replace(settings, graphs=tuple(replace(graph, is_read_only=True) for graph in settings.graphs))
-    machine = runtime or runtime_here()
-    Hosting(looking, machine, is_open_to_all=bool(unauthenticated)).open_all(is_strict=True)
+    machine = runtime or load_runtime()
+    GraphRegistry(looking, machine, is_open_to_all=bool(unauthenticated)).open_all(is_strict=True)
     return settings
 
 
-def check_open(config: ServerConfig, unauthenticated: int) -> None:
+def check_authentication(config: ServerConfig, unauthenticated: int) -> None:
     """OpenServerError when nobody could be recognised, or everybody let in, without its being meant."""
-    address = _address(config.host, config.port)
+    address = _format_address(config.host, config.port)
     if unauthenticated and config.has_tokens:
         raise OpenServerError(
             address, "--unauthenticated lets everybody in, but there are tokens: leave one of them out"
@@ -112,7 +112,7 @@ def check_open(config: ServerConfig, unauthenticated: int) -> None:
         raise OpenServerError(address, reason)
     if not unauthenticated and not config.has_tokens:
         reason = (
-            f"there are no tokens: name a file of them as `tokens` in [server] of {FILE} (`omnigraph token new` makes"
+            f"there are no tokens: name a file of them as `tokens` in [server] of {CONFIG_FILE} (`omnigraph token new` makes"
             " one), set OMNIGRAPH_TOKENS, or say --unauthenticated"
         )
         raise OpenServerError(address, reason)
@@ -124,8 +124,8 @@ class DrainingServer(uvicorn.Server):
     def __init__(self, service: Service) -> None:
         super().__init__(
             uvicorn.Config(
-                make_app(service),
-                http=punctual(service.limits.body_seconds),
+                build_app(service),
+                http=build_protocol(service.limits.body_seconds),
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -133,9 +133,9 @@ class DrainingServer(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=_CUT_SECONDS,
-                limit_concurrency=_MOST_CONNECTIONS,
-                h11_max_incomplete_event_size=_HEADER_BYTES,
+                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+                limit_concurrency=_MAX_CONNECTIONS,
+                h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
             )
         )
         self._service = service
@@ -158,7 +158,7 @@ class DrainingServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def _listener(config: ServerConfig) -> socket.socket:
+def _open_listener(config: ServerConfig) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -167,9 +167,11 @@ def _listener(config: ServerConfig) -> socket.socket:
         listener.listen()  # who asks from now on waits until the first answer
     except OSError as error:
         listener.close()
-        raise AddressUnavailableError(_address(config.host, config.port), error.strerror or str(error)) from error
+        raise AddressUnavailableError(
+            _format_address(config.host, config.port), error.strerror or str(error)
+        ) from error
     return listener
 
 
-def _address(host: str, port: int) -> str:
+def _format_address(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

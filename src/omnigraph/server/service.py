@@ -11,29 +11,29 @@ import pyarrow as pa
 from starlette.requests import Request
 from starlette.types import Receive
 
-from omnigraph.config.server import Limits, ServerConfig
+from omnigraph.config.server import ServerConfig, ServerLimits
 from omnigraph.engine.query_budget import Budget, QueryTimeoutError
 from omnigraph.graph import Graph
 from omnigraph.ops.scrub import ScrubReport
 from omnigraph.policy import Action, Actor
 from omnigraph.runtime import Runtime
 from omnigraph.server.admission import Admission
-from omnigraph.server.allocators import resident_bytes
+from omnigraph.server.allocators import read_resident_bytes
 from omnigraph.server.auth import Tokens
-from omnigraph.server.background_maintenance import Caretaker, Healer
-from omnigraph.server.graph_registry import Hosted, Hosting
+from omnigraph.server.background_maintenance import Healer, MaintenanceWorker
+from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
 from omnigraph.server.http_errors import RequestTooLongError
-from omnigraph.server.metrics import Metrics, Reading
+from omnigraph.server.metrics import Metrics, Samples
 from omnigraph.server.scrubber import Scrubber
-from omnigraph.storage.io_counters import process_requests
+from omnigraph.storage.io_counters import count_process_requests
 from omnigraph.telemetry import RECOVERIES
 
-ANYBODY = Actor(name="anonymous")
+ANONYMOUS_ACTOR = Actor(name="anonymous")
 """Who asks a server that lets everybody in."""
 
 T = TypeVar("T")
 
-_LONGEST_NAME = 256
+_MAX_LOGGED_NAME = 256
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Exchange:
     id: str
     method: str
     began: float
-    actor: Actor = ANYBODY
+    actor: Actor = ANONYMOUS_ACTOR
     route: str = "-"
     action: Action | None = None
     graph: str | None = None
@@ -53,7 +53,7 @@ class Exchange:
     code: str | None = None
     """Of the error, if it was one."""
 
-    def fields(self) -> dict[str, object]:
+    def to_log_fields(self) -> dict[str, object]:
         """What a line of the log has of it."""
         return {
             "request_id": self.id,
@@ -61,8 +61,8 @@ class Exchange:
             "method": self.method,
             "route": self.route,
             "action": None if self.action is None else self.action.value,
-            "graph": _short(self.graph),
-            "branch": _short(self.branch),
+            "graph": _truncate(self.graph),
+            "branch": _truncate(self.branch),
             "commit": self.commit,
             "status": self.status,
             "error": self.code,
@@ -75,13 +75,13 @@ class Service:
 
     config: ServerConfig
     runtime: Runtime
-    hosting: Hosting
+    registry: GraphRegistry
     tokens: Tokens | None
     """Who may ask; None: everybody."""
     admission: Admission
     metrics: Metrics = field(default_factory=Metrics)
     is_draining: bool = False
-    caretaker: Caretaker | None = None
+    maintenance_worker: MaintenanceWorker | None = None
     """Who optimises the graphs meanwhile, if anybody does."""
     healer: Healer | None = None
     """Who settles operations that died."""
@@ -92,40 +92,40 @@ class Service:
     def start(cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False) -> "Service":
         """Open all graphs and read tokens, policies and stored queries; whatever is wrong with them is raised."""
         tokens = None if is_open_to_all else Tokens(config.tokens_file, config.given_tokens, runtime.clock)
-        hosting = Hosting(config, runtime, is_open_to_all=is_open_to_all)
+        hosting = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all)
         hosting.open_all()
         service = cls(
-            config=config, runtime=runtime, hosting=hosting, tokens=tokens, admission=Admission(config.limits)
+            config=config, runtime=runtime, registry=hosting, tokens=tokens, admission=Admission(config.limits)
         )
         if config.maintenance is not None:
-            service.caretaker = Caretaker(hosting.graphs.values(), config.maintenance)
-            service.caretaker.start()
+            service.maintenance_worker = MaintenanceWorker(hosting.graphs.values(), config.maintenance)
+            service.maintenance_worker.start()
         service.healer = Healer(hosting.graphs.values(), config.recovery_seconds)
         service.healer.start()
         if config.scrub_days:
             admission = service.admission
             service.scrubber = Scrubber(hosting.graphs.values(), config.scrub_days, lambda: admission.working > 0)
             service.scrubber.start()
-        _declare(service)
+        _declare_metrics(service)
         return service
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ServerLimits:
         """How much a request may have."""
         return self.config.limits
 
-    def hosted(
+    def find_graph(
         self, request: Request, graph: str, action: Action, branch: str | None, *, read: str | None = None
-    ) -> Hosted:
+    ) -> ServedGraph:
         """The graph that a request is about; it is noted for the log, too. GraphMissingError, DeniedError.
 
         `read` is the branch that the verb wants to read first, if it is another one.
         """
-        exchange = exchange_of(request)
+        exchange = get_exchange(request)
         exchange.action, exchange.graph, exchange.branch = action, graph, branch
-        return self.hosting.get(graph, exchange.actor, read or branch)
+        return self.registry.get(graph, exchange.actor, read or branch)
 
-    def graph(
+    def bind_graph(
         self,
         request: Request,
         graph: str,
@@ -133,24 +133,28 @@ class Service:
         branch: str | None,
         *,
         read: str | None = None,
-        within: Budget | None = None,
+        budget: Budget | None = None,
     ) -> Graph:
         """The same, in the hands of whoever asks. What they may do is up to the verb that is called.
 
         `within` is for verbs that take no budget: RequestTooLongError ends them behind its time, as does its `cancel`.
         """
-        hosted = self.hosted(request, graph, action, branch, read=read)
-        actor = exchange_of(request).actor
-        return hosted.graph(actor) if within is None else hosted.graph(actor, go_on=partial(_require_time, within))
+        hosted = self.find_graph(request, graph, action, branch, read=read)
+        actor = get_exchange(request).actor
+        return (
+            hosted.bind_actor(actor)
+            if budget is None
+            else hosted.bind_actor(actor, check_cancelled=partial(_check_time, budget))
+        )
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Do something in a thread, to its end."""
-        return await self.admission.run(exchange_of(request).actor.name, work)
+        return await self.admission.run(get_exchange(request).actor.name, work)
 
     async def write(self, request: Request, work: Callable[[], T]) -> T:
         """Likewise, counted as one of the actor's writes."""
-        actor = exchange_of(request).actor.name
-        with self.admission.write(actor):
+        actor = get_exchange(request).actor.name
+        with self.admission.admit_write(actor):
             return await self.admission.run_write(actor, work)
 
     async def read(self, request: Request, budget: Budget, work: Callable[[], T], *, is_long: bool = False) -> T:
@@ -158,7 +162,7 @@ class Service:
 
         What is long has its turn among the writes.
         """
-        watcher = asyncio.ensure_future(_cancel_when_gone(request.receive, budget))
+        watcher = asyncio.ensure_future(_cancel_on_disconnect(request.receive, budget))
         try:
             return await (self.write(request, work) if is_long else self.run(request, work))
         finally:
@@ -166,19 +170,19 @@ class Service:
             with suppress(asyncio.CancelledError):
                 await watcher
 
-    def budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
+    def build_read_budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
         """What a read may use: what it asks for, but no more than the server allows."""
-        return self._budget(self.limits.seconds, seconds, memory_bytes)
+        return self._build_budget(self.limits.seconds, seconds, memory_bytes)
 
-    def write_budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
+    def build_write_budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
         """What a write may use until it is published, or another verb that takes long until it is done."""
-        return self._budget(self.limits.write_seconds, seconds, memory_bytes)
+        return self._build_budget(self.limits.write_seconds, seconds, memory_bytes)
 
-    def stream_budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
+    def build_stream_budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
         """What an answer may use that is made while it is sent; the server's own limit holds beside it."""
-        return self._budget(None, seconds, memory_bytes)
+        return self._build_budget(None, seconds, memory_bytes)
 
-    def _budget(self, most_seconds: float | None, seconds: float | None, memory_bytes: int | None) -> Budget:
+    def _build_budget(self, most_seconds: float | None, seconds: float | None, memory_bytes: int | None) -> Budget:
         """What is asked for, but no more than the server allows."""
         most_bytes = self.limits.memory_bytes
         return Budget(
@@ -187,46 +191,46 @@ class Service:
             memory_bytes=most_bytes if memory_bytes is None else min(memory_bytes, most_bytes),
         )
 
-    def committed(self, request: Request, operation: str, commit_id: str | None) -> None:
+    def record_commit(self, request: Request, operation: str, commit_id: str | None) -> None:
         """A write was done: note its commit, if it made one."""
-        exchange = exchange_of(request)
+        exchange = get_exchange(request)
         exchange.commit = commit_id
         if commit_id is not None and exchange.graph is not None:
             self.metrics.count("omnigraph_commits_total", graph=exchange.graph, operation=operation)
 
-    def scrub_reports(self) -> dict[str, ScrubReport]:
+    def collect_scrub_reports(self) -> dict[str, ScrubReport]:
         """Return how far the scrub of each graph is; none where there is no scrub."""
-        return {} if self.scrubber is None else self.scrubber.reports()
+        return {} if self.scrubber is None else self.scrubber.collect_reports()
 
     def close(self) -> None:
         """Wait for what runs."""
         if self.scrubber is not None:
             self.scrubber.stop()
-        if self.caretaker is not None:
-            self.caretaker.stop()
+        if self.maintenance_worker is not None:
+            self.maintenance_worker.stop()
         if self.healer is not None:
             self.healer.stop()
         self.admission.close()
 
 
-def _short(text: str | None) -> str | None:
+def _truncate(text: str | None) -> str | None:
     """A name as it is logged: whoever asks has chosen it, and no line gets long by it."""
-    return text if text is None or len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
+    return text if text is None or len(text) <= _MAX_LOGGED_NAME else f"{text[:_MAX_LOGGED_NAME]}…"
 
 
-def exchange_of(request: Request) -> Exchange:
+def get_exchange(request: Request) -> Exchange:
     """What is known of a request."""
     found: Exchange = request.scope["state"]["exchange"]
     return found
 
 
-def service_of(request: Request) -> Service:
+def get_service(request: Request) -> Service:
     """The server that a request came to."""
     found: Service = request.app.state.service
     return found
 
 
-def _require_time(budget: Budget) -> None:
+def _check_time(budget: Budget) -> None:
     """As `Budget.check`, for what is no query."""
     try:
         budget.check()
@@ -234,49 +238,55 @@ def _require_time(budget: Budget) -> None:
         raise RequestTooLongError(error.seconds) from None
 
 
-async def _cancel_when_gone(receive: Receive, budget: Budget) -> None:
+async def _cancel_on_disconnect(receive: Receive, budget: Budget) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     budget.cancel()
 
 
-def _arrow_bytes() -> Reading:
+def _sample_arrow_bytes() -> Samples:
     pool = pa.default_memory_pool()
     return [({"allocator": pool.backend_name}, pool.bytes_allocated())]
 
 
-def _resident_bytes() -> Reading:
-    found = resident_bytes()
+def _sample_resident_bytes() -> Samples:
+    found = read_resident_bytes()
     return [] if found is None else [({}, found)]
 
 
-def _declare(service: Service) -> None:
-    metrics, graphs = service.metrics, service.hosting.graphs
-    process_requests()  # counts begin now
-    metrics.counter("omnigraph_requests_total", "Requests answered, by route and status.")
-    metrics.counter("omnigraph_commits_total", "Commits made, by graph and operation.")
-    metrics.counter("omnigraph_conflicts_total", "Writes that gave way to others, by graph.")
-    metrics.counter("omnigraph_tool_calls_total", "Calls of agents, by graph, tool and outcome.")
-    metrics.counter("omnigraph_refusals_total", "Requests refused for being too many, too large or too slow.")
-    metrics.histogram("omnigraph_request_seconds", "How long requests took, by route.")
-    metrics.read("omnigraph_requests_in_flight", "Requests under way.", lambda: [({}, service.admission.in_flight)])
-    metrics.read("omnigraph_requests_working", "Those at work or waiting.", lambda: [({}, service.admission.working)])
-    metrics.read("omnigraph_draining", "1 while the server is about to stop.", lambda: [({}, service.is_draining)])
-    metrics.read(
+def _declare_metrics(service: Service) -> None:
+    metrics, graphs = service.metrics, service.registry.graphs
+    count_process_requests()  # counts begin now
+    metrics.declare_counter("omnigraph_requests_total", "Requests answered, by route and status.")
+    metrics.declare_counter("omnigraph_commits_total", "Commits made, by graph and operation.")
+    metrics.declare_counter("omnigraph_conflicts_total", "Writes that gave way to others, by graph.")
+    metrics.declare_counter("omnigraph_tool_calls_total", "Calls of agents, by graph, tool and outcome.")
+    metrics.declare_counter("omnigraph_refusals_total", "Requests refused for being too many, too large or too slow.")
+    metrics.declare_histogram("omnigraph_request_seconds", "How long requests took, by route.")
+    metrics.declare_callback(
+        "omnigraph_requests_in_flight", "Requests under way.", lambda: [({}, service.admission.in_flight)]
+    )
+    metrics.declare_callback(
+        "omnigraph_requests_working", "Those at work or waiting.", lambda: [({}, service.admission.working)]
+    )
+    metrics.declare_callback(
+        "omnigraph_draining", "1 while the server is about to stop.", lambda: [({}, service.is_draining)]
+    )
+    metrics.declare_callback(
         "omnigraph_graph_open",
         "1 for a graph that can be asked.",
         lambda: [({"graph": one.id}, one.is_open) for one in graphs.values()],
     )
-    metrics.read(
+    metrics.declare_callback(
         "omnigraph_cache_bytes",
         "Memory that reads keep, by graph.",
         lambda: [
-            ({"graph": one.id}, one.session.reads.kept.stats().nbytes)
+            ({"graph": one.id}, one.session.reads.lru.get_stats().nbytes)
             for one in graphs.values()
             if one.session is not None
         ],
     )
-    metrics.read(
+    metrics.declare_callback(
         "omnigraph_table_cache_bytes",
         "Memory that Lance keeps of files and indexes, by graph.",
         lambda: [
@@ -285,57 +295,59 @@ def _declare(service: Service) -> None:
             if one.session is not None
         ],
     )
-    metrics.read("omnigraph_arrow_bytes", "Memory of arrays that are in use, by allocator.", _arrow_bytes)
-    metrics.read("omnigraph_resident_bytes", "Memory of the process.", _resident_bytes)
-    metrics.read(
+    metrics.declare_callback(
+        "omnigraph_arrow_bytes", "Memory of arrays that are in use, by allocator.", _sample_arrow_bytes
+    )
+    metrics.declare_callback("omnigraph_resident_bytes", "Memory of the process.", _sample_resident_bytes)
+    metrics.declare_callback(
         "omnigraph_recoveries_total",
         "Operations that died and were settled by this process, by graph and outcome.",
         lambda: [
             ({"graph": one.id, "outcome": outcome}, count)
             for one in graphs.values()
             if one.session is not None
-            for outcome, count in sorted(RECOVERIES.of(one.session.uri).items())
+            for outcome, count in sorted(RECOVERIES.get_counts(one.session.uri).items())
         ],
         type="counter",
     )
-    metrics.read(
+    metrics.declare_callback(
         "omnigraph_store_requests_total",
         "Requests that Lance made of object stores, by operation.",
-        lambda: [({"operation": name}, count) for name, count in sorted(process_requests().items())],
+        lambda: [({"operation": name}, count) for name, count in sorted(count_process_requests().items())],
         type="counter",
     )
-    _declare_scrub(service)
+    _declare_scrub_metrics(service)
 
 
-def _declare_scrub(service: Service) -> None:
+def _declare_scrub_metrics(service: Service) -> None:
     """Declare what is read of the scrub, by graph; a graph without a complete pass has no time of one."""
 
-    def read(value: Callable[[ScrubReport], float | None]) -> Callable[[], Reading]:
-        def values() -> Reading:
-            found = ((name, value(report)) for name, report in service.scrub_reports().items())
+    def read(value: Callable[[ScrubReport], float | None]) -> Callable[[], Samples]:
+        def values() -> Samples:
+            found = ((name, value(report)) for name, report in service.collect_scrub_reports().items())
             return [({"graph": name}, number) for name, number in found if number is not None]
 
         return values
 
     metrics = service.metrics
-    metrics.read(
+    metrics.declare_callback(
         "omnigraph_scrub_files_total",
         "Files that were compared with what is recorded of them, by graph.",
         read(lambda report: report.files),
         type="counter",
     )
-    metrics.read(
+    metrics.declare_callback(
         "omnigraph_scrub_bytes_total",
         "Bytes that were read for that, by graph.",
         read(lambda report: report.nbytes),
         type="counter",
     )
-    metrics.read(
+    metrics.declare_callback(
         "omnigraph_scrub_damaged_files",
         "Files that are not what was recorded of them, by graph.",
         read(lambda report: len(report.damaged)),
     )
-    metrics.read(
+    metrics.declare_callback(
         "omnigraph_scrub_last_pass_timestamp_seconds",
         "When all files of a graph were last verified.",
         read(lambda report: None if report.last_pass is None else report.last_pass.timestamp()),

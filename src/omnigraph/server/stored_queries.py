@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from omnigraph.clock import Clock
 from omnigraph.config.settings_file import read_text
-from omnigraph.engine.output.projection import output_schema
+from omnigraph.engine.output.projection import build_output_schema
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.diagnostics import SourceError
 from omnigraph.lang.query_parser import parse_queries
@@ -21,7 +21,7 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.telemetry import log
 
 SUFFIX = ".gq"
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 """How often a directory is looked at, at most."""
 
 
@@ -75,55 +75,55 @@ class StoredQueries:
     """
 
     def __init__(self, directory: Path | None, catalog: Callable[[], Catalog], clock: Clock) -> None:
-        self._directory, self._catalog, self._clock = directory, catalog, clock
+        self._directory, self._load_catalog, self._clock = directory, catalog, clock
         self._lock = threading.Lock()
-        self._seen = _signature(directory)
-        self._looked = clock.monotonic()
+        self._last_signature = _read_signature(directory)
+        self._checked_at = clock.monotonic()
         self._queries: dict[str, StoredQuery] = {}
-        self._bound: Catalog | None = None
+        self._bound_catalog: Catalog | None = None
         if directory is not None:
-            self._bound = catalog()
-            self._queries = read_stored(directory, self._bound)
+            self._bound_catalog = catalog()
+            self._queries = load_stored_queries(directory, self._bound_catalog)
 
     def get(self, name: str) -> StoredQuery | None:
         """The query of that name."""
-        return self._current().get(name)
+        return self._load_current().get(name)
 
-    def all(self) -> list[StoredQuery]:
+    def list_all(self) -> list[StoredQuery]:
         """All of them, by name."""
-        return [query for _, query in sorted(self._current().items())]
+        return [query for _, query in sorted(self._load_current().items())]
 
-    def _current(self) -> dict[str, StoredQuery]:
+    def _load_current(self) -> dict[str, StoredQuery]:
         now = self._clock.monotonic()
-        if self._directory is None or now - self._looked < _LOOK_SECONDS:
+        if self._directory is None or now - self._checked_at < _POLL_SECONDS:
             return self._queries
         if self._lock.acquire(blocking=False):  # who comes meanwhile takes what is known
             try:
-                self._looked = now
-                self._look(self._directory)
+                self._checked_at = now
+                self._reload_if_changed(self._directory)
             finally:
                 self._lock.release()
         return self._queries
 
-    def _look(self, directory: Path) -> None:
-        seen = _signature(directory)
+    def _reload_if_changed(self, directory: Path) -> None:
+        seen = _read_signature(directory)
         try:
-            catalog = self._catalog()
+            catalog = self._load_catalog()
         except OmnigraphError as error:
             log.warning("the schema can't be read; stored queries stay as they were: %s", error)
             return
-        if seen == self._seen and catalog == self._bound:
+        if seen == self._last_signature and catalog == self._bound_catalog:
             return
-        self._seen, self._bound = seen, catalog
+        self._last_signature, self._bound_catalog = seen, catalog
         try:
-            self._queries = read_stored(directory, catalog)
+            self._queries = load_stored_queries(directory, catalog)
         except OmnigraphError as error:
             log.error("changed stored queries can't be used; those from before are: %s", error)
             return
         log.info("the stored queries were read again: %d", len(self._queries))
 
 
-def read_stored(directory: Path, catalog: Catalog) -> dict[str, StoredQuery]:
+def load_stored_queries(directory: Path, catalog: Catalog) -> dict[str, StoredQuery]:
     """All queries of a directory, by name; StoredQueriesError with everything that is wrong with them."""
     found: dict[str, StoredQuery] = {}
     problems: list[str] = []
@@ -132,7 +132,7 @@ def read_stored(directory: Path, catalog: Catalog) -> dict[str, StoredQuery]:
     for path in sorted(directory.glob(f"*{SUFFIX}")):
         source = Source(read_text(path), path.name)
         try:
-            for query in _bound(source, catalog):
+            for query in _bind_queries(source, catalog):
                 if query.name in found:
                     problems.append(f"{path.name}: the name `{query.name}` is taken in {found[query.name].source.name}")
                 found.setdefault(query.name, query)
@@ -143,7 +143,7 @@ def read_stored(directory: Path, catalog: Catalog) -> dict[str, StoredQuery]:
     return found
 
 
-def _bound(source: Source, catalog: Catalog) -> list[StoredQuery]:
+def _bind_queries(source: Source, catalog: Catalog) -> list[StoredQuery]:
     found = []
     for query in parse_queries(source).require(source).queries:
         bound = bind_query(query, catalog).require(source)
@@ -156,13 +156,13 @@ def _bound(source: Source, catalog: Catalog) -> list[StoredQuery]:
                 params=bound.params,
                 description=bound.description,
                 instruction=bound.instruction,
-                columns=None if isinstance(bound, MutationQuery) else output_schema(bound),
+                columns=None if isinstance(bound, MutationQuery) else build_output_schema(bound),
             )
         )
     return found
 
 
-def _signature(directory: Path | None) -> tuple[tuple[str, int, int], ...]:
+def _read_signature(directory: Path | None) -> tuple[tuple[str, int, int], ...]:
     if directory is None:
         return ()
     found = []

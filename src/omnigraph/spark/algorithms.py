@@ -21,11 +21,11 @@ from omnigraph.ops.algorithm_call import (
     ShortestPaths,
     TriangleCount,
 )
-from omnigraph.ops.algorithms import Subject, Values
+from omnigraph.ops.algorithms import AlgorithmInput, NodeValues
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType
-from omnigraph.spark.session.error_translation import surfacing
+from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.spark.spark_graph import SparkGraph
 
 _LOCAL_BITS = 33
@@ -35,10 +35,10 @@ Frames = Callable[[AnyType, list[str]], DataFrame]
 """Some columns of a type's table, in the state that an algorithm is over."""
 
 
-def on(session: Session) -> "SparkAlgorithms":
+def create_algorithms(session: Session) -> "SparkAlgorithms":
     """The algorithms over a graph."""
 
-    def frames(subject: Subject) -> Frames:
+    def frames(subject: AlgorithmInput) -> Frames:
         graph = SparkGraph(session, subject.snapshot)
         return lambda type_, columns: graph.table(type_.name, columns=columns)
 
@@ -49,34 +49,36 @@ def on(session: Session) -> "SparkAlgorithms":
 class SparkAlgorithms:
     """The algorithms over whatever tables `frames` gives."""
 
-    frames: Callable[[Subject], Frames]
+    frames: Callable[[AlgorithmInput], Frames]
 
-    def run(self, subject: Subject, algorithm: Algorithm) -> Values:
+    def run(self, subject: AlgorithmInput, algorithm: Algorithm) -> NodeValues:
         """What the algorithm finds, in the order of ids."""
-        with surfacing():
+        with surface_errors():
             return self._run(subject, algorithm)
 
-    def _run(self, subject: Subject, algorithm: Algorithm) -> Values:
+    def _run(self, subject: AlgorithmInput, algorithm: Algorithm) -> NodeValues:
         frames = self.frames(subject)
-        nodes = _numbered(frames(subject.node, [ID]))
+        nodes = _number_nodes(frames(subject.node, [ID]))
         weight = algorithm.weight if isinstance(algorithm, ShortestPaths) else None
-        edges = _edges(frames(subject.edge, [SRC, DST, *([weight] if weight else [])]), nodes, weight)
+        edges = _build_edges(frames(subject.edge, [SRC, DST, *([weight] if weight else [])]), nodes, weight)
         try:
-            return self._values(subject, algorithm, nodes, edges)
+            return self._compute_values(subject, algorithm, nodes, edges)
         finally:
             edges.unpersist()
             nodes.unpersist()
 
-    def _values(self, subject: Subject, algorithm: Algorithm, nodes: DataFrame, edges: DataFrame) -> Values:
+    def _compute_values(
+        self, subject: AlgorithmInput, algorithm: Algorithm, nodes: DataFrame, edges: DataFrame
+    ) -> NodeValues:
         match algorithm:
             case Pagerank():
-                ranks, rounds, is_converged = _pagerank(nodes, edges, algorithm)
-                return _collected(nodes, ranks, pa.float64(), rounds, is_converged=is_converged)
+                ranks, rounds, is_converged = _compute_pagerank(nodes, edges, algorithm)
+                return _collect(nodes, ranks, pa.float64(), rounds, is_converged=is_converged)
             case Components():
-                return _collected(nodes, _named(nodes, _components(edges)), pa.string())
+                return _collect(nodes, _map_to_ids(nodes, _find_components(edges)), pa.string())
             case LabelPropagation():
-                labels, rounds, is_converged = _labels(nodes, edges, algorithm.max_rounds)
-                return _collected(nodes, _named(nodes, labels), pa.string(), rounds, is_converged=is_converged)
+                labels, rounds, is_converged = _propagate_labels(nodes, edges, algorithm.max_rounds)
+                return _collect(nodes, _map_to_ids(nodes, labels), pa.string(), rounds, is_converged=is_converged)
             case ShortestPaths():
                 start = nodes.where(f.col(ID) == algorithm.start).select("node").first()
                 if start is None:
@@ -84,15 +86,15 @@ class SparkAlgorithms:
                     raise AlgorithmArgumentError("start", repr(algorithm.start), reason)
                 if algorithm.weight is not None:
                     _check_weights(edges, subject.edge.name, algorithm.weight)
-                return _collected(nodes, _distances(edges, start.node, algorithm), algorithm.type)
+                return _collect(nodes, _compute_distances(edges, start.node, algorithm), algorithm.type)
             case TriangleCount():
-                return _collected(nodes, _triangles(edges), pa.int64(), otherwise=0)
+                return _collect(nodes, _count_triangles(edges), pa.int64(), otherwise=0)
 
 
 # --- the network --------------------------------------------------------------------------------------
 
 
-def _numbered(ids: DataFrame) -> DataFrame:
+def _number_nodes(ids: DataFrame) -> DataFrame:
     """`id` and `node`: numbers from 0 in the order of ids."""
     placed = (
         ids.select(ID)
@@ -112,7 +114,7 @@ def _numbered(ids: DataFrame) -> DataFrame:
     return placed.join(offsets, "part").select(ID, (f.col("start") + local).alias("node")).persist()
 
 
-def _edges(ends: DataFrame, nodes: DataFrame, weight: str | None) -> DataFrame:
+def _build_edges(ends: DataFrame, nodes: DataFrame, weight: str | None) -> DataFrame:
     """`source`, `target` as numbers, and `weight` where one is asked for."""
     sources = nodes.select(f.col(ID).alias(SRC), f.col("node").alias("source"))
     targets = nodes.select(f.col(ID).alias(DST), f.col("node").alias("target"))
@@ -120,16 +122,16 @@ def _edges(ends: DataFrame, nodes: DataFrame, weight: str | None) -> DataFrame:
     return ends.join(sources, SRC).join(targets, DST).select("source", "target", *weights).persist()
 
 
-def _both_ways(edges: DataFrame) -> DataFrame:
-    return edges.unionByName(_backwards(edges))
+def _add_reversed(edges: DataFrame) -> DataFrame:
+    return edges.unionByName(_reverse(edges))
 
 
-def _backwards(edges: DataFrame) -> DataFrame:
+def _reverse(edges: DataFrame) -> DataFrame:
     others = [name for name in edges.columns if name not in ("source", "target")]
     return edges.select(f.col("target").alias("source"), f.col("source").alias("target"), *others)
 
 
-def _collected(
+def _collect(
     nodes: DataFrame,
     values: DataFrame,
     type_: pa.DataType,
@@ -137,15 +139,15 @@ def _collected(
     *,
     is_converged: bool = True,
     otherwise: int | None = None,
-) -> Values:
+) -> NodeValues:
     """The value of every node, in the order of ids; `otherwise` for a node that has none."""
     value = f.col("value") if otherwise is None else f.coalesce("value", f.lit(otherwise))
     table = nodes.join(values, "node", "left").orderBy("node").select(ID, value.alias("value")).toArrow()
     ids = table.column(ID).cast(pa.string()).combine_chunks()
-    return Values(ids, table.column("value").cast(type_).combine_chunks(), rounds, is_converged)
+    return NodeValues(ids, table.column("value").cast(type_).combine_chunks(), rounds, is_converged)
 
 
-def _named(nodes: DataFrame, values: DataFrame) -> DataFrame:
+def _map_to_ids(nodes: DataFrame, values: DataFrame) -> DataFrame:
     """Values that are numbers of nodes, as ids; a node without one has its own."""
     named = nodes.select(f.col("node").alias("value"), f.col(ID).alias("name"))
     own = nodes.select("node").join(values, "node", "left").select("node", f.coalesce("value", "node").alias("value"))
@@ -155,7 +157,7 @@ def _named(nodes: DataFrame, values: DataFrame) -> DataFrame:
 # --- the algorithms -----------------------------------------------------------------------------------
 
 
-def _pagerank(nodes: DataFrame, edges: DataFrame, asked: Pagerank) -> tuple[DataFrame, int, bool]:
+def _compute_pagerank(nodes: DataFrame, edges: DataFrame, asked: Pagerank) -> tuple[DataFrame, int, bool]:
     count = nodes.count()
     degrees = edges.groupBy(f.col("source").alias("node")).agg(f.count("*").alias("degree"))
     # A share is passed along each edge; what nodes without edges have goes to all.
@@ -191,24 +193,24 @@ def _pagerank(nodes: DataFrame, edges: DataFrame, asked: Pagerank) -> tuple[Data
     return state.select("node", "value"), asked.max_rounds, False
 
 
-def _components(edges: DataFrame) -> DataFrame:
+def _find_components(edges: DataFrame) -> DataFrame:
     """Alternating stars: every node ends up next to the smallest of its component, after few rounds."""
-    pairs = _pairs(edges).localCheckpoint()
-    mark = _mark(pairs)
+    pairs = _find_pairs(edges).localCheckpoint()
+    mark = _compute_fingerprint(pairs)
     while True:
-        pairs = _small_stars(_large_stars(pairs)).localCheckpoint()
-        before, mark = mark, _mark(pairs)
+        pairs = _move_small_stars(_move_large_stars(pairs)).localCheckpoint()
+        before, mark = mark, _compute_fingerprint(pairs)
         if mark == before:
             return pairs.select(f.col("high").alias("node"), f.col("low").alias("value"))
 
 
-def _pairs(edges: DataFrame) -> DataFrame:
+def _find_pairs(edges: DataFrame) -> DataFrame:
     """The pairs of different nodes with an edge between them, once each: `low` and `high`."""
     low, high = f.least("source", "target"), f.greatest("source", "target")
     return edges.where(f.col("source") != f.col("target")).select(low.alias("low"), high.alias("high")).distinct()
 
 
-def _large_stars(pairs: DataFrame) -> DataFrame:
+def _move_large_stars(pairs: DataFrame) -> DataFrame:
     """Every larger neighbour of a node moves to the smallest of its neighbours and itself."""
     both = pairs.select(f.col("low").alias("near"), f.col("high").alias("far")).union(
         pairs.select(f.col("high").alias("near"), f.col("low").alias("far"))
@@ -218,7 +220,7 @@ def _large_stars(pairs: DataFrame) -> DataFrame:
     return moved.select(f.col("least").alias("low"), f.col("far").alias("high")).distinct()
 
 
-def _small_stars(pairs: DataFrame) -> DataFrame:
+def _move_small_stars(pairs: DataFrame) -> DataFrame:
     """A node and its smaller neighbours all move to the smallest of them."""
     least = pairs.groupBy("high").agg(f.min("low").alias("least"))
     joined = pairs.join(least, "high")
@@ -226,15 +228,15 @@ def _small_stars(pairs: DataFrame) -> DataFrame:
     return moved.where(f.col("least") != f.col("high")).select(f.col("least").alias("low"), "high").distinct()
 
 
-def _mark(pairs: DataFrame) -> tuple[object, ...]:
+def _compute_fingerprint(pairs: DataFrame) -> tuple[object, ...]:
     """Tells pairs from others."""
     hashes = f.sum(f.xxhash64("low", "high").cast("decimal(38,0)"))
     found = pairs.agg(f.count("*"), hashes).head()
     return () if found is None else tuple(found)
 
 
-def _labels(nodes: DataFrame, edges: DataFrame, rounds: int) -> tuple[DataFrame, int, bool]:
-    both = _both_ways(edges.select("source", "target")).persist()
+def _propagate_labels(nodes: DataFrame, edges: DataFrame, rounds: int) -> tuple[DataFrame, int, bool]:
+    both = _add_reversed(edges.select("source", "target")).persist()
     labels = nodes.select("node", f.col("node").alias("value")).localCheckpoint()
     try:
         for number in range(1, rounds + 1):
@@ -260,8 +262,8 @@ def _labels(nodes: DataFrame, edges: DataFrame, rounds: int) -> tuple[DataFrame,
         both.unpersist()
 
 
-def _distances(edges: DataFrame, start: int, asked: ShortestPaths) -> DataFrame:
-    followed = _followed(edges, asked.direction)
+def _compute_distances(edges: DataFrame, start: int, asked: ShortestPaths) -> DataFrame:
+    followed = _orient_edges(edges, asked.direction)
     weight = f.lit(1) if asked.weight is None else f.col("weight")
     kind = "long" if asked.weight is None else "double"
     first = edges.sparkSession.createDataFrame(
@@ -285,14 +287,14 @@ def _distances(edges: DataFrame, start: int, asked: ShortestPaths) -> DataFrame:
     return found
 
 
-def _followed(edges: DataFrame, direction: Direction) -> DataFrame:
+def _orient_edges(edges: DataFrame, direction: Direction) -> DataFrame:
     match direction:
         case Direction.OUT:
             return edges
         case Direction.IN:
-            return _backwards(edges)
+            return _reverse(edges)
         case Direction.BOTH:
-            return _both_ways(edges)
+            return _add_reversed(edges)
 
 
 def _check_weights(edges: DataFrame, edge: str, name: str) -> None:
@@ -301,9 +303,9 @@ def _check_weights(edges: DataFrame, edge: str, name: str) -> None:
         raise AlgorithmArgumentError("weight", name, f"{wrong:,} edges of {edge} have no weight, or a negative one")
 
 
-def _triangles(edges: DataFrame) -> DataFrame:
+def _count_triangles(edges: DataFrame) -> DataFrame:
     """Each found once, from its corner with the fewest neighbours."""
-    pairs = _pairs(edges).persist()
+    pairs = _find_pairs(edges).persist()
     ends = pairs.select(f.col("low").alias("node")).union(pairs.select(f.col("high").alias("node")))
     degrees = ends.groupBy("node").count()
     low = degrees.select(f.col("node").alias("low"), f.col("count").alias("low_degree"))

@@ -25,27 +25,27 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 from ulid import ULID
 
-from omnigraph.api import runtime_here
+from omnigraph.api import load_runtime
 from omnigraph.clock import parse_instant
 from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.open import open_session
 from omnigraph.ops.query import TargetAmbiguousError
-from omnigraph.runtime_memory import keep_batches
-from omnigraph.spark.data_source_writer import BatchSink, StreamSink, Target
-from omnigraph.spark.read.spark_types import arrow_for_spark
-from omnigraph.spark.read.table_scan import Piece, Scan, pieces_of, plan_scan, read_piece, type_named
-from omnigraph.spark.session.error_translation import carrying
-from omnigraph.spark.session.graph_location import Place
-from omnigraph.spark.session.handshake import Build, check_build, own_build
+from omnigraph.runtime_memory import reuse_batch_memory
+from omnigraph.spark.data_source_writer import BatchSink, StreamSink, WriteTarget
+from omnigraph.spark.read.spark_types import to_spark_arrow_schema
+from omnigraph.spark.read.table_scan import ScanTask, TableScan, find_type, plan_scan, plan_scan_tasks, read_task
+from omnigraph.spark.session.error_translation import carry_errors
+from omnigraph.spark.session.graph_location import GraphLocation
+from omnigraph.spark.session.handshake import Build, check_build, compute_build
 
 NAME = "omnigraph"
 STORAGE = "storage_secrets"
 """Settings of the object store as JSON; Spark shows no option whose name says that it is secret."""
-_WRITE = frozenset({"graph", "type", "branch", "mode", "actor", "message", "idempotency_key", STORAGE})
-_SPARKS_OWN = frozenset({"checkpointlocation", "path"})
-_READ = frozenset({"graph", "type", "branch", "snapshot", "at", "columns", "filter", "partitions", STORAGE})
+_WRITE_OPTIONS = frozenset({"graph", "type", "branch", "mode", "actor", "message", "idempotency_key", STORAGE})
+_SPARK_OPTIONS = frozenset({"checkpointlocation", "path"})
+_READ_OPTIONS = frozenset({"graph", "type", "branch", "snapshot", "at", "columns", "filter", "partitions", STORAGE})
 
 
 class SourceOptionError(OmnigraphError):
@@ -64,7 +64,7 @@ class SourceOptionError(OmnigraphError):
 
 def register(spark: SparkSession) -> SparkSession:
     """Make `format("omnigraph")` known to a session."""
-    build = own_build()
+    build = compute_build()
 
     class Registered(OmnigraphSource):
         """The source with the build of this process: Spark sends a local class along as it is."""
@@ -80,7 +80,7 @@ class OmnigraphSource(DataSource):
 
     driver: Build = ()
     """The build of the process that registered it."""
-    _scan: Scan | None = None
+    _scan: TableScan | None = None
     """Set with the schema, so that every later step is of the same snapshot."""
 
     @classmethod
@@ -90,39 +90,39 @@ class OmnigraphSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the type, in the snapshot that is taken now."""
-        with carrying():
-            self._scan = _planned(dict(self.options))
+        with carry_errors():
+            self._scan = _plan_read(dict(self.options))
             return self._scan.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of the snapshot that the schema is of."""
-        with carrying():
+        with carry_errors():
             if self._scan is None:
                 raise SourceOptionError(
                     "schema", f"it is the graph's own; choose with `columns` ({', '.join(schema.names)})"
                 )
-            return ScanReader(self._scan, self.driver, _count(dict(self.options)))
+            return ScanReader(self._scan, self.driver, _parse_partitions(dict(self.options)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of a DataFrame."""
-        with carrying():
-            target = _target(dict(self.options), is_overwrite=overwrite)
-            target.check_columns(arrow_for_spark(schema))
-            return BatchSink(target, arrow_for_spark(schema), str(ULID()), self.driver)
+        with carry_errors():
+            target = _parse_target(dict(self.options), is_overwrite=overwrite)
+            target.check_columns(to_spark_arrow_schema(schema))
+            return BatchSink(target, to_spark_arrow_schema(schema), str(ULID()), self.driver)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """The writer of a streaming DataFrame."""
-        with carrying():
-            target = _target(dict(self.options), is_overwrite=overwrite)
-            target.check_columns(arrow_for_spark(schema))
-            return StreamSink(target, arrow_for_spark(schema), str(ULID()), self.driver)
+        with carry_errors():
+            target = _parse_target(dict(self.options), is_overwrite=overwrite)
+            target.check_columns(to_spark_arrow_schema(schema))
+            return StreamSink(target, to_spark_arrow_schema(schema), str(ULID()), self.driver)
 
 
 @dataclass(frozen=True, slots=True)
-class Part(InputPartition):
+class ScanPartition(InputPartition):
     """What one task reads."""
 
-    piece: Piece
+    task: ScanTask
 
 
 class ScanReader(DataSourceReader):
@@ -132,55 +132,55 @@ class ScanReader(DataSourceReader):
     other: after `df.where(…)`, `df` itself is filtered. A test of the substrate turns red when that is mended.
     """
 
-    def __init__(self, scan: Scan, driver: Build, partitions: int = 1) -> None:
+    def __init__(self, scan: TableScan, driver: Build, partitions: int = 1) -> None:
         self._scan, self._driver, self._partitions = scan, driver, partitions
 
     def partitions(self) -> list[InputPartition]:
         """What each task reads."""
-        with carrying():
-            found = pieces_of(self._scan, self._scan.table().fragments(), at_least=self._partitions)
-            return [Part(piece) for piece in found]
+        with carry_errors():
+            found = plan_scan_tasks(self._scan, self._scan.open_table().list_fragments(), min_tasks=self._partitions)
+            return [ScanPartition(piece) for piece in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        if not isinstance(partition, Part):
+        if not isinstance(partition, ScanPartition):
             return iter(())  # an empty table: Spark starts a task all the same
-        return self._rows(partition.piece)
+        return self._read_rows(partition.task)
 
-    def _rows(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        keep_batches()
-        with carrying():
+    def _read_rows(self, piece: ScanTask) -> Iterator[pa.RecordBatch]:
+        reuse_batch_memory()
+        with carry_errors():
             check_build(self._driver)
-            yield from read_piece(self._scan, piece)
+            yield from read_task(self._scan, piece)
 
 
 # --- options -----------------------------------------------------------------------------------------
 
 
-def _planned(options: Mapping[str, str]) -> Scan:
-    given = _known(options, _READ)
+def _plan_read(options: Mapping[str, str]) -> TableScan:
+    given = _check_options(options, _READ_OPTIONS)
     if given.get("snapshot") and given.get("at"):
         raise TargetAmbiguousError
     storage = given.get(STORAGE)
-    runtime = runtime_here(None if storage is None else json.loads(storage))
-    session = open_session(_required(given, "graph"), is_read_only=True, runtime=runtime)
+    runtime = load_runtime(None if storage is None else json.loads(storage))
+    session = open_session(_require_option(given, "graph"), is_read_only=True, runtime=runtime)
     if given.get("branch"):
-        session = session.on(given["branch"])
-    snapshot = session.snapshot(commit_id=given.get("snapshot"), at=_instant(given.get("at")))
-    type_ = type_named(session.catalog(snapshot), _required(given, "type"))
+        session = session.checkout(given["branch"])
+    snapshot = session.resolve_snapshot(commit_id=given.get("snapshot"), at=_parse_at(given.get("at")))
+    type_ = find_type(session.load_catalog(snapshot), _require_option(given, "type"))
     columns = given.get("columns")
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     return plan_scan(session, snapshot, type_, names, given.get("filter"))
 
 
-def _target(options: Mapping[str, str], *, is_overwrite: bool) -> Target:
-    given = _known(options, _WRITE)
+def _parse_target(options: Mapping[str, str], *, is_overwrite: bool) -> WriteTarget:
+    given = _check_options(options, _WRITE_OPTIONS)
     mode = given.get("mode") or (LoadMode.OVERWRITE.value if is_overwrite else LoadMode.APPEND.value)
     if mode not in [one.value for one in LoadMode]:
         raise SourceOptionError("mode", f"`{mode}` is none of {', '.join(one.value for one in LoadMode)}")
-    return Target(
-        place=Place.from_options(_required(given, "graph"), given.get(STORAGE)),
-        type=_required(given, "type"),
+    return WriteTarget(
+        location=GraphLocation.from_options(_require_option(given, "graph"), given.get(STORAGE)),
+        type=_require_option(given, "type"),
         mode=LoadMode(mode),
         branch=given.get("branch"),
         actor=given.get("actor", "anonymous"),
@@ -189,31 +189,31 @@ def _target(options: Mapping[str, str], *, is_overwrite: bool) -> Target:
     )
 
 
-def _known(options: Mapping[str, str], known: frozenset[str]) -> dict[str, str]:
+def _check_options(options: Mapping[str, str], known: frozenset[str]) -> dict[str, str]:
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
-        if name not in known | _SPARKS_OWN:
-            near = closest(name, known)
+        if name not in known | _SPARK_OPTIONS:
+            near = find_closest(name, known)
             raise SourceOptionError(
                 name, f"did you mean `{near}`?" if near else f"there are {', '.join(sorted(known))}"
             )
     return given
 
 
-def _required(given: Mapping[str, str], name: str) -> str:
+def _require_option(given: Mapping[str, str], name: str) -> str:
     if not given.get(name):
         raise SourceOptionError(name, "it is needed")
     return given[name]
 
 
-def _instant(text: str | None) -> datetime | None:
+def _parse_at(text: str | None) -> datetime | None:
     try:
         return None if text is None else parse_instant(text)
     except ValueError as error:
         raise SourceOptionError("at", f"`{text}` is not a time with a zone, such as 2026-01-31T12:00:00Z") from error
 
 
-def _count(options: Mapping[str, str]) -> int:
+def _parse_partitions(options: Mapping[str, str]) -> int:
     text = options.get("partitions", "1")
     if not (text.isascii() and text.isdigit()):
         raise SourceOptionError("partitions", f"`{text}` is no number of tasks")

@@ -12,23 +12,23 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.locations import local_path
-from omnigraph.ops.argument_checks import BadArgumentError, check_max_errors, chosen
+from omnigraph.locations import resolve_local_path
+from omnigraph.ops.argument_checks import BadArgumentError, check_max_errors, parse_choice
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress, ExportTargetError
 from omnigraph.ops.load import LoadCall, LoadMode, LoadResult, Progress, load
-from omnigraph.ops.load_arguments import TypedData, load_input
-from omnigraph.ops.open_table import edge_named
+from omnigraph.ops.load_arguments import TypedData, build_load_input
+from omnigraph.ops.open_table import find_edge_type
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.spark.data_source import register
 from omnigraph.spark.load.frame_digest import digest_frames
-from omnigraph.spark.load.load_engine import reader
-from omnigraph.spark.read.dataframe_reader import frame_of
+from omnigraph.spark.load.load_engine import build_reader
+from omnigraph.spark.read.dataframe_reader import read_frame
 from omnigraph.spark.read.export import export_on_spark
-from omnigraph.spark.read.sql_views import Use, run_sql
-from omnigraph.spark.read.table_scan import plan_scan, type_named
-from omnigraph.spark.session.error_translation import surfacing
+from omnigraph.spark.read.sql_views import TypeUsage, run_sql
+from omnigraph.spark.read.table_scan import find_type, plan_scan
+from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.spark.session.spark_session import session as spark_session
 from omnigraph.spark.stream.structured_streaming import GraphStream, RowMapping, StreamCall, start_stream
 
@@ -38,16 +38,16 @@ class SparkGraph:
 
     def __init__(self, session: Session, snapshot: Snapshot, spark: SparkSession | None = None) -> None:
         session.allow(Action.EXPORT, snapshot.branch)  # executors read whole tables
-        self._session, self._snapshot, self._given = session, snapshot, spark
+        self._session, self._snapshot, self._spark = session, snapshot, spark
 
     @property
     def spark(self) -> SparkSession:
         """The session that everything runs in: the active one, or one that is made when it is first needed."""
-        if self._given is None:
-            self._given = spark_session()
+        if self._spark is None:
+            self._spark = spark_session()
         with suppress(AnalysisException):  # Spark has it for one session of a process; what is here does without
-            register(self._given)
-        return self._given
+            register(self._spark)
+        return self._spark
 
     @property
     def commit_id(self) -> str:
@@ -60,12 +60,12 @@ class SparkGraph:
         Raises:
             BranchMissingError, CommitMissingError: There is no such state.
         """
-        session = self._session if branch is None else self._session.on(branch)
-        return SparkGraph(session, session.snapshot(commit_id=snapshot, at=at), self._given)
+        session = self._session if branch is None else self._session.checkout(branch)
+        return SparkGraph(session, session.resolve_snapshot(commit_id=snapshot, at=at), self._spark)
 
     @property
     def _catalog(self) -> Catalog:
-        return self._session.catalog(self._snapshot)
+        return self._session.load_catalog(self._snapshot)
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -80,11 +80,11 @@ class SparkGraph:
             TypeMissingError, ColumnMissingError: There is no such thing.
             SourceError: The predicate has mistakes.
         """
-        return self._frame(type_named(self._catalog, type_name), columns, where)
+        return self._read_frame(find_type(self._catalog, type_name), columns, where)
 
     def edges(self, type_name: str, *, columns: Sequence[str] | None = None, where: str | None = None) -> DataFrame:
         """The edges of a type: `id`, `src`, `dst` and its properties. Otherwise as `table`."""
-        return self._frame(edge_named(self._catalog, type_name), columns, where)
+        return self._read_frame(find_edge_type(self._catalog, type_name), columns, where)
 
     def sql(self, text: str) -> DataFrame:
         """The answer of a SQL statement, in which every type is a table of this state.
@@ -92,8 +92,8 @@ class SparkGraph:
         Only the columns that the statement uses are read, and where its conditions allow it only rows that they let
         pass. Other tables and views of the session can be used too, unless a type has their name.
         """
-        with surfacing():
-            return run_sql(self.spark, text, self._catalog, self._used)
+        with surface_errors():
+            return run_sql(self.spark, text, self._catalog, self._read_used)
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -118,20 +118,20 @@ class SparkGraph:
         that it was made for: `at()` gives one of what was loaded.
         """
         check_max_errors(max_errors, has_directory=on_error is not None)
-        given = load_input(None, nodes, edges, map)
+        given = build_load_input(None, nodes, edges, map)
         call = LoadCall(
             input=given,
             digests={} if idempotency_key is None or dry_run else digest_frames(given),
-            mode=chosen("mode", LoadMode, mode),
+            mode=parse_choice("mode", LoadMode, mode),
             actor=actor,
             message=message,
             idempotency_key=idempotency_key,
-            on_error=None if on_error is None else local_path(on_error),
+            on_error=None if on_error is None else resolve_local_path(on_error),
             max_errors=max_errors,
             is_dry_run=dry_run,
             progress=progress,
         )
-        return load(self._session, call, reader(spark=self.spark))
+        return load(self._session, call, build_reader(spark=self.spark))
 
     def stream(  # noqa: PLR0913 - all but what is streamed by name
         self,
@@ -176,14 +176,14 @@ class SparkGraph:
             raise BadArgumentError("frame", "a DataFrame that ends", "use `load`, or read it with `spark.readStream`")
         call = StreamCall(
             mapping=mapping,
-            checkpoint=_address(checkpoint),
+            checkpoint=_resolve_path(checkpoint),
             every=every,
             until_empty=until_empty,
             name=name,
-            mode=chosen("mode", LoadMode, mode),
+            mode=parse_choice("mode", LoadMode, mode),
             actor=actor,
             message=message,
-            on_error=None if on_error is None else local_path(on_error),
+            on_error=None if on_error is None else resolve_local_path(on_error),
             max_errors=max_errors,
         )
         return start_stream(self._session, frame, call)
@@ -211,32 +211,32 @@ class SparkGraph:
             self._session,
             self._snapshot,
             self.spark,
-            self._cut,
+            self._read_parts,
             target,
-            format=chosen("format", ExportFormat, format),
+            format=parse_choice("format", ExportFormat, format),
             types=types,
             progress=progress,
         )
 
     # --- frames ----------------------------------------------------------------------------------
 
-    def _used(self, type_: AnyType, use: Use) -> DataFrame:
-        return self._frame(type_, use.columns, use.where)
+    def _read_used(self, type_: AnyType, use: TypeUsage) -> DataFrame:
+        return self._read_frame(type_, use.columns, use.where)
 
-    def _cut(self, type_: AnyType, cuts: tuple[str, ...]) -> DataFrame:
-        return frame_of(self.spark, replace(plan_scan(self._session, self._snapshot, type_), cuts=cuts))
+    def _read_parts(self, type_: AnyType, cuts: tuple[str, ...]) -> DataFrame:
+        return read_frame(self.spark, replace(plan_scan(self._session, self._snapshot, type_), cuts=cuts))
 
-    def _frame(self, type_: AnyType, columns: Sequence[str] | None = None, where: str | None = None) -> DataFrame:
-        return frame_of(self.spark, plan_scan(self._session, self._snapshot, type_, columns, where))
+    def _read_frame(self, type_: AnyType, columns: Sequence[str] | None = None, where: str | None = None) -> DataFrame:
+        return read_frame(self.spark, plan_scan(self._session, self._snapshot, type_, columns, where))
 
 
-def _address(path: str | os.PathLike[str]) -> str:
+def _resolve_path(path: str | os.PathLike[str]) -> str:
     """A path as this process means it, whatever directory the JVM is in; an address with a scheme as it is."""
     text = os.fspath(path)
     return text if "://" in text else str(Path(text).absolute())
 
 
-def on_master(session: Session, snapshot: Snapshot, master: str | None) -> SparkGraph:
+def open_on_master(session: Session, snapshot: Snapshot, master: str | None) -> SparkGraph:
     """A state of a graph on the Spark of a master; None: the active session, or the default.
 
     Raises:

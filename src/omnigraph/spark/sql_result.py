@@ -12,14 +12,14 @@ from omnigraph.engine.result import Result, Target
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import ArrowTypeError, type_from_arrow
 from omnigraph.schema.values import BASE64_PREFIX
-from omnigraph.spark.session.error_translation import SqlError, surfacing
+from omnigraph.spark.session.error_translation import SqlError, surface_errors
 from omnigraph.spark.session.job_monitor import run_job
 from omnigraph.spark.session.spark_session import session as spark_session
 from omnigraph.spark.spark_graph import SparkGraph
 
 NAME = "sql"
 _UTC = pa.timestamp("us", tz="UTC")
-_WIDER = {
+_WIDER_TYPES = {
     pa.int8(): pa.int32(),
     pa.int16(): pa.int32(),
     pa.float16(): pa.float32(),
@@ -28,7 +28,7 @@ _WIDER = {
 }
 
 
-def answer(
+def execute(
     session: Session,
     statement: str,
     *,
@@ -44,19 +44,19 @@ def answer(
         BranchMissingError, CommitMissingError: There is no such state.
         JavaMissingError, SparkNotStartedError, OtherMasterError: There is no Spark to ask.
     """
-    state = session.on(branch).snapshot(commit_id=snapshot, at=at)
+    state = session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
     spark = spark_session(master)
-    with surfacing():
+    with surface_errors():
         frame = SparkGraph(session, state, spark).sql(statement)
         _check_names(frame.columns)
     table: pa.Table = run_job(spark, frame.toArrow, description="omnigraph spark sql")
     target = Target(branch=branch) if snapshot is None and at is None else Target(branch, state.commit.id)
-    return Result.of_table(shown_table(table), commit_id=state.commit.id, target=target, query_name=NAME)
+    return Result.of_table(convert_table(table), commit_id=state.commit.id, target=target, query_name=NAME)
 
 
-def shown_table(table: pa.Table) -> pa.Table:
+def convert_table(table: pa.Table) -> pa.Table:
     """The same rows in columns of types that a property may have; what has no such type is text."""
-    columns = [_shown(column.combine_chunks()) for column in table.columns]
+    columns = [_convert_column(column.combine_chunks()) for column in table.columns]
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
@@ -66,25 +66,25 @@ def _check_names(names: list[str]) -> None:
         raise SqlError(f"two columns of the answer are called `{twice}`: give each its own name with `as`")
 
 
-def _shown(column: pa.Array) -> pa.Array:
+def _convert_column(column: pa.Array) -> pa.Array:
     type_ = column.type
-    if type_ in _WIDER:
-        return column.cast(_WIDER[type_])
+    if type_ in _WIDER_TYPES:
+        return column.cast(_WIDER_TYPES[type_])
     if pa.types.is_timestamp(type_) and type_.tz is not None:
         return column.cast(_UTC)
     if pa.types.is_decimal(type_):
-        return _number(column)
+        return _convert_decimal(column)
     if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
-        return _texts(column, lambda value: BASE64_PREFIX + base64.b64encode(value).decode())
+        return _format_texts(column, lambda value: BASE64_PREFIX + base64.b64encode(value).decode())
     try:
         type_from_arrow(pa.field("", type_))
     except ArrowTypeError:
         is_nested = pa.types.is_nested(type_)
-        return _texts(column, partial(json.dumps, default=str, ensure_ascii=False) if is_nested else str)
+        return _format_texts(column, partial(json.dumps, default=str, ensure_ascii=False) if is_nested else str)
     return column
 
 
-def _number(column: pa.Array) -> pa.Array:
+def _convert_decimal(column: pa.Array) -> pa.Array:
     """A decimal as a whole number where it is one, as a U64 is in Spark; else as text, which is exact."""
     for type_ in (pa.int64(), pa.uint64()) if column.type.scale <= 0 else ():
         try:
@@ -94,5 +94,5 @@ def _number(column: pa.Array) -> pa.Array:
     return column.cast(pa.utf8())
 
 
-def _texts(column: pa.Array, text: Callable[..., str]) -> pa.Array:
+def _format_texts(column: pa.Array, text: Callable[..., str]) -> pa.Array:
     return pa.array([None if value is None else text(value) for value in column.to_pylist()], pa.utf8())

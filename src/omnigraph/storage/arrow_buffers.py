@@ -21,7 +21,7 @@ _NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
 _INTEGERS = frozenset({pa.int32(), pa.int64(), pa.uint32(), pa.uint64()})
 
 
-def numbers(array: pa.Array) -> NDArray[Any]:
+def read_numbers(array: pa.Array) -> NDArray[Any]:
     """The values of an array of numbers or dates, not copied; what stands for a null means nothing."""
     dtype = _NUMBERS[array.type]
     data = array.buffers()[1]
@@ -30,42 +30,42 @@ def numbers(array: pa.Array) -> NDArray[Any]:
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
 
 
-def array_of(values: NDArray[Any]) -> pa.Array:
+def build_array(values: NDArray[Any]) -> pa.Array:
     """Numbers or truths as an array, not copied where they are numbers side by side."""
     is_truth = values.dtype == np.bool_
     data = np.packbits(values, bitorder="little") if is_truth else np.ascontiguousarray(values)
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(data)])
 
 
-def truths(array: pa.BooleanArray) -> NDArray[np.bool_]:
+def read_booleans(array: pa.BooleanArray) -> NDArray[np.bool_]:
     """The values of an array of booleans; null is false."""
-    found = _bits(array, 1)
-    return found & _bits(array, 0) if array.null_count else found
+    found = _unpack_bits(array, 1)
+    return found & _unpack_bits(array, 0) if array.null_count else found
 
 
-def is_given(array: pa.Array) -> NDArray[np.bool_]:
+def is_valid(array: pa.Array) -> NDArray[np.bool_]:
     """Which values are not null."""
-    return _bits(array, 0) if array.null_count else np.ones(len(array), np.bool_)
+    return _unpack_bits(array, 0) if array.null_count else np.ones(len(array), np.bool_)
 
 
-def filled(array: pa.Array, filler: float) -> NDArray[Any]:
+def fill_nulls(array: pa.Array, filler: float) -> NDArray[Any]:
     """The values of an array of numbers, not copied where none is null; and a number instead of each null."""
-    values = numbers(array)
-    return np.where(_bits(array, 0), values, values.dtype.type(filler)) if array.null_count else values
+    values = read_numbers(array)
+    return np.where(_unpack_bits(array, 0), values, values.dtype.type(filler)) if array.null_count else values
 
 
-def scalar(value: object, type_: pa.DataType) -> pa.Scalar:
+def build_scalar(value: object, type_: pa.DataType) -> pa.Scalar:
     """As `pa.scalar`: a scalar of a type, from a value that fits it."""
     match value:
         case str() if pa.types.is_string(type_):
             text = value.encode()
-            return _only(type_, pa.py_buffer(np.array([0, len(text)], np.int32)), pa.py_buffer(text))
+            return _wrap_buffers(type_, pa.py_buffer(np.array([0, len(text)], np.int32)), pa.py_buffer(text))
         case bool() if pa.types.is_boolean(type_):
-            return _only(type_, pa.py_buffer(bytes([value])))
+            return _wrap_buffers(type_, pa.py_buffer(bytes([value])))
         case int() if type_ in _INTEGERS and value.bit_length() < type_.bit_width and (value >= 0 or _is_signed(type_)):
-            return _only(type_, pa.py_buffer(np.array([value], _NUMBERS[type_])))
+            return _wrap_buffers(type_, pa.py_buffer(np.array([value], _NUMBERS[type_])))
         case float() if pa.types.is_float64(type_):
-            return _only(type_, pa.py_buffer(np.array([value])))
+            return _wrap_buffers(type_, pa.py_buffer(np.array([value])))
         case _:
             return pa.scalar(value, type_)
 
@@ -74,11 +74,11 @@ def _is_signed(type_: pa.DataType) -> bool:
     return bool(pa.types.is_signed_integer(type_))
 
 
-def _only(type_: pa.DataType, *buffers: pa.Buffer) -> pa.Scalar:
+def _wrap_buffers(type_: pa.DataType, *buffers: pa.Buffer) -> pa.Scalar:
     return pa.Array.from_buffers(type_, 1, [None, *buffers])[0]
 
 
-def _bits(array: pa.Array, buffer: int) -> NDArray[np.bool_]:
+def _unpack_bits(array: pa.Array, buffer: int) -> NDArray[np.bool_]:
     data = array.buffers()[buffer]
     if data is None:
         return np.ones(len(array), np.bool_)

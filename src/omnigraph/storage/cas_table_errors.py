@@ -3,7 +3,7 @@
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES
 
-WAYS_OUT = (
+REPAIR_HINT = (
     "`omnigraph repair --from COPY` puts the file back from a clone or a backup; else read an older commit"
     " (--snapshot) or another branch, or run `omnigraph repair --deep`, which goes back to what is whole and, with"
     " --force --confirm, goes on without the rows that are gone"
@@ -80,5 +80,5 @@ class DamagedError(OmnigraphError):
         whose = "" if owner is None else f"; it belongs to {owner}"
         return (
             f"{self.place} can't be read ({self.reason}){whose}. Run `omnigraph check`, which tells who needs it."
-            f" {WAYS_OUT}"
+            f" {REPAIR_HINT}"
         )

@@ -18,7 +18,7 @@ from omnigraph.telemetry import log
 _Line = tuple[str, int, str]
 
 
-class FileSum(NamedTuple):
+class FileChecksum(NamedTuple):
     """The size of a file, and its checksum."""
 
     size: int
@@ -29,19 +29,19 @@ class ListDamagedError(ValueError):
     """A list is not what its name says, or not there."""
 
 
-def list_key(path: str, name: str) -> str:
+def build_list_key(path: str, name: str) -> str:
     """Return the key of a list of a table."""
     return f"{path}/{CHECKSUM_LISTS}/{name}"
 
 
-def encode_list(files: Mapping[str, FileSum]) -> tuple[str, bytes]:
+def encode_list(files: Mapping[str, FileChecksum]) -> tuple[str, bytes]:
     """Return the name and the content of a list of files, which are named relative to their table."""
     lines = [(name, one.size, f"{one.checksum:016x}") for name, one in sorted(files.items())]
     data = msgspec.json.Encoder().encode_lines(lines)
     return xxhash.xxh3_128_hexdigest(data), data
 
 
-def decode_list(name: str, data: bytes) -> dict[str, FileSum]:
+def decode_list(name: str, data: bytes) -> dict[str, FileChecksum]:
     """Return the files of a list.
 
     Raises:
@@ -51,19 +51,19 @@ def decode_list(name: str, data: bytes) -> dict[str, FileSum]:
         raise ListDamagedError("it does not match its checksum")
     try:
         lines = msgspec.json.Decoder(_Line).decode_lines(data)
-        return {file: FileSum(size, int(found, 16)) for file, size, found in lines}
+        return {file: FileChecksum(size, int(found, 16)) for file, size, found in lines}
     except (msgspec.DecodeError, ValueError) as error:  # another release may have written it otherwise
         raise ListDamagedError(f"it can't be decoded: {error}") from error
 
 
-class StoredFiles(Protocol):
+class StoredFileReader(Protocol):
     """Reads files of a graph where they are."""
 
     def read(self, key: str) -> bytes:
         """Return a small object; FileNotFoundError when it is not there."""
         ...
 
-    def checksum(self, key: str) -> tuple[int, int]:
+    def compute_checksum(self, key: str) -> tuple[int, int]:
         """Return the size and the checksum of a file of an object store; FileNotFoundError when it is not there."""
         ...
 
@@ -71,7 +71,7 @@ class StoredFiles(Protocol):
 class ChecksumLists:
     """The lists of a graph that pins name, each read when something of its table is looked up. Safe from threads."""
 
-    def __init__(self, files: StoredFiles | None) -> None:
+    def __init__(self, files: StoredFileReader | None) -> None:
         self._files = files
         self._lock = threading.Lock()
         self._tables: dict[str, _TableLists] = {}
@@ -86,9 +86,9 @@ class ChecksumLists:
                 lists.known.add(name)
                 lists.unread.add(name)
 
-    def read(self, path: str, name: str) -> dict[str, FileSum]:
+    def read(self, path: str, name: str) -> dict[str, FileChecksum]:
         """Return the files of a list, named relative to the table; none of one that can't be used, which is noted."""
-        key = list_key(path, name)
+        key = build_list_key(path, name)
         if self._files is None:
             return {}
         try:
@@ -105,21 +105,21 @@ class ChecksumLists:
         self.read(path, name.rpartition("/")[2])
         return key not in self.damaged
 
-    def find(self, key: str) -> FileSum | None:
+    def find(self, key: str) -> FileChecksum | None:
         """Return what a list says of a file; None where none does."""
         path, name = _split(key)
         lists = self._load(path)
         return None if lists is None else lists.files.get(name)
 
-    def below(self, directory: str) -> list[tuple[str, FileSum]]:
+    def find_below(self, directory: str) -> list[tuple[str, FileChecksum]]:
         """Return what lists say of files below a directory of blobs or of an index, by their keys."""
         path, name = _split(directory)
         lists = self._load(path)
         return [] if lists is None else [(f"{path}/{file}", lists.files[file]) for file in lists.below.get(name, ())]
 
-    def knows(self, key: str) -> bool:
+    def has_checksum(self, key: str) -> bool:
         """Return whether a list says something of a file, or of files of a directory."""
-        return self.find(key) is not None or bool(self.below(key))
+        return self.find(key) is not None or bool(self.find_below(key))
 
     def _load(self, path: str) -> "_TableLists | None":
         """Return the lists of a table, all of them read; None where there are none, as of most tables."""
@@ -138,11 +138,11 @@ class _TableLists:
     def __init__(self) -> None:
         self.unread: set[str] = set()
         self.known: set[str] = set()
-        self.files: dict[str, FileSum] = {}
+        self.files: dict[str, FileChecksum] = {}
         self.below: dict[str, list[str]] = {}
         """By directory of blobs or of an index, its files."""
 
-    def add(self, files: Mapping[str, FileSum]) -> None:
+    def add(self, files: Mapping[str, FileChecksum]) -> None:
         for name, found in files.items():
             if name not in self.files:
                 room, _, rest = name.partition("/")

@@ -16,23 +16,23 @@ from omnigraph.storage.checksums import (
     mark_uuid,
     name_data_file,
 )
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.layout import deletion_file
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import format_deletion_name
 from omnigraph.storage.object_store import StoreUnavailableError
 
-Fragment = dict[str, Any]
+FragmentJson = dict[str, Any]
 """Lance's JSON of a fragment."""
 Announce = Callable[[Sequence[str]], None]
 """Takes the names, relative to the root, that files are about to get."""
 
 
 def stamp_fragment(
-    store: Store,
+    store: GraphStorage,
     path: str,
     fragment: Mapping[str, Any],
     announce: Announce = lambda _: None,
     known: Collection[str] = (),
-) -> Fragment:
+) -> FragmentJson:
     """Rename the data files of a fresh fragment, but for those of the names `known`; return the fragment with them."""
     if not store.location.is_local:
         return dict(fragment)
@@ -43,8 +43,8 @@ def stamp_fragment(
     return {**fragment, "files": files}
 
 
-def _stamp_data_file(store: Store, path: str, name: str, announce: Announce) -> str:
-    place = store.uri(f"{path}/data")
+def _stamp_data_file(store: GraphStorage, path: str, name: str, announce: Announce) -> str:
+    place = store.resolve_uri(f"{path}/data")
     stem = name.removesuffix(".lance")
     try:
         _, found = checksum_file(f"{place}/{name}")
@@ -63,28 +63,28 @@ def _stamp_data_file(store: Store, path: str, name: str, announce: Announce) -> 
     return stamped
 
 
-def stamp_deletions(store: Store, path: str, fragment: Mapping[str, Any]) -> Fragment:
+def stamp_deletions(store: GraphStorage, path: str, fragment: Mapping[str, Any]) -> FragmentJson:
     """Rename the deletion file of a fragment that has just lost rows; return the fragment with its name."""
     if not store.location.is_local:
         return dict(fragment)
-    before = deletion_file(fragment)
+    before = format_deletion_name(fragment)
     try:
-        _, found = checksum_file(store.uri(f"{path}/{before}"))
+        _, found = checksum_file(store.resolve_uri(f"{path}/{before}"))
         marked = {**fragment["deletion_file"], "read_version": mark_read_version(found)}
-        described: Fragment = {**fragment, "deletion_file": marked}
-        after = deletion_file(described)
-        os.rename(store.uri(f"{path}/{before}"), store.uri(f"{path}/{after}"))  # noqa: PTH104 - plain strings
+        described: FragmentJson = {**fragment, "deletion_file": marked}
+        after = format_deletion_name(described)
+        os.rename(store.resolve_uri(f"{path}/{before}"), store.resolve_uri(f"{path}/{after}"))  # noqa: PTH104 - plain strings
     except OSError as error:
         raise StoreUnavailableError(f"name a deletion file of {path}", str(error)) from error
     store.verifier.trust([f"{path}/{after}"])
     return described
 
 
-def stamp_segment(store: Store, path: str, uuid: str) -> str:
+def stamp_segment(store: GraphStorage, path: str, uuid: str) -> str:
     """Rename the directory of a fresh index segment; return the UUID that is its name from now on."""
     if not store.location.is_local:
         return uuid
-    place = store.uri(f"{path}/_indices")
+    place = store.resolve_uri(f"{path}/_indices")
     try:
         _, found = checksum_directory(f"{place}/{uuid}")
         stamped = mark_uuid(uuid, found)

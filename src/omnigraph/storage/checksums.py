@@ -31,14 +31,14 @@ _UNIT_DEPTH = 4
 """`nodes/{table}/data/{blobs}/…`, `nodes/{table}/_indices/{uuid}/…`: a file with more parts is one of a directory."""
 
 
-def checksum(data: bytes | memoryview) -> int:
+def compute_checksum(data: bytes | memoryview) -> int:
     """Return the xxh3 of some bytes, 64 bits."""
     return xxhash.xxh3_64_intdigest(data)
 
 
-def checksum_text(data: bytes) -> str:
+def format_checksum(data: bytes) -> str:
     """Return the checksum of some bytes as 16 hexadecimal digits."""
-    return f"{checksum(data):016x}"
+    return f"{compute_checksum(data):016x}"
 
 
 def checksum_file(path: str, *, follow_links: bool = False) -> tuple[int, int]:
@@ -55,7 +55,7 @@ def checksum_file(path: str, *, follow_links: bool = False) -> tuple[int, int]:
             raise OSError(f"`{path}` is no plain file")
         if status.st_size <= _CHUNK_BYTES:
             data = os.read(descriptor, _CHUNK_BYTES + 1)
-            return len(data), checksum(data)
+            return len(data), compute_checksum(data)
         hasher, size = xxhash.xxh3_64(), 0
         while chunk := os.read(descriptor, _CHUNK_BYTES):
             hasher.update(chunk)
@@ -71,7 +71,9 @@ def checksum_directory(path: str, *, follow_links: bool = False) -> tuple[int, i
     Raises:
         OSError: It, or a file of it, can't be read.
     """
-    return combine((name, *checksum_file(f"{path}/{name}", follow_links=follow_links)) for name in list_names(path))
+    return combine_checksums(
+        (name, *checksum_file(f"{path}/{name}", follow_links=follow_links)) for name in list_names(path)
+    )
 
 
 def list_names(path: str, prefix: str = "") -> list[str]:
@@ -86,11 +88,11 @@ def list_names(path: str, prefix: str = "") -> list[str]:
     return sorted(names)
 
 
-def combine(files: Iterable[tuple[str, int, int]]) -> tuple[int, int]:
+def combine_checksums(files: Iterable[tuple[str, int, int]]) -> tuple[int, int]:
     """Return the total size of files, and one checksum over their names, sizes and checksums, in this order."""
     listed = list(files)
     text = "\n".join(f"{name} {size} {found:016x}" for name, size, found in listed)
-    return sum(size for _, size, _ in listed), checksum(text.encode())
+    return sum(size for _, size, _ in listed), compute_checksum(text.encode())
 
 
 # --- names -------------------------------------------------------------------------------------------------
@@ -102,13 +104,13 @@ def name_data_file(name: str, found: int, blobs: int | None) -> str:
     return f"{name.removesuffix('.lance')}-x{found:016x}{suffix}.lance"
 
 
-def data_checksum(name: str) -> int | None:
+def parse_data_checksum(name: str) -> int | None:
     """Return the checksum that the name of a data file carries; None for a name that carries none."""
     match = _DATA_NAME.search(name)
     return None if match is None else int(match[1], 16)
 
 
-def blob_checksum(name: str) -> int | None:
+def parse_blob_checksum(name: str) -> int | None:
     """Return the checksum of the blobs beside a data file, by that file's name; None where it carries none."""
     match = _DATA_NAME.search(name)
     return None if match is None or match[2] is None else int(match[2], 16)
@@ -119,7 +121,7 @@ def mark_read_version(found: int) -> int:
     return _MARK | found & _LOW_BITS
 
 
-def deletion_checksum(key: str) -> int | None:
+def parse_deletion_checksum(key: str) -> int | None:
     """Return the 62 bits of a checksum that the name of a deletion file carries; None where it carries none."""
     match = _DELETION_NAME.search(key)
     number = 0 if match is None else int(match[1])
@@ -133,24 +135,24 @@ def mark_uuid(text: str, found: int) -> str:
     return str(uuid.UUID(int=kept | _UUID_VERSION << 76 | 0b10 << 62 | found & _LOW_BITS))
 
 
-def uuid_checksum(text: str) -> int | None:
+def parse_uuid_checksum(text: str) -> int | None:
     """Return the 62 bits of a checksum that an index segment's UUID carries; None where it carries none."""
     number = uuid.UUID(text)
     return number.int & _LOW_BITS if number.version == _UUID_VERSION else None
 
 
-def named_checksum(key: str) -> int | None:
+def parse_checksum(key: str) -> int | None:
     """Return the checksum that a name carries: of a data file, a deletion file, or a directory of blobs or an index."""
     if "/_deletions/" in key:
-        return deletion_checksum(key)
+        return parse_deletion_checksum(key)
     if "/_indices/" in key:
-        return uuid_checksum(key.rpartition("/")[2])
+        return parse_uuid_checksum(key.rpartition("/")[2])
     if "/data/" not in key:
         return None
-    return data_checksum(key) if key.endswith(".lance") else blob_checksum(f"{key}.lance")
+    return parse_data_checksum(key) if key.endswith(".lance") else parse_blob_checksum(f"{key}.lance")
 
 
-def checksum_unit(key: str) -> str:
+def find_checksum_unit(key: str) -> str:
     """Return what has the checksum that covers a file: itself, or the directory of blobs or of an index above it."""
     parts = key.split("/")
     return "/".join(parts[:4]) if len(parts) > _UNIT_DEPTH and parts[2] in ("data", "_indices") else key

@@ -17,17 +17,17 @@ BLOCK_ROWS = 32_768
 _SEED = np.uint64(secrets.randbits(64))
 """Nobody can prepare texts that all have one hash."""
 _FACTOR = np.uint64(0xFF51AFD7ED558CCD)
-_OWN_FACTOR = np.uint64(secrets.randbits(64) | 1)
+_END_FACTOR = np.uint64(secrets.randbits(64) | 1)
 _SHIFT = np.uint64(32)
-_LOWEST = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
+_BYTE_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 """By a number of bytes, the bits that they have in a word."""
 HASHED_BYTES = 64
 """How much of the beginning of a text is looked at as words. Of a longer one, as much of its end is hashed too."""
-_TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+_TEXT_TYPES = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
-def hashes_of(columns: Sequence[pa.Array | pa.ChunkedArray], seed: np.uint64 = _SEED) -> Hashes:
-    """A hash for each row of columns without nulls; of a single column of texts, what `Texts.hashes` gives.
+def hash_rows(columns: Sequence[pa.Array | pa.ChunkedArray], seed: np.uint64 = _SEED) -> Hashes:
+    """A hash for each row of columns without nulls; of a single column of texts, what `PackedTexts.hashes` gives.
 
     With a seed of the caller's, hashes of several processes can be compared.
     """
@@ -37,21 +37,25 @@ def hashes_of(columns: Sequence[pa.Array | pa.ChunkedArray], seed: np.uint64 = _
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
             for at in range(0, len(chunk), BLOCK_ROWS):
                 block = chunk.slice(at, BLOCK_ROWS)
-                own = Texts(block).hashes(seed) if block.type in _TEXTS else _mixed(_number_hashes(block) ^ seed)
+                own = (
+                    PackedTexts(block).compute_hashes(seed)
+                    if block.type in _TEXT_TYPES
+                    else _mix(_hash_numbers(block) ^ seed)
+                )
                 rows = slice(start, start + len(block))
-                total[rows] = _mixed(total[rows] ^ own) if number else own
+                total[rows] = _mix(total[rows] ^ own) if number else own
                 start += len(block)
     return total
 
 
-def _mixed(words: Hashes) -> Hashes:
+def _mix(words: Hashes) -> Hashes:
     """Words of their own memory, in which every bit now depends on many."""
     words *= _FACTOR
     words ^= words >> _SHIFT
     return words
 
 
-def _number_hashes(column: pa.Array) -> Hashes:
+def _hash_numbers(column: pa.Array) -> Hashes:
     if pa.types.is_boolean(column.type):
         return np.asarray(column.cast(pa.uint8())).astype(np.uint64)
     if pa.types.is_floating(column.type):
@@ -60,12 +64,12 @@ def _number_hashes(column: pa.Array) -> Hashes:
     return np.asarray(column.view(width)).astype(np.int64).view(np.uint64)
 
 
-def longest_text(column: pa.Array) -> int:
+def measure_longest_text(column: pa.Array) -> int:
     """How many bytes the longest text has."""
     return int(pc.max(pc.binary_length(column)).as_py() or 0)
 
 
-class Texts:
+class PackedTexts:
     """A column of texts without nulls as machine words: eight bytes of every text at a time."""
 
     def __init__(self, column: pa.Array) -> None:
@@ -84,7 +88,7 @@ class Texts:
                 data[: last - first] = np.frombuffer(byte_buffer, np.uint8)[first:last]
             self._words = np.ndarray((last - first + 1,), np.uint64, buffer=data, strides=(1,))
         self._end = last - first
-        self._taken: dict[int, Hashes] = {}
+        self._word_cache: dict[int, Hashes] = {}
         self._starts, self._ends = bounds[:-1], bounds[1:]
         self.lengths = self._ends - self._starts
         self.shortest = int(self.lengths.min()) if len(column) else 0
@@ -94,11 +98,11 @@ class Texts:
         """How many bytes the longest text has."""
         return int(self.lengths.max()) if len(self.lengths) else 0
 
-    def hashes(self, seed: np.uint64 = _SEED) -> Hashes:
+    def compute_hashes(self, seed: np.uint64 = _SEED) -> Hashes:
         """The hash of every text: of a long one, only of its beginning and its end."""
-        hashes = _mixed(self.lengths.astype(np.uint64) ^ seed)
+        hashes = _mix(self.lengths.astype(np.uint64) ^ seed)
         for number in range(self.word_count):
-            words = _mixed(hashes ^ self.word(number))
+            words = _mix(hashes ^ self.get_word(number))
             if 8 * number < self.shortest:
                 hashes = words
             else:
@@ -107,10 +111,10 @@ class Texts:
             is_long = self.lengths > HASHED_BYTES
             ends = self._ends[is_long]
             for back in range(8, HASHED_BYTES + 8, 8):
-                hashes[is_long] = _mixed(hashes[is_long] ^ self._words[ends - back])
+                hashes[is_long] = _mix(hashes[is_long] ^ self._words[ends - back])
         return hashes
 
-    def end_hashes(self) -> Hashes:
+    def hash_ends(self) -> Hashes:
         """A hash of every text that only looks at its last eight bytes; good are the highest bits of it.
 
         A product of a word with a secret odd number: no more work than that, because most texts are asked for nothing
@@ -118,23 +122,23 @@ class Texts:
         """
         if self.shortest < 8:
             words = self._words[np.maximum(self._ends - 8, self._starts)]
-            words &= _LOWEST[np.minimum(self.lengths, 8)]
+            words &= _BYTE_MASKS[np.minimum(self.lengths, 8)]
         elif self.shortest == self.longest:
-            words = self._every(self.longest - 8)
+            words = self._stride_words(self.longest - 8)
         else:
             words = self._words[self._ends - 8]
-        return np.asarray(words * _OWN_FACTOR, np.uint64)
+        return np.asarray(words * _END_FACTOR, np.uint64)
 
     @property
     def word_count(self) -> int:
         """How many words the longest text has, of those that are looked at."""
         return -(-min(self.longest, HASHED_BYTES) // 8)
 
-    def word(self, number: int) -> Hashes:
+    def get_word(self, number: int) -> Hashes:
         """Of every text eight bytes, from `8 * number` on; zeros behind its end."""
-        if number not in self._taken:
-            self._taken[number] = self._words_at(8 * number)
-        return self._taken[number]
+        if number not in self._word_cache:
+            self._word_cache[number] = self._read_words(8 * number)
+        return self._word_cache[number]
 
     def pack(self, rows: npt.NDArray[np.uint64]) -> None:
         """Put into a row of zeros for each text its length and its words; equal texts, and only they, have equal rows.
@@ -143,19 +147,19 @@ class Texts:
         """
         rows[:, 0] = self.lengths
         for number in range(self.word_count):
-            rows[:, 1 + number] = self.word(number)
+            rows[:, 1 + number] = self.get_word(number)
 
-    def _words_at(self, at: int) -> Hashes:
+    def _read_words(self, at: int) -> Hashes:
         """Of every text the bytes from there on, at most eight, in a word."""
         if self.shortest == self.longest:
-            words = self._every(at) & _LOWEST[min(self.longest - at, 8)]
+            words = self._stride_words(at) & _BYTE_MASKS[min(self.longest - at, 8)]
         elif at + 8 <= self.shortest:
             words = self._words[self._starts + at]
         else:
             words = self._words[np.minimum(self._starts + at, self._end)]
-            words &= _LOWEST[np.clip(self.lengths - at, 0, 8)]
+            words &= _BYTE_MASKS[np.clip(self.lengths - at, 0, 8)]
         return np.asarray(words, np.uint64)
 
-    def _every(self, at: int) -> Hashes:
+    def _stride_words(self, at: int) -> Hashes:
         """The word there in every text, where all are as long. Not for writing: it may be the column's own memory."""
         return self._words[at :: self.longest][: len(self.lengths)]

@@ -11,18 +11,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.arrow_buffers import numbers, truths
-from omnigraph.storage.column_hashing import Hashes, hashes_of
+from omnigraph.storage.arrow_buffers import read_booleans, read_numbers
+from omnigraph.storage.column_hashing import Hashes, hash_rows
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 Positions: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-SMALL = 50_000
+MAX_SINGLE_THREAD_VALUES = 50_000
 """Up to so many values, a look-up in one thread is over before a join has started."""
 
 
-def one_array(column: Column) -> pa.Array:
+def concat_chunks(column: Column) -> pa.Array:
     """The column in one piece."""
     if isinstance(column, pa.Array):
         return column
@@ -31,24 +31,24 @@ def one_array(column: Column) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def repeated(value: pa.Scalar, count: int) -> pa.Array:
+def repeat_scalar(value: pa.Scalar, count: int) -> pa.Array:
     """A column that says one thing, which may be a list: Arrow by itself repeats no list zero times."""
     return pa.repeat(value, count) if count else pa.array([], value.type)
 
 
-def mask_of(column: Column) -> Mask:
+def to_mask(column: Column) -> Mask:
     """A Boolean column without nulls as numpy has it."""
-    return truths(one_array(column))
+    return read_booleans(concat_chunks(column))
 
 
-def positions_where(column: Column) -> Positions:
+def find_true_positions(column: Column) -> Positions:
     """Where a Boolean column is true."""
-    return numbers(pc.indices_nonzero(column)).astype(np.int64)
+    return read_numbers(pc.indices_nonzero(column)).astype(np.int64)
 
 
 def is_ascending(column: Column) -> bool:
     """Whether every value is larger than the one before, so that none is there twice."""
-    return is_ascending_after(None, one_array(column))
+    return is_ascending_after(None, concat_chunks(column))
 
 
 def is_ascending_after(last: pa.Array | None, column: pa.Array) -> bool:
@@ -59,23 +59,25 @@ def is_ascending_after(last: pa.Array | None, column: pa.Array) -> bool:
     return bool(pc.all(pc.less(whole.slice(0, max(len(whole) - 1, 0)), whole.slice(1))).as_py())
 
 
-def repeats(columns: Sequence[Column]) -> tuple[Positions, Positions]:
+def find_duplicates(columns: Sequence[Column]) -> tuple[Positions, Positions]:
     """The rows that are equal to an earlier one in all columns, and for each the first such row. No value is null."""
     if len(columns) == 1 and not pa.types.is_boolean(columns[0].type) and is_ascending(columns[0]):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    return repeats_among(
-        hashes_of(columns), lambda rows: [one_array(column).take(pa.array(rows)) for column in columns]
+    return find_duplicates_by_hash(
+        hash_rows(columns), lambda rows: [concat_chunks(column).take(pa.array(rows)) for column in columns]
     )
 
 
-def repeats_among(hashes: Hashes, fetch: Callable[[Positions], Sequence[pa.Array]]) -> tuple[Positions, Positions]:
+def find_duplicates_by_hash(
+    hashes: Hashes, fetch: Callable[[Positions], Sequence[pa.Array]]
+) -> tuple[Positions, Positions]:
     """As `repeats`, of rows whose hashes are known: only those that share one are fetched, in ascending order."""
     ordered = np.sort(hashes)
     shared = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(shared):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     suspects = np.flatnonzero(np.isin(hashes, shared))
-    group = _groups(fetch(suspects))
+    group = _encode_groups(fetch(suspects))
     _, first, back = np.unique(group, return_index=True, return_inverse=True)
     earliest = first[back]
     is_later = earliest != np.arange(len(suspects))
@@ -86,8 +88,8 @@ def is_among(values: Column, others: Column) -> Mask:
     """For each value, whether it is one of the others. A null is not."""
     if not len(values) or not len(others):
         return np.zeros(len(values), np.bool_)
-    if len(values) + len(others) <= SMALL:
-        return mask_of(pc.is_in(values, value_set=one_array(others), skip_nulls=True))
+    if len(values) + len(others) <= MAX_SINGLE_THREAD_VALUES:
+        return to_mask(pc.is_in(values, value_set=concat_chunks(others), skip_nulls=True))
     found = np.zeros(len(values), np.bool_)
     mine = pa.table({"value": values, "row": np.arange(len(values))})
     joined = mine.join(pa.table({"value": others}), "value", join_type="left semi")
@@ -95,14 +97,14 @@ def is_among(values: Column, others: Column) -> Mask:
     return found
 
 
-def places_among(values: Column, others: Column) -> Positions:
+def find_positions(values: Column, others: Column) -> Positions:
     """For each value, its position among the others, each of which is there once; -1 where it is not."""
     places = np.full(len(values), -1, np.int64)
     if not len(values) or not len(others):
         return places
-    if len(values) + len(others) <= SMALL:
-        found = pc.index_in(values, value_set=one_array(others), skip_nulls=True)
-        return np.asarray(one_array(found).fill_null(-1).to_numpy(zero_copy_only=False)).astype(np.int64)
+    if len(values) + len(others) <= MAX_SINGLE_THREAD_VALUES:
+        found = pc.index_in(values, value_set=concat_chunks(others), skip_nulls=True)
+        return np.asarray(concat_chunks(found).fill_null(-1).to_numpy(zero_copy_only=False)).astype(np.int64)
     mine = pa.table({"value": values, "row": np.arange(len(values))})
     theirs = pa.table({"value": others, "place": np.arange(len(others))})
     joined = mine.join(theirs, "value", join_type="inner")
@@ -113,10 +115,10 @@ def places_among(values: Column, others: Column) -> Positions:
 def tally(values: Column) -> tuple[pa.Array, Positions]:
     """Each value once, and how often it occurs."""
     counted = pa.table({"value": values}).group_by("value").aggregate([([], "count_all")])
-    return one_array(counted.column("value")), counted.column("count_all").to_numpy()
+    return concat_chunks(counted.column("value")), counted.column("count_all").to_numpy()
 
 
-def ranks(groups: Positions) -> Positions:
+def rank_in_groups(groups: Positions) -> Positions:
     """For each row, how many earlier rows have the same group."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
@@ -132,25 +134,25 @@ def are_equal(one: pa.Array, other: pa.Array) -> Mask:
     """Row by row, whether two columns of one type say the same. Two nulls do; floats, when they have the same bits."""
     if not len(one):
         return np.empty(0, np.bool_)
-    valid, also_valid = mask_of(one.is_valid()), mask_of(other.is_valid())
+    valid, also_valid = to_mask(one.is_valid()), to_mask(other.is_valid())
     if pa.types.is_fixed_size_list(one.type):
         size = one.type.list_size
-        values = are_equal(_items(one, size), _items(other, size)).reshape(len(one), size).all(axis=1)
+        values = are_equal(_slice_items(one, size), _slice_items(other, size)).reshape(len(one), size).all(axis=1)
         return np.where(valid & also_valid, values, valid == also_valid)
     if pa.types.is_list(one.type):
-        return _equal_lists(one, other, valid, also_valid)
+        return _compare_lists(one, other, valid, also_valid)
     if pa.types.is_floating(one.type):
         bits = pa.int32() if one.type.bit_width == 32 else pa.int64()
         one, other = one.view(bits), other.view(bits)
-    same = mask_of(pc.fill_null(pc.equal(one, other), fill_value=False))
+    same = to_mask(pc.fill_null(pc.equal(one, other), fill_value=False))
     return np.where(valid & also_valid, same, valid == also_valid)
 
 
-def _items(column: pa.Array, size: int) -> pa.Array:
+def _slice_items(column: pa.Array, size: int) -> pa.Array:
     return column.values.slice(column.offset * size, len(column) * size)
 
 
-def _equal_lists(one: pa.Array, other: pa.Array, valid: Mask, also_valid: Mask) -> Mask:
+def _compare_lists(one: pa.Array, other: pa.Array, valid: Mask, also_valid: Mask) -> Mask:
     both = valid & also_valid
     lengths = np.asarray(pc.fill_null(pc.list_value_length(one), 0))
     is_same = both & (lengths == np.asarray(pc.fill_null(pc.list_value_length(other), 0)))
@@ -164,7 +166,7 @@ def _equal_lists(one: pa.Array, other: pa.Array, valid: Mask, also_valid: Mask) 
     return np.asarray(np.where(both, is_same, valid == also_valid), np.bool_)
 
 
-def _groups(columns: Sequence[pa.Array]) -> Positions:
+def _encode_groups(columns: Sequence[pa.Array]) -> Positions:
     """For each row a number that only equal rows share."""
     group = np.zeros(len(columns[0]), np.int64)
     for column in columns:

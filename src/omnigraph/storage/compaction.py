@@ -17,22 +17,22 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.checksum_stamping import stamp_deletions
-from omnigraph.storage.deletion_vectors import others_of
-from omnigraph.storage.index_staging import OutdatedSegmentError, StoredIndex, stored_indexes
-from omnigraph.storage.io_counters import counted
-from omnigraph.storage.lance_table import Fragment, Table
-from omnigraph.storage.layout import detached_file
-from omnigraph.storage.staging import Change, Staged, blob_files, restage
-from omnigraph.storage.table_cache import rewrite_errors
+from omnigraph.storage.deletion_vectors import invert_offsets
+from omnigraph.storage.index_staging import OutdatedSegmentError, StoredIndex, list_stored_indexes
+from omnigraph.storage.io_counters import attribute_requests
+from omnigraph.storage.lance_table import Fragment, LanceTable
+from omnigraph.storage.layout import format_detached_name
+from omnigraph.storage.staging import StagedWrite, WriteKind, list_blob_files, restage
+from omnigraph.storage.table_cache import translate_rewrite_errors
 
-HEADROOM = 4_096
+RESERVED_FRAGMENT_NUMBERS = 4_096
 """Numbers left free for fragments that others add meanwhile: an index names rows by the number of their fragment."""
 
-_MAX_FRAGMENT_ID = 11
+_MAX_FRAGMENT_ID_FIELD = 11
 """The field of a stored version that has it."""
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
-_Fragment: TypeAlias = dict[str, Any]
+_FragmentJson: TypeAlias = dict[str, Any]
 """Lance's JSON of a fragment."""
 
 
@@ -65,34 +65,36 @@ class RewriteMismatchError(OmnigraphError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class CompactedGroup:
     """A group of fragments of one version, by number, and the fragments written from them, as Lance's JSON."""
 
     old: tuple[int, ...]
     new: tuple[str, ...]
 
 
-def files_of(table: Table, group: Rewritten) -> tuple[str, ...]:
+def list_group_files(table: LanceTable, group: CompactedGroup) -> tuple[str, ...]:
     """The files that were written for a group, relative to the root."""
     names = [file["path"] for text in group.new for file in json.loads(text)["files"]]
-    return (*(f"{table.path}/data/{name}" for name in names), *blob_files(table, group.new))
+    return (*(f"{table.path}/data/{name}" for name in names), *list_blob_files(table, group.new))
 
 
-def unused_files(staged: Staged, published: Table) -> tuple[str, ...]:
+def list_unused_files(staged: StagedWrite, published: LanceTable) -> tuple[str, ...]:
     """Files of a rewriting that the version published from it does not use: of groups that came to nothing."""
-    used = {file for one in published.fragments() for file in one.files}
+    used = {file for one in published.list_fragments() for file in one.files}
     groups = map(json.loads, staged.rewrites)
     names = [file["path"] for group in groups for one in group["written"] for file in one["files"]]
     stems = tuple(f"{staged.path}/data/{name.removesuffix('.lance')}" for name in names if name not in used)
     data = [file for file in staged.files if file.removesuffix(".lance").startswith(stems)] if stems else []
-    preview = [] if staged.preview in (0, published.version) else [f"{staged.path}/{detached_file(staged.preview)}"]
+    preview = (
+        [] if staged.preview in (0, published.version) else [f"{staged.path}/{format_detached_name(staged.preview)}"]
+    )
     return (*data, *preview)
 
 
-def stage_rewrite(table: Table, groups: Sequence[Rewritten]) -> Staged:
+def stage_rewrite(table: LanceTable, groups: Sequence[CompactedGroup]) -> StagedWrite:
     """Groups that were written from this version, each with its new fragments, numbered apart from all others."""
-    there = {one.number: one for one in table.fragments()}
-    number = highest_number(table) + HEADROOM
+    there = {one.number: one for one in table.list_fragments()}
+    number = find_highest_number(table) + RESERVED_FRAGMENT_NUMBERS
     rewrites: list[str] = []
     for group in groups:
         new = [json.loads(text) for text in group.new]
@@ -103,19 +105,19 @@ def stage_rewrite(table: Table, groups: Sequence[Rewritten]) -> Staged:
         for fragment in new:
             fragment["id"] = number
             number += 1
-        rewrites.append(_group(sorted(group.old), new, sorted(group.old), new))
-    return Staged(
-        change=Change.REWRITE,
+        rewrites.append(_encode_group(sorted(group.old), new, sorted(group.old), new))
+    return StagedWrite(
+        change=WriteKind.REWRITE,
         path=table.path,
         base=table.version,
         origin=table.version,
         base_rows=table.count(),
         rewrites=tuple(rewrites),
-        blobs=blob_files(table, [text for group in groups for text in group.new]),
+        blobs=list_blob_files(table, [text for group in groups for text in group.new]),
     )
 
 
-def _group(read: list[int], written: list[_Fragment], old: list[int], new: list[_Fragment]) -> str:
+def _encode_group(read: list[int], written: list[_FragmentJson], old: list[int], new: list[_FragmentJson]) -> str:
     """A group as text: the fragments it was read from and those written, ever the same; and what makes it fit `base`.
 
     There, `new` take the place of `old`: less than was written and read, when rows went meanwhile.
@@ -123,7 +125,7 @@ def _group(read: list[int], written: list[_Fragment], old: list[int], new: list[
     return json.dumps({"read": read, "written": written, "old": old, "new": new})
 
 
-def highest_number(table: Table) -> int:
+def find_highest_number(table: LanceTable) -> int:
     """The highest number that a fragment of the table has ever had, also one that is gone: none may have it again.
 
     An index says by their numbers which fragments it covers, and does not forget those that are gone. Lance keeps the
@@ -131,28 +133,28 @@ def highest_number(table: Table) -> int:
     """
     dataset = table.handles.open(table.path, table.version)
     content = bytes(dataset._ds.serialized_manifest())  # noqa: SLF001 - there is no public way
-    stored = max(_numbers_in(content, _MAX_FRAGMENT_ID), default=0)
-    return max([stored, *(one.number for one in table.fragments())])
+    stored = max(_iter_field_values(content, _MAX_FRAGMENT_ID_FIELD), default=0)
+    return max([stored, *(one.number for one in table.list_fragments())])
 
 
-def _numbers_in(message: bytes, wanted: int) -> Iterator[int]:
+def _iter_field_values(message: bytes, wanted: int) -> Iterator[int]:
     """The values of a field of numbers in a message of Protocol Buffers."""
     at = 0
     while at < len(message):
-        tag, at = _varint(message, at)
+        tag, at = _read_varint(message, at)
         match tag & 7:
             case 0:
-                value, at = _varint(message, at)
+                value, at = _read_varint(message, at)
                 if tag >> 3 == wanted:
                     yield value
             case 2:
-                length, at = _varint(message, at)
+                length, at = _read_varint(message, at)
                 at += length
             case kind:
                 at += {1: 8, 5: 4}[kind]
 
 
-def _varint(message: bytes, at: int) -> tuple[int, int]:
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
     """A number of as many bytes as it needs, and where the next begins."""
     value = shift = 0
     while True:
@@ -163,14 +165,14 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-def sorts_of(indexes: Sequence[StoredIndex]) -> dict[int, frozenset[str]]:
+def map_fragment_segments(indexes: Sequence[StoredIndex]) -> dict[int, frozenset[str]]:
     """By fragment, the segments that will follow its rows: Lance rewrites rows together only if all of them do."""
     segments = [segment for index in indexes if index.follows_rows for segment in index.segments]
     numbers = {number for segment in segments for number in segment.fragments}
     return {number: frozenset(one.uuid for one in segments if number in one.fragments) for number in numbers}
 
 
-def rewrite_operation(staged: Staged, there: Mapping[int, FragmentMetadata]) -> LanceOperation.Rewrite:
+def build_rewrite_operation(staged: StagedWrite, there: Mapping[int, FragmentMetadata]) -> LanceOperation.Rewrite:
     """What Lance is asked to do, to a version that has these fragments."""
     groups = []
     for group in map(json.loads, staged.rewrites):
@@ -180,45 +182,45 @@ def rewrite_operation(staged: Staged, there: Mapping[int, FragmentMetadata]) -> 
     return LanceOperation.Rewrite(groups, [])
 
 
-def carried(staged: Staged, table: Table) -> Staged:
+def rebase_staged(staged: StagedWrite, table: LanceTable) -> StagedWrite:
     """A staged write of any kind, moved onto another version of its table.
 
     OutdatedRewriteError and OutdatedSegmentError when maintenance that was staged has to be planned again.
     """
-    if staged.change not in (Change.REWRITE, Change.INDEX):
+    if staged.change not in (WriteKind.REWRITE, WriteKind.INDEX):
         return restage(staged, table)
     moved = replace(staged, base=table.version, base_rows=table.count())
-    if staged.change is Change.REWRITE:
-        moved = replace(moved, rewrites=_carried_groups(staged, table))
+    if staged.change is WriteKind.REWRITE:
+        moved = replace(moved, rewrites=_rebase_groups(staged, table))
     if moved.indexes or moved.replaced_indexes:
-        seen = staged.preview if staged.change is Change.REWRITE else staged.base
-        moved = replace(moved, replaced_indexes=_still_replaced(moved, table, seen))
+        seen = staged.preview if staged.change is WriteKind.REWRITE else staged.base
+        moved = replace(moved, replaced_indexes=_find_replaced_segments(moved, table, seen))
     return moved
 
 
 # --- rows that went meanwhile ---------------------------------------------------------------------------
 
 
-def _carried_groups(staged: Staged, table: Table) -> tuple[str, ...]:
-    origin = Table(table.handles, staged.path, staged.origin)
-    then = {one.number: one for one in origin.fragments()}
-    now = {one.number: one for one in table.fragments()}
-    highest = highest_number(table)
+def _rebase_groups(staged: StagedWrite, table: LanceTable) -> tuple[str, ...]:
+    origin = LanceTable(table.handles, staged.path, staged.origin)
+    then = {one.number: one for one in origin.list_fragments()}
+    now = {one.number: one for one in table.list_fragments()}
+    highest = find_highest_number(table)
     found = []
     for group in map(json.loads, staged.rewrites):
         read, written = group["read"], group["written"]
         if any(fragment["id"] <= highest for fragment in written):
             raise OutdatedRewriteError(staged.path, "others have added too many fragments")
         old = [number for number in read if _is_there(then[number], now)]
-        gone = _gone(read, old, origin, table, then, now)
-        new = list(_lessened(staged, table, written, gone)) if old else []
+        gone = _find_gone_rows(read, old, origin, table, then, now)
+        new = list(_iter_without_rows(staged, table, written, gone)) if old else []
         found.append((read, written, old, new))
     if not any(new for *_, new in found):
         raise OutdatedRewriteError(staged.path, "all its rows were written anew or deleted")
-    sorts = sorts_of(stored_indexes(table))
+    sorts = map_fragment_segments(list_stored_indexes(table))
     if any(len({sorts.get(number) for number in old}) > 1 for *_, old, _ in found):
         raise OutdatedRewriteError(staged.path, "some of its rows were indexed meanwhile")
-    return tuple(_group(*group) for group in found)
+    return tuple(_encode_group(*group) for group in found)
 
 
 def _is_there(before: Fragment, now: Mapping[int, Fragment]) -> bool:
@@ -227,11 +229,11 @@ def _is_there(before: Fragment, now: Mapping[int, Fragment]) -> bool:
     return after is not None and after.files == before.files
 
 
-def _gone(
+def _find_gone_rows(
     numbers: Sequence[int],
     kept: Sequence[int],
-    origin: Table,
-    table: Table,
+    origin: LanceTable,
+    table: LanceTable,
     then: Mapping[int, Fragment],
     now: Mapping[int, Fragment],
 ) -> Offsets:
@@ -243,7 +245,7 @@ def _gone(
         if number not in kept:
             gone.append(np.arange(start, start + lived))
         elif now[number].deletions != then[number].deletions:
-            before, after = _living(origin, then[number]), _living(table, now[number])
+            before, after = _read_live_offsets(origin, then[number]), _read_live_offsets(table, now[number])
             if not np.isin(after, before, assume_unique=True).all():
                 raise OutdatedRewriteError(table.path, "rows that were deleted are there again")
             gone.append(start + np.flatnonzero(~np.isin(before, after, assume_unique=True)))
@@ -251,14 +253,16 @@ def _gone(
     return np.concatenate(gone) if gone else np.empty(0, np.int64)
 
 
-def _living(table: Table, fragment: Fragment) -> Offsets:
+def _read_live_offsets(table: LanceTable, fragment: Fragment) -> Offsets:
     """The offsets of the rows of a fragment that are not deleted, ascending."""
     if fragment.deletions is None:
         return np.arange(fragment.rows)
-    return others_of(table.deleted_offsets([fragment.number])[0], fragment.rows)
+    return invert_offsets(table.read_deleted_offsets([fragment.number])[0], fragment.rows)
 
 
-def _lessened(staged: Staged, table: Table, written: Sequence[_Fragment], gone: Offsets) -> Iterator[_Fragment]:
+def _iter_without_rows(
+    staged: StagedWrite, table: LanceTable, written: Sequence[_FragmentJson], gone: Offsets
+) -> Iterator[_FragmentJson]:
     """The fragments without these rows, which are counted through all of them; one that loses all is left out."""
     preview = table.handles.open(staged.path, staged.preview)
     store = table.handles.store
@@ -272,8 +276,10 @@ def _lessened(staged: Staged, table: Table, written: Sequence[_Fragment], gone: 
             continue
         there = preview.get_fragment(fragment["id"])
         assert there is not None  # noqa: S101 - the preview has every fragment that was written
-        errors = rewrite_errors(f"delete rows of {table.path}", staged.path, staged.preview, table.handles.explain)
-        with counted(store.runtime.telemetry, "table"), errors:
+        errors = translate_rewrite_errors(
+            f"delete rows of {table.path}", staged.path, staged.preview, table.handles.explain
+        )
+        with attribute_requests(store.runtime.telemetry, "table"), errors:
             left: FragmentMetadata | None = there.delete_rows(mine.tolist())
         if left is not None:
             yield stamp_deletions(store, staged.path, left.to_json())
@@ -282,17 +288,17 @@ def _lessened(staged: Staged, table: Table, written: Sequence[_Fragment], gone: 
 # --- segments -------------------------------------------------------------------------------------------
 
 
-def _still_replaced(staged: Staged, table: Table, seen: int) -> tuple[str, ...]:
+def _find_replaced_segments(staged: StagedWrite, table: LanceTable, seen: int) -> tuple[str, ...]:
     """The segments that go, of those there are now; OutdatedSegmentError unless the new ones still fit.
 
     They were built from the version `seen`. Rows may have been deleted since, which an index bears; but the files must
     be the same, and nobody else may have indexed them: hits would come twice.
     """
-    known = {one.number: one.files for one in Table(table.handles, staged.path, seen).fragments()}
-    there = {one.number: one.files for one in table.fragments()}
+    known = {one.number: one.files for one in LanceTable(table.handles, staged.path, seen).list_fragments()}
+    there = {one.number: one.files for one in table.list_fragments()}
     for group in map(json.loads, staged.rewrites):
         there |= {one["id"]: tuple(file["path"] for file in one["files"]) for one in group["new"]}
-    stored = {index.name: index.segments for index in stored_indexes(table)}
+    stored = {index.name: index.segments for index in list_stored_indexes(table)}
     going = {json.loads(text)["uuid"] for text in staged.replaced_indexes}
     for segment in map(json.loads, staged.indexes):
         covered = set(segment["fragment_ids"])

@@ -13,22 +13,22 @@ from lance import LanceDataset
 from lance.file import LanceFileReader
 
 from omnigraph.storage.columnar_sets import Positions
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.graph_storage import GraphStorage
 
-RAW_ROWS = 100_000
+MIN_RAW_FRAGMENT_ROWS = 100_000
 """A fragment of fewer rows is not worth opening a file, and reading what was deleted."""
 
-Reading: TypeAlias = Callable[[], AbstractContextManager[None]]
+ReadGuard: TypeAlias = Callable[[], AbstractContextManager[None]]
 """What tells the errors of a read."""
 
 
-class RawRows:
+class DataFileReader:
     """The rows of one data file that has all columns of a schema."""
 
-    def __init__(self, store: Store, key: str, schema: pa.Schema, reading: Reading) -> None:
+    def __init__(self, store: GraphStorage, key: str, schema: pa.Schema, reading: ReadGuard) -> None:
         self._store, self._key, self._schema, self._reading = store, key, schema, reading
 
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def iter_batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Some columns of all rows, in order."""
         with self._reading():
             yield from self._open(columns).read_all(batch_size=batch_rows).to_batches()
@@ -47,7 +47,7 @@ class RawRows:
         What is there instead is told by Lance, who looks for the same.
         """
         with self._reading():
-            info = self._store.objects.info(self._key)
+            info = self._store.objects.stat(self._key)
             if info is None or size not in (None, info.size):
                 return False
             found = self._open(self._schema.names[:1]).metadata()
@@ -55,26 +55,28 @@ class RawRows:
         return is_same and found.num_rows == rows
 
     def _open(self, columns: Sequence[str]) -> LanceFileReader:
-        uri = self._store.uri(self._key)
+        uri = self._store.resolve_uri(self._key)
         return LanceFileReader(uri, columns=list(columns))
 
 
-def raw_rows(store: Store, path: str, dataset: LanceDataset, number: int, reading: Reading) -> RawRows | None:
+def open_data_file(
+    store: GraphStorage, path: str, dataset: LanceDataset, number: int, reading: ReadGuard
+) -> DataFileReader | None:
     """The rows of a fragment, where one file holds them as the table has them now: all columns under their names.
 
     Not for tables with blobs, of which a file holds only where they lie. On an object store Lance itself reads several
     fragments at once and knows their files already, which is worth more there.
     """
     fragment = dataset.get_fragment(number)
-    if not store.location.is_local or fragment is None or fragment.physical_rows < RAW_ROWS:
+    if not store.location.is_local or fragment is None or fragment.physical_rows < MIN_RAW_FRAGMENT_ROWS:
         return None
     files = fragment.metadata.files
-    if len(files) != 1 or list(files[0].fields) != _numbers(dataset.lance_schema.fields()):
+    if len(files) != 1 or list(files[0].fields) != _list_field_numbers(dataset.lance_schema.fields()):
         return None
-    found = RawRows(store, f"{path}/data/{files[0].path}", dataset.schema, reading)
+    found = DataFileReader(store, f"{path}/data/{files[0].path}", dataset.schema, reading)
     return found if found.is_whole(fragment.physical_rows, files[0].file_size_bytes) else None
 
 
-def _numbers(fields: Sequence[Any]) -> list[int]:
+def _list_field_numbers(fields: Sequence[Any]) -> list[int]:
     """The numbers of these columns in order: of lists and structs, those of what they are made of."""
-    return [number for one in fields for number in (_numbers(one.children()) or [one.id()])]
+    return [number for one in fields for number in (_list_field_numbers(one.children()) or [one.id()])]

@@ -10,11 +10,11 @@ from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.checksum_stamping import stamp_fragment
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.layout import FORMAT, version_file
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import LANCE_STORAGE_VERSION, format_version_name
 
 
-def create_dataset(store: Store, path: str, rows: pa.Table) -> LanceDataset:
+def create_dataset(store: GraphStorage, path: str, rows: pa.Table) -> LanceDataset:
     """Write a new table whose first version holds `rows`, and make it durable.
 
     `lance.write_dataset(mode="create")` won't do: when another racer makes version 1 first it tries again and makes
@@ -26,10 +26,10 @@ def create_dataset(store: Store, path: str, rows: pa.Table) -> LanceDataset:
     try:
         transaction = write_fragments(
             rows,
-            store.table_uri(path),
+            store.resolve_table_uri(path),
             mode="create",
             return_transaction=True,
-            data_storage_version=FORMAT,
+            data_storage_version=LANCE_STORAGE_VERSION,
             enable_stable_row_ids=True,
             storage_options=store.lance_options,
             session=store.session,
@@ -45,15 +45,15 @@ def create_dataset(store: Store, path: str, rows: pa.Table) -> LanceDataset:
     written = [file for fragment in operation.fragments for file in fragment.files]
     store.flush([f"{path}/data/{file.path}" for file in written])
     made = _commit_first(store, path, transaction)
-    store.flush([f"{path}/{version_file(1)}"])
+    store.flush([f"{path}/{format_version_name(1)}"])
     return made
 
 
-def _commit_first(store: Store, path: str, transaction: Transaction) -> LanceDataset:
+def _commit_first(store: GraphStorage, path: str, transaction: Transaction) -> LanceDataset:
     """Make version 1; SwapLostError when another transaction has made it."""
     try:
         return LanceDataset.commit(
-            store.uri(path),
+            store.resolve_uri(path),
             transaction,
             max_retries=0,
             enable_v2_manifest_paths=True,
@@ -62,7 +62,7 @@ def _commit_first(store: Store, path: str, transaction: Transaction) -> LanceDat
         )
     except OSError as error:
         # To Lance this is a conflict, or a version 0 that is missing where version 1 is: the store tells which.
-        if store.objects.info(f"{path}/{version_file(1)}") is None:
+        if store.objects.stat(f"{path}/{format_version_name(1)}") is None:
             if isinstance(error, CommitConflictError):
                 raise SwapLostError(path, 0) from None
             raise
@@ -72,8 +72,8 @@ def _commit_first(store: Store, path: str, transaction: Transaction) -> LanceDat
     return own
 
 
-def _open_own(store: Store, path: str, transaction: Transaction) -> LanceDataset | None:
+def _open_own(store: GraphStorage, path: str, transaction: Transaction) -> LanceDataset | None:
     """Return version 1 when this very transaction made it: only the response was lost."""
-    made = lance.dataset(store.uri(path), version=1, session=store.session, storage_options=store.lance_options)
+    made = lance.dataset(store.resolve_uri(path), version=1, session=store.session, storage_options=store.lance_options)
     found = made.read_transaction(1)
     return made if found is not None and found.uuid == transaction.uuid else None

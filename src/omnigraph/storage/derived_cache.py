@@ -7,23 +7,23 @@ is flushed, a write that fails is only logged, and whoever reads must be able to
 from collections.abc import Sequence
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.object_store import ObjectMissingError
 from omnigraph.telemetry import log
 
-_MOST_IN_ONE_PUT = 2**30
+_MAX_PUT_BYTES = 2**30
 
 
-class DerivedObjects:
+class DerivedCache:
     """Objects below `_derived`. Failures of the store are logged, never raised."""
 
-    def __init__(self, store: Store, *, is_read_only: bool) -> None:
+    def __init__(self, store: GraphStorage, *, is_read_only: bool) -> None:
         self._store, self.is_read_only = store, is_read_only
 
     def exists(self, key: str) -> bool:
         """Whether there is an object of that name."""
         try:
-            return self._store.objects.info(key) is not None
+            return self._store.objects.stat(key) is not None
         except OmnigraphError as error:
             log.debug("could not look for %s: %s", key, error)
             return False
@@ -50,7 +50,7 @@ class DerivedObjects:
             if self._store.local is not None:
                 self._store.runtime.telemetry.record("control", "put")
                 self._store.local.put_derived(key, parts)
-            elif sum(map(len, parts)) > _MOST_IN_ONE_PUT:
+            elif sum(map(len, parts)) > _MAX_PUT_BYTES:
                 return False
             else:
                 self._store.objects.put(key, b"".join(parts))

@@ -15,22 +15,22 @@ from pathlib import Path
 import xxhash
 
 from omnigraph.storage.cas_table_errors import DamagedError
-from omnigraph.storage.checksums import checksum_unit
+from omnigraph.storage.checksums import find_checksum_unit
 from omnigraph.storage.fsync import flush_file
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.layout import job_key
-from omnigraph.storage.object_store import ObjectMissingError, StoreUnavailableError, system_failure
-from omnigraph.storage.s3_object_store import PART_BYTES, S3Objects
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import build_job_key
+from omnigraph.storage.object_store import ObjectMissingError, StoreUnavailableError, convert_os_error
+from omnigraph.storage.s3_object_store import PART_BYTES, S3ObjectStore
 from omnigraph.storage.verification import MISMATCH, Mismatch
 
 LOCAL_PART_BYTES = 64 * 1024 * 1024
 """How much of a local file is copied by one call of the system, between two looks at how far it is."""
 SERVER_COPY_BYTES = 5 * 1024**3
 """S3 copies an object of at most this size by itself."""
-_NOT_HERE = frozenset({errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
+_UNSUPPORTED_ERRNOS = frozenset({errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 """What a file system says that can't copy a range by itself."""
 
-Told = Callable[[int], None]
+ByteProgress = Callable[[int], None]
 """Is told of every part how many bytes it had."""
 
 
@@ -43,17 +43,19 @@ class Copier:
     What is under way on a local disk lies below `__recovery`, where it goes with the operation of that id.
     """
 
-    def __init__(self, source: Store, target: Store, operation_id: str) -> None:
+    def __init__(self, source: GraphStorage, target: GraphStorage, operation_id: str) -> None:
         self._source, self._target, self._operation_id = source, target, operation_id
         self._number = count()
-        self._from = _bucket(source)
-        self._to = _bucket(target)
-        is_same = None not in (self._from, self._to) and source.location.bucket == target.location.bucket
-        self._within = _bucket(target, is_whole=True) if is_same else None
+        self._source_bucket = _open_bucket(source)
+        self._target_bucket = _open_bucket(target)
+        is_same = (
+            None not in (self._source_bucket, self._target_bucket) and source.location.bucket == target.location.bucket
+        )
+        self._shared_bucket = _open_bucket(target, is_whole=True) if is_same else None
         self._lock = threading.Lock()
         self._verified: dict[str, Future[Mismatch | None]] = {}
 
-    def copy(self, key: str, size: int, told: Told) -> None:
+    def copy(self, key: str, size: int, told: ByteProgress) -> None:
         """Copy one object.
 
         Raises:
@@ -61,31 +63,31 @@ class Copier:
             DamagedError: It does not match its checksum. Nothing of it is at the target.
             StoreUnavailableError: Either store fails.
         """
-        if self._from is None:
+        if self._source_bucket is None:
             self._verify(key)
         telemetry = self._target.runtime.telemetry
         telemetry.record("control", "get")
         telemetry.record("control", "put")
-        if self._to is None:
-            self._to_disk(key, size, told)
-        elif self._within is not None and size <= SERVER_COPY_BYTES:
-            self._within.copy(self._source.location.child(key).path, self._target.location.child(key).path)
+        if self._target_bucket is None:
+            self._copy_to_disk(key, size, told)
+        elif self._shared_bucket is not None and size <= SERVER_COPY_BYTES:
+            self._shared_bucket.copy(self._source.location.join(key).path, self._target.location.join(key).path)
             told(size)
         else:
-            self._to.put_parts(key, _measured(key, self._parts(key, told), size), size)
+            self._target_bucket.put_parts(key, _check_total_size(key, self._iter_parts(key, told), size), size)
 
-    def _to_disk(self, key: str, size: int, told: Told) -> None:
-        temporary = Path(self._target.uri(job_key(self._operation_id, f"{next(self._number)}.part")))
-        path = Path(self._target.uri(key))
-        with _disk_errors(f"copy `{key}`", key):
+    def _copy_to_disk(self, key: str, size: int, told: ByteProgress) -> None:
+        temporary = Path(self._target.resolve_uri(build_job_key(self._operation_id, f"{next(self._number)}.part")))
+        path = Path(self._target.resolve_uri(key))
+        with _translate_disk_errors(f"copy `{key}`", key):
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary.parent.mkdir(parents=True, exist_ok=True)
             try:
-                if self._from is None:
-                    _copy_file(Path(self._source.uri(key)), temporary, told)
+                if self._source_bucket is None:
+                    _copy_file(Path(self._source.resolve_uri(key)), temporary, told)
                 else:
                     with temporary.open("xb") as file:
-                        for part in self._parts(key, told):
+                        for part in self._iter_parts(key, told):
                             file.write(part)
                 _check_size(key, temporary.stat().st_size, size)
                 if self._target.must_flush:
@@ -94,9 +96,13 @@ class Copier:
             finally:
                 temporary.unlink(missing_ok=True)
 
-    def _parts(self, key: str, told: Told) -> Iterator[bytes]:
-        parts = _file_parts(Path(self._source.uri(key)), key) if self._from is None else self._from.parts(key)
-        listed = None if self._from is None else self._source.verifier.lists.find(key)
+    def _iter_parts(self, key: str, told: ByteProgress) -> Iterator[bytes]:
+        parts = (
+            _iter_file_parts(Path(self._source.resolve_uri(key)), key)
+            if self._source_bucket is None
+            else self._source_bucket.iter_parts(key)
+        )
+        listed = None if self._source_bucket is None else self._source.verifier.lists.find(key)
         hasher, size = xxhash.xxh3_64(), 0
         for part in parts:
             told(len(part))
@@ -109,7 +115,7 @@ class Copier:
 
     def _verify(self, key: str) -> None:
         """Compare a file of a local disk with its checksum; that of a directory of blobs or of an index once."""
-        unit = checksum_unit(key)
+        unit = find_checksum_unit(key)
         with self._lock:
             future = self._verified.get(unit)
             is_mine = future is None
@@ -117,7 +123,7 @@ class Copier:
                 future = self._verified[unit] = Future()
         if is_mine:
             try:
-                with _disk_errors(f"read `{key}`", key):
+                with _translate_disk_errors(f"read `{key}`", key):
                     future.set_result(self._source.verifier.find_mismatch(unit))
             except BaseException as error:
                 future.set_exception(error)  # for whoever waits for it
@@ -127,14 +133,14 @@ class Copier:
             raise DamagedError(mismatch.key, mismatch.reason)
 
 
-def _bucket(store: Store, *, is_whole: bool = False) -> S3Objects | None:
+def _open_bucket(store: GraphStorage, *, is_whole: bool = False) -> S3ObjectStore | None:
     location = store.location
     if location.bucket is None:
         return None
-    return S3Objects(location.bucket, "" if is_whole else location.path, store.runtime.options.storage)
+    return S3ObjectStore(location.bucket, "" if is_whole else location.path, store.runtime.options.storage)
 
 
-def _copy_file(source: Path, target: Path, told: Told) -> None:
+def _copy_file(source: Path, target: Path, told: ByteProgress) -> None:
     """By the system itself where it can: then nothing passes through this process, and blocks may be shared."""
     with source.open("rb") as from_, target.open("xb") as to:
         if not _copy_ranges(from_.fileno(), to.fileno(), told):
@@ -143,14 +149,14 @@ def _copy_file(source: Path, target: Path, told: Told) -> None:
                 told(len(part))
 
 
-def _copy_ranges(source: int, target: int, told: Told) -> bool:
+def _copy_ranges(source: int, target: int, told: ByteProgress) -> bool:
     """Whether the system could; if not, nothing was copied."""
     done = 0
     while True:
         try:
             copied = os.copy_file_range(source, target, LOCAL_PART_BYTES)
         except OSError as error:
-            if done or error.errno not in _NOT_HERE:
+            if done or error.errno not in _UNSUPPORTED_ERRNOS:
                 raise
             return False
         if not copied:  # the end; or a file system that can't, and does not say so
@@ -159,13 +165,13 @@ def _copy_ranges(source: int, target: int, told: Told) -> bool:
         told(copied)
 
 
-def _file_parts(path: Path, key: str) -> Iterator[bytes]:
-    with _disk_errors(f"read `{key}`", key), path.open("rb") as file:
+def _iter_file_parts(path: Path, key: str) -> Iterator[bytes]:
+    with _translate_disk_errors(f"read `{key}`", key), path.open("rb") as file:
         while part := file.read(PART_BYTES):
             yield part
 
 
-def _measured(key: str, parts: Iterator[bytes], size: int) -> Iterator[bytes]:
+def _check_total_size(key: str, parts: Iterator[bytes], size: int) -> Iterator[bytes]:
     """The parts; an error before the last one is taken for the end when they are not as long as they should be."""
     found = 0
     for part in parts:
@@ -180,10 +186,10 @@ def _check_size(key: str, found: int, expected: int) -> None:
 
 
 @contextmanager
-def _disk_errors(action: str, key: str) -> Iterator[None]:
+def _translate_disk_errors(action: str, key: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
         raise ObjectMissingError(key) from None
     except OSError as error:
-        raise system_failure(action, error) from error
+        raise convert_os_error(action, error) from error

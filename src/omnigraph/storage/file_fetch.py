@@ -16,8 +16,8 @@ from omnigraph.options import Durability
 from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.checksums import checksum_file
 from omnigraph.storage.file_copy import Copier
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.layout import version_number
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import parse_version_number
 from omnigraph.storage.object_store import (
     ObjectChangedError,
     ObjectExistsError,
@@ -31,14 +31,14 @@ from omnigraph.telemetry import Telemetry
 Verification = Callable[[str], str | None]
 """Takes the local path of a copy, a file or a directory; returns why it is not the right one, None when it is."""
 _ABSENT = "the copy has none either"
-DIFFERENT = "the copy does not match its checksum either"
+COPY_MISMATCH = "the copy does not match its checksum either"
 _ALIKE = "it is the same in the copy"
 _MOVED = "another process has replaced it meanwhile"
 _OPERATION = "repair"
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchResult:
     """What became of one file, or of one directory of files."""
 
     nbytes: int
@@ -49,12 +49,12 @@ class Fetched:
 class Fetcher:
     """Fetches what lies under the same keys in a copy of a graph."""
 
-    def __init__(self, source: Store, target: Store, spool: Store) -> None:
+    def __init__(self, source: GraphStorage, target: GraphStorage, spool: GraphStorage) -> None:
         self._source, self._target, self._spool = source, target, spool
         self._to_spool = Copier(source, spool, _OPERATION)
         self._to_target = Copier(spool, target, _OPERATION)
 
-    def fetch(self, key: str, verify: Verification, *, is_placed: bool, is_directory: bool = False) -> Fetched:
+    def fetch(self, key: str, verify: Verification, *, is_placed: bool, is_directory: bool = False) -> FetchResult:
         """Copy a file or a directory from the source, verify it, and put it in place, or only say that it could be.
 
         Files that are the same already are not touched.
@@ -65,30 +65,30 @@ class Fetcher:
         sizes = self._list_source(key, is_directory=is_directory)
         nbytes = sum(sizes.values())
         if not sizes:
-            return Fetched(0, _ABSENT)
+            return FetchResult(0, _ABSENT)
         there = self._read_small(key)
         try:
             for one, size in sizes.items():
                 self._to_spool.copy(one, size, lambda _: None)
-            trouble = verify(self._spool.uri(key))
+            trouble = verify(self._spool.resolve_uri(key))
             different = [one for one in sizes if not self._is_same(one)] if trouble is None else []
             if trouble is None and not different:
                 trouble = _ALIKE
             if trouble is None and is_placed:
                 trouble = self._place(there, {one: sizes[one] for one in different})
         except ObjectMissingError:
-            return Fetched(nbytes, _ABSENT)
+            return FetchResult(nbytes, _ABSENT)
         except DamagedError:
-            return Fetched(nbytes, DIFFERENT)
+            return FetchResult(nbytes, COPY_MISMATCH)
         finally:
             for one in sizes:
                 self._spool.objects.delete(one)
-        return Fetched(nbytes, trouble)
+        return FetchResult(nbytes, trouble)
 
     def _list_source(self, key: str, *, is_directory: bool) -> dict[str, int]:
         if is_directory:
             return {one.key: one.size for one in self._source.objects.list_under(key)}
-        info = self._source.objects.info(key)
+        info = self._source.objects.stat(key)
         return {} if info is None else {key: info.size}
 
     def _place(self, there: StoredObject | None, sizes: dict[str, int]) -> str | None:
@@ -119,12 +119,12 @@ class Fetcher:
 
     def _is_same(self, key: str) -> bool:
         """Return whether a file in the spool is what the target has already; on an object store only small ones are."""
-        copied = self._spool.uri(key)
+        copied = self._spool.resolve_uri(key)
         try:
             if self._target.local is not None:
-                return checksum_file(self._target.uri(key)) == checksum_file(copied)
+                return checksum_file(self._target.resolve_uri(key)) == checksum_file(copied)
             size = os.stat(copied).st_size  # noqa: PTH116 - plain strings on this path
-            info = self._target.objects.info(key)
+            info = self._target.objects.stat(key)
             if info is None or info.size != size or size > PART_BYTES:
                 return False
             return self._target.objects.get(key).data == self._spool.objects.get(key).data
@@ -134,17 +134,17 @@ class Fetcher:
 
 def _is_reused(key: str) -> bool:
     """Return whether a name does not tell the content: that of an ordinary version."""
-    return "/_versions/" in key and version_number(key) > 0
+    return "/_versions/" in key and parse_version_number(key) > 0
 
 
 @contextmanager
-def fetching(source: Store, target: Store) -> Iterator[Fetcher]:
+def open_fetcher(source: GraphStorage, target: GraphStorage) -> Iterator[Fetcher]:
     """Give a fetcher, and remove its temporary directory at the end."""
     runtime = target.runtime
     options = replace(runtime.options, durability=Durability.OS)
     quiet = replace(runtime, options=options, faults=NoFaults(), telemetry=Telemetry())
     with TemporaryDirectory(prefix="omnigraph-repair-") as directory:
-        yield Fetcher(source, target, Store(Location(directory), quiet))
+        yield Fetcher(source, target, GraphStorage(Location(directory), quiet))
 
 
 def verify_size(path: str, expected: int | None) -> str | None:

@@ -21,46 +21,46 @@ _CASTS = {
     pa.float32(): "FLOAT",
     pa.float64(): "DOUBLE",
 }
-_LEAST_INTEGER = -(2**63)
+_MIN_INTEGER = -(2**63)
 _LAST_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 
 
-def compare(column: str, op: str, value: pa.Scalar) -> str:
+def build_comparison(column: str, op: str, value: pa.Scalar) -> str:
     """Return the filter `column op value`, with an operator of SQL; the value is neither null nor NaN."""
-    return f"{_name(column)} {op} {_literal(value)}"
+    return f"{_quote_column(column)} {op} {_format_literal(value)}"
 
 
-def one_of(column: str, values: pa.Array) -> str:
+def build_in_list(column: str, values: pa.Array) -> str:
     """Return the filter for rows whose value is one of these; there is at least one, and none is null or NaN."""
-    literals = dict.fromkeys(map(_literal, values))
+    literals = dict.fromkeys(map(_format_literal, values))
     if len(literals) == 1:
-        return f"{_name(column)} = {next(iter(literals))}"
-    return f"{_name(column)} IN ({', '.join(literals)})"
+        return f"{_quote_column(column)} = {next(iter(literals))}"
+    return f"{_quote_column(column)} IN ({', '.join(literals)})"
 
 
-def has_item(column: str, value: pa.Scalar) -> str:
+def build_list_contains(column: str, value: pa.Scalar) -> str:
     """Return the filter for rows whose list holds a value, which is neither null nor NaN."""
     items = [value]
     if pa.types.is_floating(value.type) and value.as_py() == 0.0:
         items = [pa.scalar(zero, value.type) for zero in (-0.0, 0.0)]
     # An index of labels is only asked for literals of exactly the type of its items.
-    return any_of([f"array_has({_name(column)}, {_typed(item)})" for item in items])
+    return join_with_or([f"array_has({_quote_column(column)}, {_format_typed_literal(item)})" for item in items])
 
 
-def is_null(column: str) -> str:
+def build_is_null(column: str) -> str:
     """Return the filter for rows without a value."""
-    return f"{_name(column)} IS NULL"
+    return f"{_quote_column(column)} IS NULL"
 
 
-def starts_with(column: str, prefix: str) -> str:
+def build_prefix_match(column: str, prefix: str) -> str:
     """Return the filter for texts that begin like this; the prefix is not empty."""
-    low = f"{_name(column)} >= {_literal(pa.scalar(prefix))}"
-    end = text_after(prefix)
-    return low if end is None else f"({low} AND {_name(column)} < {_literal(pa.scalar(end))})"
+    low = f"{_quote_column(column)} >= {_format_literal(pa.scalar(prefix))}"
+    end = find_prefix_end(prefix)
+    return low if end is None else f"({low} AND {_quote_column(column)} < {_format_literal(pa.scalar(end))})"
 
 
-def text_after(prefix: str) -> str | None:
+def find_prefix_end(prefix: str) -> str | None:
     """Return the least text that is greater than all texts that begin like this; None where there is none."""
     for length in range(len(prefix), 0, -1):
         last = ord(prefix[length - 1])
@@ -70,12 +70,12 @@ def text_after(prefix: str) -> str | None:
     return None
 
 
-def all_of(filters: Sequence[str]) -> str:
+def join_with_and(filters: Sequence[str]) -> str:
     """Return the filter for rows that pass all of these; there is at least one."""
     return _fold(filters, "AND")
 
 
-def any_of(filters: Sequence[str]) -> str:
+def join_with_or(filters: Sequence[str]) -> str:
     """Return the filter for rows that pass one of these; there is at least one."""
     return _fold(filters, "OR")
 
@@ -89,18 +89,18 @@ def _fold(filters: Sequence[str], word: str) -> str:
     return parts[0]
 
 
-def _name(column: str) -> str:
+def _quote_column(column: str) -> str:
     return f"`{column}`"
 
 
-def _typed(value: pa.Scalar) -> str:
+def _format_typed_literal(value: pa.Scalar) -> str:
     """Return a literal that has the type of the value without being converted."""
     if pa.types.is_integer(value.type):
         return f"CAST('{value.as_py()}' AS {_CASTS[value.type]})"
-    return _literal(value)
+    return _format_literal(value)
 
 
-def _literal(value: pa.Scalar) -> str:
+def _format_literal(value: pa.Scalar) -> str:
     type_ = value.type
     if pa.types.is_timestamp(type_):  # not by `as_py`, which takes 60 microseconds for its time zone
         assert type_ == pa.timestamp("us", "UTC"), type_  # noqa: S101 - the only one that a column has
@@ -113,7 +113,7 @@ def _literal(value: pa.Scalar) -> str:
         return "true" if given else "false"
     if pa.types.is_integer(type_):
         # Without its sign the least one is no integer to Lance's parser.
-        return _typed(value) if given == _LEAST_INTEGER else str(given)
+        return _format_typed_literal(value) if given == _MIN_INTEGER else str(given)
     if pa.types.is_floating(type_):
         assert not math.isnan(given)  # noqa: S101 - no comparison with it is true, so no filter says it
         return f"CAST('{given!r}' AS {_CASTS[type_]})"

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.blob_sources import BlobSourceError, BlobSources
-from omnigraph.storage.graph_storage import Store
+from omnigraph.storage.graph_storage import GraphStorage
 
 
 class ForeignBlobError(OmnigraphError):
@@ -29,7 +29,7 @@ class ForeignBlobError(OmnigraphError):
         )
 
 
-def check_blobs(store: Store, path: str, column: str, pointers: pa.Array | pa.ChunkedArray) -> None:
+def check_blobs(store: GraphStorage, path: str, column: str, pointers: pa.Array | pa.ChunkedArray) -> None:
     """Check the pointers of a blob column before Lance resolves them.
 
     Raises:

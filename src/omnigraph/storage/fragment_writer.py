@@ -8,23 +8,23 @@ from typing import Final
 
 import pyarrow as pa
 
-from omnigraph.storage.lance_table import Table
-from omnigraph.storage.staging import Change, RowStream, Witness, stage_fragments, write_rows
+from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.staging import RowStream, WriteKind, WriteObserver, stage_fragments, write_rows
 
-_WAITING: Final = 4
+_MAX_WAITING_BATCHES: Final = 4
 """How many batches may wait for a writer."""
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
-def fragment_rows(fragment: str) -> int:
+def count_fragment_rows(fragment: str) -> int:
     """How many rows a staged fragment has."""
     return int(json.loads(fragment)["physical_rows"])
 
 
-def fragment_files(table: Table, fragments: Sequence[str]) -> tuple[str, ...]:
+def list_fragment_files(table: LanceTable, fragments: Sequence[str]) -> tuple[str, ...]:
     """The files of staged fragments, relative to the root."""
-    rows = sum(map(fragment_rows, fragments))
-    return stage_fragments(table, Change.APPEND, fragments, rows).files
+    rows = sum(map(count_fragment_rows, fragments))
+    return stage_fragments(table, WriteKind.APPEND, fragments, rows).files
 
 
 class FragmentWriter:
@@ -34,8 +34,8 @@ class FragmentWriter:
     complete before were told to the witness.
     """
 
-    def __init__(self, table: Table, witness: Witness) -> None:
-        self._waiting: queue.Queue[pa.RecordBatch | None] = queue.Queue(_WAITING)
+    def __init__(self, table: LanceTable, witness: WriteObserver) -> None:
+        self._waiting: queue.Queue[pa.RecordBatch | None] = queue.Queue(_MAX_WAITING_BATCHES)
         self._is_aborted = threading.Event()
         self._failure: BaseException | None = None
         self._fragments: tuple[str, ...] = ()
@@ -64,23 +64,23 @@ class FragmentWriter:
     def _put(self, item: pa.RecordBatch | None) -> None:
         while self._thread.is_alive():
             try:
-                self._waiting.put(item, timeout=_LOOK_SECONDS)
+                self._waiting.put(item, timeout=_POLL_SECONDS)
             except queue.Full:
                 continue
             return
         if self._failure is not None:
             raise self._failure
 
-    def _run(self, table: Table, witness: Witness) -> None:
+    def _run(self, table: LanceTable, witness: WriteObserver) -> None:
         try:
-            self._fragments = write_rows(table, RowStream(batches=self._given), witness)
+            self._fragments = write_rows(table, RowStream(batches=self._iter_batches), witness)
         except BaseException as error:  # noqa: BLE001 - raised again by whoever writes or closes
             self._failure = error
 
-    def _given(self) -> Iterator[pa.RecordBatch]:
+    def _iter_batches(self) -> Iterator[pa.RecordBatch]:
         while True:
             try:
-                batch = self._waiting.get(timeout=_LOOK_SECONDS)
+                batch = self._waiting.get(timeout=_POLL_SECONDS)
             except queue.Empty:
                 if self._is_aborted.is_set():
                     raise WriteAbortedError from None

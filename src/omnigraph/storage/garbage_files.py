@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.layout import CHECKSUM_LISTS, VERSION_NOTE, version_number
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import CHECKSUM_LISTS, VERSION_NOTE, parse_version_number
 from omnigraph.storage.object_store import ObjectInfo
 from omnigraph.storage.version_files import PinnedFiles
 
-AT_ONCE = 16
+MAX_CONCURRENT_REMOVALS = 16
 """How many files of an object store are removed at the same time."""
 
 
-class Part(Enum):
+class FileKind(Enum):
     """What a file below a table is, by its name."""
 
     VERSION = "version"
@@ -29,38 +29,38 @@ class Part(Enum):
     """A version of Lance's own line, which every table has a first one of; or what is noted of the newest."""
     CONTENT = "content"
     """Rows, deletions, indexes, transactions: what versions are made of."""
-    STRANGER = "stranger"
+    UNKNOWN = "stranger"
     """Nothing that belongs here."""
 
 
-_HALF = r"(?:#\d+)?"
+_PARTIAL_SUFFIX = r"(?:#\d+)?"
 """A file that is just being written on local disk has such an ending, or is called `.tmp` and six letters; when its
 writer dies it stays."""
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _CONTENT = re.compile(
-    rf"data/[0-9A-Za-z_-]+\.lance{_HALF}|data/[0-9A-Za-z_-]+/[0-9A-Za-z_-]+\.blob{_HALF}"
-    rf"|_deletions/\d+-\d+-\d+\.(?:arrow|bin){_HALF}|_transactions/\d+-{_UUID}\.txn{_HALF}"
-    rf"|_indices/{_UUID}/[0-9A-Za-z_./-]+{_HALF}"
+    rf"data/[0-9A-Za-z_-]+\.lance{_PARTIAL_SUFFIX}|data/[0-9A-Za-z_-]+/[0-9A-Za-z_-]+\.blob{_PARTIAL_SUFFIX}"
+    rf"|_deletions/\d+-\d+-\d+\.(?:arrow|bin){_PARTIAL_SUFFIX}|_transactions/\d+-{_UUID}\.txn{_PARTIAL_SUFFIX}"
+    rf"|_indices/{_UUID}/[0-9A-Za-z_./-]+{_PARTIAL_SUFFIX}"
     rf"|keys/[0-9A-Z]{{26}}|{CHECKSUM_LISTS}/[0-9a-f]{{32}}"
     r"|(?:data|data/[0-9A-Za-z_-]+|_deletions|_transactions|_versions)/\.tmp[0-9A-Za-z]{6}"
 )
-_VERSION = re.compile(rf"_versions/d\d+\.manifest{_HALF}")
-_UNPLACED = re.compile(r"\.tmp-[0-9a-f]{16}")
+_VERSION = re.compile(rf"_versions/d\d+\.manifest{_PARTIAL_SUFFIX}")
+_TEMPORARY_NAME = re.compile(r"\.tmp-[0-9a-f]{16}")
 """What an object is called on local disk until it is whole."""
-_HEAD = re.compile(rf"_versions/(?:\d{{20}}\.manifest|latest_version_hint\.json){_HALF}|{VERSION_NOTE}")
+_HEAD = re.compile(rf"_versions/(?:\d{{20}}\.manifest|latest_version_hint\.json){_PARTIAL_SUFFIX}|{VERSION_NOTE}")
 
 
-def part_of(name: str) -> Part:
+def classify_file(name: str) -> FileKind:
     """What a file is, by its name relative to its table."""
     if _CONTENT.fullmatch(name):
-        return Part.CONTENT
+        return FileKind.CONTENT
     if _VERSION.fullmatch(name):
-        return Part.VERSION
-    return Part.HEAD if _HEAD.fullmatch(name) else Part.STRANGER
+        return FileKind.VERSION
+    return FileKind.HEAD if _HEAD.fullmatch(name) else FileKind.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class SweepRules:
     """What spares a file: being needed, being young, being named by somebody who is at work."""
 
     before: datetime
@@ -69,11 +69,11 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class TableGarbage:
     """The files of a table that can go, in the order in which they have to, and those that nobody knows."""
 
     garbage: tuple[ObjectInfo, ...]
-    strangers: tuple[ObjectInfo, ...] = ()
+    unknown_files: tuple[ObjectInfo, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -85,24 +85,26 @@ class Sorted:
         """How many versions go."""
         return sum(info.key.endswith(".manifest") for info in self.garbage)
 
-    def still(self, listed: Iterable[ObjectInfo]) -> "Sorted":
+    def select_unchanged(self, listed: Iterable[ObjectInfo]) -> "TableGarbage":
         """Those that a later listing has too, and that nobody has touched since."""
         there = {(info.key, info.size, info.modified) for info in listed}
-        return Sorted(
-            tuple(info for info in self.garbage if (info.key, info.size, info.modified) in there), self.strangers
+        return TableGarbage(
+            tuple(info for info in self.garbage if (info.key, info.size, info.modified) in there), self.unknown_files
         )
 
 
-def sort_table(path: str, files: Iterable[ObjectInfo], needed: PinnedFiles, rules: Rules) -> Sorted:
+def find_table_garbage(path: str, files: Iterable[ObjectInfo], needed: PinnedFiles, rules: SweepRules) -> TableGarbage:
     """Of a table of rows, whose versions are detached: everything that is not needed.
 
     Versions of Lance's own line always stay. The first one says that the path was used, so that no later table gets it;
     others were made by other tools, which may need them: name their files as needed too.
     """
-    return _sorted(path, files, rules, lambda part, key: part is Part.HEAD or key in needed)
+    return _find_garbage(path, files, rules, lambda part, key: part is FileKind.HEAD or key in needed)
 
 
-def sort_line(path: str, files: Iterable[ObjectInfo], needed: PinnedFiles, rules: Rules) -> Sorted:
+def find_manifest_garbage(
+    path: str, files: Iterable[ObjectInfo], needed: PinnedFiles, rules: SweepRules
+) -> TableGarbage:
     """Of a manifest, whose versions are Lance's own line: those that are not needed, with what only they are made of.
 
     With nothing needed it goes as a whole. Versions go first, the newest last: so whoever looks meanwhile finds the
@@ -110,10 +112,10 @@ def sort_line(path: str, files: Iterable[ObjectInfo], needed: PinnedFiles, rules
     """
     is_whole = not needed.files
 
-    def is_needed(_part: Part, key: str) -> bool:
+    def is_needed(_part: FileKind, key: str) -> bool:
         return key in needed or (key.endswith((".json", VERSION_NOTE)) and not is_whole)
 
-    return _sorted(path, files, rules, is_needed)
+    return _find_garbage(path, files, rules, is_needed)
 
 
 def is_older(files: Iterable[ObjectInfo], before: datetime) -> bool:
@@ -121,23 +123,25 @@ def is_older(files: Iterable[ObjectInfo], before: datetime) -> bool:
     return all(info.modified < before for info in files)
 
 
-def _sorted(path: str, files: Iterable[ObjectInfo], rules: Rules, is_needed: Callable[[Part, str], bool]) -> Sorted:
+def _find_garbage(
+    path: str, files: Iterable[ObjectInfo], rules: SweepRules, is_needed: Callable[[FileKind, str], bool]
+) -> TableGarbage:
     garbage: list[tuple[bool, int, ObjectInfo]] = []
     strangers: list[ObjectInfo] = []
     for info in files:
         name = info.key.removeprefix(f"{path}/")
-        part = part_of(name)
-        if part is Part.STRANGER:
+        part = classify_file(name)
+        if part is FileKind.UNKNOWN:
             strangers.append(info)
         elif info.modified < rules.before and not is_needed(part, info.key) and not rules.is_named(info.key):
             is_version = name.startswith("_versions/")
-            number = version_number(name) if is_version else 0
+            number = parse_version_number(name) if is_version else 0
             garbage.append((not is_version, number, info))
     garbage.sort(key=lambda item: (item[0], item[1], item[2].key))
-    return Sorted(tuple(info for _, _, info in garbage), tuple(strangers))
+    return TableGarbage(tuple(info for _, _, info in garbage), tuple(strangers))
 
 
-def remove(store: Store, files: Sequence[ObjectInfo], told: Callable[[ObjectInfo], None]) -> None:
+def remove_garbage(store: GraphStorage, files: Sequence[ObjectInfo], told: Callable[[ObjectInfo], None]) -> None:
     """Remove files, telling of each; then directories that are empty now and never used again.
 
     Versions go one after the other. What they are made of goes several at once, where each is a request.
@@ -152,7 +156,9 @@ def remove(store: Store, files: Sequence[ObjectInfo], told: Callable[[ObjectInfo
     rest = [info for info in files if not info.key.endswith(".manifest")]
     for info in versions:
         gone(info)
-    with ThreadPoolExecutor(1 if store.location.is_local else AT_ONCE, thread_name_prefix="cleanup") as pool:
+    with ThreadPoolExecutor(
+        1 if store.location.is_local else MAX_CONCURRENT_REMOVALS, thread_name_prefix="cleanup"
+    ) as pool:
         try:
             for _ in pool.map(gone, rest):
                 pass
@@ -160,11 +166,13 @@ def remove(store: Store, files: Sequence[ObjectInfo], told: Callable[[ObjectInfo
             pool.shutdown(cancel_futures=True)
             raise
     if store.local is not None:
-        for directory in sorted({directory for info in files for directory in _own(info.key)}, key=len, reverse=True):
+        for directory in sorted(
+            {directory for info in files for directory in _list_own_directories(info.key)}, key=len, reverse=True
+        ):
             store.local.remove_directory(directory)
 
 
-def remove_unplaced(store: Store, room: str, before: datetime) -> int:
+def remove_temporary_files(store: GraphStorage, room: str, before: datetime) -> int:
     """Remove old files of a room that were to become objects, and whose writers died; how many there were.
 
     No listing shows them. Only a local disk has such.
@@ -174,14 +182,14 @@ def remove_unplaced(store: Store, room: str, before: datetime) -> int:
     unplaced = [
         info
         for info in store.local.list_temporary(room)
-        if info.modified < before and _UNPLACED.fullmatch(info.key.rpartition("/")[2])
+        if info.modified < before and _TEMPORARY_NAME.fullmatch(info.key.rpartition("/")[2])
     ]
     for info in unplaced:
         store.local.delete(info.key)
     return len(unplaced)
 
 
-def _own(key: str) -> list[str]:
+def _list_own_directories(key: str) -> list[str]:
     """The directories above a file whose names are given once: those of an index, of blobs, of a branch.
 
     Others, such as that of all data files, may be about to be written into: a writer must not lose it.

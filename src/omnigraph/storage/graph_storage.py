@@ -11,10 +11,10 @@ from omnigraph.clock import Clock
 from omnigraph.locations import Location
 from omnigraph.options import Durability
 from omnigraph.runtime import Runtime
-from omnigraph.storage.checksums import checksum
+from omnigraph.storage.checksums import compute_checksum
 from omnigraph.storage.fsync import flush, flush_above
 from omnigraph.storage.layout import RESERVE
-from omnigraph.storage.local_object_store import LocalObjects
+from omnigraph.storage.local_object_store import LocalObjectStore
 from omnigraph.storage.object_store import (
     ForeignFileError,
     ObjectInfo,
@@ -22,16 +22,16 @@ from omnigraph.storage.object_store import (
     ObjectStore,
     StoredObject,
     StoreUnavailableError,
-    system_failure,
+    convert_os_error,
 )
-from omnigraph.storage.s3_object_store import S3Objects
+from omnigraph.storage.s3_object_store import S3ObjectStore
 from omnigraph.storage.verification import Verifier
 from omnigraph.telemetry import log
 
-INDEX_BYTES = 512 * 1024 * 1024
-METADATA_BYTES = 256 * 1024 * 1024
+MAX_INDEX_CACHE_BYTES = 512 * 1024 * 1024
+MAX_METADATA_CACHE_BYTES = 256 * 1024 * 1024
 """What Lance may keep of indexes and of what files say of themselves; its own bounds are gigabytes, for each handle."""
-_FEWEST_BYTES = 16 * 1024 * 1024
+_MIN_CACHE_BYTES = 16 * 1024 * 1024
 """With less, what a commit has just written is read again by the next one."""
 
 
@@ -53,12 +53,12 @@ class Interval:
         return is_due
 
 
-class Store:
+class GraphStorage:
     """Where a graph lives and how to reach it. Safe to share between threads."""
 
     def __init__(self, location: Location, runtime: Runtime) -> None:
         self.location, self.runtime = location, runtime
-        self.session = _session(runtime.options.cache_bytes)
+        self.session = _open_session(runtime.options.cache_bytes)
         self._flushed = {"/"}
         """Directories whose own names are known to be on disk."""
         self.recovery = Interval(runtime.clock)
@@ -66,13 +66,13 @@ class Store:
         self.future_time: str | None = None
         """The time of a commit that is later than the store's clock was when it was asked about that commit."""
         self._checked_tables: set[str] = set()
-        self.local = _local_objects(location, runtime)
+        self.local = _open_local_objects(location, runtime)
         """The same objects where they are files of this machine, for what only files have."""
-        stored: ObjectStore = self.local or _remote_objects(location, runtime)
-        self.objects: ObjectStore = CountedObjects(stored, runtime)
+        stored: ObjectStore = self.local or _open_remote_objects(location, runtime)
+        self.objects: ObjectStore = CountingObjectStore(stored, runtime)
         # Not a method of this object: nothing that a store holds may hold it, or both would stay for a while.
-        locate = (lambda key: location.child(key).uri) if location.is_local else None
-        files = _Files(stored, runtime)
+        locate = (lambda key: location.join(key).uri) if location.is_local else None
+        files = _ObjectFileReader(stored, runtime)
         self.verifier = Verifier(locate, runtime.options.verify, follow_links=runtime.options.follow_links, files=files)
         """What was recorded of files, and which were found to match."""
 
@@ -86,11 +86,11 @@ class Store:
         """Whether files are flushed before a write is acknowledged."""
         return self.location.is_local and self.runtime.options.durability is Durability.FSYNC
 
-    def uri(self, path: str) -> str:
+    def resolve_uri(self, path: str) -> str:
         """The address of a table."""
-        return self.location.child(path).uri
+        return self.location.join(path).uri
 
-    def table_uri(self, path: str) -> str:
+    def resolve_table_uri(self, path: str) -> str:
         """Return the address of a table for Lance, which opens whatever lies there.
 
         Raises:
@@ -100,7 +100,7 @@ class Store:
             for error in self.find_foreign_files(path):
                 raise error
             self._checked_tables.add(path)
-        return self.uri(path)
+        return self.resolve_uri(path)
 
     def find_foreign_files(self, path: str) -> list[ForeignFileError]:
         """Return an error for each link, pipe or device at or below a path; none where the settings allow links."""
@@ -110,9 +110,9 @@ class Store:
         """Make files durable, given relative to the root; on an object store they already are."""
         if self.must_flush:
             try:
-                flush([self.uri(path) for path in paths], self._flushed)
+                flush([self.resolve_uri(path) for path in paths], self._flushed)
             except OSError as error:
-                raise system_failure("flush what was written", error) from error
+                raise convert_os_error("flush what was written", error) from error
 
     def keep_reserve(self) -> None:
         """Take up the room that a cleanup needs on a full disk; where there is none, it is tried again by the next one.
@@ -123,7 +123,7 @@ class Store:
         if self.local is None or not size:
             return
         try:
-            found = self.local.info(RESERVE)
+            found = self.local.stat(RESERVE)
             if found is None or found.size != size:
                 self.local.put_derived(RESERVE, [os.urandom(size)])  # no file system makes such bytes smaller
         except StoreUnavailableError as error:
@@ -138,12 +138,12 @@ class Store:
         """Make the names of files durable whose content is."""
         if self.must_flush:
             try:
-                flush_above([self.uri(path) for path in paths], self._flushed)
+                flush_above([self.resolve_uri(path) for path in paths], self._flushed)
             except OSError as error:
-                raise system_failure("flush what was written", error) from error
+                raise convert_os_error("flush what was written", error) from error
 
 
-class CountedObjects:
+class CountingObjectStore:
     """An ObjectStore that counts its requests as `control`."""
 
     def __init__(self, inner: ObjectStore, runtime: Runtime) -> None:
@@ -159,10 +159,10 @@ class CountedObjects:
         self._telemetry.record("control", "get")
         return self._inner.get_start(key, size)
 
-    def info(self, key: str) -> ObjectInfo | None:
+    def stat(self, key: str) -> ObjectInfo | None:
         """See ObjectStore."""
         self._telemetry.record("control", "head")
-        return self._inner.info(key)
+        return self._inner.stat(key)
 
     def put(self, key: str, data: bytes) -> str:
         """See ObjectStore."""
@@ -194,13 +194,13 @@ class CountedObjects:
         self._telemetry.record("control", "list")
         return self._inner.list_under(prefix)
 
-    def children(self) -> list[str]:
+    def list_children(self) -> list[str]:
         """See ObjectStore."""
         self._telemetry.record("control", "list")
-        return self._inner.children()
+        return self._inner.list_children()
 
 
-class _Files:
+class _ObjectFileReader:
     """What a verifier reads of a store: lists of checksums, and on an object store files, a part at a time."""
 
     def __init__(self, stored: ObjectStore, runtime: Runtime) -> None:
@@ -216,15 +216,15 @@ class _Files:
         except ForeignFileError as error:
             raise OSError(str(error)) from error
 
-    def checksum(self, key: str) -> tuple[int, int]:
+    def compute_checksum(self, key: str) -> tuple[int, int]:
         """See StoredFiles."""
-        if not isinstance(self._stored, S3Objects):
+        if not isinstance(self._stored, S3ObjectStore):
             data = self.read(key)
-            return len(data), checksum(data)
+            return len(data), compute_checksum(data)
         self._telemetry.record("control", "get")
         hasher, size = xxhash.xxh3_64(), 0
         try:
-            for part in self._stored.parts(key):
+            for part in self._stored.iter_parts(key):
                 hasher.update(part)
                 size += len(part)
         except ObjectMissingError as error:
@@ -232,19 +232,22 @@ class _Files:
         return size, hasher.intdigest()
 
 
-def _session(cache_bytes: int | None) -> Session:
+def _open_session(cache_bytes: int | None) -> Session:
     """Lance's caches; where it was said how much reads may keep, each of the two keeps no more than that."""
-    most = INDEX_BYTES if cache_bytes is None else max(cache_bytes, _FEWEST_BYTES)
-    return Session(index_cache_size_bytes=min(INDEX_BYTES, most), metadata_cache_size_bytes=min(METADATA_BYTES, most))
+    most = MAX_INDEX_CACHE_BYTES if cache_bytes is None else max(cache_bytes, _MIN_CACHE_BYTES)
+    return Session(
+        index_cache_size_bytes=min(MAX_INDEX_CACHE_BYTES, most),
+        metadata_cache_size_bytes=min(MAX_METADATA_CACHE_BYTES, most),
+    )
 
 
-def _local_objects(location: Location, runtime: Runtime) -> LocalObjects | None:
+def _open_local_objects(location: Location, runtime: Runtime) -> LocalObjectStore | None:
     if not location.is_local:
         return None
     is_durable = runtime.options.durability is Durability.FSYNC
-    return LocalObjects(location.path, is_durable=is_durable, follow_links=runtime.options.follow_links)
+    return LocalObjectStore(location.path, is_durable=is_durable, follow_links=runtime.options.follow_links)
 
 
-def _remote_objects(location: Location, runtime: Runtime) -> ObjectStore:
+def _open_remote_objects(location: Location, runtime: Runtime) -> ObjectStore:
     assert location.bucket is not None  # noqa: S101 - what is not local has a bucket
-    return S3Objects(location.bucket, location.path, runtime.options.storage)
+    return S3ObjectStore(location.bucket, location.path, runtime.options.storage)

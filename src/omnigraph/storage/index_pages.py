@@ -12,10 +12,10 @@ import pyarrow as pa
 from lance.file import LanceFileReader
 from numpy.typing import NDArray
 
-from omnigraph.storage.columnar_sets import one_array
-from omnigraph.storage.io_counters import counted
-from omnigraph.storage.lance_table import Table
-from omnigraph.storage.table_cache import read_errors
+from omnigraph.storage.columnar_sets import concat_chunks
+from omnigraph.storage.io_counters import attribute_requests
+from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.table_cache import translate_read_errors
 
 _LOOKUP = "page_lookup.lance"
 _PAGE_ROWS = b"batch_size"
@@ -39,18 +39,18 @@ class IndexPages:
         return int(self.lows.nbytes + self.highs.nbytes + self.nulls.nbytes)
 
 
-def read_index_pages(table: Table, segment: str) -> IndexPages:
+def read_index_pages(table: LanceTable, segment: str) -> IndexPages:
     """Read the list of pages of a segment of a BTREE index, by its uuid."""
     store = table.handles.store
-    uri = store.uri(f"{table.path}/_indices/{segment}/{_LOOKUP}")
-    errors = read_errors(table.path, table.version, table.handles.explain)
-    with counted(store.runtime.telemetry, "table"), errors:
+    uri = store.resolve_uri(f"{table.path}/_indices/{segment}/{_LOOKUP}")
+    errors = translate_read_errors(table.path, table.version, table.handles.explain)
+    with attribute_requests(store.runtime.telemetry, "table"), errors:
         reader = LanceFileReader(uri, storage_options=store.lance_options)
         pages = reader.read_all().to_table().sort_by("page_idx")
         page_rows = int((reader.metadata().schema.metadata or {})[_PAGE_ROWS])
     return IndexPages(
-        lows=one_array(pages.column("min")),
-        highs=one_array(pages.column("max")),
+        lows=concat_chunks(pages.column("min")),
+        highs=concat_chunks(pages.column("max")),
         nulls=np.asarray(pages.column("null_count").to_numpy(), np.int64),
         page_rows=page_rows,
     )

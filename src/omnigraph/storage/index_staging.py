@@ -13,15 +13,15 @@ from lance.lance import Bitmap
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.checksum_stamping import stamp_segment
-from omnigraph.storage.io_counters import counted
-from omnigraph.storage.lance_table import Table
-from omnigraph.storage.staging import Change, Staged
-from omnigraph.storage.table_cache import read_errors, rewrite_errors
+from omnigraph.storage.io_counters import attribute_requests
+from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.staging import StagedWrite, WriteKind
+from omnigraph.storage.table_cache import translate_read_errors, translate_rewrite_errors
 
 if TYPE_CHECKING:
     from lance.lance.indices import IndexSegmentDescription
 
-Settings = Mapping[str, Any]
+IndexSettings = Mapping[str, Any]
 """What a kind of index is built with, by Lance's names."""
 
 
@@ -65,7 +65,7 @@ class IndexUntrainableError(OmnigraphError):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class IndexSegment:
     """A part of a stored index: what it covers, and how a replacement names it."""
 
     uuid: str
@@ -83,7 +83,7 @@ class StoredIndex:
     columns: tuple[str, ...]
     kind: str
     """As it is asked for: BTREE, BITMAP, INVERTED, LABEL_LIST, or a kind of vector index."""
-    segments: tuple[Segment, ...]
+    segments: tuple[IndexSegment, ...]
 
     @property
     def follows_rows(self) -> bool:
@@ -99,11 +99,11 @@ class StoredIndex:
         return sum(one.nbytes for one in self.segments)
 
 
-def stored_indexes(table: Table) -> tuple[StoredIndex, ...]:
+def list_stored_indexes(table: LanceTable) -> tuple[StoredIndex, ...]:
     """The indexes of a version, by name."""
     dataset = table.handles.open(table.path, table.version)
-    errors = read_errors(table.path, table.version, table.handles.explain)
-    with counted(table.handles.store.runtime.telemetry, "table"), errors:
+    errors = translate_read_errors(table.path, table.version, table.handles.explain)
+    with attribute_requests(table.handles.store.runtime.telemetry, "table"), errors:
         found = dataset.describe_indices()
     made = [
         StoredIndex(
@@ -111,11 +111,11 @@ def stored_indexes(table: Table) -> tuple[StoredIndex, ...]:
             columns=tuple(index.field_names),
             kind=_KINDS.get(index.index_type, index.index_type.upper()),
             segments=tuple(
-                Segment(
+                IndexSegment(
                     uuid=str(segment.uuid),
                     fragments=frozenset(segment.fragment_ids),
                     nbytes=segment.size_bytes or 0,
-                    text=index_to_json(_described(index.name, index.fields, segment)),
+                    text=index_to_json(_describe_segment(index.name, index.fields, segment)),
                 )
                 for segment in index.segments
             ),
@@ -126,14 +126,19 @@ def stored_indexes(table: Table) -> tuple[StoredIndex, ...]:
 
 
 def build_segment(
-    table: Table, column: str, kind: str, name: str, fragments: Sequence[int], settings: Settings | None = None
+    table: LanceTable,
+    column: str,
+    kind: str,
+    name: str,
+    fragments: Sequence[int],
+    settings: IndexSettings | None = None,
 ) -> str:
     """Build one segment over these fragments, as text; IndexUntrainableError where vectors can't be learnt from."""
     dataset = table.handles.open(table.path, table.version)
     store = table.handles.store
     action = f"build the index {name} of {table.path}"
-    errors = rewrite_errors(action, table.path, table.version, table.handles.explain)
-    with counted(store.runtime.telemetry, "table"), errors:
+    errors = translate_rewrite_errors(action, table.path, table.version, table.handles.explain)
+    with attribute_requests(store.runtime.telemetry, "table"), errors:
         try:
             segment = dataset.create_index_uncommitted(
                 column, kind, name=name, replace=True, fragment_ids=list(fragments), **dict(settings or {})
@@ -149,34 +154,34 @@ def build_segment(
 
 
 def stage_index(
-    table: Table,
+    table: LanceTable,
     column: str,
     kind: str,
     name: str,
     *,
     fragments: Sequence[int] | None = None,
-    settings: Settings | None = None,
-) -> Staged:
+    settings: IndexSettings | None = None,
+) -> StagedWrite:
     """Build a segment of the index `name` over these fragments (all, if none are named).
 
     Segments of the same name that cover one of the fragments are replaced: left beside the new one they would
     give every hit twice.
     """
-    covered = {one.number for one in table.fragments()} if fragments is None else set(fragments)
+    covered = {one.number for one in table.list_fragments()} if fragments is None else set(fragments)
     built = build_segment(table, column, kind, name, sorted(covered), settings)
     replaced = [
         segment.text
-        for index in stored_indexes(table)
+        for index in list_stored_indexes(table)
         for segment in index.segments
         if index.name == name and segment.fragments & covered
     ]
     return stage_segments(table, [built], replaced)
 
 
-def stage_segments(table: Table, built: Sequence[str], replaced: Sequence[str]) -> Staged:
+def stage_segments(table: LanceTable, built: Sequence[str], replaced: Sequence[str]) -> StagedWrite:
     """A staged write of segments that were built already; those that they replace go in the same version."""
-    return Staged(
-        change=Change.INDEX,
+    return StagedWrite(
+        change=WriteKind.INDEX,
         path=table.path,
         base=table.version,
         base_rows=table.count(),
@@ -185,7 +190,7 @@ def stage_segments(table: Table, built: Sequence[str], replaced: Sequence[str]) 
     )
 
 
-def segment_files(path: str, text: str) -> tuple[str, ...]:
+def list_segment_files(path: str, text: str) -> tuple[str, ...]:
     """The files of a segment of a table, relative to the root."""
     segment = json.loads(text)
     return tuple(f"{path}/_indices/{segment['uuid']}/{file}" for file, _ in segment["files"])
@@ -236,7 +241,7 @@ def _details_to_json(index: Index) -> list[str] | None:
     return [kind, base64.b64encode(content).decode()]
 
 
-def _described(name: str, fields: Sequence[int], segment: "IndexSegmentDescription") -> Index:
+def _describe_segment(name: str, fields: Sequence[int], segment: "IndexSegmentDescription") -> Index:
     """A committed segment, as far as a replacement has to name it."""
     return Index(
         uuid=segment.uuid,

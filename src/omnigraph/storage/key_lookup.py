@@ -8,39 +8,45 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.arrow_buffers import numbers
-from omnigraph.storage.columnar_sets import Column, Mask, Positions, is_among, one_array, places_among
-from omnigraph.storage.lance_table import ADDRESS, AHEAD, MAX_PUSHED_KEYS, Table
+from omnigraph.storage.arrow_buffers import read_numbers
+from omnigraph.storage.columnar_sets import Column, Mask, Positions, concat_chunks, find_positions, is_among
+from omnigraph.storage.lance_table import ADDRESS, BATCH_READAHEAD, MAX_PUSHED_KEYS, LanceTable
 from omnigraph.storage.row_addresses import Addresses
-from omnigraph.storage.string_hash_index import KeySet, hits_in_each
+from omnigraph.storage.string_hash_index import StringHashIndex, iter_hits
 
 ID = "id"
-SCANNED_ROWS = 131_072
-KEYS_AT_ONCE = 4_000_000
+SCAN_BATCH_ROWS = 131_072
+MAX_KEYS_PER_PASS = 4_000_000
 """More keys are looked up in several passes, because what finds them takes about a hundred bytes for each."""
-_RARE, _SIEVED_KEYS = 4, 1_000_000
+_MIN_ROWS_PER_KEY, _MAX_FILTERED_KEYS = 4, 1_000_000
 """Of so many rows for each key most are not asked for; for up to so many keys it pays to tell these apart first."""
 
 
-class Existing:
+class ExistingRows:
     """The committed rows that have the ids of other rows."""
 
-    def __init__(self, table: Table, at: Positions, positions: Positions | None, found: pa.Table | None = None) -> None:
+    def __init__(
+        self, table: LanceTable, at: Positions, positions: Positions | None, found: pa.Table | None = None
+    ) -> None:
         self._table, self._positions = table, positions
-        self._found = found
+        self._rows = found
         """The ids and addresses of the rows, when they are few; else their positions are known."""
         self.at = at
         """For each of the other rows, the number of the committed row of its id here; -1 where there is none."""
 
-    def addresses(self) -> Addresses:
+    def get_addresses(self) -> Addresses:
         """The address of each committed row, by its number here."""
-        if self._found is not None:
-            return numbers(one_array(self._found.column(ADDRESS)))
-        return self._table.places().addresses(self._positions if self._positions is not None else np.empty(0, np.int64))
+        if self._rows is not None:
+            return read_numbers(concat_chunks(self._rows.column(ADDRESS)))
+        return self._table.get_address_map().to_addresses(
+            self._positions if self._positions is not None else np.empty(0, np.int64)
+        )
 
-    def located(self, rows: Mask) -> "Located":
+    def locate(self, rows: Mask) -> "RowLocations":
         """Where the committed rows lie of some of the other rows, each of which has one."""
-        return Located(path=self._table.path, version=self._table.version, addresses=self.addresses()[self.at[rows]])
+        return RowLocations(
+            path=self._table.path, version=self._table.version, addresses=self.get_addresses()[self.at[rows]]
+        )
 
     @property
     def is_located(self) -> bool:
@@ -58,84 +64,86 @@ class Existing:
             return self._table.scan(columns, limit=0) if columns else pa.table({})
         if self._positions is not None:
             return self._table.take(pa.array(self._positions[numbers]), columns)
-        assert self._found is not None  # noqa: S101 - one of the two
-        wanted = one_array(self._found.column(ID).take(pa.array(numbers)))
+        assert self._rows is not None  # noqa: S101 - one of the two
+        wanted = concat_chunks(self._rows.column(ID).take(pa.array(numbers)))
         names = [name for name in dict.fromkeys([ID, *columns]) if name != ADDRESS]
-        found = self._table.matching(ID, wanted, names, with_address=ADDRESS in columns)
-        return found.take(pa.array(places_among(wanted, found.column(ID)))).select(list(columns))
+        found = self._table.find_rows(ID, wanted, names, with_address=ADDRESS in columns)
+        return found.take(pa.array(find_positions(wanted, found.column(ID)))).select(list(columns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Located:
+class RowLocations:
     """Where rows lie in one version of a table. In another version they may lie elsewhere."""
 
     path: str
     version: int
     addresses: Addresses
 
-    def is_of(self, table: Table) -> bool:
+    def is_of(self, table: LanceTable) -> bool:
         """Whether the rows lie there in this table."""
         return (self.path, self.version) == (table.path, table.version)
 
 
-def nowhere(table: Table, rows: int) -> Existing:
+def build_empty_existing(table: LanceTable, rows: int) -> ExistingRows:
     """None of so many rows has a committed one."""
-    return Existing(table, np.full(rows, -1, np.int64), np.empty(0, np.int64))
+    return ExistingRows(table, np.full(rows, -1, np.int64), np.empty(0, np.int64))
 
 
-def existing(table: Table, ids: Callable[[], pa.Array], rows: int) -> Existing:
+def find_existing(table: LanceTable, ids: Callable[[], pa.Array], rows: int) -> ExistingRows:
     """Which of so many ids committed rows have; they are asked for only when there are any rows."""
     if not rows or not table.count():
-        return nowhere(table, rows)
+        return build_empty_existing(table, rows)
     at = np.full(rows, -1, np.int64)
     wanted = ids()
     if rows <= MAX_PUSHED_KEYS:
-        found = table.matching(ID, wanted, [ID], with_address=True)
-        return Existing(table, places_among(wanted, found.column(ID)), None, found)
+        found = table.find_rows(ID, wanted, [ID], with_address=True)
+        return ExistingRows(table, find_positions(wanted, found.column(ID)), None, found)
     positions: list[Positions] = []
     known = 0
-    for first in range(0, rows, KEYS_AT_ONCE):
-        some = wanted.slice(first, KEYS_AT_ONCE)
-        for hits in hits_in_each(_overlapping(table, some), _key_set(table, some)):
-            is_living, found_at = hits.mark.positions(hits.rows)
-            at[first + hits.places[is_living]] = known + np.arange(len(found_at))
+    for first in range(0, rows, MAX_KEYS_PER_PASS):
+        some = wanted.slice(first, MAX_KEYS_PER_PASS)
+        for hits in iter_hits(_iter_overlapping(table, some), _build_key_index(table, some)):
+            is_living, found_at = hits.mark.locate_rows(hits.rows)
+            at[first + hits.key_positions[is_living]] = known + np.arange(len(found_at))
             positions.append(found_at)
             known += len(found_at)
-    return Existing(table, at, np.concatenate(positions) if positions else np.empty(0, np.int64))
+    return ExistingRows(table, at, np.concatenate(positions) if positions else np.empty(0, np.int64))
 
 
-def ids_there(table: Table, ids: Column) -> pa.Array:
+def find_existing_ids(table: LanceTable, ids: Column) -> pa.Array:
     """Those of the ids that committed rows have."""
     nothing = pa.array([], pa.string())
     if not len(ids) or not table.count():
         return nothing
-    wanted = one_array(ids)
+    wanted = concat_chunks(ids)
     if len(wanted) <= MAX_PUSHED_KEYS:
-        return one_array(table.matching(ID, wanted, [ID]).column(ID))
-    every = hits_in_each(_overlapping(table, wanted), _key_set(table, wanted))
-    parts = [hits.column.take(pa.array(hits.rows[hits.mark.positions(hits.rows)[0]])) for hits in every]
+        return concat_chunks(table.find_rows(ID, wanted, [ID]).column(ID))
+    every = iter_hits(_iter_overlapping(table, wanted), _build_key_index(table, wanted))
+    parts = [hits.column.take(pa.array(hits.rows[hits.mark.locate_rows(hits.rows)[0]])) for hits in every]
     return pa.concat_arrays(parts) if parts else nothing
 
 
-def rows_with(table: Table, column: str, keys: Column, columns: Sequence[str]) -> pa.Table:
+def find_rows(table: LanceTable, column: str, keys: Column, columns: Sequence[str]) -> pa.Table:
     """Some columns of the committed rows whose `column` is one of the keys."""
     names = list(dict.fromkeys([*columns, column]))
     if not len(keys) or not table.count():
         return table.scan(names, limit=0).select(list(columns))
-    wanted = one_array(keys).unique()
+    wanted = concat_chunks(keys).unique()
     if len(wanted) <= MAX_PUSHED_KEYS:
-        return table.matching(column, wanted, names).select(list(columns))
+        return table.find_rows(column, wanted, names).select(list(columns))
     found = table.scan(names)
     return found.filter(pa.array(is_among(found.column(column), wanted))).select(list(columns))
 
 
-def _key_set(table: Table, wanted: pa.Array) -> KeySet:
+def _build_key_index(table: LanceTable, wanted: pa.Array) -> StringHashIndex:
     """Keys that every row of a table is asked for."""
-    return KeySet(wanted, is_rarely_hit=len(wanted) <= _SIEVED_KEYS and _RARE * len(wanted) < table.count())
+    return StringHashIndex(
+        wanted, is_rarely_hit=len(wanted) <= _MAX_FILTERED_KEYS and _MIN_ROWS_PER_KEY * len(wanted) < table.count()
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
+class _IdChunk:
     """Some committed rows, one behind the other."""
 
     start: int
@@ -145,7 +153,7 @@ class _Stretch:
     deleted: Positions | None = None
     """The offsets of the deleted rows of the fragment, if such are among them."""
 
-    def positions(self, rows: Positions) -> tuple[Mask | slice, Positions]:
+    def locate_rows(self, rows: Positions) -> tuple[Mask | slice, Positions]:
         """Which of these rows live, and the positions of those."""
         if self.deleted is None:
             return slice(None), self.start + rows
@@ -155,35 +163,35 @@ class _Stretch:
         return is_living, self.start + (offsets - before)[is_living]
 
 
-def _overlapping(table: Table, ids: pa.Array) -> Iterator[tuple[_Stretch, pa.Array]]:
+def _iter_overlapping(table: LanceTable, ids: pa.Array) -> Iterator[tuple[_IdChunk, pa.Array]]:
     """The committed ids, a batch at a time.
 
     Left out are batches that lie before or behind all of `ids`: made ids grow, so new ones meet no old ones.
     """
     ends = pc.min_max(ids)
     lowest, highest = ends["min"].as_py(), ends["max"].as_py()
-    for stretch, column in _stretches(table):
+    for stretch, column in _iter_id_chunks(table):
         if _overlaps(column, lowest, highest):
             yield stretch, column
 
 
-def _stretches(table: Table) -> Iterator[tuple[_Stretch, pa.Array]]:
+def _iter_id_chunks(table: LanceTable) -> Iterator[tuple[_IdChunk, pa.Array]]:
     """All committed ids. Of fragments whose files can be read by themselves, those of deleted rows are among them."""
-    every = table.fragments()
+    every = table.list_fragments()
     start = 0
-    for file, group in groupby(every, lambda one: table.raw(one.number) if one.deleted else None):
+    for file, group in groupby(every, lambda one: table.open_data_file(one.number) if one.deleted else None):
         numbers = [one.number for one in group]
         if file is None:
             chosen = None if len(numbers) == len(every) else numbers
-            for batch in table.batches([ID], batch_rows=SCANNED_ROWS, ahead=AHEAD, fragments=chosen):
-                yield _Stretch(start), batch.column(ID)
+            for batch in table.iter_batches([ID], batch_rows=SCAN_BATCH_ROWS, ahead=BATCH_READAHEAD, fragments=chosen):
+                yield _IdChunk(start), batch.column(ID)
                 start += batch.num_rows
             continue
-        (deleted,), offset = table.deleted_offsets(numbers), 0
-        for batch in file.batches([ID], SCANNED_ROWS):
+        (deleted,), offset = table.read_deleted_offsets(numbers), 0
+        for batch in file.iter_batches([ID], SCAN_BATCH_ROWS):
             if table.watch is not None:
                 table.watch.check()
-            yield _Stretch(start, offset, deleted), batch.column(ID)
+            yield _IdChunk(start, offset, deleted), batch.column(ID)
             offset += batch.num_rows
         start += offset - len(deleted)
 

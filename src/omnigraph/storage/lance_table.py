@@ -13,17 +13,17 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage import filters
-from omnigraph.storage.checksums import deletion_checksum
+from omnigraph.storage.checksums import parse_deletion_checksum
 from omnigraph.storage.columnar_sets import Positions
-from omnigraph.storage.data_file_reader import RawRows, raw_rows
-from omnigraph.storage.deletion_vectors import DeletionsError, offsets_in, others_of
+from omnigraph.storage.data_file_reader import DataFileReader, open_data_file
+from omnigraph.storage.deletion_vectors import DeletionsError, decode_deletions, invert_offsets
 from omnigraph.storage.foreign_blobs import check_blobs
-from omnigraph.storage.io_counters import counted
+from omnigraph.storage.io_counters import attribute_requests
 from omnigraph.storage.object_store import ObjectMissingError
-from omnigraph.storage.row_addresses import Places
-from omnigraph.storage.string_hash_index import KeySet
-from omnigraph.storage.table_cache import Handles, PinUnreadableError, Verified, read_errors
-from omnigraph.storage.take_rows import rows_taken
+from omnigraph.storage.row_addresses import RowAddressMap
+from omnigraph.storage.string_hash_index import StringHashIndex
+from omnigraph.storage.table_cache import PinUnreadableError, TableCache, VerifyLevel, translate_read_errors
+from omnigraph.storage.take_rows import take_rows
 from omnigraph.storage.verification import SMALL_BYTES, Mismatch
 from omnigraph.storage.watch import Watch
 
@@ -34,9 +34,9 @@ ROW_NUMBER = "_rowid"
 MAX_PUSHED_KEYS = 4_096
 """Beyond so many keys one scan of the column is cheaper than a pushed `in`, and Lance is not handed a huge filter."""
 _NUMBER, _OFFSET = np.uint64(32), np.uint64(0xFFFF_FFFF)
-AHEAD = 4
+BATCH_READAHEAD = 4
 """Of one column, so many batches are made at a time. Where a machine has few cores, Lance itself makes one by one."""
-SMALL_ROWS, _ENDLESS = 100_000, 1 << 63
+MIN_DELETION_FILE_ROWS, _UNLIMITED_ROWS = 100_000, 1 << 63
 """A fragment of fewer rows is not worth reading its deletion file: Lance has it already, or reads it anyway."""
 
 
@@ -83,12 +83,12 @@ class IoCounts:
     nbytes: int
 
 
-def io_counts() -> IoCounts:
+def read_io_counts() -> IoCounts:
     """The counts now; a difference says what a step has read, as long as it runs alone."""
     return IoCounts(int(lance.iops_counter()), int(lance.bytes_read_counter()))
 
 
-TAKEN_AT_ONCE = 65_536
+TAKE_CHUNK_ROWS = 65_536
 """So many rows are fetched by their positions between two looks at a watch."""
 _TYPE_MARK, _BLOB = b"omnigraph:type", b"Blob"
 
@@ -98,15 +98,15 @@ def is_blob(field: pa.Field) -> bool:
     return (field.metadata or {}).get(_TYPE_MARK) == _BLOB
 
 
-class Table:
+class LanceTable:
     """One table at one version. With a `watch`, it is asked for every batch that is read, and how much is held."""
 
-    def __init__(self, handles: Handles, path: str, version: int, watch: Watch | None = None) -> None:
+    def __init__(self, handles: TableCache, path: str, version: int, watch: Watch | None = None) -> None:
         self.handles, self.path, self.version = handles, path, version
         self.watch = watch
         self._fragments: tuple[Fragment, ...] | None = None
-        self._places: Places | None = None
-        self._raw: dict[int, RawRows | None] = {}
+        self._address_map: RowAddressMap | None = None
+        self._data_files: dict[int, DataFileReader | None] = {}
 
     def __repr__(self) -> str:
         return f"Table({self.path!r}, {self.version})"
@@ -119,15 +119,17 @@ class Table:
     def count(self, where: str | None = None) -> int:
         """How many rows there are, or match; without a filter this needs no request."""
         dataset = self.handles.open(self.path, self.version)
-        with self._reading(where):
+        with self._guard_read(where):
             return int(dataset.count_rows(filter=where))
 
     def count_values(self, column: str, fragments: Sequence[int]) -> int:
         """How many rows of these fragments have a value in a column."""
         dataset = self.handles.open(self.path, self.version)
         has_value = f"`{column}` is not null"  # as text, because Lance does not take an expression over vectors
-        with self._reading(has_value):
-            scanner = dataset.scanner(columns=[], filter=has_value, fragments=self._named(fragments), with_row_id=True)
+        with self._guard_read(has_value):
+            scanner = dataset.scanner(
+                columns=[], filter=has_value, fragments=self._select_fragments(fragments), with_row_id=True
+            )
             return int(scanner.count_rows())
 
     def scan(
@@ -140,7 +142,7 @@ class Table:
     ) -> pa.Table:
         """The matching rows, filter pushed into Lance; it may be of an address, or of a row's number."""
         dataset = self.handles.open(self.path, self.version)
-        with self._reading(where):
+        with self._guard_read(where):
             reader = dataset.scanner(
                 columns=None if columns is None else list(columns),
                 filter=where,
@@ -152,11 +154,11 @@ class Table:
             parts, held = [], 0
             for batch in reader:
                 held += batch.nbytes
-                _check(self, held)
+                _check_watch(self, held)
                 parts.append(batch)
             return pa.Table.from_batches(parts, reader.schema)
 
-    def batches(  # noqa: PLR0913 - what is read, and how, all by name but the first two
+    def iter_batches(  # noqa: PLR0913 - what is read, and how, all by name but the first two
         self,
         columns: Sequence[str] | None = None,
         where: str | None = None,
@@ -177,13 +179,13 @@ class Table:
         """
         dataset = self.handles.open(self.path, self.version)
         if with_blobs:
-            check_blobs_of(self, columns, fragments)
-        with self._reading(where):
+            check_fragment_blobs(self, columns, fragments)
+        with self._guard_read(where):
             # Not `to_batches` of the dataset itself: it takes any argument, and does nothing with `fragments`.
             for batch in dataset.scanner(
                 columns=None if columns is None else list(columns),
                 filter=where,
-                fragments=None if fragments is None else self._named(fragments),
+                fragments=None if fragments is None else self._select_fragments(fragments),
                 offset=None if within is None else within.start,
                 limit=None if within is None else len(within),
                 batch_size=batch_rows,
@@ -192,30 +194,30 @@ class Table:
                 with_row_address=with_address,
                 blob_handling="all_binary" if with_blobs else None,
             ).to_batches():
-                _check(self)
+                _check_watch(self)
                 yield batch
 
     def take(self, positions: Sequence[int] | pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows at these positions among those that live, in that order."""
         wanted = positions if isinstance(positions, pa.Array) else pa.array(positions, pa.int64())
-        if self.watch is None or len(wanted) <= TAKEN_AT_ONCE:
-            _check(self)
-            return self._taken(wanted, columns)
+        if self.watch is None or len(wanted) <= TAKE_CHUNK_ROWS:
+            _check_watch(self)
+            return self._take_rows(wanted, columns)
         parts, held = [], 0
-        for start in range(0, len(wanted), TAKEN_AT_ONCE):
-            parts.append(self._taken(wanted.slice(start, TAKEN_AT_ONCE), columns))
+        for start in range(0, len(wanted), TAKE_CHUNK_ROWS):
+            parts.append(self._take_rows(wanted.slice(start, TAKE_CHUNK_ROWS), columns))
             held += parts[-1].nbytes
-            _check(self, held)
+            _check_watch(self, held)
         return pa.concat_tables(parts)
 
-    def _taken(self, wanted: pa.Array, columns: Sequence[str] | None) -> pa.Table:
+    def _take_rows(self, wanted: pa.Array, columns: Sequence[str] | None) -> pa.Table:
         dataset = self.handles.open(self.path, self.version)
         names = dataset.schema.names if columns is None else list(columns)
-        with self._reading():
-            if any(fragment.deleted for fragment in self.fragments()):
+        with self._guard_read():
+            if any(fragment.deleted for fragment in self.list_fragments()):
                 described = [name for name in names if name == ADDRESS or is_blob(dataset.schema.field(name))]
                 asked = np.asarray(wanted.to_numpy(), np.int64)
-                found = rows_taken(dataset, asked, names, described, self.places(), self.raw)
+                found = take_rows(dataset, asked, names, described, self.get_address_map(), self.open_data_file)
                 if found is not None:
                     return found
             return dataset.take(wanted, columns=names)
@@ -228,13 +230,13 @@ class Table:
         found = {} if not others else dict(zip(others, self.take(positions, others).columns, strict=True))
         for name in blobs:
             check_blobs(self.handles.store, self.path, name, self.take(positions, [name]).column(name))
-            addresses = pa.array(self.places().addresses(np.asarray(positions, np.int64)))
-            with self._reading():
+            addresses = pa.array(self.get_address_map().to_addresses(np.asarray(positions, np.int64)))
+            with self._guard_read():
                 values = dataset.read_blobs(name, addresses=addresses, preserve_order=True)
             found[name] = pa.array([value for _, value in values], pa.large_binary())
         return pa.table({name: found[name] for name in columns})
 
-    def matching(
+    def find_rows(
         self, column: str, keys: Sequence[str] | pa.Array, columns: Sequence[str], *, with_address: bool = False
     ) -> pa.Table:
         """The rows whose `column` is one of `keys`: by index where one covers, else by one scan of the column."""
@@ -242,18 +244,20 @@ class Table:
         if not len(wanted):
             return self.scan(columns, limit=0, with_address=with_address)
         if len(wanted) <= MAX_PUSHED_KEYS:
-            return self.scan(columns, filters.one_of(column, wanted), with_address=with_address)
+            return self.scan(columns, filters.build_in_list(column, wanted), with_address=with_address)
         dataset = self.handles.open(self.path, self.version)
         names = list(dict.fromkeys([*columns, column]))
         parts, held = [], 0
         # Made once: Arrow's own `is_in` would hash all keys again for every batch.
-        texts = KeySet(wanted) if pa.types.is_string(wanted.type) else None
-        with self._reading():
+        texts = StringHashIndex(wanted) if pa.types.is_string(wanted.type) else None
+        with self._guard_read():
             for batch in dataset.to_batches(columns=names, with_row_address=with_address):
                 values = batch.column(column)
-                is_wanted = pc.is_in(values, value_set=wanted) if texts is None else pa.array(texts.places(values) >= 0)
+                is_wanted = (
+                    pc.is_in(values, value_set=wanted) if texts is None else pa.array(texts.find_positions(values) >= 0)
+                )
                 kept = batch.filter(is_wanted)
-                _check(self, held)
+                _check_watch(self, held)
                 if kept.num_rows:
                     held += kept.nbytes
                     parts.append(kept)
@@ -261,87 +265,87 @@ class Table:
         schema = parts[0].schema if parts else self.scan(names, limit=0, with_address=with_address).schema
         return pa.Table.from_batches(parts, schema).select(shown)
 
-    def fragments(self) -> tuple[Fragment, ...]:
+    def list_fragments(self) -> tuple[Fragment, ...]:
         """The pieces of this version, in order; needs no request."""
         if self._fragments is None:
             dataset = self.handles.open(self.path, self.version)
-            self._fragments = tuple(_described(fragment.metadata) for fragment in dataset.get_fragments())
+            self._fragments = tuple(_describe_fragment(fragment.metadata) for fragment in dataset.get_fragments())
         return self._fragments
 
-    def places(self) -> Places:
+    def get_address_map(self) -> RowAddressMap:
         """Where its rows lie; needs no request until rows are looked for in a fragment that has deleted ones."""
-        if self._places is None:
-            fragments = self.fragments()
+        if self._address_map is None:
+            fragments = self.list_fragments()
             living = [one.rows - one.deleted for one in fragments]
             numbers, deleted = [one.number for one in fragments], [one.deleted for one in fragments]
             # Of a table of its own: nothing that it holds may hold this one, or both would stay for a while.
-            offsets = Table(self.handles, self.path, self.version).deleted_offsets
-            self._places = Places(numbers, living, deleted, offsets)
-        return self._places
+            offsets = LanceTable(self.handles, self.path, self.version).read_deleted_offsets
+            self._address_map = RowAddressMap(numbers, living, deleted, offsets)
+        return self._address_map
 
-    def field_number(self, column: str) -> int:
+    def find_field_number(self, column: str) -> int:
         """The number of a column, which it keeps when it is renamed and which no other column gets."""
         field = self.handles.open(self.path, self.version).lance_schema.field(column)
         if field is None:
             raise KeyError(column)
         return int(field.id())
 
-    def written_rows(self, column: str, fragments: Sequence[int]) -> Iterator[pa.Array]:
+    def iter_written_rows(self, column: str, fragments: Sequence[int]) -> Iterator[pa.Array]:
         """A column of these fragments in their order, with the values of deleted rows, in batches."""
         dataset = self.handles.open(self.path, self.version)
         # Lance shows deleted rows only beside row ids, which it does not have to read.
         scanner = dataset.scanner(
             columns=[column],
-            fragments=self._named(fragments),
+            fragments=self._select_fragments(fragments),
             include_deleted_rows=True,
             with_row_id=True,
-            batch_readahead=AHEAD,
+            batch_readahead=BATCH_READAHEAD,
         )
-        with self._reading():
+        with self._guard_read():
             for batch in scanner.to_batches():
                 yield batch.column(column)
 
-    def deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
+    def read_deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
         """For each of these fragments the offsets of its deleted rows, ascending; it costs what was deleted.
 
         Of small ones, and on an object store, Lance tells the addresses of the rows that live: it needs no request for
         what it knows already.
         """
         verify(self)
-        holed = [one for one in self._named(fragments) if one.num_deletions]
-        least = SMALL_ROWS if self.handles.store.location.is_local else _ENDLESS
+        holed = [one for one in self._select_fragments(fragments) if one.num_deletions]
+        least = MIN_DELETION_FILE_ROWS if self.handles.store.location.is_local else _UNLIMITED_ROWS
         large = [one.metadata for one in holed if one.physical_rows >= least]
         small = [one for one in holed if one.physical_rows < least]
         found = {number: np.empty(0, np.int64) for number in fragments}
         for one in large:
-            found[one.id] = _deleted(self, one)
+            found[one.id] = _decode_deletion_file(self, one)
         if small:
-            batches = self.batches([], fragments=[one.fragment_id for one in small], with_address=True)
+            batches = self.iter_batches([], fragments=[one.fragment_id for one in small], with_address=True)
             living = np.concatenate([np.asarray(batch.column(ADDRESS).to_numpy(), np.uint64) for batch in batches])
             for one in small:
                 own = living[living >> _NUMBER == one.fragment_id] & _OFFSET
-                found[one.fragment_id] = others_of(own.astype(np.int64), one.physical_rows)
+                found[one.fragment_id] = invert_offsets(own.astype(np.int64), one.physical_rows)
         return [found[number] for number in fragments]
 
-    def raw(self, fragment: int) -> RawRows | None:
+    def open_data_file(self, fragment: int) -> DataFileReader | None:
         """The rows of a fragment with those that were deleted, where its file can be read by itself."""
         dataset = self.handles.open(self.path, self.version)
-        if fragment not in self._raw:
-            reading = partial(read_errors, self.path, self.version, self.handles.explain)
+        if fragment not in self._data_files:
+            reading = partial(translate_read_errors, self.path, self.version, self.handles.explain)
             is_possible = not any(map(is_blob, dataset.schema))
-            found = raw_rows(self.handles.store, self.path, dataset, fragment, reading) if is_possible else None
-            self._raw[fragment] = found
-        return self._raw[fragment]
+            found = open_data_file(self.handles.store, self.path, dataset, fragment, reading) if is_possible else None
+            self._data_files[fragment] = found
+        return self._data_files[fragment]
 
-    def _named(self, fragments: Sequence[int]) -> list[lance.LanceFragment]:
+    def _select_fragments(self, fragments: Sequence[int]) -> list[lance.LanceFragment]:
         dataset = self.handles.open(self.path, self.version)
         by_number = {fragment.fragment_id: fragment for fragment in dataset.get_fragments()}
         return [by_number[number] for number in fragments]
 
-    def index_coverage(self) -> tuple[IndexCoverage, ...]:
+    def measure_index_coverage(self) -> tuple[IndexCoverage, ...]:
         """Every index of this version, and how many fragments it covers."""
         dataset = self.handles.open(self.path, self.version)
-        with self._reading():
+        with self._guard_read():
             fragments = {fragment.fragment_id for fragment in dataset.get_fragments()}
             indexes = dataset.describe_indices()
         found = []
@@ -353,23 +357,23 @@ class Table:
         return tuple(sorted(found, key=lambda index: index.name))
 
     @contextmanager
-    def _reading(self, where: str | None = None) -> Iterator[None]:
-        verify(self, Verified.ROWS if where is None else Verified.ROWS | Verified.INDEXES)
-        errors = read_errors(self.path, self.version, self.handles.explain)
+    def _guard_read(self, where: str | None = None) -> Iterator[None]:
+        verify(self, VerifyLevel.ROWS if where is None else VerifyLevel.ROWS | VerifyLevel.INDEXES)
+        errors = translate_read_errors(self.path, self.version, self.handles.explain)
         try:
-            with counted(self.handles.store.runtime.telemetry, "table"), errors:
+            with attribute_requests(self.handles.store.runtime.telemetry, "table"), errors:
                 yield
         except OmnigraphError:
             raise
         except Exception as error:
             # Files that are too large to be verified at every read may be to blame.
-            verify(self, Verified.WHOLE, cause=error)
+            verify(self, VerifyLevel.WHOLE, cause=error)
             raise
 
 
 def verify(
-    table: Table,
-    level: int = Verified.ROWS,
+    table: LanceTable,
+    level: int = VerifyLevel.ROWS,
     *,
     cause: Exception | None = None,
     only: Collection[int] | None = None,
@@ -383,39 +387,39 @@ def verify(
     """
     handles = table.handles
     if handles.store.verifier.is_eager:
-        level |= Verified.WHOLE
-    known = handles.verified(table.path, table.version)
-    if not handles.is_verifying or known & level == level or known & Verified.WHOLE:
+        level |= VerifyLevel.WHOLE
+    known = handles.get_verified_level(table.path, table.version)
+    if not handles.is_verifying or known & level == level or known & VerifyLevel.WHOLE:
         return
-    limit = None if level & Verified.WHOLE else SMALL_BYTES
+    limit = None if level & VerifyLevel.WHOLE else SMALL_BYTES
     if limit is not None and not handles.store.verifier.is_verifying_reads:
         return
-    fragments = [one for one in table.fragments() if only is None or one.number in only]
+    fragments = [one for one in table.list_fragments() if only is None or one.number in only]
     found: list[Iterator[Mismatch]] = []
-    if not known & Verified.ROWS or limit is None:
+    if not known & VerifyLevel.ROWS or limit is None:
         found.append(find_row_mismatches(table, fragments, limit))
-    if only is None and (level & ~known & Verified.INDEXES or limit is None):
+    if only is None and (level & ~known & VerifyLevel.INDEXES or limit is None):
         found.append(find_index_mismatches(table, limit))
-    with handles.verifying(table.path), read_errors(table.path, table.version):
+    with handles.translate_verify_errors(table.path), translate_read_errors(table.path, table.version):
         mismatch = next(chain.from_iterable(found), None)
     if mismatch is not None:
         error = PinUnreadableError(table.path, table.version, f"{mismatch.key}: {mismatch.reason}")
         raise handles.explain(error) from cause
     if only is None:
-        handles.mark_verified(table.path, table.version, level | Verified.ROWS)
+        handles.mark_verified(table.path, table.version, level | VerifyLevel.ROWS)
 
 
-def verify_rows(table: Table, positions: Positions) -> None:
+def verify_rows(table: LanceTable, positions: Positions) -> None:
     """Verify the fragments that hold the rows at these positions, whole: for those who write the rows anew.
 
     What they write gets a checksum of its own, so damage must be found before or never.
     """
-    places = table.places()
-    held = np.unique(places.fragments_of(positions)).tolist()
-    verify(table, Verified.WHOLE, only={places.numbers[place] for place in held})
+    places = table.get_address_map()
+    held = np.unique(places.find_fragments(positions)).tolist()
+    verify(table, VerifyLevel.WHOLE, only={places.numbers[place] for place in held})
 
 
-def find_row_mismatches(table: Table, fragments: Iterable[Fragment], limit: int | None) -> Iterator[Mismatch]:
+def find_row_mismatches(table: LanceTable, fragments: Iterable[Fragment], limit: int | None) -> Iterator[Mismatch]:
     """Yield the files of fragments that do not match their checksums, of those that are no larger than a limit.
 
     Raises:
@@ -424,42 +428,42 @@ def find_row_mismatches(table: Table, fragments: Iterable[Fragment], limit: int 
     verifier, path = table.handles.store.verifier, table.path
     for fragment in fragments:
         if fragment.deletions is not None:
-            yield from _some(verifier.find_mismatch(f"{path}/_deletions/{fragment.deletions}"))
-            yield from _some(find_malformed_deletions(table, fragment))
+            yield from _iter_present(verifier.find_mismatch(f"{path}/_deletions/{fragment.deletions}"))
+            yield from _iter_present(find_malformed_deletions(table, fragment))
         if limit is None or fragment.nbytes <= limit:
             for name in fragment.files:
-                yield from _some(verifier.find_data_mismatch(path, name))
+                yield from _iter_present(verifier.find_data_mismatch(path, name))
         for name in fragment.files:
-            if limit is None or verifier.blob_bytes(path, name) <= limit:
-                yield from _some(verifier.find_mismatch(f"{path}/data/{name.removesuffix('.lance')}"))
+            if limit is None or verifier.measure_blobs(path, name) <= limit:
+                yield from _iter_present(verifier.find_mismatch(f"{path}/data/{name.removesuffix('.lance')}"))
 
 
-def find_index_mismatches(table: Table, limit: int | None) -> Iterator[Mismatch]:
+def find_index_mismatches(table: LanceTable, limit: int | None) -> Iterator[Mismatch]:
     """Yield the index segments that do not match their checksums, of those that are no larger than a limit."""
     verifier = table.handles.store.verifier
     for index in table.handles.open(table.path, table.version).describe_indices():
         for segment in index.segments:
             if limit is None or (segment.size_bytes or 0) <= limit:
-                yield from _some(verifier.find_mismatch(f"{table.path}/_indices/{segment.uuid}"))
+                yield from _iter_present(verifier.find_mismatch(f"{table.path}/_indices/{segment.uuid}"))
 
 
-def _some(mismatch: Mismatch | None) -> Iterator[Mismatch]:
+def _iter_present(mismatch: Mismatch | None) -> Iterator[Mismatch]:
     if mismatch is not None:
         yield mismatch
 
 
-def find_malformed_deletions(table: Table, fragment: Fragment) -> Mismatch | None:
+def find_malformed_deletions(table: LanceTable, fragment: Fragment) -> Mismatch | None:
     """Decode a deletion file whose name carries no checksum, on local disk, before Lance does.
 
     One wrong bit in such a file makes Lance reserve petabytes, which ends the process.
     """
     store, file = table.handles.store, f"_deletions/{fragment.deletions}"
     key = f"{table.path}/{file}"
-    if store.local is None or deletion_checksum(file) is not None or store.verifier.is_trusted(key):
+    if store.local is None or parse_deletion_checksum(file) is not None or store.verifier.is_trusted(key):
         return None
     try:
         data = store.local.get_derived(key)
-        offsets_in(bytes(data), fragment.deleted, fragment.rows, is_bitmap=file.endswith(".bin"))
+        decode_deletions(bytes(data), fragment.deleted, fragment.rows, is_bitmap=file.endswith(".bin"))
     except ObjectMissingError:
         return None
     except DeletionsError as error:
@@ -468,27 +472,27 @@ def find_malformed_deletions(table: Table, fragment: Fragment) -> Mismatch | Non
     return None
 
 
-def _check(table: Table, held: int = 0) -> None:
+def _check_watch(table: LanceTable, held: int = 0) -> None:
     """Ask a table's watch, if there is one, whether reading may continue with so many bytes of rows in memory."""
     if table.watch is not None:
         table.watch.check()
         table.watch.check_size(held, f"reading rows of {table.path}")
 
 
-def _deleted(table: Table, metadata: lance.FragmentMetadata) -> Positions:
+def _decode_deletion_file(table: LanceTable, metadata: lance.FragmentMetadata) -> Positions:
     file = metadata.deletion_file
     if file is None:
         return np.empty(0, np.int64)
     try:
         data = table.handles.store.objects.get(f"{table.path}/{file.path(metadata.id)}").data
         is_bitmap = file.file_type == "bitmap"
-        return offsets_in(data, metadata.num_deletions, metadata.physical_rows, is_bitmap=is_bitmap)
+        return decode_deletions(data, metadata.num_deletions, metadata.physical_rows, is_bitmap=is_bitmap)
     except (ObjectMissingError, DeletionsError) as error:
         reason = f"{file.path(metadata.id)}: {error}"
         raise table.handles.explain(PinUnreadableError(table.path, table.version, reason)) from error
 
 
-def _described(metadata: lance.FragmentMetadata) -> Fragment:
+def _describe_fragment(metadata: lance.FragmentMetadata) -> Fragment:
     deletion = metadata.deletion_file
     name = None
     if deletion is not None:
@@ -505,19 +509,19 @@ def _described(metadata: lance.FragmentMetadata) -> Fragment:
     )
 
 
-def check_blobs_at(table: Table, column: str, addresses: Sequence[int]) -> None:
+def check_blobs_at(table: LanceTable, column: str, addresses: Sequence[int]) -> None:
     """Check that the blobs of the rows at these addresses lie in the graph, or where the settings allow it.
 
     Raises:
         ForeignBlobError: One does not.
     """
-    positions = table.places().positions(np.asarray(addresses, np.uint64))
+    positions = table.get_address_map().to_positions(np.asarray(addresses, np.uint64))
     check_blobs(table.handles.store, table.path, column, table.take(pa.array(positions), [column]).column(column))
 
 
-def check_blobs_of(table: Table, columns: Sequence[str] | None, fragments: Sequence[int] | None) -> None:
+def check_fragment_blobs(table: LanceTable, columns: Sequence[str] | None, fragments: Sequence[int] | None) -> None:
     """As `check_blobs_at`, for all rows of some fragments: a pass over pointers, which are small beside blobs."""
     blobs = [field.name for field in table.schema if is_blob(field) and (columns is None or field.name in columns)]
-    for batch in table.batches(blobs, fragments=fragments) if blobs else ():
+    for batch in table.iter_batches(blobs, fragments=fragments) if blobs else ():
         for name in blobs:
             check_blobs(table.handles.store, table.path, name, batch.column(name))

@@ -4,6 +4,6 @@ import lance
 import pyarrow as pa
 
 
-def library_versions() -> dict[str, str]:
+def read_library_versions() -> dict[str, str]:
     """Return the versions of Lance and Arrow in this process, by name."""
     return {"Lance": str(lance.__version__), "Arrow": str(pa.__version__)}

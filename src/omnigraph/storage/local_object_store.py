@@ -23,15 +23,15 @@ from omnigraph.storage.object_store import (
     ObjectKeyError,
     ObjectMissingError,
     StoredObject,
-    system_failure,
+    convert_os_error,
 )
 
 _TEMPORARY = ".tmp-"
-_UNLISTED = (_TEMPORARY, RESERVE.rpartition("/")[2])
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNLISTED_PREFIXES = (_TEMPORARY, RESERVE.rpartition("/")[2])
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a named pipe waits for somebody to write into it.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_KINDS = {
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOREIGN_KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -42,14 +42,14 @@ _KINDS = {
 
 
 @contextmanager
-def _store_errors(action: str) -> Iterator[None]:
+def _translate_errors(action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise system_failure(action, error) from error
+        raise convert_os_error(action, error) from error
 
 
-class LocalObjects:
+class LocalObjectStore:
     """An ObjectStore on a POSIX file system: put-if-absent by hard link, put-if-match under a file lock."""
 
     def __init__(self, root: str, *, is_durable: bool = True, follow_links: bool = False) -> None:
@@ -59,76 +59,76 @@ class LocalObjects:
 
     def get(self, key: str) -> StoredObject:
         """See ObjectStore."""
-        with _store_errors(f"read `{key}`"):
+        with _translate_errors(f"read `{key}`"):
             try:
-                with self._parent(key, follow=self._follow) as (directory, name):
+                with self._open_parent(key, follow=self._follow) as (directory, name):
                     return _read(directory, name, key)
             except (FileNotFoundError, NotADirectoryError):
                 raise ObjectMissingError(key) from None
 
     def get_start(self, key: str, size: int) -> bytes:
         """See ObjectStore."""
-        with _store_errors(f"read `{key}`"):
+        with _translate_errors(f"read `{key}`"):
             try:
-                with self._parent(key, follow=self._follow) as (directory, name):
+                with self._open_parent(key, follow=self._follow) as (directory, name):
                     return _read_bytes(directory, name, key, size)[0]
             except (FileNotFoundError, NotADirectoryError):
                 raise ObjectMissingError(key) from None
 
-    def info(self, key: str) -> ObjectInfo | None:
+    def stat(self, key: str) -> ObjectInfo | None:
         """See ObjectStore."""
-        with _store_errors(f"look up `{key}`"):
+        with _translate_errors(f"look up `{key}`"):
             try:
-                with self._parent(key, follow=self._follow) as (directory, name):
-                    return _info(directory, name, key)
+                with self._open_parent(key, follow=self._follow) as (directory, name):
+                    return _stat_file(directory, name, key)
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
     def put(self, key: str, data: bytes) -> str:
         """See ObjectStore."""
-        with _store_errors(f"write `{key}`"):
+        with _translate_errors(f"write `{key}`"):
             os.makedirs(self._root, exist_ok=True)  # noqa: PTH103 - plain strings on this path
-            with self._parent(key, create=True) as (directory, name):
+            with self._open_parent(key, create=True) as (directory, name):
                 self._replace(directory, name, [data], is_durable=self._is_durable)
-        return _etag(data)
+        return _compute_etag(data)
 
     def put_derived(self, key: str, parts: Sequence[memoryview | bytes]) -> None:
         """Write what can be derived again: whole or not at all, not flushed, and only where the root is there."""
-        with _store_errors(f"write `{key}`"), self._parent(key, create=True) as (directory, name):
+        with _translate_errors(f"write `{key}`"), self._open_parent(key, create=True) as (directory, name):
             self._replace(directory, name, parts, is_durable=False)
 
     def get_derived(self, key: str) -> memoryview:
         """Return the content of an object, without its tag. ObjectMissingError when there is none."""
-        with _store_errors(f"read `{key}`"):
+        with _translate_errors(f"read `{key}`"):
             try:
-                with self._parent(key, follow=self._follow) as (directory, name):
+                with self._open_parent(key, follow=self._follow) as (directory, name):
                     return memoryview(_read_bytes(directory, name, key)[0])
             except (FileNotFoundError, NotADirectoryError):
                 raise ObjectMissingError(key) from None
 
     def put_if_absent(self, key: str, data: bytes) -> str:
         """See ObjectStore."""
-        with _store_errors(f"write `{key}`"):
+        with _translate_errors(f"write `{key}`"):
             os.makedirs(self._root, exist_ok=True)  # noqa: PTH103 - as above
-        with _store_errors(f"write `{key}`"), self._parent(key, create=True) as (directory, name):
+        with _translate_errors(f"write `{key}`"), self._open_parent(key, create=True) as (directory, name):
             with self._write_temporary(directory, [data], is_durable=self._is_durable) as temporary:
                 try:
                     os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
                 except FileExistsError:
                     raise ObjectExistsError(key) from None
-            return _etag(data)
+            return _compute_etag(data)
 
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
         """See ObjectStore."""
-        with _store_errors(f"write `{key}`"), self._parent_of_match(key, etag) as (directory, name):
+        with _translate_errors(f"write `{key}`"), self._lock_matching_parent(key, etag) as (directory, name):
             self._replace(directory, name, [data], is_durable=self._is_durable)
-        return _etag(data)
+        return _compute_etag(data)
 
     def delete(self, key: str) -> None:
         """See ObjectStore."""
-        with _store_errors(f"delete `{key}`"):
+        with _translate_errors(f"delete `{key}`"):
             try:
-                with self._parent(key) as (directory, name):
+                with self._open_parent(key) as (directory, name):
                     fcntl.flock(directory, fcntl.LOCK_EX)
                     os.unlink(name, dir_fd=directory)
             except (FileNotFoundError, NotADirectoryError):
@@ -136,23 +136,23 @@ class LocalObjects:
 
     def delete_if_match(self, key: str, etag: str) -> None:
         """See ObjectStore."""
-        with _store_errors(f"delete `{key}`"), self._parent_of_match(key, etag) as (directory, name):
+        with _translate_errors(f"delete `{key}`"), self._lock_matching_parent(key, etag) as (directory, name):
             os.unlink(name, dir_fd=directory)
 
     def list_under(self, prefix: str) -> list[ObjectInfo]:
         """See ObjectStore. Links are listed as what they are and never entered."""
         listed: list[ObjectInfo] = []
-        with _store_errors(f"list `{prefix}`"):
+        with _translate_errors(f"list `{prefix}`"):
             try:
-                with self._parent(f"{prefix}/any", follow=self._follow) as (directory, _):
+                with self._open_parent(f"{prefix}/any", follow=self._follow) as (directory, _):
                     _list(directory, prefix, listed)
             except (FileNotFoundError, NotADirectoryError):
                 return []
         return sorted(listed, key=lambda info: info.key)
 
-    def children(self) -> list[str]:
+    def list_children(self) -> list[str]:
         """See ObjectStore."""
-        with _store_errors("list the root"):
+        with _translate_errors("list the root"):
             try:
                 return sorted(entry.name for entry in os.scandir(self._root))
             except FileNotFoundError:
@@ -160,9 +160,9 @@ class LocalObjects:
 
     def remove_directory(self, key: str) -> None:
         """Remove a directory if it is there and empty."""
-        with _store_errors(f"remove the directory `{key}`"):
+        with _translate_errors(f"remove the directory `{key}`"):
             try:
-                with self._parent(key) as (directory, name):
+                with self._open_parent(key) as (directory, name):
                     os.rmdir(name, dir_fd=directory)
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
@@ -170,12 +170,12 @@ class LocalObjects:
 
     def list_temporary(self, prefix: str) -> list[ObjectInfo]:
         """Return the files right below a directory that were to become objects; no other listing shows them."""
-        with _store_errors(f"list `{prefix}`"):
+        with _translate_errors(f"list `{prefix}`"):
             try:
-                with self._parent(f"{prefix}/any") as (directory, _):
+                with self._open_parent(f"{prefix}/any") as (directory, _):
                     with os.scandir(directory) as entries:
                         names = [entry.name for entry in entries if entry.name.startswith(_TEMPORARY)]
-                    infos = [_info(directory, name, f"{prefix}/{name}") for name in names]
+                    infos = [_stat_file(directory, name, f"{prefix}/{name}") for name in names]
             except (FileNotFoundError, NotADirectoryError):
                 return []
         return [info for info in infos if info is not None]
@@ -188,14 +188,18 @@ class LocalObjects:
         foreign: list[ForeignFileError] = []
         is_gone = suppress(FileNotFoundError, NotADirectoryError)
         try:
-            with _store_errors(f"look through `{prefix}`"), is_gone, self._parent(f"{prefix}/any") as (directory, _):
+            with (
+                _translate_errors(f"look through `{prefix}`"),
+                is_gone,
+                self._open_parent(f"{prefix}/any") as (directory, _),
+            ):
                 _find_foreign_files(directory, prefix, foreign)
         except ForeignFileError as error:
             foreign.append(error)
         return foreign
 
     @contextmanager
-    def _parent(self, key: str, *, create: bool = False, follow: bool = False) -> Iterator[tuple[int, str]]:
+    def _open_parent(self, key: str, *, create: bool = False, follow: bool = False) -> Iterator[tuple[int, str]]:
         """Open the directory of an object; give its descriptor and the object's name in it.
 
         Raises:
@@ -205,7 +209,7 @@ class LocalObjects:
         *parts, name = key.split("/")
         if {"", ".", ".."} & {*parts, name} or "\0" in key:
             raise ObjectKeyError(key)
-        descriptor = os.open(self._root, _DIRECTORY & ~os.O_NOFOLLOW)
+        descriptor = os.open(self._root, _DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
         try:
             for depth, part in enumerate(parts, 1):
                 if create:
@@ -219,14 +223,14 @@ class LocalObjects:
             os.close(descriptor)
 
     @contextmanager
-    def _parent_of_match(self, key: str, etag: str) -> Iterator[tuple[int, str]]:
-        """As `_parent`, with the directory locked, so that compare and change are one step for every process.
+    def _lock_matching_parent(self, key: str, etag: str) -> Iterator[tuple[int, str]]:
+        """As `_open_parent`, with the directory locked, so that compare and change are one step for every process.
 
         Raises:
             ObjectChangedError: The object has another etag, or is not there.
         """
         try:
-            with self._parent(key) as (directory, name):
+            with self._open_parent(key) as (directory, name):
                 fcntl.flock(directory, fcntl.LOCK_EX)
                 if _read(directory, name, key).etag != etag:
                     raise ObjectChangedError(key)
@@ -262,7 +266,7 @@ class LocalObjects:
 
 def _open_directory(parent: int, name: str, key: str, *, follow: bool) -> int:
     try:
-        return os.open(name, _DIRECTORY & ~os.O_NOFOLLOW if follow else _DIRECTORY, dir_fd=parent)
+        return os.open(name, _DIRECTORY_FLAGS & ~os.O_NOFOLLOW if follow else _DIRECTORY_FLAGS, dir_fd=parent)
     except OSError as error:
         if error.errno in (errno.ENOTDIR, errno.ELOOP):
             _refuse_link(parent, name, key)
@@ -272,12 +276,12 @@ def _open_directory(parent: int, name: str, key: str, *, follow: bool) -> int:
 def _refuse_link(parent: int, name: str, key: str) -> None:
     """Raise ForeignFileError when the name is a link."""
     if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-        raise ForeignFileError(key, _KINDS[stat.S_IFLNK])
+        raise ForeignFileError(key, _FOREIGN_KINDS[stat.S_IFLNK])
 
 
 def _read(directory: int, name: str, key: str) -> StoredObject:
     data, modified = _read_bytes(directory, name, key)
-    return StoredObject(data, _etag(data), ObjectInfo(key, len(data), modified))
+    return StoredObject(data, _compute_etag(data), ObjectInfo(key, len(data), modified))
 
 
 def _read_bytes(directory: int, name: str, key: str, size: int = -1) -> tuple[bytes, datetime]:
@@ -287,17 +291,17 @@ def _read_bytes(directory: int, name: str, key: str, size: int = -1) -> tuple[by
         ForeignFileError: It is anything else. Nobody waits for a pipe.
     """
     try:
-        descriptor = os.open(name, _FILE, dir_fd=directory)
+        descriptor = os.open(name, _FILE_FLAGS, dir_fd=directory)
     except OSError as error:
         if error.errno == errno.ELOOP:
             _refuse_link(directory, name, key)
         if error.errno == errno.ENXIO:  # what opening a socket gives
-            raise ForeignFileError(key, _KINDS[stat.S_IFSOCK]) from None
+            raise ForeignFileError(key, _FOREIGN_KINDS[stat.S_IFSOCK]) from None
         raise
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise ForeignFileError(key, _KINDS.get(stat.S_IFMT(status.st_mode), "no plain file"))
+            raise ForeignFileError(key, _FOREIGN_KINDS.get(stat.S_IFMT(status.st_mode), "no plain file"))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(size)
     finally:
@@ -305,7 +309,7 @@ def _read_bytes(directory: int, name: str, key: str, size: int = -1) -> tuple[by
     return data, datetime.fromtimestamp(status.st_mtime, UTC)
 
 
-def _info(directory: int, name: str, key: str) -> ObjectInfo | None:
+def _stat_file(directory: int, name: str, key: str) -> ObjectInfo | None:
     try:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -326,7 +330,7 @@ def _find_foreign_files(directory: int, prefix: str, foreign: list[ForeignFileEr
             continue  # it was removed while we looked
         except NotADirectoryError:
             mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-            foreign.append(ForeignFileError(key, _KINDS.get(stat.S_IFMT(mode), "no plain file")))
+            foreign.append(ForeignFileError(key, _FOREIGN_KINDS.get(stat.S_IFMT(mode), "no plain file")))
         else:
             try:
                 _find_foreign_files(child, key, foreign)
@@ -342,18 +346,18 @@ def _list(directory: int, prefix: str, listed: list[ObjectInfo]) -> None:
         key = f"{prefix}/{name}"
         if is_directory:
             try:
-                child = os.open(name, _DIRECTORY, dir_fd=directory)
+                child = os.open(name, _DIRECTORY_FLAGS, dir_fd=directory)
             except FileNotFoundError:
                 continue  # it was removed while we listed
             try:
                 _list(child, key, listed)
             finally:
                 os.close(child)
-        elif not name.startswith(_UNLISTED):
-            info = _info(directory, name, key)
+        elif not name.startswith(_UNLISTED_PREFIXES):
+            info = _stat_file(directory, name, key)
             if info is not None:
                 listed.append(info)
 
 
-def _etag(data: bytes) -> str:
+def _compute_etag(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()

@@ -11,7 +11,7 @@ from typing import Protocol
 from omnigraph.clock import Clock
 from omnigraph.errors import Kind, OmnigraphError
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 """What the system says when a disk is full, or a quota used up."""
 
 
@@ -128,9 +128,9 @@ class StoreFullError(StoreUnavailableError):
         )
 
 
-def system_failure(action: str, error: OSError) -> StoreUnavailableError:
+def convert_os_error(action: str, error: OSError) -> StoreUnavailableError:
     """Return our error for one of the system's, which tells what was being done."""
-    failure = StoreFullError if error.errno in NO_ROOM else StoreUnavailableError
+    failure = StoreFullError if error.errno in DISK_FULL_ERRNOS else StoreUnavailableError
     return failure(action, os.strerror(error.errno) if error.errno else str(error))
 
 
@@ -163,7 +163,7 @@ class ObjectStore(Protocol):
         """Read the first bytes of an object that is not empty, at most so many; ObjectMissingError when it is gone."""
         ...
 
-    def info(self, key: str) -> ObjectInfo | None:
+    def stat(self, key: str) -> ObjectInfo | None:
         """Size and time of an object, or None, by one request."""
         ...
 
@@ -195,12 +195,12 @@ class ObjectStore(Protocol):
         """All objects whose key starts with `prefix/`, sorted by key; complete, or an error."""
         ...
 
-    def children(self) -> list[str]:
+    def list_children(self) -> list[str]:
         """The names directly below the root, files and prefixes alike, sorted."""
         ...
 
 
-class MemoryObjects:
+class MemoryObjectStore:
     """An ObjectStore of this process, for tests."""
 
     def __init__(self, clock: Clock) -> None:
@@ -219,7 +219,7 @@ class MemoryObjects:
         """See ObjectStore."""
         return self.get(key).data[:size]
 
-    def info(self, key: str) -> ObjectInfo | None:
+    def stat(self, key: str) -> ObjectInfo | None:
         """See ObjectStore."""
         with self._lock:
             return self._objects[key].info if key in self._objects else None
@@ -260,7 +260,7 @@ class MemoryObjects:
         with self._lock:
             return [self._objects[key].info for key in sorted(self._objects) if key.startswith(f"{prefix}/")]
 
-    def children(self) -> list[str]:
+    def list_children(self) -> list[str]:
         """See ObjectStore."""
         with self._lock:
             return sorted({key.split("/", 1)[0] for key in self._objects})

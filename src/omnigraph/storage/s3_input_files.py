@@ -16,12 +16,12 @@ from typing import BinaryIO, TypeAlias, cast
 
 from omnigraph.errors import FileMissingError, FileUnreadableError
 from omnigraph.storage.object_store import ObjectChangedError, ObjectKeyError, ObjectMissingError
-from omnigraph.storage.s3_object_store import PART_BYTES, FoundObject, S3Objects
+from omnigraph.storage.s3_object_store import PART_BYTES, ListedObject, S3ObjectStore
 
 _ADDRESS = re.compile(r"(?i:s3)://(?P<bucket>[^/]+)/(?P<key>.+)", re.DOTALL)
-_PATTERN_SIGNS = frozenset("*?[")
-_NO_NAMES = frozenset(("", ".", ".."))
-_OPEN_BUCKETS = 8
+_GLOB_CHARACTERS = frozenset("*?[")
+_INVALID_NAMES = frozenset(("", ".", ".."))
+_MAX_OPEN_BUCKETS = 8
 
 Storage: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -61,7 +61,7 @@ class RemoteFile:
     def read_range(self, start: int, end: int) -> bytes:
         """Some of its bytes. Raises what reading an open one raises."""
         try:
-            return _bucket(self.bucket, self.storage).read_range(self.key, start, end, self.etag)
+            return _open_bucket(self.bucket, self.storage).read_range(self.key, start, end, self.etag)
         except ObjectMissingError as error:
             raise FileMissingError(str(self)) from error
         except ObjectChangedError as error:
@@ -77,7 +77,7 @@ class _RemoteBytes(io.RawIOBase):
 
     def __init__(self, file: RemoteFile) -> None:
         super().__init__()
-        self._file, self._place = file, 0
+        self._file, self._position = file, 0
 
     def readable(self) -> bool:
         return True
@@ -86,21 +86,21 @@ class _RemoteBytes(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._place
+        return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._file.size}[whence]
-        self._place = max(0, start + offset)
-        return self._place
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
 
     def readinto(self, buffer: object) -> int:
         target = memoryview(cast("bytearray", buffer)).cast("B")
-        end = min(self._place + len(target), self._file.size)
-        if end <= self._place:
+        end = min(self._position + len(target), self._file.size)
+        if end <= self._position:
             return 0
-        data = self._file.read_range(self._place, end)
+        data = self._file.read_range(self._position, end)
         target[: len(data)] = data
-        self._place += len(data)
+        self._position += len(data)
         return len(data)
 
 
@@ -108,7 +108,7 @@ class _RemoteBytes(io.RawIOBase):
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class FileMatch:
     """An object that an address stands for: the name that a pattern matched, if it was one, and the names behind it.
 
     Of a prefix those are all behind it; of an object that is named itself there are none. The empty object that marks a
@@ -117,10 +117,10 @@ class Match:
 
     file: RemoteFile
     matched: str | None
-    behind: tuple[str, ...]
+    remaining_names: tuple[str, ...]
 
 
-def remote_files(address: str, storage: Mapping[str, str]) -> list[Match]:
+def find_remote_files(address: str, storage: Mapping[str, str]) -> list[FileMatch]:
     """The object of that name; or what is below it, as below a directory; or what it matches as a pattern. By key.
 
     An empty object with others below it is a directory too.
@@ -134,41 +134,43 @@ def remote_files(address: str, storage: Mapping[str, str]) -> list[Match]:
         raise FileMissingError(address)
     bucket, key = found["bucket"], found["key"]
     segments = key.removesuffix("/").split("/")
-    if not _NO_NAMES.isdisjoint(segments):
+    if not _INVALID_NAMES.isdisjoint(segments):
         raise ObjectKeyError(key)
     options = tuple(sorted(storage.items()))
-    objects = _bucket(bucket, options)
+    objects = _open_bucket(bucket, options)
 
-    def file(one: FoundObject) -> RemoteFile:
+    def file(one: ListedObject) -> RemoteFile:
         return RemoteFile(bucket, one.key, one.size, one.etag, options)
 
     named = None if key.endswith("/") else objects.find(key)
     if named is not None and named.size:
-        return [Match(file(named), None, ())]
-    below = [Match(file(one), None, tuple(names[len(segments) :])) for one, names in _listed(objects, segments)]
-    if named is not None and all(one.behind == (".",) for one in below):
-        return [Match(file(named), None, ())]
-    if below or not _PATTERN_SIGNS & set(key):
+        return [FileMatch(file(named), None, ())]
+    below = [
+        FileMatch(file(one), None, tuple(names[len(segments) :])) for one, names in _list_folder(objects, segments)
+    ]
+    if named is not None and all(one.remaining_names == (".",) for one in below):
+        return [FileMatch(file(named), None, ())]
+    if below or not _GLOB_CHARACTERS & set(key):
         return below
-    plain = next(place for place, segment in enumerate(segments) if _PATTERN_SIGNS & set(segment))
-    matches: list[Match] = []
-    for one, names in _listed(objects, segments[:plain]):
-        count = _matched(names, segments)
+    plain = next(place for place, segment in enumerate(segments) if _GLOB_CHARACTERS & set(segment))
+    matches: list[FileMatch] = []
+    for one, names in _list_folder(objects, segments[:plain]):
+        count = _match_names(names, segments)
         if count is not None:
-            matches.append(Match(file(one), names[count - 1], tuple(names[count:])))
+            matches.append(FileMatch(file(one), names[count - 1], tuple(names[count:])))
     return matches
 
 
-def _listed(objects: S3Objects, folder: Sequence[str]) -> list[tuple[FoundObject, list[str]]]:
+def _list_folder(objects: S3ObjectStore, folder: Sequence[str]) -> list[tuple[ListedObject, list[str]]]:
     """What is below a folder, by key, each with its names; the mark of a folder is the `.` in it.
 
     Keys are shown without a slash at their end, so a mark looks like an empty file. It is known by what is below it;
     failing that, no object with nothing in it has that key.
     """
-    found = list(dict.fromkeys(objects.below("/".join(folder))))  # an empty file and a mark may look the same
+    found = list(dict.fromkeys(objects.iter_below("/".join(folder))))  # an empty file and a mark may look the same
     keys = [one.key for one in found]
 
-    def is_mark(one: FoundObject) -> bool:
+    def is_mark(one: ListedObject) -> bool:
         if one.size:
             return False
         inside = f"{one.key}/"
@@ -181,13 +183,13 @@ def _listed(objects: S3Objects, folder: Sequence[str]) -> list[tuple[FoundObject
     return [(one, [*one.key.split("/"), *(["."] if is_mark(one) else [])]) for one in found]
 
 
-def _matched(names: Sequence[str], pattern: Sequence[str]) -> int | None:
+def _match_names(names: Sequence[str], pattern: Sequence[str]) -> int | None:
     """How many of the first names a pattern matches, the fewest; None if it does not. `**` matches any number."""
     if not pattern:
         return 0
     if pattern[0] == "**":
         for skipped in range(len(names) + 1):
-            rest = _matched(names[skipped:], pattern[1:])
+            rest = _match_names(names[skipped:], pattern[1:])
             if rest is not None:
                 return skipped + rest
             if skipped < len(names) and names[skipped].startswith("."):
@@ -196,10 +198,10 @@ def _matched(names: Sequence[str], pattern: Sequence[str]) -> int | None:
     is_hidden = bool(names) and names[0].startswith(".") and not pattern[0].startswith(".")
     if not names or is_hidden or not fnmatchcase(names[0], pattern[0]):
         return None
-    rest = _matched(names[1:], pattern[1:])
+    rest = _match_names(names[1:], pattern[1:])
     return None if rest is None else 1 + rest
 
 
-@lru_cache(maxsize=_OPEN_BUCKETS)
-def _bucket(name: str, storage: Storage) -> S3Objects:
-    return S3Objects(name, "", dict(storage))
+@lru_cache(maxsize=_MAX_OPEN_BUCKETS)
+def _open_bucket(name: str, storage: Storage) -> S3ObjectStore:
+    return S3ObjectStore(name, "", dict(storage))

@@ -45,16 +45,16 @@ PART_BYTES = 8 * 1024 * 1024
 """How much of a large object is read or written at once."""
 _WRITTEN_PART_BYTES = 32 * 1024 * 1024
 """A store takes 10,000 parts: with such ones, an output whose size nobody knows beforehand may have 300 GB."""
-_MOST_PARTS = 9_000
-_PARTS_AT_ONCE = 2
-_UNLISTED = re.compile(
+_MAX_PARTS = 9_000
+_MAX_CONCURRENT_PARTS = 2
+_INVALID_KEY_MESSAGE = re.compile(
     r'object with invalid path: (?:Error parsing )?Path "(?P<key>.*)"(?: contained|: Enc)', re.DOTALL
 )
 """How the library tells of a key that it does not take; it then tells nothing of all the others."""
 
 
 @contextmanager
-def _store_errors(action: str, key: str) -> Iterator[None]:
+def _translate_errors(action: str, key: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
@@ -64,42 +64,42 @@ def _store_errors(action: str, key: str) -> Iterator[None]:
     except PreconditionError:
         raise ObjectChangedError(key) from None
     except (PermissionDeniedError, UnauthenticatedError) as error:
-        raise StoreDeniedError(f"{action} `{key}`", _reason(error)) from error
+        raise StoreDeniedError(f"{action} `{key}`", _extract_reason(error)) from error
     except (BaseError, OSError) as error:
         # a listing that is refused comes as a general error
         is_denied = any(status in str(error) for status in ("401 Unauthorized", "403 Forbidden"))
         failure = StoreDeniedError if is_denied else StoreUnavailableError
-        raise failure(f"{action} `{key}`", _reason(error)) from error
+        raise failure(f"{action} `{key}`", _extract_reason(error)) from error
 
 
 @contextmanager
-def _upload_errors(key: str) -> Iterator[None]:
-    """As `_store_errors`, of a new object: what is missing then is the bucket."""
+def _translate_upload_errors(key: str) -> Iterator[None]:
+    """As `_translate_errors`, of a new object: what is missing then is the bucket."""
     try:
-        with _store_errors("write", key):
+        with _translate_errors("write", key):
             yield
     except ObjectMissingError as error:
         raise StoreUnavailableError(f"write `{key}`", "there is no such bucket") from error
 
 
 @contextmanager
-def _unlisted_keys() -> Iterator[None]:
+def _translate_key_errors() -> Iterator[None]:
     """ObjectKeyError for a listing that fails because of one key."""
     try:
         yield
     except BaseError as error:
-        found = _UNLISTED.search(str(error))
+        found = _INVALID_KEY_MESSAGE.search(str(error))
         if found is None:
             raise
         raise ObjectKeyError(found["key"]) from error
 
 
-def _reason(error: Exception) -> str:
+def _extract_reason(error: Exception) -> str:
     return str(error).split("\n", 1)[0]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundObject:
+class ListedObject:
     """An object as a listing tells of it; `etag` is that of its content then."""
 
     key: str
@@ -107,7 +107,7 @@ class FoundObject:
     etag: str
 
 
-class S3Objects:
+class S3ObjectStore:
     """An ObjectStore on a bucket that honours `If-None-Match` and `If-Match`."""
 
     def __init__(self, bucket: str, prefix: str, options: Mapping[str, str], *, max_retries: int = 5) -> None:
@@ -126,62 +126,62 @@ class S3Objects:
 
     def get(self, key: str) -> StoredObject:
         """See ObjectStore."""
-        with _store_errors("read", key):
+        with _translate_errors("read", key):
             result = obstore.get(self._store, key)
             meta, data = result.meta, bytes(result.bytes())
         return StoredObject(data, str(meta["e_tag"]), ObjectInfo(key, len(data), meta["last_modified"]))
 
     def get_start(self, key: str, size: int) -> bytes:
         """See ObjectStore."""
-        with _store_errors("read", key):
+        with _translate_errors("read", key):
             return bytes(obstore.get(self._store, key, options={"range": (0, size)}).bytes())
 
     def get_up_to(self, key: str, limit: int) -> bytes | None:
         """The object's bytes, or None when there are more than so many: then none of them is read."""
-        with _store_errors("read", key):
+        with _translate_errors("read", key):
             result = obstore.get(self._store, key)
             return None if result.meta["size"] > limit else bytes(result.bytes())
 
-    def parts(self, key: str) -> Iterator[bytes]:
+    def iter_parts(self, key: str) -> Iterator[bytes]:
         """The object's bytes, a part at a time."""
-        with _store_errors("read", key):
+        with _translate_errors("read", key):
             for part in obstore.get(self._store, key).stream(min_chunk_size=PART_BYTES):
                 yield bytes(part)
 
-    def find(self, key: str) -> FoundObject | None:
+    def find(self, key: str) -> ListedObject | None:
         """The object of that key."""
         try:
-            with _store_errors("look up", key):
+            with _translate_errors("look up", key):
                 meta = obstore.head(self._store, key)
         except ObjectMissingError:
             return None
-        return FoundObject(key, meta["size"], str(meta["e_tag"]))
+        return ListedObject(key, meta["size"], str(meta["e_tag"]))
 
-    def below(self, prefix: str) -> Iterator[FoundObject]:
+    def iter_below(self, prefix: str) -> Iterator[ListedObject]:
         """All objects below a prefix, by key; a slash at a key's end is not shown.
 
         Raises:
             ObjectKeyError: One of them has a key that can't be shown at all.
         """
-        with _store_errors("list", prefix), _unlisted_keys():
+        with _translate_errors("list", prefix), _translate_key_errors():
             metas = [meta for batch in obstore.list(self._store, prefix or None) for meta in batch]
-        found = [FoundObject(meta["path"], meta["size"], str(meta["e_tag"])) for meta in metas]
+        found = [ListedObject(meta["path"], meta["size"], str(meta["e_tag"])) for meta in metas]
         return iter(sorted(found, key=lambda one: one.key))
 
     def read_range(self, key: str, start: int, end: int, etag: str) -> bytes:
         """Bytes of the object that has that tag; ObjectChangedError if it has another one."""
-        with _store_errors("read", key):
+        with _translate_errors("read", key):
             return bytes(obstore.get(self._store, key, options={"range": (start, end), "if_match": etag}).bytes())
 
     def put_parts(self, key: str, parts: Iterator[bytes], size: int) -> None:
         """Write an object of about that size, a part at a time: there whole, or not at all."""
-        with _store_errors("write", key):
+        with _translate_errors("write", key):
             obstore.put(
                 self._store,
                 key,
                 parts,
-                chunk_size=max(PART_BYTES, size // _MOST_PARTS),
-                max_concurrency=_PARTS_AT_ONCE,
+                chunk_size=max(PART_BYTES, size // _MAX_PARTS),
+                max_concurrency=_MAX_CONCURRENT_PARTS,
             )
 
     @contextmanager
@@ -190,23 +190,23 @@ class S3Objects:
 
         Parts that were sent before it failed are no object; a rule of the bucket may have the store remove them.
         """
-        with _upload_errors(key):
+        with _translate_upload_errors(key):
             upload = obstore.open_writer(
-                self._store, key, buffer_size=_WRITTEN_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
+                self._store, key, buffer_size=_WRITTEN_PART_BYTES, max_concurrency=_MAX_CONCURRENT_PARTS
             )
         yield cast("BinaryIO", _Upload(upload, key))
-        with _upload_errors(key):
+        with _translate_upload_errors(key):
             upload.close()
 
     def copy(self, key: str, to: str) -> None:
         """Copy an object within the bucket, by the store itself; one that is there is written over."""
-        with _store_errors("copy", key):
+        with _translate_errors("copy", key):
             obstore.copy(self._store, key, to)
 
-    def info(self, key: str) -> ObjectInfo | None:
+    def stat(self, key: str) -> ObjectInfo | None:
         """See ObjectStore."""
         try:
-            with _store_errors("look up", key):
+            with _translate_errors("look up", key):
                 meta = obstore.head(self._store, key)
         except ObjectMissingError:
             return None
@@ -214,25 +214,25 @@ class S3Objects:
 
     def put(self, key: str, data: bytes) -> str:
         """See ObjectStore."""
-        with _store_errors("write", key):
+        with _translate_errors("write", key):
             return str(obstore.put(self._store, key, data, use_multipart=False)["e_tag"])
 
     def put_if_absent(self, key: str, data: bytes) -> str:
         """See ObjectStore."""
-        with _store_errors("write", key):
+        with _translate_errors("write", key):
             return str(obstore.put(self._store, key, data, mode="create", use_multipart=False)["e_tag"])
 
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
         """See ObjectStore."""
         try:
-            with _store_errors("write", key):
+            with _translate_errors("write", key):
                 return str(obstore.put(self._store, key, data, mode={"e_tag": etag}, use_multipart=False)["e_tag"])
         except ObjectMissingError:
             raise ObjectChangedError(key) from None
 
     def delete(self, key: str) -> None:
         """See ObjectStore."""
-        with _store_errors("delete", key):
+        with _translate_errors("delete", key):
             try:
                 obstore.delete(self._store, key)
             except FileNotFoundError:
@@ -247,14 +247,14 @@ class S3Objects:
 
     def list_under(self, prefix: str) -> list[ObjectInfo]:
         """See ObjectStore. The reserve of a graph that was copied here from a disk is left out, as it is there."""
-        with _store_errors("list", prefix):
+        with _translate_errors("list", prefix):
             found = [meta for batch in obstore.list(self._store, prefix) for meta in batch if meta["path"] != RESERVE]
         infos = (ObjectInfo(m["path"], m["size"], m["last_modified"]) for m in found)
         return sorted(infos, key=lambda info: info.key)
 
-    def children(self) -> list[str]:
+    def list_children(self) -> list[str]:
         """See ObjectStore."""
-        with _store_errors("list", ""):
+        with _translate_errors("list", ""):
             result = obstore.list_with_delimiter(self._store)
         names = [*result["common_prefixes"], *(meta["path"] for meta in result["objects"])]
         return sorted(name.rsplit("/", 1)[-1] for name in names)
@@ -271,6 +271,6 @@ class _Upload(io.RawIOBase):
         return True
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        with _upload_errors(self._key):
+        with _translate_upload_errors(self._key):
             self._upload.write(data)
         return memoryview(data).nbytes

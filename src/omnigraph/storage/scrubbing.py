@@ -10,20 +10,20 @@ import xxhash
 
 from omnigraph.storage.checksum_lists import ChecksumLists
 from omnigraph.storage.checksums import (
-    blob_checksum,
-    combine,
-    data_checksum,
-    deletion_checksum,
+    combine_checksums,
     is_same,
     list_names,
-    uuid_checksum,
+    parse_blob_checksum,
+    parse_data_checksum,
+    parse_deletion_checksum,
+    parse_uuid_checksum,
 )
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.io_counters import counted, store_failure
-from omnigraph.storage.lance_table import Table
-from omnigraph.storage.layout import version_key
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.io_counters import attribute_requests, convert_store_error
+from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.layout import build_version_key
 from omnigraph.storage.object_store import ForeignFileError, ObjectInfo
-from omnigraph.storage.table_cache import read_errors
+from omnigraph.storage.table_cache import translate_read_errors
 from omnigraph.storage.verification import MISMATCH
 
 CHUNK_BYTES = 4 * 1024 * 1024
@@ -47,10 +47,10 @@ class StoredFile:
 
 def describe_version_file(path: str, version: int, checksum: int | None) -> StoredFile:
     """Return the file of a version itself, with the checksum of its pin."""
-    return StoredFile(key=version_key(path, version), checksum=checksum)
+    return StoredFile(key=build_version_key(path, version), checksum=checksum)
 
 
-def list_stored_files(table: Table) -> list[StoredFile]:
+def list_stored_files(table: LanceTable) -> list[StoredFile]:
     """Return the files that a version names, with what their names and the version say of them; one request.
 
     Not the file of its transaction: nobody reads it any more.
@@ -59,8 +59,8 @@ def list_stored_files(table: Table) -> list[StoredFile]:
         PinUnreadableError: The version can't be opened.
     """
     path = table.path
-    dataset = table.handles.open_apart(path, table.version)
-    with counted(table.handles.store.runtime.telemetry, "table"), read_errors(path, table.version):
+    dataset = table.handles.open_uncached(path, table.version)
+    with attribute_requests(table.handles.store.runtime.telemetry, "table"), translate_read_errors(path, table.version):
         fragments = [fragment.metadata for fragment in dataset.get_fragments()]
         segments = [segment for index in dataset.describe_indices() for segment in index.segments]
     files: list[StoredFile] = []
@@ -68,28 +68,28 @@ def list_stored_files(table: Table) -> list[StoredFile]:
     for fragment in fragments:
         for file in fragment.files:
             key = f"{path}/data/{file.path}"
-            recorded = _recorded(lists, key, data_checksum(file.path))
+            recorded = _find_checksum(lists, key, parse_data_checksum(file.path))
             files.append(StoredFile(key=key, checksum=recorded, nbytes=file.file_size_bytes))
-            blobs = blob_checksum(file.path)
+            blobs = parse_blob_checksum(file.path)
             if blobs is not None:
                 files.append(StoredFile(key=key.removesuffix(".lance"), checksum=blobs, is_directory=True))
         if fragment.deletion_file is not None:
             key = f"{path}/{fragment.deletion_file.path(fragment.id)}"
-            files.append(StoredFile(key=key, checksum=_recorded(lists, key, deletion_checksum(key))))
+            files.append(StoredFile(key=key, checksum=_find_checksum(lists, key, parse_deletion_checksum(key))))
     for segment in segments:
-        checksum, nbytes = uuid_checksum(str(segment.uuid)), segment.size_bytes or None
+        checksum, nbytes = parse_uuid_checksum(str(segment.uuid)), segment.size_bytes or None
         key = f"{path}/_indices/{segment.uuid}"
         files.append(StoredFile(key=key, checksum=checksum, nbytes=nbytes, is_directory=True))
     return files
 
 
-def _recorded(lists: ChecksumLists, key: str, named: int | None) -> int | None:
+def _find_checksum(lists: ChecksumLists, key: str, named: int | None) -> int | None:
     """Return the checksum of a file: that of its name, else that of a list that a pin names."""
     listed = lists.find(key) if named is None else None
     return named if listed is None else listed.checksum
 
 
-def scan_file(store: Store, file: StoredFile) -> Scan:
+def scan_file(store: GraphStorage, file: StoredFile) -> Scan:
     """Compare a file with what is recorded of it.
 
     With its checksum where one is recorded and the file is on this machine; else with its size, if that is known.
@@ -108,7 +108,7 @@ def scan_file(store: Store, file: StoredFile) -> Scan:
             for name in list_names(path):
                 size, found = yield from _read_file(f"{path}/{name}", follow_links=follow)
                 parts.append((name, size, found))
-            _, found = combine(parts)
+            _, found = combine_checksums(parts)
         else:
             _, found = yield from _read_file(path, follow_links=follow)
     except (FileNotFoundError, NotADirectoryError):
@@ -116,11 +116,11 @@ def scan_file(store: Store, file: StoredFile) -> Scan:
     except OSError as error:
         if error.errno in (errno.EIO, errno.ELOOP):
             return f"{UNREADABLE}: {error.strerror}"
-        raise store_failure(f"read {file.key}", error) from error
+        raise convert_store_error(f"read {file.key}", error) from error
     return None if is_same(found, file.checksum) else MISMATCH
 
 
-def verify_file(store: Store, file: StoredFile) -> str | None:
+def verify_file(store: GraphStorage, file: StoredFile) -> str | None:
     """Compare a file with what is recorded of it, at once, and return what is wrong with it; raises as `scan_file`."""
     scan = scan_file(store, file)
     while True:
@@ -130,7 +130,7 @@ def verify_file(store: Store, file: StoredFile) -> str | None:
             return None if end.value is None else str(end.value)
 
 
-def fingerprint(store: Store, file: StoredFile) -> tuple[ObjectInfo, ...]:
+def fingerprint(store: GraphStorage, file: StoredFile) -> tuple[ObjectInfo, ...]:
     """Return what the store says of a file without reading it: another answer means that it was replaced.
 
     Nothing where there is no plain file.
@@ -141,7 +141,7 @@ def fingerprint(store: Store, file: StoredFile) -> tuple[ObjectInfo, ...]:
         return ()
 
 
-def _compare_size(store: Store, file: StoredFile) -> str | None:
+def _compare_size(store: GraphStorage, file: StoredFile) -> str | None:
     try:
         objects = _look_up(store, file)
     except ForeignFileError as error:
@@ -155,10 +155,10 @@ def _compare_size(store: Store, file: StoredFile) -> str | None:
     return None
 
 
-def _look_up(store: Store, file: StoredFile) -> Sequence[ObjectInfo]:
+def _look_up(store: GraphStorage, file: StoredFile) -> Sequence[ObjectInfo]:
     if file.is_directory:
         return store.objects.list_under(file.key)
-    info = store.objects.info(file.key)
+    info = store.objects.stat(file.key)
     return () if info is None else (info,)
 
 

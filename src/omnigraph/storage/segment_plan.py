@@ -7,14 +7,14 @@ row is indexed again about once for every doubling of the table.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-GROWTH = 2
+MAX_SEGMENT_RATIO = 2
 """A segment is taken in by a new one that has at least one row for so many of its own."""
-KEPT_FOR_LOST = 4
+MIN_KEPT_PER_LOST = 4
 """A segment that lost one row for so many that it still covers is built anew: what is lost stays in its files."""
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class SegmentCoverage:
     """A segment, by its name, and the fragments it covers; `lost` rows of it were written anew elsewhere."""
 
     uuid: str
@@ -35,7 +35,7 @@ class SegmentPlan:
         return not self.build and not self.replaced
 
 
-def plan_segments(rows: Mapping[int, int], segments: Sequence[Covered], most: int) -> SegmentPlan:
+def plan_segments(rows: Mapping[int, int], segments: Sequence[SegmentCoverage], max_segments: int) -> SegmentPlan:
     """What makes the index complete, with at most `most` segments; `rows` are those of each fragment that there is."""
     there = {one.uuid: one.fragments & rows.keys() for one in segments}
     replaced = {uuid for uuid, fragments in there.items() if not fragments}
@@ -48,9 +48,9 @@ def plan_segments(rows: Mapping[int, int], segments: Sequence[Covered], most: in
 
     for one in sorted(kept, key=lambda segment: size(there[segment.uuid])):
         covered = size(there[one.uuid])
-        is_outgrown = bool(build) and covered <= GROWTH * size(build)
-        is_worn = covered <= KEPT_FOR_LOST * one.lost
-        are_too_many = len(segments) - len(replaced) + bool(build) > max(most, 1)
+        is_outgrown = bool(build) and covered <= MAX_SEGMENT_RATIO * size(build)
+        is_worn = covered <= MIN_KEPT_PER_LOST * one.lost
+        are_too_many = len(segments) - len(replaced) + bool(build) > max(max_segments, 1)
         if is_outgrown or is_worn or are_too_many:
             build |= there[one.uuid]
             replaced.add(one.uuid)

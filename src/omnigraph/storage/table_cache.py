@@ -9,15 +9,15 @@ from typing import TypeAlias
 import lance
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.cas_table_errors import WAYS_OUT
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.io_counters import counted, is_io, is_unreachable, reason_of, store_failure
+from omnigraph.storage.cas_table_errors import REPAIR_HINT
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.io_counters import attribute_requests, convert_store_error, extract_reason, is_io, is_unreachable
 from omnigraph.storage.verification import Mismatch
 
-CACHED_HANDLES = 512
-CACHED_VERSIONS = 8
+MAX_CACHED_HANDLES = 512
+MAX_CACHED_VERSIONS = 8
 """How many handles are kept in all, and of one table; each holds a list of all fragments of its version."""
-_DAMAGED = (
+_DAMAGE_MARKS = (
     "not appear to be a Lance file",
     "Encountered corrupt file",
     "rust/lance-encoding/src/",
@@ -28,7 +28,7 @@ _DAMAGED = (
 
 Whatever a decoder refuses is the file's fault: it is handed what the file holds, and nothing that was asked.
 """
-_TORN = ("Not found:", "failed to fill whole buffer", "file size is too small")
+_TORN_MARKS = ("Not found:", "failed to fill whole buffer", "file size is too small")
 """What the text says of a file that is not there, or ends too early. Whoever writes one does not read it."""
 PANIC = "PanicException"
 """What a fault inside of Lance itself arrives as, such as that of a data file without a byte."""
@@ -69,7 +69,7 @@ class PinUnreadableError(OmnigraphError):
         reason = self.reason if is_named else f"{self.file}: {self.reason}"
         return (
             f"{table}version {self.version} of the table {self.path} can't be read ({reason});"
-            f" its files were removed or damaged outside of omnigraph. {self._describe_need()}{WAYS_OUT}"
+            f" its files were removed or damaged outside of omnigraph. {self._describe_need()}{REPAIR_HINT}"
         )
 
     def _describe_need(self) -> str:
@@ -93,34 +93,36 @@ Explain: TypeAlias = Callable[[PinUnreadableError], PinUnreadableError]
 
 
 @contextmanager
-def read_errors(path: str, version: int, explain: Explain = lambda error: error) -> Iterator[None]:
+def translate_read_errors(path: str, version: int, explain: Explain = lambda error: error) -> Iterator[None]:
     """Turn what Lance raises on a read into a store that failed, or a pin whose files are gone or damaged."""
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
         if is_unreachable(error):
-            raise store_failure(f"read {path}", error) from error
-        if is_io(error) or any(mark in str(error) for mark in _DAMAGED):
-            raise explain(PinUnreadableError(path, version, reason_of(error))) from error
+            raise convert_store_error(f"read {path}", error) from error
+        if is_io(error) or any(mark in str(error) for mark in _DAMAGE_MARKS):
+            raise explain(PinUnreadableError(path, version, extract_reason(error))) from error
         raise
     except BaseException as error:
         if type(error).__name__ != PANIC:  # it is no Exception, so that nobody catches it by accident
             raise
         if is_unreachable(error):
-            raise store_failure(f"read {path}", error) from error
+            raise convert_store_error(f"read {path}", error) from error
         raise explain(PinUnreadableError(path, version, f"Lance failed over it: {error}")) from error
 
 
 @contextmanager
-def rewrite_errors(action: str, path: str, version: int, explain: Explain = lambda error: error) -> Iterator[None]:
-    """As `read_errors`, for work that also writes files: a failure that does not say whose it is, is the store's."""
-    with read_errors(path, version, explain):
+def translate_rewrite_errors(
+    action: str, path: str, version: int, explain: Explain = lambda error: error
+) -> Iterator[None]:
+    """As `translate_read_errors`, for work that also writes files: a failure that does not say whose it is, is the store's."""
+    with translate_read_errors(path, version, explain):
         try:
             yield
         except (OSError, ValueError, RuntimeError) as error:
             is_of_files = isinstance(error, OSError) or is_io(error)
-            if is_of_files and not any(mark in str(error) for mark in (*_DAMAGED, *_TORN)):
-                raise store_failure(action, error) from error
+            if is_of_files and not any(mark in str(error) for mark in (*_DAMAGE_MARKS, *_TORN_MARKS)):
+                raise convert_store_error(action, error) from error
             raise
 
 
@@ -129,7 +131,7 @@ def _raise_mismatch(path: str, version: int, mismatch: Mismatch | None) -> None:
         raise PinUnreadableError(path, version, f"{mismatch.key}: {mismatch.reason}")
 
 
-class Verified:
+class VerifyLevel:
     """Which files of a version were compared with their checksums, as bits: an enum's took 10 µs of every read."""
 
     NOTHING = 0
@@ -141,10 +143,10 @@ class Verified:
     """Everything, however large."""
 
 
-class Handles:
+class TableCache:
     """Pinned Lance datasets by (path, version). Versions are immutable, so a cached handle is never stale."""
 
-    def __init__(self, store: Store, *, is_verifying: bool = True) -> None:
+    def __init__(self, store: GraphStorage, *, is_verifying: bool = True) -> None:
         self.store, self.is_verifying = store, is_verifying
         """Those who look for damage open what does not match its checksum too."""
         self.explain: Explain = lambda error: error
@@ -160,17 +162,17 @@ class Handles:
             if key in self._open:
                 self._open.move_to_end(key)
                 return self._open[key]
-        dataset = self.open_apart(path, version)
-        self.keep(path, dataset)
+        dataset = self.open_uncached(path, version)
+        self.put(path, dataset)
         return dataset
 
-    def open_apart(self, path: str, version: int) -> lance.LanceDataset:
+    def open_uncached(self, path: str, version: int) -> lance.LanceDataset:
         """As `open`, but a handle that nobody shares: some methods of a handle move it to another version."""
-        uri = self.store.table_uri(path)
+        uri = self.store.resolve_table_uri(path)
         if self.is_verifying and self.store.verifier.is_verifying_reads:
-            with self.verifying(path):
+            with self.translate_verify_errors(path):
                 _raise_mismatch(path, version, self.store.verifier.find_version_mismatch(path, version))
-        with counted(self.store.runtime.telemetry, "table"):
+        with attribute_requests(self.store.runtime.telemetry, "table"):
             try:
                 dataset = lance.dataset(
                     uri, version=version, session=self.store.session, storage_options=self.store.lance_options
@@ -178,8 +180,8 @@ class Handles:
                 _ = dataset.schema  # Lance panics over a type that it does not know, and not before it is asked
             except (ValueError, OSError, RuntimeError) as error:
                 if is_unreachable(error):
-                    raise store_failure(f"open {path}", error) from error
-                raise self.explain(PinUnreadableError(path, version, reason_of(error))) from error
+                    raise convert_store_error(f"open {path}", error) from error
+                raise self.explain(PinUnreadableError(path, version, extract_reason(error))) from error
             except BaseException as error:
                 if type(error).__name__ != PANIC:
                     raise
@@ -188,29 +190,29 @@ class Handles:
             self._check_rows(path, version, dataset)
         return dataset
 
-    def verified(self, path: str, version: int) -> int:
+    def get_verified_level(self, path: str, version: int) -> int:
         """Return how many of the files of a version were found to match."""
-        return self._verified.get((path, version), Verified.NOTHING)
+        return self._verified.get((path, version), VerifyLevel.NOTHING)
 
     def mark_verified(self, path: str, version: int, level: int) -> None:
         """Remember that files of a version match; no file ever changes."""
-        self._verified[path, version] = self.verified(path, version) | level
-        while len(self._verified) > CACHED_HANDLES:
+        self._verified[path, version] = self.get_verified_level(path, version) | level
+        while len(self._verified) > MAX_CACHED_HANDLES:
             self._verified.pop(next(iter(self._verified)), None)
 
     @contextmanager
-    def verifying(self, path: str) -> Iterator[None]:
+    def translate_verify_errors(self, path: str) -> Iterator[None]:
         """Turn a mismatch, and what the system says of a file that is to be verified, into our own errors."""
         try:
             yield
         except PinUnreadableError as error:
             raise self.explain(error) from error.__cause__
         except OSError as error:
-            raise store_failure(f"read {path}", error) from error
+            raise convert_store_error(f"read {path}", error) from error
 
     def _check_rows(self, path: str, version: int, dataset: lance.LanceDataset) -> None:
         """Compare the rows of a version with what its pin says; no request."""
-        expected = self.store.verifier.expected(path, version)
+        expected = self.store.verifier.get_expected(path, version)
         rows = int(dataset.count_rows()) if expected is not None else 0
         if expected is not None and rows != expected.rows:
             reason = f"it has {rows:,} rows, and its pin says {expected.rows:,}"
@@ -221,13 +223,13 @@ class Handles:
         with self._lock:
             return list(self._open)
 
-    def keep(self, path: str, dataset: lance.LanceDataset) -> None:
+    def put(self, path: str, dataset: lance.LanceDataset) -> None:
         """Remember a handle that a write has just made, so that reading it needs no request."""
         with self._lock:
             self._open[path, dataset.version] = dataset
             self._open.move_to_end((path, dataset.version))
             versions = [key for key in self._open if key[0] == path]
-            for key in versions[:-CACHED_VERSIONS]:
+            for key in versions[:-MAX_CACHED_VERSIONS]:
                 del self._open[key]
-            while len(self._open) > CACHED_HANDLES:
+            while len(self._open) > MAX_CACHED_HANDLES:
                 self._open.popitem(last=False)

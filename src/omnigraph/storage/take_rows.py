@@ -13,26 +13,26 @@ import pyarrow as pa
 from lance import LanceDataset
 
 from omnigraph.storage.columnar_sets import Positions
-from omnigraph.storage.data_file_reader import RawRows
-from omnigraph.storage.row_addresses import Addresses, Places
+from omnigraph.storage.data_file_reader import DataFileReader
+from omnigraph.storage.row_addresses import Addresses, RowAddressMap
 
 _ADDRESS = "_rowaddr"  # as in storage/lance_table.py, which asks here
-_AT_ONCE = 8
+_MAX_CONCURRENT_FRAGMENTS = 8
 """How many fragments are asked at a time."""
-FEW = 1_000
+MAX_FRAGMENT_TAKE_ROWS = 1_000
 """Up to so many rows, fragments are asked: nothing has to be known of what was deleted."""
-MOST = 5_000
+MAX_ADDRESSES_PER_SCAN = 5_000
 """How many addresses are asked for at a time."""
 _THREADS = 2
 
 
-def rows_taken(
+def take_rows(
     dataset: LanceDataset,
     positions: Positions,
     columns: Sequence[str],
     described: Sequence[str],
-    places: Places,
-    raw: Callable[[int], RawRows | None],
+    places: RowAddressMap,
+    raw: Callable[[int], DataFileReader | None],
 ) -> pa.Table | None:
     """The rows at these positions among those that live, in that order; None where `take` of the dataset is as good.
 
@@ -42,7 +42,7 @@ def rows_taken(
     if not len(positions) or positions.min() < 0 or positions.max() >= places.starts[-1]:
         return None  # what is wrong with them is told by the dataset
     wanted, back = np.unique(positions, return_inverse=True)
-    at = places.fragments_of(wanted)
+    at = places.find_fragments(wanted)
     is_holed = np.array([bool(count) for count in places.deleted], np.bool_)[at]
     if not is_holed.any():
         return None
@@ -50,13 +50,13 @@ def rows_taken(
     if not is_holed.all():
         parts.append(dataset.take(pa.array(wanted[~is_holed]), columns=list(columns)))
     holed = wanted[is_holed]
-    if described or len(holed) > FEW:
-        parts += _many(dataset, places.addresses(holed), columns, None if described else raw)
+    if described or len(holed) > MAX_FRAGMENT_TAKE_ROWS:
+        parts += _take_many(dataset, places.to_addresses(holed), columns, None if described else raw)
     else:
         fragments = dataset.get_fragments()
         numbers = np.unique(at[is_holed]).tolist()
         asked = [(fragments[number], wanted[at == number] - places.starts[number]) for number in numbers]
-        with ThreadPoolExecutor(min(_AT_ONCE, len(asked)), thread_name_prefix="take") as threads:
+        with ThreadPoolExecutor(min(_MAX_CONCURRENT_FRAGMENTS, len(asked)), thread_name_prefix="take") as threads:
             parts += threads.map(lambda one: one[0].take(pa.array(one[1]), columns=list(columns)), asked)
     order = np.concatenate([np.flatnonzero(~is_holed), np.flatnonzero(is_holed)])
     placed = np.empty(len(wanted), np.int64)
@@ -64,8 +64,11 @@ def rows_taken(
     return pa.concat_tables(parts).take(pa.array(placed[back]))
 
 
-def _many(
-    dataset: LanceDataset, addresses: Addresses, columns: Sequence[str], raw: Callable[[int], RawRows | None] | None
+def _take_many(
+    dataset: LanceDataset,
+    addresses: Addresses,
+    columns: Sequence[str],
+    raw: Callable[[int], DataFileReader | None] | None,
 ) -> list[pa.Table]:
     """The rows at these addresses, which ascend in each fragment; in order."""
     fragments, starts = np.unique(addresses >> np.uint64(32), return_index=True)
@@ -76,13 +79,16 @@ def _many(
         file = None if raw is None else raw(fragment)
         if file is not None:
             return [file.take((asked & np.uint64(0xFFFF_FFFF)).astype(np.int64), columns)]
-        return [_at_addresses(dataset, part, columns) for part in np.split(asked, range(MOST, len(asked), MOST))]
+        return [
+            _take_at_addresses(dataset, part, columns)
+            for part in np.split(asked, range(MAX_ADDRESSES_PER_SCAN, len(asked), MAX_ADDRESSES_PER_SCAN))
+        ]
 
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="take") as threads:
         return [part for parts in threads.map(of_one, *zip(*of_each, strict=True)) for part in parts]
 
 
-def _at_addresses(dataset: LanceDataset, addresses: Addresses, columns: Sequence[str]) -> pa.Table:
+def _take_at_addresses(dataset: LanceDataset, addresses: Addresses, columns: Sequence[str]) -> pa.Table:
     """The rows at these addresses, ascending."""
     scanner = dataset.scanner(
         columns=[name for name in columns if name != _ADDRESS],

@@ -15,16 +15,16 @@ from lance.optimize import CompactionTask
 from omnigraph.errors import OmnigraphError
 from omnigraph.options import UpkeepOptions
 from omnigraph.storage.checksum_stamping import Announce, stamp_fragment
-from omnigraph.storage.compaction import Rewritten
+from omnigraph.storage.compaction import CompactedGroup
 from omnigraph.storage.index_staging import IndexUntrainableError, build_segment
-from omnigraph.storage.io_counters import counted
-from omnigraph.storage.lance_table import Table, verify
-from omnigraph.storage.staging import Witness, open_files
-from omnigraph.storage.table_cache import Verified, rewrite_errors
+from omnigraph.storage.io_counters import attribute_requests
+from omnigraph.storage.lance_table import LanceTable, verify
+from omnigraph.storage.staging import WriteObserver, list_open_files
+from omnigraph.storage.table_cache import VerifyLevel, translate_rewrite_errors
 
 VECTOR_INDEX = "IVF_FLAT"
-_MOST_PARTITIONS = 4_096
-_SECONDS_BETWEEN_LOOKS = 0.1
+_MAX_PARTITIONS = 4_096
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,31 +38,31 @@ class SegmentBuild:
 
 
 def compact(
-    table: Table, group: tuple[int, ...], options: UpkeepOptions, announce: Announce = lambda _: None
-) -> Rewritten:
+    table: LanceTable, group: tuple[int, ...], options: UpkeepOptions, announce: Announce = lambda _: None
+) -> CompactedGroup:
     """Write the living rows of these fragments, in their order, into as few new ones as the limits allow."""
     dataset = table.handles.open(table.path, table.version)
     metadata = {fragment.fragment_id: fragment.metadata for fragment in dataset.get_fragments()}
     store = table.handles.store
     # What is written anew gets a checksum of its own, so damage must be found here or never.
-    verify(table, Verified.WHOLE, only=group)
+    verify(table, VerifyLevel.WHOLE, only=group)
     task = CompactionTask.from_json(  # type: ignore[attr-defined]  # its stub lacks it
         json.dumps(
             {
                 "task": {"fragments": [metadata[number].to_json() for number in sorted(group)]},
                 "read_version": table.version,
-                "options": _task_options(options),
+                "options": _build_task_options(options),
             }
         )
     )
-    errors = rewrite_errors(f"compact {table.path}", table.path, table.version, table.handles.explain)
-    with counted(store.runtime.telemetry, "table"), errors:
+    errors = translate_rewrite_errors(f"compact {table.path}", table.path, table.version, table.handles.explain)
+    with attribute_requests(store.runtime.telemetry, "table"), errors:
         done = task.execute(dataset)
     new = tuple(json.dumps(stamp_fragment(store, table.path, one.to_json(), announce)) for one in done.new_fragments)
-    return Rewritten(tuple(sorted(group)), new)
+    return CompactedGroup(tuple(sorted(group)), new)
 
 
-def _task_options(options: UpkeepOptions) -> Mapping[str, object]:
+def _build_task_options(options: UpkeepOptions) -> Mapping[str, object]:
     """How Lance writes a group that we have chosen. Its planner would have to be talked into every group."""
     return {
         "target_rows_per_fragment": options.fragment_rows,
@@ -75,29 +75,29 @@ def _task_options(options: UpkeepOptions) -> Mapping[str, object]:
     }
 
 
-def build(table: Table, segment: SegmentBuild) -> str:
+def build_index_segment(table: LanceTable, segment: SegmentBuild) -> str:
     """Build a segment, as text; IndexUntrainableError where vectors can't be learnt from."""
     settings: dict[str, object] = {}
     if segment.kind == VECTOR_INDEX:
         vectors = table.count_values(segment.column, segment.fragments)
         if not vectors:
             raise IndexUntrainableError(table.path, segment.name)
-        settings = {"metric": "cosine", "num_partitions": max(1, min(isqrt(vectors), _MOST_PARTITIONS))}
+        settings = {"metric": "cosine", "num_partitions": max(1, min(isqrt(vectors), _MAX_PARTITIONS))}
     return build_segment(table, segment.column, segment.kind, segment.name, segment.fragments, settings)
 
 
 @contextmanager
-def watched(table: Table, witness: Witness) -> Iterator[None]:
+def report_open_files(table: LanceTable, witness: WriteObserver) -> Iterator[None]:
     """Tell of files that this process is writing for a table, while it does something that tells nothing itself."""
     is_over = threading.Event()
 
     def look() -> None:
         known: set[str] = set()
-        while not is_over.wait(_SECONDS_BETWEEN_LOOKS):
-            fresh = set(open_files(table)) - known
+        while not is_over.wait(_POLL_SECONDS):
+            fresh = set(list_open_files(table)) - known
             known |= fresh
             try:
-                witness.begun(sorted(fresh))
+                witness.on_begin(sorted(fresh))
             except OmnigraphError:
                 return  # whoever does the work is told the same when it is done
 

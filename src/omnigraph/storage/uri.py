@@ -1,7 +1,7 @@
 """Where a graph lives: a local directory or an S3 prefix."""
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.locations import BadPlaceError, Location, locate, scheme_of
+from omnigraph.locations import BadPlaceError, Location, locate, parse_scheme
 
 
 class BadUriError(OmnigraphError):
@@ -21,7 +21,7 @@ class BadUriError(OmnigraphError):
 def parse_uri(text: str) -> Location:
     """A path, `file://…` or `s3://bucket/prefix`; anything else is `BadUriError`."""
     try:
-        if scheme_of(text) in ("http", "https"):
+        if parse_scheme(text) in ("http", "https"):
             raise BadUriError(text, "it is a server's address; use --server URL --graph ID")
         return locate(text)
     except BadPlaceError as error:

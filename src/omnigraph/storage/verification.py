@@ -15,21 +15,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from omnigraph.options import Verify
-from omnigraph.storage.checksum_lists import ChecksumLists, FileSum, StoredFiles
+from omnigraph.storage.checksum_lists import ChecksumLists, FileChecksum, StoredFileReader
 from omnigraph.storage.checksums import (
-    blob_checksum,
     checksum_directory,
     checksum_file,
-    data_checksum,
     is_same,
-    named_checksum,
+    parse_blob_checksum,
+    parse_checksum,
+    parse_data_checksum,
 )
-from omnigraph.storage.layout import CHECKSUM_LISTS, version_key
+from omnigraph.storage.layout import CHECKSUM_LISTS, build_version_key
 
 SMALL_BYTES = 4 * 1024 * 1024
 """Files up to this size are verified at their first read: 0.4 ms of a core for the largest, 10 µs for one of 2 KB."""
-MAX_VERSIONS = 16_384
-MAX_FILES = 65_536
+MAX_REMEMBERED_VERSIONS = 16_384
+MAX_REMEMBERED_FILES = 65_536
 """So many versions and files are remembered, about 15 MB in all. What is forgotten is compared again, or, of a version
 that nobody has asked for since, not at all."""
 _TABLE_DEPTH = 3
@@ -37,7 +37,7 @@ MISMATCH = "it does not match its checksum"
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class VersionRecord:
     """What a pin records of a version: the checksum of its file, if any, and how many rows it has."""
 
     checksum: str | None
@@ -61,14 +61,14 @@ class Verifier:
         level: Verify,
         *,
         follow_links: bool = False,
-        files: StoredFiles | None = None,
+        files: StoredFileReader | None = None,
     ) -> None:
         """Take how a key becomes a path; None on an object store, where `files` are read and names carry nothing."""
         self._locate, self._follow, self._files = locate, follow_links, files
         self._plain: set[str] = set()
         """Directories that are no links."""
         self.is_eager = level is Verify.ALWAYS
-        self._expected: dict[tuple[str, int], Expected] = {}
+        self._expected: dict[tuple[str, int], VersionRecord] = {}
         self._matched: dict[str, None] = {}
         self.lists = ChecksumLists(files)
         """What lists say of files whose names carry nothing."""
@@ -101,22 +101,22 @@ class Verifier:
         known = self._expected.get((path, version))
         if checksum is None and known is not None:
             checksum = known.checksum
-        self._expected[path, version] = Expected(checksum, rows)
-        while len(self._expected) > MAX_VERSIONS:
+        self._expected[path, version] = VersionRecord(checksum, rows)
+        while len(self._expected) > MAX_REMEMBERED_VERSIONS:
             self._expected.pop(next(iter(self._expected)), None)
 
-    def expected(self, path: str, version: int) -> Expected | None:
+    def get_expected(self, path: str, version: int) -> VersionRecord | None:
         """Return what is recorded of a version, as far as a manifest that was read said so."""
         return self._expected.get((path, version))
 
     def is_recorded(self, key: str) -> bool:
         """Return whether there is a checksum of a file, or of a directory, which `PinnedFiles` names."""
-        return named_checksum(key) is not None or self.lists.knows(key)
+        return parse_checksum(key) is not None or self.lists.has_checksum(key)
 
     def trust(self, keys: Iterable[str]) -> None:
         """Take files as matching: this process has just computed their checksums."""
         self._matched |= dict.fromkeys(keys)
-        while len(self._matched) > MAX_FILES:
+        while len(self._matched) > MAX_REMEMBERED_FILES:
             self._matched.pop(next(iter(self._matched)), None)
 
     @property
@@ -141,7 +141,7 @@ class Verifier:
             return known.checksum
         if self._locate is None:
             return None
-        key = version_key(path, version)
+        key = build_version_key(path, version)
         found = checksum_file(self.locate(key), follow_links=self._follow)[1]
         self.trust([key])
         return f"{found:016x}"
@@ -156,7 +156,7 @@ class Verifier:
         """
         known = self._expected.get((path, version))
         recorded = None if known is None or known.checksum is None else int(known.checksum, 16)
-        return self._compare(version_key(path, version), recorded)
+        return self._compare(build_version_key(path, version), recorded)
 
     def find_mismatch(self, key: str) -> Mismatch | None:
         """Compare a data file, a deletion file, or a directory of blobs or of an index, as `PinnedFiles` names it.
@@ -169,34 +169,34 @@ class Verifier:
         if f"/{CHECKSUM_LISTS}/" in key:
             return None if self.lists.is_whole(key) else Mismatch(key, MISMATCH)
         is_directory = "/_indices/" in key or ("/data/" in key and not key.endswith(".lance"))
-        return self._compare(key, named_checksum(key), is_directory=is_directory)
+        return self._compare(key, parse_checksum(key), is_directory=is_directory)
 
     def find_data_mismatch(self, path: str, name: str) -> Mismatch | None:
         """Compare a data file of a table with its checksum; nothing where there is none."""
-        return self._compare(f"{path}/data/{name}", data_checksum(name))
+        return self._compare(f"{path}/data/{name}", parse_data_checksum(name))
 
-    def blob_bytes(self, path: str, name: str) -> int:
+    def measure_blobs(self, path: str, name: str) -> int:
         """Return the size of all blobs beside a data file; 0 when there are none, or they are not on this machine."""
         key = f"{path}/data/{name.removesuffix('.lance')}"
-        if self._locate is None or blob_checksum(name) is None:
-            return sum(one.size for _, one in self.lists.below(key))
+        if self._locate is None or parse_blob_checksum(name) is None:
+            return sum(one.size for _, one in self.lists.find_below(key))
         try:
             with os.scandir(self.locate(key)) as entries:
                 return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
         except FileNotFoundError:
             return 0
 
-    def checksum_file(self, key: str) -> FileSum:
+    def checksum_file(self, key: str) -> FileChecksum:
         """Return the size and the checksum of a file as it is.
 
         Raises:
             OSError: It can't be read, or is not there.
         """
         if self._locate is not None:
-            return FileSum(*checksum_file(self.locate(key), follow_links=self._follow))
+            return FileChecksum(*checksum_file(self.locate(key), follow_links=self._follow))
         if self._files is None:
             raise FileNotFoundError(key)
-        return FileSum(*self._files.checksum(key))
+        return FileChecksum(*self._files.compute_checksum(key))
 
     def _compare(self, key: str, recorded: int | None, *, is_directory: bool = False) -> Mismatch | None:
         if key in self._matched:
@@ -205,7 +205,7 @@ class Verifier:
             if recorded is None:
                 is_known, wrong = self._compare_listed(key)
             else:
-                is_known, wrong = True, None if self._has(key, recorded, is_directory=is_directory) else key
+                is_known, wrong = True, None if self._has_checksum(key, recorded, is_directory=is_directory) else key
         except FileNotFoundError:
             return None
         if wrong is not None:
@@ -214,7 +214,7 @@ class Verifier:
             self.trust([key])
         return None
 
-    def _has(self, key: str, recorded: int, *, is_directory: bool) -> bool:
+    def _has_checksum(self, key: str, recorded: int, *, is_directory: bool) -> bool:
         """Return whether a file, or all files of a directory, have a checksum."""
         if is_directory and self._locate is not None:
             return is_same(checksum_directory(self.locate(key), follow_links=self._follow)[1], recorded)
@@ -225,7 +225,7 @@ class Verifier:
         listed = self.lists.find(key)
         if listed is not None:
             return True, None if self.checksum_file(key) == listed else key
-        below = self.lists.below(key)
+        below = self.lists.find_below(key)
         for file, found in below:
             try:
                 is_matching = self.checksum_file(file) == found

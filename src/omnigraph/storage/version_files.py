@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import lance
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.io_counters import counted
-from omnigraph.storage.layout import detached_file, is_detached, version_file
-from omnigraph.storage.table_cache import Handles, read_errors
+from omnigraph.storage.io_counters import attribute_requests
+from omnigraph.storage.layout import format_detached_name, format_version_name, is_detached
+from omnigraph.storage.table_cache import TableCache, translate_read_errors
 
 _TRANSACTION = re.compile(rb"\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.txn")
 """How a version names the file of its own transaction; Lance shows that name to nobody."""
@@ -58,7 +58,7 @@ class PinnedFiles:
         return PinnedFiles(self.files | other.files, self.directories | other.directories)
 
 
-def pinned_files(handles: Handles, path: str, versions: Iterable[int]) -> PinnedFiles:
+def list_pinned_files(handles: TableCache, path: str, versions: Iterable[int]) -> PinnedFiles:
     """Everything that these versions of a table need, by one read each.
 
     Raises:
@@ -67,20 +67,20 @@ def pinned_files(handles: Handles, path: str, versions: Iterable[int]) -> Pinned
     """
     found = PinnedFiles()
     for version in versions:
-        dataset = handles.open_apart(path, version)  # not among the cached ones: most are of the past
-        with counted(handles.store.runtime.telemetry, "table"), read_errors(path, version):
-            found |= version_parts(dataset, path)
+        dataset = handles.open_uncached(path, version)  # not among the cached ones: most are of the past
+        with attribute_requests(handles.store.runtime.telemetry, "table"), translate_read_errors(path, version):
+            found |= list_version_files(dataset, path)
     return found
 
 
-def version_parts(dataset: lance.LanceDataset, path: str) -> PinnedFiles:
+def list_version_files(dataset: lance.LanceDataset, path: str) -> PinnedFiles:
     """The files of one version that is open: its own, data, deletions, the transaction; indexes and blobs whole."""
     version = int(dataset.version)
-    files = {f"{path}/{detached_file(version) if is_detached(version) else version_file(version)}"}
+    files = {f"{path}/{format_detached_name(version) if is_detached(version) else format_version_name(version)}"}
     directories: set[str] = set()
     for fragment in dataset.get_fragments():
         metadata = fragment.metadata
-        _check(metadata, path, version)
+        _check_known_parts(metadata, path, version)
         for file in metadata.files:
             files.add(f"{path}/data/{file.path}")
             directories.add(f"{path}/data/{file.path.removesuffix('.lance')}")
@@ -96,9 +96,9 @@ def version_parts(dataset: lance.LanceDataset, path: str) -> PinnedFiles:
     return PinnedFiles(frozenset(files), frozenset(directories))
 
 
-def find_used_lists(handles: Handles, path: str, version: int, lists: Iterable[str]) -> tuple[str, ...]:
+def find_used_lists(handles: TableCache, path: str, version: int, lists: Iterable[str]) -> tuple[str, ...]:
     """Return those lists of checksums that still say something of a version's files; ones that can't be read stay."""
-    parts = version_parts(handles.open(path, version), path)
+    parts = list_version_files(handles.open(path, version), path)
     used = []
     for name in lists:
         files = handles.store.verifier.lists.read(path, name)
@@ -107,7 +107,7 @@ def find_used_lists(handles: Handles, path: str, version: int, lists: Iterable[s
     return tuple(used)
 
 
-def _check(metadata: lance.FragmentMetadata, path: str, version: int) -> None:
+def _check_known_parts(metadata: lance.FragmentMetadata, path: str, version: int) -> None:
     """Refuse what Lance may one day write, and we would not see: overlays, row numbers in files, other places."""
     if metadata.overlays:
         raise UnknownPartError(path, version, "overlays")

@@ -6,21 +6,25 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from lance.file import LanceFileReader
 
-from omnigraph.storage.graph_storage import Store
-from omnigraph.storage.io_counters import store_errors
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.io_counters import translate_store_errors
 
-READ_ROWS = 65_536
+READ_BATCH_ROWS = 65_536
 
 
-def staged_batches(store: Store, path: str, fragment: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def iter_staged_batches(
+    store: GraphStorage, path: str, fragment: str, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
     """Some columns of a staged fragment of the table at `path`, in the order in which its rows were written.
 
     Not for blobs: beside them a file holds only where they lie. Files have them behind all other columns, or those
     would be read wrong.
     """
     for file in json.loads(fragment)["files"]:
-        with store_errors(f"read rows of {path}"):
+        with translate_store_errors(f"read rows of {path}"):
             reader = LanceFileReader(
-                f"{store.uri(path)}/data/{file['path']}", storage_options=store.lance_options, columns=list(columns)
+                f"{store.resolve_uri(path)}/data/{file['path']}",
+                storage_options=store.lance_options,
+                columns=list(columns),
             )
-            yield from reader.read_all(batch_size=READ_ROWS).to_batches()
+            yield from reader.read_all(batch_size=READ_BATCH_ROWS).to_batches()

@@ -4,11 +4,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.algorithms.network import Network
-from omnigraph.engine.kernels import parts
+from omnigraph.engine.kernels import iter_chunks
 from omnigraph.engine.query_budget import Budget
 
 
-def components(network: Network, budget: Budget) -> NDArray[np.int64]:
+def find_components(network: Network, budget: Budget) -> NDArray[np.int64]:
     """By node, the smallest node of its component.
 
     Each round hooks the root of one end of every edge under the smaller root of the other, then halves all paths
@@ -24,7 +24,7 @@ def components(network: Network, budget: Budget) -> NDArray[np.int64]:
             break
         source, target = source[is_open], target[is_open]
         low, high = np.minimum(from_, to)[is_open], np.maximum(from_, to)[is_open]
-        for part in parts(len(high)):
+        for part in iter_chunks(len(high)):
             np.minimum.at(roots, high[part], low[part])
             budget.check()
         while True:

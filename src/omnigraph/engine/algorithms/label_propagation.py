@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.algorithms.network import Network
-from omnigraph.engine.kernels import Check, sort_values, stable_order
+from omnigraph.engine.kernels import Check, argsort_stable, sort_values
 from omnigraph.engine.query_budget import Budget
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class PropagatedLabels:
     """By node the node whose label it has; how many rounds it took, and whether another would change nothing."""
 
     values: NDArray[np.int64]
@@ -19,7 +19,7 @@ class Labels:
     is_converged: bool
 
 
-def propagated_labels(network: Network, *, rounds: int, budget: Budget) -> Labels:
+def propagate_labels(network: Network, *, rounds: int, budget: Budget) -> PropagatedLabels:
     """All nodes at once, round by round; of several labels that are as frequent, the smallest.
 
     Edges count in both directions, parallel ones as often as they are, loops twice. A node without neighbours keeps
@@ -28,18 +28,18 @@ def propagated_labels(network: Network, *, rounds: int, budget: Budget) -> Label
     labels = np.arange(network.count)
     near = np.concatenate((network.source, network.target))
     far = np.concatenate((network.target, network.source))
-    order = stable_order(near, budget.check)
+    order = argsort_stable(near, budget.check)
     near, far = near[order], far[order]
     for number in range(1, rounds + 1):
         budget.check()
-        renewed = _most_frequent(near, labels[far], labels, budget.check)
+        renewed = _find_most_frequent(near, labels[far], labels, budget.check)
         if np.array_equal(renewed, labels):
-            return Labels(labels, number, is_converged=True)
+            return PropagatedLabels(labels, number, is_converged=True)
         labels = renewed
-    return Labels(labels, rounds, is_converged=not len(near))
+    return PropagatedLabels(labels, rounds, is_converged=not len(near))
 
 
-def _most_frequent(
+def _find_most_frequent(
     near: NDArray[np.int64], offered: NDArray[np.int64], labels: NDArray[np.int64], check: Check
 ) -> NDArray[np.int64]:
     """By node the label that it is offered most often."""

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.engine.kernels import Check, distinct_values, rank_distinct
+from omnigraph.engine.kernels import Check, find_distinct, rank_distinct
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.tables.table_reader import TableRows
+from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology
 from omnigraph.schema.arrow import ID
 
@@ -27,11 +27,11 @@ class Network:
     source: Nodes
     target: Nodes
 
-    def simple(self, check: Check) -> tuple[Nodes, Nodes]:
+    def simplify(self, check: Check) -> tuple[Nodes, Nodes]:
         """The pairs of different nodes with an edge between them, in whatever direction: each once, smaller first."""
         low, high = np.minimum(self.source, self.target), np.maximum(self.source, self.target)
         apart = low != high
-        keys = distinct_values(low[apart].astype(np.int64) * self.count + high[apart], check)
+        keys = find_distinct(low[apart].astype(np.int64) * self.count + high[apart], check)
         return keys // max(self.count, 1), keys % max(self.count, 1)
 
 
@@ -47,11 +47,11 @@ class NamedNetwork:
     """By edge of the network, its position in the edge table."""
 
 
-def named_network(nodes: TableRows, topology: Topology, budget: Budget) -> NamedNetwork:
+def build_named_network(nodes: TableReader, topology: Topology, budget: Budget) -> NamedNetwork:
     """The network of an edge type whose both ends are of one node type."""
-    living = nodes.positions()
+    living = nodes.get_positions()
     budget.claim(24 * nodes.size + 24 * len(topology.source), "the network")
-    ids = nodes.values(ID, living, budget)
+    ids = nodes.take_values(ID, living, budget)
     order = np.empty(len(ids), np.int64)
     order[rank_distinct(ids, budget.check)] = np.arange(len(ids))
     positions = living[order]

@@ -12,14 +12,14 @@ from omnigraph.engine.query_budget import Budget
 _PAIRS_AT_ONCE = 500_000
 
 
-def triangles(network: Network, budget: Budget) -> NDArray[np.int64]:
+def count_triangles(network: Network, budget: Budget) -> NDArray[np.int64]:
     """By node, in how many triangles it is.
 
     Every pair is turned towards the node with more neighbours, so that no node has many pairs leaving it, and each
     triangle is found once: from its corner with the fewest neighbours.
     """
     count = network.count
-    low, high = network.simple(budget.check)
+    low, high = network.simplify(budget.check)
     found = np.zeros(count, np.int64)
     if not len(low):
         return found
@@ -31,16 +31,16 @@ def triangles(network: Network, budget: Budget) -> NDArray[np.int64]:
     starts = np.concatenate(([0], np.cumsum(np.bincount(from_, minlength=count))))
     # With each pair go all later pairs of the same node: is the third side there?
     behind = starts[from_ + 1] - np.arange(len(from_)) - 1
-    for first, last in _slices(behind):
+    for first, last in _split_pairs(behind):
         budget.check()
         pairs = np.repeat(np.arange(first, last), behind[first:last])
         ends = np.cumsum(behind[first:last])
         others = np.arange(len(pairs)) - np.repeat(ends - behind[first:last], behind[first:last]) + pairs + 1
-        _count(found, keys, from_[pairs], to[pairs], to[others], degrees, count)
+        _count_closed(found, keys, from_[pairs], to[pairs], to[others], degrees, count)
     return found
 
 
-def _count(
+def _count_closed(
     found: NDArray[np.int64],
     keys: NDArray[np.int64],
     corner: Nodes,
@@ -57,7 +57,7 @@ def _count(
         np.add.at(found, nodes[closed], 1)
 
 
-def _slices(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
+def _split_pairs(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Runs of pairs whose later pairs are not too many together; one pair may be too many by itself."""
     cuts = [0]
     ends = np.cumsum(sizes)

@@ -4,38 +4,38 @@ from omnigraph.commit.requirements import Requirement, TableUnchanged
 from omnigraph.engine.bulk.cardinality import check_cardinality
 from omnigraph.engine.bulk.endpoints import check_dangling, check_endpoints
 from omnigraph.engine.bulk.id_checks import check_ids, require_ids
-from omnigraph.engine.bulk.load_batch import Batch, LoadMode
-from omnigraph.engine.bulk.load_errors import Inputs
-from omnigraph.engine.bulk.outdated import outdated
+from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode
+from omnigraph.engine.bulk.load_errors import InputNames
+from omnigraph.engine.bulk.outdated import find_stale_embeddings
 from omnigraph.engine.bulk.unique import check_unique
 
 
-def check_batch(batch: Batch, inputs: Inputs) -> None:
+def check_batch(batch: LoadBatch, inputs: InputNames) -> None:
     """Refuse every record that can't be taken, and say what the others rely on.
 
     A record that is refused counts for nothing: an edge to a node that is out is out too, and a value that it would
     have freed is still held. So the checks are made again until they refuse nothing more.
     """
-    everything = [*batch.node_rows(), *batch.edge_rows()]
+    everything = [*batch.list_node_batches(), *batch.list_edge_batches()]
     for rows in everything:
         check_ids(batch, rows, inputs)
         if batch.mode is LoadMode.MERGE:
-            for refusal in outdated(rows):
+            for refusal in find_stale_embeddings(rows):
                 batch.refuse(rows, refusal)
     while True:
-        out = batch.out
-        batch.refusals.unplaced.clear()
+        out = batch.excluded_rows
+        batch.rejections.global_problems.clear()
         relied_on: list[Requirement] = []
         for rows in everything:
             relied_on += check_unique(batch, rows)
-        for rows in batch.edge_rows():
+        for rows in batch.list_edge_batches():
             relied_on += check_endpoints(batch, rows)
-        for edge in batch.edge_types():
+        for edge in batch.list_edge_types():
             relied_on += check_cardinality(batch, edge)
         if batch.mode is LoadMode.OVERWRITE:
-            for rows in batch.node_rows():
+            for rows in batch.list_node_batches():
                 relied_on += check_dangling(batch, rows) if rows.replaces_all else []
-        if batch.out == out:
+        if batch.excluded_rows == out:
             break
     batch.requirements += relied_on
     for rows in everything:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from omnigraph.engine.bulk.row_spool import FILE, LINE, SpooledType
-from omnigraph.engine.writing.violations import MOST_SHOWN
+from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.columnar_sets import Positions
 
@@ -66,7 +66,7 @@ class LoadError(OmnigraphError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RejectedRows:
     """Rows of one type that break one rule: their positions, ascending, and what to say of the n-th of them."""
 
     rows: Positions
@@ -77,7 +77,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unplaced:
+class GlobalProblem:
     """What is wrong with the load as a whole: rows that stay would break a rule. Said of the n-th of `count`."""
 
     type: str
@@ -87,7 +87,7 @@ class Unplaced:
     value: Callable[[int], str | None]
     message: Callable[[int], str]
 
-    def problems(self) -> Iterator[Problem]:
+    def iter_problems(self) -> Iterator[Problem]:
         """Every one of them."""
         for number in range(self.count):
             yield Problem(
@@ -103,7 +103,7 @@ class Unplaced:
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class InputNames:
     """The inputs of a load by number: their names, and what their lines are called."""
 
     names: tuple[str, ...]
@@ -111,44 +111,46 @@ class Inputs:
 
 
 @dataclass(slots=True)
-class Refusals:
+class Rejections:
     """Everything that the checks of one attempt refuse."""
 
-    rows: list[tuple[SpooledType, Refusal]] = field(default_factory=list)
-    unplaced: list[Unplaced] = field(default_factory=list)
+    rows: list[tuple[SpooledType, RejectedRows]] = field(default_factory=list)
+    global_problems: list[GlobalProblem] = field(default_factory=list)
 
     @property
     def records(self) -> int:
         """How many records are refused."""
         return sum(len(refusal.rows) for _, refusal in self.rows)
 
-    def first(self, inputs: Inputs, most: int = MOST_SHOWN) -> list[Problem]:
+    def list_first(self, inputs: InputNames, limit: int = MAX_REPORTED_PROBLEMS) -> list[Problem]:
         """The first problems by file and line, and behind them those of the load as a whole."""
         found: list[tuple[int, int, int, int]] = []
         for number, (spooled, refusal) in enumerate(self.rows):
-            places = spooled.at(refusal.rows, [FILE, LINE])
+            places = spooled.take(refusal.rows, [FILE, LINE])
             files, lines = places.column(0).to_numpy(), places.column(1).to_numpy()
-            order = np.lexsort((lines, files))[:most].tolist()
+            order = np.lexsort((lines, files))[:limit].tolist()
             found += [(int(files[at]), int(lines[at]), number, at) for at in order]
-        problems = [self._problem(inputs, *one) for one in sorted(found)[:most]]
-        for unplaced in self.unplaced:
-            for _, problem in zip(range(most - len(problems)), unplaced.problems(), strict=False):
+        problems = [self._build_problem(inputs, *one) for one in sorted(found)[:limit]]
+        for unplaced in self.global_problems:
+            for _, problem in zip(range(limit - len(problems)), unplaced.iter_problems(), strict=False):
                 problems.append(problem)
         return problems
 
-    def by_type(self) -> Iterator[tuple[SpooledType, list[Refusal]]]:
+    def group_by_type(self) -> Iterator[tuple[SpooledType, list[RejectedRows]]]:
         """The refusals of each type together."""
-        grouped: dict[str, tuple[SpooledType, list[Refusal]]] = {}
+        grouped: dict[str, tuple[SpooledType, list[RejectedRows]]] = {}
         for spooled, refusal in self.rows:
             grouped.setdefault(spooled.type.name, (spooled, []))[1].append(refusal)
         yield from grouped.values()
 
-    def _problem(self, inputs: Inputs, file: int, line: int, number: int, at: int) -> Problem:
+    def _build_problem(self, inputs: InputNames, file: int, line: int, number: int, at: int) -> Problem:
         spooled, refusal = self.rows[number]
-        return problem_of(inputs, file, line, spooled, refusal, at)
+        return build_problem(inputs, file, line, spooled, refusal, at)
 
 
-def problem_of(inputs: Inputs, file: int, line: int, spooled: SpooledType, refusal: Refusal, at: int) -> Problem:
+def build_problem(
+    inputs: InputNames, file: int, line: int, spooled: SpooledType, refusal: RejectedRows, at: int
+) -> Problem:
     """The n-th row of a refusal, told."""
     return Problem(
         rule=refusal.rule,

@@ -17,17 +17,17 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.bulk.load_errors import Inputs, Problem, Refusals, problem_of
-from omnigraph.engine.bulk.row_spool import FILE, LINE, SpooledType, left_out_name
+from omnigraph.engine.bulk.load_errors import InputNames, Problem, Rejections, build_problem
+from omnigraph.engine.bulk.row_spool import FILE, LINE, SpooledType, build_left_out_name
 from omnigraph.engine.decoding.record_error import RecordError
-from omnigraph.engine.jsonl_encoding import json_lines
-from omnigraph.engine.writing.violations import MOST_SHOWN
+from omnigraph.engine.jsonl_encoding import iter_json_lines
+from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.schema.arrow import ID, arrow_schema
+from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType
 
 REJECTED, REASONS = "rejected.jsonl", "reasons.jsonl"
-_TOLD_ROWS = 4_096
+_CHUNK_ROWS = 4_096
 
 _encode = msgspec.json.Encoder().encode
 
@@ -47,7 +47,7 @@ class QuarantineError(OmnigraphError):
 
 
 @dataclass(slots=True)
-class _Places:
+class _RecordPositions:
     """Of records in the order in which they were written: where they come from, and how long their texts are."""
 
     files: "array[int]" = field(default_factory=lambda: array("q"))
@@ -62,11 +62,11 @@ class _Places:
         self.texts.append(text)
         self.reasons.append(reason)
 
-    def copied(self) -> "_Places":
+    def copy(self) -> "_RecordPositions":
         """The same, for others to add to."""
-        return _Places(self.files[:], self.lines[:], self.texts[:], self.reasons[:])
+        return _RecordPositions(self.files[:], self.lines[:], self.texts[:], self.reasons[:])
 
-    def order(self) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+    def find_order(self) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
         """Which comes first by file and line, which then, …; None when they are in that order."""
         if not self.files:
             return None
@@ -75,7 +75,7 @@ class _Places:
 
 
 @dataclass(slots=True)
-class Rejects:
+class UnreadableRecords:
     """The records that were refused while they were read. With a directory, their texts are kept there for now."""
 
     directory: Path | None
@@ -86,29 +86,29 @@ class Rejects:
     """How many of them were of a known type."""
     _first: list[tuple[int, int, int, Problem]] = field(default_factory=list)
     _files: list[BinaryIO] = field(default_factory=list)
-    _places: _Places = field(default_factory=_Places)
+    _positions: _RecordPositions = field(default_factory=_RecordPositions)
 
     @property
-    def places(self) -> _Places:
+    def positions(self) -> _RecordPositions:
         """Those of the kept ones so far, which whoever asks may add to."""
-        return self._places.copied()
+        return self._positions.copy()
 
     def add(self, error: RecordError, text: bytes, rule: str = "record") -> None:
         """One more record, and its text as it came."""
-        problem = _problem(error, rule)
+        problem = _build_problem(error, rule)
         self.count += 1
         if error.type is not None:
             self.types[error.type] = self.types.get(error.type, 0) + 1
         # The smallest by file and line are told: a heap of the largest first keeps them.
         place = (-self.numbers.get(error.file, 0), -error.line, -self.count, problem)
-        if len(self._first) < MOST_SHOWN:
+        if len(self._first) < MAX_REPORTED_PROBLEMS:
             heapq.heappush(self._first, place)
         elif place > self._first[0]:
             heapq.heapreplace(self._first, place)
         if self.directory is not None:
-            self._keep(text, problem)
+            self._write(text, problem)
 
-    def first(self) -> list[tuple[tuple[int, int], Problem]]:
+    def list_first(self) -> list[tuple[tuple[int, int], Problem]]:
         """The first problems by file and line, each with its place."""
         return [((-file, -line), problem) for file, line, _, problem in sorted(self._first, reverse=True)]
 
@@ -118,13 +118,13 @@ class Rejects:
             file.close()
         self._files = []
 
-    def kept(self) -> list[Path]:
+    def list_files(self) -> list[Path]:
         """The two files so far; none when nothing was refused."""
         return (
             [] if self.directory is None or not self.count else [self.directory / name for name in (REJECTED, REASONS)]
         )
 
-    def _keep(self, text: bytes, problem: Problem) -> None:
+    def _write(self, text: bytes, problem: Problem) -> None:
         assert self.directory is not None  # noqa: S101 - asked by the one caller
         try:
             if not self._files:
@@ -132,7 +132,7 @@ class Rejects:
             rejected, reasons = self._files
             length = rejected.write(text.rstrip(b"\r\n") + b"\n")
             told = reasons.write(_encode(problem.to_json()) + b"\n")
-            self._places.add(self.numbers.get(problem.file or "", 0), problem.line or 0, length, told)
+            self._positions.add(self.numbers.get(problem.file or "", 0), problem.line or 0, length, told)
         except OSError as error:
             raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
 
@@ -150,22 +150,22 @@ class Quarantine:
             reason = f"it holds {REJECTED} of an earlier load; load or move that first, or name another directory"
             raise QuarantineError(str(directory), reason)
         self._is_made = False
-        self._unfinished = _unfinished(directory)
+        self._unfinished = _list_unfinished(directory)
 
-    def prepare(self, read: Rejects, refusals: Refusals, inputs: Inputs) -> None:
+    def prepare(self, read: UnreadableRecords, refusals: Rejections, inputs: InputNames) -> None:
         """Write down everything that was refused, under names that nobody looks at."""
         try:
             self._is_made |= not self.directory.exists()
             self.directory.mkdir(parents=True, exist_ok=True)
-            places = read.places
+            places = read.positions
             with self._unfinished[REJECTED].open("wb") as rejected, self._unfinished[REASONS].open("wb") as reasons:
-                for source, target in zip(read.kept(), (rejected, reasons), strict=False):
+                for source, target in zip(read.list_files(), (rejected, reasons), strict=False):
                     _copy(source, target)
-                for file, text, problem in _told(refusals, inputs):
+                for file, text, problem in _iter_rejected(refusals, inputs):
                     length = rejected.write(text)
                     told = reasons.write(_encode(problem.to_json()) + b"\n")
                     places.add(file, problem.line or 0, length, told)
-            order = places.order()
+            order = places.find_order()
             if order is not None:
                 _reorder(self._unfinished[REJECTED], places.texts, order)
                 _reorder(self._unfinished[REASONS], places.reasons, order)
@@ -193,27 +193,27 @@ class Quarantine:
                 self.directory.rmdir()
 
 
-def finish(directory: Path) -> None:
+def settle_published(directory: Path) -> None:
     """Settle what a load has prepared that was published, but whose process died right behind that; if there is any."""
-    if all(path.is_file() for path in _unfinished(directory).values()):
+    if all(path.is_file() for path in _list_unfinished(directory).values()):
         _settle(directory)
 
 
-def _unfinished(directory: Path) -> dict[str, Path]:
+def _list_unfinished(directory: Path) -> dict[str, Path]:
     return {name: directory / f".{name}.new" for name in (REJECTED, REASONS)}
 
 
 def _settle(directory: Path) -> None:
     try:
-        for name, path in _unfinished(directory).items():
+        for name, path in _list_unfinished(directory).items():
             path.replace(directory / name)
     except OSError as error:
         raise QuarantineError(str(directory), error.strerror or str(error)) from error
 
 
-def texts_of(type_: AnyType, rows: pa.Table, left_out: Mapping[str, pa.Array | pa.ChunkedArray]) -> list[bytes]:
+def encode_rows(type_: AnyType, rows: pa.Table, left_out: Mapping[str, pa.Array | pa.ChunkedArray]) -> list[bytes]:
     """Rows as graph JSONL, without what their records left out; each with its line feed."""
-    lines = list(json_lines(type_, rows))
+    lines = list(iter_json_lines(type_, rows))
     silent = {name: mask.to_pylist() for name, mask in left_out.items()}
     if not silent:
         return lines
@@ -229,29 +229,33 @@ def texts_of(type_: AnyType, rows: pa.Table, left_out: Mapping[str, pa.Array | p
     return texts
 
 
-def _told(refusals: Refusals, inputs: Inputs) -> Iterator[tuple[int, bytes, Problem]]:
+def _iter_rejected(refusals: Rejections, inputs: InputNames) -> Iterator[tuple[int, bytes, Problem]]:
     """Every refused row: the number of its file, its text and its problem; some rows at a time."""
-    for spooled, found in refusals.by_type():
+    for spooled, found in refusals.group_by_type():
         for refusal in found:
-            for start in range(0, len(refusal.rows), _TOLD_ROWS):
-                part = refusal.rows[start : start + _TOLD_ROWS]
-                texts, places = _spooled_texts(spooled, part)
+            for start in range(0, len(refusal.rows), _CHUNK_ROWS):
+                part = refusal.rows[start : start + _CHUNK_ROWS]
+                texts, places = _read_spooled_texts(spooled, part)
                 for number, (text, file, line) in enumerate(zip(texts, *places, strict=True)):
-                    yield file, text, problem_of(inputs, file, line, spooled, refusal, start + number)
+                    yield file, text, build_problem(inputs, file, line, spooled, refusal, start + number)
 
 
-def _spooled_texts(
+def _read_spooled_texts(
     spooled: SpooledType, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> tuple[list[bytes], tuple[list[int], list[int]]]:
-    names = arrow_schema(spooled.type).names
-    silent = {name: left_out_name(name) for name in spooled.left_out if left_out_name(name) in spooled.schema.names}
-    found = spooled.at(rows, [*names, FILE, LINE, *silent.values()])
+    names = build_arrow_schema(spooled.type).names
+    silent = {
+        name: build_left_out_name(name)
+        for name in spooled.left_out
+        if build_left_out_name(name) in spooled.schema.names
+    }
+    found = spooled.take(rows, [*names, FILE, LINE, *silent.values()])
     left_out = {name: found.column(column) for name, column in silent.items()}
     places = found.column(FILE).to_pylist(), found.column(LINE).to_pylist()
-    return texts_of(spooled.type, found.select(names), left_out), places
+    return encode_rows(spooled.type, found.select(names), left_out), places
 
 
-def _problem(error: RecordError, rule: str) -> Problem:
+def _build_problem(error: RecordError, rule: str) -> Problem:
     about = ".".join(part for part in (error.type, error.property) if part)
     return Problem(
         rule=rule,

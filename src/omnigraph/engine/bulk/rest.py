@@ -8,7 +8,7 @@ import pyarrow as pa
 from omnigraph.storage.columnar_sets import Mask
 
 
-class Known(Protocol):
+class IdPredicate(Protocol):
     """Answers for many ids at once."""
 
     def __call__(self, ids: pa.Array) -> Mask:
@@ -17,7 +17,7 @@ class Known(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rest:
+class UnloadedRows:
     """The rows of one type that a load has beside those of the batch. No check refuses any of them.
 
     Whoever makes a batch of some rows of a load sees to it that it holds every row that shares an id, a unique value
@@ -25,7 +25,7 @@ class Rest:
     """
 
     rows: int
-    is_there: Known
+    is_there: IdPredicate
     """Which ids rows have that are not in the batch: those of the rest, or committed ones that stay."""
-    is_counted: Known
+    is_counted: IdPredicate
     """Of an edge type, from which nodes every edge of the load is in the batch."""

@@ -5,11 +5,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.bulk.rejected_records import texts_of
+from omnigraph.engine.bulk.rejected_records import encode_rows
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_rows import TypedRows
-from omnigraph.engine.writing.value_rules import BrokenValue, broken_values
-from omnigraph.engine.writing.violations import shown_value
+from omnigraph.engine.writing.value_rules import BrokenValue, find_broken_values
+from omnigraph.engine.writing.violations import format_row_value
 
 
 class RejectByRule(Protocol):
@@ -20,12 +20,12 @@ class RejectByRule(Protocol):
         ...
 
 
-def keeping_rules(window: TypedRows, name: str, unit: str, reject: RejectByRule) -> TypedRows:
+def reject_broken_rows(window: TypedRows, name: str, unit: str, reject: RejectByRule) -> TypedRows:
     """The rows of a window that keep the rules over single values; the others are rejected.
 
     `name` is that of the input, and `unit` what its lines are called.
     """
-    broken = broken_values(window.type, window.rows)
+    broken = find_broken_values(window.type, window.rows)
     if not broken:
         return window
     first: dict[int, BrokenValue] = {}
@@ -34,7 +34,7 @@ def keeping_rules(window: TypedRows, name: str, unit: str, reject: RejectByRule)
     rows = sorted(first)
     chosen = pa.array(rows)
     left_out = {name: mask.take(chosen) for name, mask in window.left_out.items()}
-    texts = texts_of(window.type, window.rows.take(chosen), left_out)
+    texts = encode_rows(window.type, window.rows.take(chosen), left_out)
     for row, text in zip(rows, texts, strict=True):
         one = first[row]
         error = RecordError(
@@ -42,7 +42,7 @@ def keeping_rules(window: TypedRows, name: str, unit: str, reject: RejectByRule)
             window.lines[row].as_py(),
             window.type.name,
             one.property,
-            shown_value(one.value),
+            format_row_value(one.value),
             one.message,
             unit,
         )

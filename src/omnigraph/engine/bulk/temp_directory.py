@@ -17,7 +17,7 @@ from omnigraph.telemetry import log
 _LOCK = "lock"
 
 
-class Scratch:
+class TempDirectory:
     """A new directory below the one for temporary files (`TMPDIR`), whose name starts with `prefix`.
 
     Raises:

@@ -10,22 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.tables.index_advisor import BITMAP, BTREE, INVERTED, LABEL_LIST
-from omnigraph.storage.columnar_sets import one_array
+from omnigraph.storage.columnar_sets import concat_chunks
 from omnigraph.storage.index_staging import StoredIndex
-from omnigraph.storage.integrity_check import found_by_index, found_by_label, found_by_vector, found_by_word, load_index
-from omnigraph.storage.lance_table import ADDRESS, Table
+from omnigraph.storage.integrity_check import find_by_index, find_by_label, find_by_vector, find_by_word, load_index
+from omnigraph.storage.lance_table import ADDRESS, LanceTable
 from omnigraph.storage.row_addresses import Addresses
 from omnigraph.storage.upkeep import VECTOR_INDEX
 
 _T = TypeVar("_T")
-SAMPLE = 64
+SAMPLE_ROWS = 64
 """So many rows are looked at for values to ask for,"""
-SEARCHES = 8
+MAX_SEARCHES = 8
 """and for so many words or vectors, each of which is a search of its own."""
-NEAREST = 8
-_SAME = 1e-4
+NEIGHBOURS_PER_SEARCH = 8
+_MAX_SELF_DISTANCE = 1e-4
 """How far a vector is at most from itself, as single precision has it."""
-_LENGTHS = (1e-12, 1e12)
+_VECTOR_LENGTHS = (1e-12, 1e12)
 """Vectors of other lengths are not asked for: single precision has no square of what is much shorter or longer, and so
 no distance of such a vector from itself."""
 _BEFORE, _AFTER = r"(?<![0-9A-Za-z\x80-\U0010ffff])", r"(?![0-9A-Za-z\x80-\U0010ffff])"
@@ -56,16 +56,16 @@ class Disagreement:
         )
 
 
-def check_lookups(table: Table, index: StoredIndex) -> Disagreement | None:
+def check_lookups(table: LanceTable, index: StoredIndex) -> Disagreement | None:
     """Ask the index for values from all over the table. DamagedError when it can't be read.
 
     An index of a kind that is not built here is only read.
     """
     column = index.columns[0]
-    sample = _sampled(table, column)
+    sample = _read_sample(table, column)
     if not len(sample):
         return None
-    look = _look_of(index.kind, sample.type)
+    look = _choose_check(index.kind, sample.type)
     if look is None:
         load_index(table, index.name)
         return None
@@ -73,23 +73,23 @@ def check_lookups(table: Table, index: StoredIndex) -> Disagreement | None:
     return found if found.missed or found.invented or found.doubled else None
 
 
-def _look_of(kind: str, type_: pa.DataType) -> Callable[[Table, StoredIndex, pa.Array], Disagreement] | None:
+def _choose_check(kind: str, type_: pa.DataType) -> Callable[[LanceTable, StoredIndex, pa.Array], Disagreement] | None:
     if kind in {BTREE, BITMAP} and _is_plain(type_):
-        return _by_values
+        return _check_values
     if kind == LABEL_LIST and _is_plain(type_.value_type):
-        return _by_labels
+        return _check_labels
     if kind == INVERTED and pa.types.is_string(type_):
-        return _by_words
-    return _by_vectors if kind == VECTOR_INDEX else None
+        return _check_words
+    return _check_vectors if kind == VECTOR_INDEX else None
 
 
-def _sampled(table: Table, column: str) -> pa.Array:
+def _read_sample(table: LanceTable, column: str) -> pa.Array:
     """Values of some rows from all over the table."""
     rows = table.count()
     if not rows:
         return pa.array([], table.schema.field(column).type)
-    places = np.unique(np.linspace(0, rows - 1, SAMPLE).astype(np.int64))
-    return one_array(table.take(places.tolist(), [column]).column(column)).drop_null()
+    places = np.unique(np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64))
+    return concat_chunks(table.take(places.tolist(), [column]).column(column)).drop_null()
 
 
 def _is_plain(type_: pa.DataType) -> bool:
@@ -97,43 +97,47 @@ def _is_plain(type_: pa.DataType) -> bool:
     return any(is_one(type_) for is_one in kinds)
 
 
-def _by_values(table: Table, index: StoredIndex, sample: pa.Array) -> Disagreement:
-    values = _comparable(sample).unique()
+def _check_values(table: LanceTable, index: StoredIndex, sample: pa.Array) -> Disagreement:
+    values = _drop_incomparable(sample).unique()
     if not len(values):
-        return _sum(index, ())
+        return _sum_disagreements(index, ())
     # Who asks for true and false at once asks for everything, and no index.
     asked = [values[place : place + 1] for place in range(len(values))] if values.type == pa.bool_() else [values]
-    found = [(len(one), *found_by_index(table, index.columns[0], one)) for one in asked]
-    return _sum(index, (_difference(index, count, hits, scanned, scanned) for count, hits, scanned in found))
+    found = [(len(one), *find_by_index(table, index.columns[0], one)) for one in asked]
+    return _sum_disagreements(
+        index, (_compare_rows(index, count, hits, scanned, scanned) for count, hits, scanned in found)
+    )
 
 
-def _comparable(values: pa.Array) -> pa.Array:
+def _drop_incomparable(values: pa.Array) -> pa.Array:
     """Leave out what a scan and an index may differ about: zeros with a sign, and what is no number."""
     if not pa.types.is_floating(values.type):
         return values
     return values.filter(pc.and_(pc.is_finite(values), pc.not_equal(values, 0)))
 
 
-def _by_labels(table: Table, index: StoredIndex, sample: pa.Array) -> Disagreement:
-    labels = list(_comparable(pc.list_flatten(sample).drop_null().unique()))
-    found = [found_by_label(table, index.columns[0], label) for label in _some(labels)]
-    return _sum(index, (_difference(index, 1, asked, scanned, scanned) for asked, scanned in found))
+def _check_labels(table: LanceTable, index: StoredIndex, sample: pa.Array) -> Disagreement:
+    labels = list(_drop_incomparable(pc.list_flatten(sample).drop_null().unique()))
+    found = [find_by_label(table, index.columns[0], label) for label in _pick_sample(labels)]
+    return _sum_disagreements(index, (_compare_rows(index, 1, asked, scanned, scanned) for asked, scanned in found))
 
 
-def _by_words(table: Table, index: StoredIndex, sample: pa.Array) -> Disagreement:
+def _check_words(table: LanceTable, index: StoredIndex, sample: pa.Array) -> Disagreement:
     """What holds a word as it is must be found by it. What is found may hold another form of the word instead."""
     column = index.columns[0]
     texts = [_WORD.findall(text) for text in sample.to_pylist()]
-    words = _some(list(dict.fromkeys(max(found, key=len) for found in texts if found)))
-    holding = {word: _Holders(word) for word in words}
-    for batch in table.batches([column], with_address=True) if words else ():
+    words = _pick_sample(list(dict.fromkeys(max(found, key=len) for found in texts if found)))
+    holding = {word: _WordRows(word) for word in words}
+    for batch in table.iter_batches([column], with_address=True) if words else ():
         for one in holding.values():
-            one.look(batch.column(column), batch.column(ADDRESS).to_numpy())
-    found = ((found_by_word(table, column, word), one) for word, one in holding.items())
-    return _sum(index, (_difference(index, 1, asked, one.certain, one.possible) for asked, one in found))
+            one.scan(batch.column(column), batch.column(ADDRESS).to_numpy())
+    found = ((find_by_word(table, column, word), one) for word, one in holding.items())
+    return _sum_disagreements(
+        index, (_compare_rows(index, 1, asked, one.certain, one.possible) for asked, one in found)
+    )
 
 
-class _Holders:
+class _WordRows:
     """The rows of a column that hold a word for certain, and those that may hold a form of it."""
 
     def __init__(self, word: str) -> None:
@@ -144,7 +148,7 @@ class _Holders:
         self._certain: list[Addresses] = []
         self._possible: list[Addresses] = []
 
-    def look(self, texts: pa.Array, addresses: Addresses) -> None:
+    def scan(self, texts: pa.Array, addresses: Addresses) -> None:
         """Go on with some rows."""
         there = pc.fill_null(pc.match_substring(texts, self._word), False).to_numpy(zero_copy_only=False)
         near = pc.fill_null(pc.match_substring_regex(texts, self._alike), False).to_numpy(zero_copy_only=False)
@@ -164,30 +168,30 @@ class _Holders:
         return np.concatenate([*self._possible, np.array([], np.uint64)])
 
 
-def _by_vectors(table: Table, index: StoredIndex, sample: pa.Array) -> Disagreement:
+def _check_vectors(table: LanceTable, index: StoredIndex, sample: pa.Array) -> Disagreement:
     """A vector that is there must be found by itself, in some row."""
-    asked = _some([one.values for one in sample if _has_distance(one.values)])
+    asked = _pick_sample([one.values for one in sample if _has_distance(one.values)])
     missed = doubled = 0
     for vector in asked:
-        addresses, distances = found_by_vector(table, index.columns[0], vector, NEAREST)
-        missed += not len(distances) or float(distances.min()) > _SAME
+        addresses, distances = find_by_vector(table, index.columns[0], vector, NEIGHBOURS_PER_SEARCH)
+        missed += not len(distances) or float(distances.min()) > _MAX_SELF_DISTANCE
         doubled += len(addresses) - len(np.unique(addresses))
     return Disagreement(index=index.name, values=len(asked), missed=missed, invented=0, doubled=doubled)
 
 
 def _has_distance(vector: pa.Array) -> bool:
     """Whether its distance from itself can be told; of one that has no number in it, or no direction, it can't."""
-    shortest, longest = _LENGTHS
+    shortest, longest = _VECTOR_LENGTHS
     return bool(shortest <= np.linalg.norm(np.asarray(vector, np.float64)) <= longest)
 
 
-def _some(values: list[_T]) -> list[_T]:
+def _pick_sample(values: list[_T]) -> list[_T]:
     """A few of them, from all over."""
-    places = np.unique(np.linspace(0, len(values) - 1, SEARCHES).astype(np.int64)) if values else ()
+    places = np.unique(np.linspace(0, len(values) - 1, MAX_SEARCHES).astype(np.int64)) if values else ()
     return [values[place] for place in places]
 
 
-def _difference(
+def _compare_rows(
     index: StoredIndex, values: int, asked: Addresses, wanted: Addresses, allowed: Addresses
 ) -> Disagreement:
     once = np.unique(asked)
@@ -200,7 +204,7 @@ def _difference(
     )
 
 
-def _sum(index: StoredIndex, parts: Iterable[Disagreement]) -> Disagreement:
+def _sum_disagreements(index: StoredIndex, parts: Iterable[Disagreement]) -> Disagreement:
     found = list(parts)
     return Disagreement(
         index=index.name,

@@ -8,22 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.requirements import normalised
-from omnigraph.engine.checking.duplicate_hashes import RepeatedHashes
-from omnigraph.engine.checking.rule_violations import Broken, BrokenRule
-from omnigraph.engine.decoding.row_ids import derived_id_texts
-from omnigraph.engine.writing.unique import row_of, unique_message
+from omnigraph.commit.requirements import normalize_zeros
+from omnigraph.engine.checking.duplicate_hashes import DuplicateHashes
+from omnigraph.engine.checking.rule_violations import RuleViolation, ViolationCounter
+from omnigraph.engine.decoding.row_ids import derive_ids
+from omnigraph.engine.writing.unique import format_unique_violation, get_row
 from omnigraph.engine.writing.value_rules import check_values
-from omnigraph.engine.writing.violations import Findings, quoted
+from omnigraph.engine.writing.violations import ConstraintFindings, quote_value
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, Property
 from omnigraph.schema.types import EnumOf, Scalar, ValueType, VectorOf
-from omnigraph.storage.column_hashing import Hashes, hashes_of
-from omnigraph.storage.columnar_sets import mask_of, one_array, repeats
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.column_hashing import Hashes, hash_rows
+from omnigraph.storage.columnar_sets import concat_chunks, find_duplicates, to_mask
+from omnigraph.storage.lance_table import LanceTable
 
 BATCH_ROWS = 65_536
-MOST_SUSPECTS = 1_000_000
+MAX_SUSPECTS = 1_000_000
 """So many rows that share a hash with another are compared; beyond that, what is counted is a lower bound."""
 
 Watch = Callable[[int], None]
@@ -31,43 +31,45 @@ Watch = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class RowsChecked:
+class TableCheckResult:
     """What was found in one table, and how many rows it really has."""
 
     rows: int
-    broken: tuple[BrokenRule, ...]
+    violations: tuple[RuleViolation, ...]
 
 
-def check_rows(table: Table, type_: AnyType, *, is_deep: bool = False, watch: Watch = lambda _: None) -> RowsChecked:
+def check_rows(
+    table: LanceTable, type_: AnyType, *, is_deep: bool = False, on_progress: Watch = lambda _: None
+) -> TableCheckResult:
     """Read what the rules of the type are about, or `is_deep` every column but blobs.
 
     Whatever Lance raises over damaged files is raised as it comes.
     """
-    ruled = _ruled(type_, is_deep=is_deep)
+    ruled = _select_properties(type_, is_deep=is_deep)
     groups = [(ID,), *type_.unique]
     own = [name for name in type_.key if name in (SRC, DST)]
     names = [ID, *own, *type_.key, *(p.name for p in ruled.properties), *(name for one in groups for name in one)]
-    broken = Broken(type_.name)
+    broken = ViolationCounter(type_.name)
     rows = 0
     with ExitStack() as stack:
-        hashes = [stack.enter_context(RepeatedHashes()) for _ in groups]
-        for batch in table.batches(list(dict.fromkeys(names)), batch_rows=BATCH_ROWS):
+        hashes = [stack.enter_context(DuplicateHashes()) for _ in groups]
+        for batch in table.iter_batches(list(dict.fromkeys(names)), batch_rows=BATCH_ROWS):
             part = pa.Table.from_batches([batch])
             rows += part.num_rows
             _check_ids(type_, part, broken)
             _check_values(ruled, part, broken, is_deep=is_deep)
             for columns, own_hashes in zip(groups, hashes, strict=True):
-                held = _held(part, columns)
-                own_hashes.add(hashes_of(held.columns) if held.num_rows else np.empty(0, np.uint64))
-            watch(part.num_rows)
+                held = _select_group(part, columns)
+                own_hashes.add(hash_rows(held.columns) if held.num_rows else np.empty(0, np.uint64))
+            on_progress(part.num_rows)
         for columns, own_hashes in zip(groups, hashes, strict=True):
-            shared = own_hashes.shared()
+            shared = own_hashes.find_duplicates()
             if len(shared):
                 _check_repeated(table, type_, columns, shared, broken)
-    return RowsChecked(rows, tuple(broken.rules()))
+    return TableCheckResult(rows, tuple(broken.list_violations()))
 
 
-def _ruled(type_: AnyType, *, is_deep: bool) -> AnyType:
+def _select_properties(type_: AnyType, *, is_deep: bool) -> AnyType:
     """The type with only those properties that are read."""
     about = {limits.property for limits in type_.ranges} | {rule.property for rule in type_.checks}
     is_read = [
@@ -77,46 +79,46 @@ def _ruled(type_: AnyType, *, is_deep: bool) -> AnyType:
     return replace(type_, properties=tuple(p for p, wanted in zip(type_.properties, is_read, strict=True) if wanted))
 
 
-def _check_ids(type_: AnyType, rows: pa.Table, broken: Broken) -> None:
+def _check_ids(type_: AnyType, rows: pa.Table, broken: ViolationCounter) -> None:
     ids = rows.column(ID)
     broken.add("id_null", ids.null_count, ("a row has no id",))
     if not type_.key:
         return
-    keys = [one_array(rows.column(name)) for name in type_.key]
+    keys = [concat_chunks(rows.column(name)) for name in type_.key]
     is_whole = np.ones(rows.num_rows, np.bool_)
-    for column in (one_array(ids), *keys):
-        is_whole &= mask_of(column.is_valid())
+    for column in (concat_chunks(ids), *keys):
+        is_whole &= to_mask(column.is_valid())
     chosen = pa.array(is_whole)
-    types = [_type_of(type_, name) for name in type_.key]
-    made = derived_id_texts(types, [column.filter(chosen) for column in keys])
-    found = one_array(ids).filter(chosen)
+    types = [_get_type(type_, name) for name in type_.key]
+    made = derive_ids(types, [column.filter(chosen) for column in keys])
+    found = concat_chunks(ids).filter(chosen)
     differs = pc.indices_nonzero(pc.not_equal(made, found))
     examples = (
-        f"{type_.name} {quoted(found[at].as_py())} has the key of {quoted(made[at].as_py())}"
+        f"{type_.name} {quote_value(found[at].as_py())} has the key of {quote_value(made[at].as_py())}"
         for at in differs.to_pylist()
     )
     broken.add("id_not_of_key", len(differs), examples)
 
 
-def _type_of(type_: AnyType, name: str) -> ValueType:
-    declared = type_.property(name)
+def _get_type(type_: AnyType, name: str) -> ValueType:
+    declared = type_.find_property(name)
     return Scalar.STRING if declared is None else declared.type
 
 
-def _check_values(ruled: AnyType, rows: pa.Table, broken: Broken, *, is_deep: bool) -> None:
+def _check_values(ruled: AnyType, rows: pa.Table, broken: ViolationCounter, *, is_deep: bool) -> None:
     if not ruled.properties:
         return
-    findings = Findings()
+    findings = ConstraintFindings()
     check_values(ruled, rows, findings)
     for violation in findings.violations:
         broken.add(violation.rule, 1, (violation.message,))
     if is_deep:
         for p in ruled.properties:
-            count = _not_finite(p, one_array(rows.column(p.name)))
+            count = _count_not_finite(p, concat_chunks(rows.column(p.name)))
             broken.add("finite", count, (f"{ruled.name}.{p.name}: a value is not a finite number",))
 
 
-def _not_finite(p: Property, column: pa.Array) -> int:
+def _count_not_finite(p: Property, column: pa.Array) -> int:
     if isinstance(p.type, VectorOf):
         column = column.drop_null().flatten()
     elif p.type not in (Scalar.F32, Scalar.F64):
@@ -127,9 +129,9 @@ def _not_finite(p: Property, column: pa.Array) -> int:
 # --- rows that are there twice ---------------------------------------------------------------------------
 
 
-def _held(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+def _select_group(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     """A unique group of the rows that have no null in it."""
-    group = normalised(rows.select(list(columns)))
+    group = normalize_zeros(rows.select(list(columns)))
     for name in columns:
         column = group.column(name)
         if column.null_count:
@@ -137,15 +139,19 @@ def _held(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     return group
 
 
-def _check_repeated(table: Table, type_: AnyType, columns: tuple[str, ...], shared: Hashes, broken: Broken) -> None:
+def _check_repeated(
+    table: LanceTable, type_: AnyType, columns: tuple[str, ...], shared: Hashes, broken: ViolationCounter
+) -> None:
     """Compare the rows that share a hash: hardly ever are they different all the same."""
-    suspects = pa.concat_tables(_suspects(table, columns, shared))
-    later, first = repeats(suspects.select(list(columns)).columns)
+    suspects = pa.concat_tables(_iter_suspects(table, columns, shared))
+    later, first = find_duplicates(suspects.select(list(columns)).columns)
     pairs = zip(later.tolist(), first.tolist(), strict=True)
     if columns == (ID,):
         ids = suspects.column(ID)
         broken.add(
-            "id_repeated", len(later), (f"{type_.name} {quoted(ids[at].as_py())} is there twice" for at, _ in pairs)
+            "id_repeated",
+            len(later),
+            (f"{type_.name} {quote_value(ids[at].as_py())} is there twice" for at, _ in pairs),
         )
         return
     values = suspects.select(list(columns))
@@ -153,24 +159,24 @@ def _check_repeated(table: Table, type_: AnyType, columns: tuple[str, ...], shar
         "unique",
         len(later),
         (
-            unique_message(
-                type_, columns, row_of(values, at), suspects.column(ID)[to].as_py(), suspects.column(ID)[at].as_py()
+            format_unique_violation(
+                type_, columns, get_row(values, at), suspects.column(ID)[to].as_py(), suspects.column(ID)[at].as_py()
             )
             for at, to in pairs
         ),
     )
 
 
-def _suspects(table: Table, columns: tuple[str, ...], shared: Hashes) -> Iterator[pa.Table]:
+def _iter_suspects(table: LanceTable, columns: tuple[str, ...], shared: Hashes) -> Iterator[pa.Table]:
     names = list(dict.fromkeys([ID, *columns]))
     count = 0
-    for batch in table.batches(names, batch_rows=BATCH_ROWS):
-        rows = normalised(pa.Table.from_batches([batch]))
+    for batch in table.iter_batches(names, batch_rows=BATCH_ROWS):
+        rows = normalize_zeros(pa.Table.from_batches([batch]))
         for name in columns:
             rows = rows.filter(pc.is_valid(rows.column(name)))
         if rows.num_rows:
-            rows = rows.filter(pa.array(np.isin(hashes_of(rows.select(list(columns)).columns), shared)))
+            rows = rows.filter(pa.array(np.isin(hash_rows(rows.select(list(columns)).columns), shared)))
         yield rows
         count += rows.num_rows
-        if count > MOST_SUSPECTS:
+        if count > MAX_SUSPECTS:
             return

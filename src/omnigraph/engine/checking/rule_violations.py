@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-MOST_EXAMPLES = 5
+MAX_EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenRule:
+class RuleViolation:
     """A rule that rows of one type break: how many times, and what is said of the first."""
 
     rule: str
@@ -17,7 +17,7 @@ class BrokenRule:
 
 
 @dataclass(slots=True)
-class Broken:
+class ViolationCounter:
     """Counts what breaks each rule of a type."""
 
     type_name: str
@@ -31,13 +31,13 @@ class Broken:
         self._counts[rule] = self._counts.get(rule, 0) + count
         kept = self._examples.setdefault(rule, [])
         for example in examples:
-            if len(kept) == MOST_EXAMPLES:
+            if len(kept) == MAX_EXAMPLES:
                 break
             kept.append(example)
 
-    def rules(self) -> list[BrokenRule]:
+    def list_violations(self) -> list[RuleViolation]:
         """Every rule that is broken, in the order in which that was found out."""
         return [
-            BrokenRule(rule=rule, type_name=self.type_name, count=count, examples=tuple(self._examples[rule]))
+            RuleViolation(rule=rule, type_name=self.type_name, count=count, examples=tuple(self._examples[rule]))
             for rule, count in self._counts.items()
         ]

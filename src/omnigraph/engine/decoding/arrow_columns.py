@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.decoding.arrow_encodings import to_plain_array
-from omnigraph.engine.decoding.fast_columns import filled_from_texts
-from omnigraph.engine.decoding.json_columns import are_finite, column_from_json
+from omnigraph.engine.decoding.fast_columns import decode_texts
+from omnigraph.engine.decoding.json_columns import are_finite, decode_json_column
 from omnigraph.engine.decoding.record_error import ColumnError
-from omnigraph.engine.decoding.typed_rows import Filled
-from omnigraph.schema.arrow import arrow_type
+from omnigraph.engine.decoding.typed_rows import DecodedColumn
+from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Property
-from omnigraph.schema.misfit import shown
+from omnigraph.schema.misfit import format_value
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf
 
 _IS = pa.types
-_PARTS = 16
+_SPLIT_FACTOR = 16
 _NO_ZONE = (
     '; a time needs its zone: `dt.tz_localize("UTC")` of pandas, `dt.replace_time_zone("UTC")` of polars,'
     ' `pc.assume_timezone(column, "UTC")` of Arrow'
@@ -29,35 +29,35 @@ _NO_ZONE = (
 _TEXT_FORMS = frozenset({Scalar.DATE, Scalar.DATETIME, Scalar.BLOB})
 
 
-def ids_from_arrow(column: pa.Array, file: str, type_name: str, name: str) -> Filled:
+def decode_id_array(column: pa.Array, file: str, type_name: str, name: str) -> DecodedColumn:
     """A column of ids; ColumnError when it is not text."""
-    plain = _plain(column, file, type_name, name)
+    plain = _remove_encodings(column, file, type_name, name)
     if not (_is_text(plain.type) or _IS.is_null(plain.type)):
         reason = f"the column of `{name}` holds {plain.type}; an id is a string"
         raise ColumnError(file, type_name, name, reason)
     return _cast(Property(name=name, type=Scalar.STRING, nullable=True), plain)
 
 
-def filled_from_arrow(p: Property, column: pa.Array, file: str, type_name: str) -> Filled:
+def decode_array(p: Property, column: pa.Array, file: str, type_name: str) -> DecodedColumn:
     """A property's column; values that would be lost are misfits, a type that never fits is a ColumnError."""
-    plain = _plain(column, file, type_name, p.name)
-    if not _fits(p.type, plain.type):
+    plain = _remove_encodings(column, file, type_name, p.name)
+    if not _is_compatible(p.type, plain.type):
         hint = _NO_ZONE if p.type is Scalar.DATETIME and _IS.is_timestamp(plain.type) else ""
         reason = f"the column of `{p.name}` holds {plain.type}, which is no {p.type}{hint}"
         raise ColumnError(file, type_name, p.name, reason)
-    plain = _counted(p.type, plain)
-    if not _goes_by_json(p.type, plain.type):
+    plain = _to_vectors(p.type, plain)
+    if not _is_read_as_json(p.type, plain.type):
         return _cast(p, plain)
     if isinstance(p.type, EnumOf) or p.type in _TEXT_FORMS:
         texts = _cast(Property(name=p.name, type=Scalar.STRING, nullable=True), plain)
-        filled = filled_from_texts(p.type, texts.array)
-        return Filled(array=filled.array, misfits={**filled.misfits, **texts.misfits})
-    return _by_json(p, plain)
+        filled = decode_texts(p.type, texts.array)
+        return DecodedColumn(array=filled.array, misfits={**filled.misfits, **texts.misfits})
+    return _decode_json(p, plain)
 
 
-def _cast(p: Property, column: pa.Array) -> Filled:
+def _cast(p: Property, column: pa.Array) -> DecodedColumn:
     """The column in our type, rows that would be lost looked for in ever smaller parts."""
-    target = arrow_type(p.type)
+    target = to_arrow_type(p.type)
     parts: list[pa.Array] = []
     misfits: dict[int, tuple[str, str]] = {}
 
@@ -65,15 +65,15 @@ def _cast(p: Property, column: pa.Array) -> Filled:
         if (array := _cast_whole(part, target)) is not None:
             parts.append(array)
         elif len(part) == 1:
-            misfits[start] = _loss(p, part)
+            misfits[start] = _describe_loss(p, part)
             parts.append(pa.nulls(1, target))
         else:
-            size = -(-len(part) // _PARTS)
+            size = -(-len(part) // _SPLIT_FACTOR)
             for at in range(0, len(part), size):
                 take(start + at, part.slice(at, size))
 
     take(0, column)
-    return Filled(array=parts[0] if len(parts) == 1 else pa.concat_arrays(parts), misfits=misfits)
+    return DecodedColumn(array=parts[0] if len(parts) == 1 else pa.concat_arrays(parts), misfits=misfits)
 
 
 def _cast_whole(column: pa.Array, target: pa.DataType) -> pa.Array | None:
@@ -84,7 +84,7 @@ def _cast_whole(column: pa.Array, target: pa.DataType) -> pa.Array | None:
     return array if _is_sound(array) else None
 
 
-def _counted(type_: ValueType, column: pa.Array) -> pa.Array:
+def _to_vectors(type_: ValueType, column: pa.Array) -> pa.Array:
     """A column of lists as vectors, if each of them has the right length."""
     if not isinstance(type_, VectorOf) or not (_IS.is_list(column.type) or _IS.is_large_list(column.type)):
         return column
@@ -98,7 +98,7 @@ def _counted(type_: ValueType, column: pa.Array) -> pa.Array:
     return vectors.take(pa.array(np.cumsum(flags) - 1, mask=~flags))
 
 
-def _plain(column: pa.Array, file: str, type_name: str, name: str) -> pa.Array:
+def _remove_encodings(column: pa.Array, file: str, type_name: str, name: str) -> pa.Array:
     """Return the column without encodings; ColumnError when Arrow can't undo them."""
     try:
         return to_plain_array(column)
@@ -138,7 +138,7 @@ _FAMILIES: dict[Scalar, Callable[[pa.DataType], bool]] = {
 }
 
 
-def _fits(type_: ValueType, arrow: pa.DataType) -> bool:
+def _is_compatible(type_: ValueType, arrow: pa.DataType) -> bool:
     if _IS.is_null(arrow):
         return True
     match type_:
@@ -147,12 +147,12 @@ def _fits(type_: ValueType, arrow: pa.DataType) -> bool:
         case EnumOf():
             return _is_text(arrow)
         case ListOf(element=element):
-            return _is_list(arrow) and _fits(element, arrow.value_type)
+            return _is_list(arrow) and _is_compatible(element, arrow.value_type)
         case VectorOf():
             return _is_list(arrow) and _is_number(arrow.value_type)
 
 
-def _goes_by_json(type_: ValueType, arrow: pa.DataType) -> bool:
+def _is_read_as_json(type_: ValueType, arrow: pa.DataType) -> bool:
     """Whether the values have to be read as the JSON forms they are, or counted, or looked up."""
     match type_:
         case EnumOf():
@@ -160,19 +160,19 @@ def _goes_by_json(type_: ValueType, arrow: pa.DataType) -> bool:
         case VectorOf(size=size):
             return not (_IS.is_fixed_size_list(arrow) and arrow.list_size == size)
         case ListOf(element=element):
-            return _is_list(arrow) and _goes_by_json(element, arrow.value_type)
+            return _is_list(arrow) and _is_read_as_json(element, arrow.value_type)
         case Scalar.STRING:
             return False
         case _:
             return _is_text(arrow)
 
 
-def _by_json(p: Property, column: pa.Array) -> Filled:
+def _decode_json(p: Property, column: pa.Array) -> DecodedColumn:
     values: list[object] = column.to_pylist()
-    found = column_from_json(p.type, values)
-    return Filled(
+    found = decode_json_column(p.type, values)
+    return DecodedColumn(
         array=found.array,
-        misfits={row: (shown(values[row]), misfit.reason) for row, misfit in found.misfits.items()},
+        misfits={row: (format_value(values[row]), misfit.reason) for row, misfit in found.misfits.items()},
     )
 
 
@@ -196,31 +196,31 @@ def _is_utf8(texts: pa.Array) -> bool:
     return True
 
 
-def _loss(p: Property, one: pa.Array) -> tuple[str, str]:
+def _describe_loss(p: Property, one: pa.Array) -> tuple[str, str]:
     """What is said of the only value of an array, which can't be kept."""
     if _is_text(one.type):
         return "text", "the text is not UTF-8"
-    value = cell_text(one)
-    return value, _inner_loss(p, one) or f"{value} can't be held exactly by {p.type}{_range(p.type)}"
+    value = format_cell(one)
+    return value, _describe_inner_loss(p, one) or f"{value} can't be held exactly by {p.type}{_format_range(p.type)}"
 
 
-def _inner_loss(p: Property, one: pa.Array) -> str | None:
+def _describe_inner_loss(p: Property, one: pa.Array) -> str | None:
     """What is said of a number that is none, or of a list that holds one or a null."""
     if not _is_list(one.type):
-        number = "" if not _IS.is_floating(one.type) else _not_finite(one)
+        number = "" if not _IS.is_floating(one.type) else _find_not_finite(one)
         return f"{number} is no {p.type}; give a finite number, or null" if number else None
     items = one.flatten()
     what = "a Vector" if isinstance(p.type, VectorOf) else "a list"
     if items.null_count:
         place = items.is_null().index(True).as_py() + 1
         return f"{what} holds no null, and element {place} is one; leave it out, or make the whole value null"
-    if _IS.is_floating(items.type) and (number := _not_finite(items)):
+    if _IS.is_floating(items.type) and (number := _find_not_finite(items)):
         place = pc.is_finite(items).index(False).as_py() + 1
         return f"{what} holds finite numbers, and element {place} is {number}"
     return None
 
 
-def _not_finite(numbers: pa.Array) -> str:
+def _find_not_finite(numbers: pa.Array) -> str:
     """The first number that is none, for people; nothing when every one is finite."""
     at = pc.is_finite(numbers).index(False).as_py()
     if at < 0:
@@ -229,18 +229,18 @@ def _not_finite(numbers: pa.Array) -> str:
     return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"  # noqa: PLR0124 - only NaN differs
 
 
-def cell_text(one: pa.Array) -> str:
+def format_cell(one: pa.Array) -> str:
     """The only value of an array, for people; also a time or date that Python has no value for."""
     if _IS.is_temporal(one.type):
         return str(one.cast(pa.utf8())[0].as_py())
     try:
         value = one[0].as_py()
-        return str(value) if _IS.is_decimal(one.type) else shown(value)
+        return str(value) if _IS.is_decimal(one.type) else format_value(value)
     except (ValueError, OverflowError):
         return f"a {one.type}"
 
 
-def _range(type_: ValueType) -> str:
+def _format_range(type_: ValueType) -> str:
     if isinstance(type_, Scalar) and type_ in INTEGER_RANGES:
         low, high = INTEGER_RANGES[type_]
         return f", whole numbers from {low} to {high}"

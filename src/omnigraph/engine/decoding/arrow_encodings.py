@@ -22,7 +22,7 @@ def to_plain_array(column: pa.Array) -> pa.Array:
         return column
     if _IS.is_dictionary(arrow):
         # Arrow can't take from views of texts, which is how polars keeps its categories.
-        values = _without_views(to_plain_array(column.dictionary))
+        values = _cast_views(to_plain_array(column.dictionary))
         return pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode()
     if _IS.is_run_end_encoded(arrow):
         return to_plain_array(pc.run_end_decode(column))
@@ -50,7 +50,7 @@ def _is_encoded(arrow: pa.DataType) -> bool:
     return bool(is_list) and _is_encoded(arrow.value_type)
 
 
-def _without_views(values: pa.Array) -> pa.Array:
+def _cast_views(values: pa.Array) -> pa.Array:
     if _IS.is_string_view(values.type):
         return values.cast(pa.large_utf8())
     return values.cast(pa.large_binary()) if _IS.is_binary_view(values.type) else values

@@ -5,14 +5,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.decoding.fast_columns import Sure, completed, filled_fast, filled_from_texts, json_type, parsed
+from omnigraph.engine.decoding.fast_columns import (
+    Sure,
+    choose_json_type,
+    decode_fast_column,
+    decode_texts,
+    merge_strict_values,
+    parse_texts,
+)
 from omnigraph.engine.decoding.fast_json import read_fast
-from omnigraph.engine.decoding.json_columns import column_from_json
+from omnigraph.engine.decoding.json_columns import decode_json_column
 from omnigraph.engine.decoding.line_blocks import PADDING, LineBlock
-from omnigraph.engine.decoding.typed_rows import Filled
-from omnigraph.schema.arrow import arrow_type
+from omnigraph.engine.decoding.typed_rows import DecodedColumn
+from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Property
-from omnigraph.schema.misfit import shown
+from omnigraph.schema.misfit import format_value
 from omnigraph.schema.types import EnumOf, Scalar, is_text
 
 _TEXT_FORMS = frozenset({Scalar.DATE, Scalar.DATETIME, Scalar.BLOB})
@@ -25,39 +32,39 @@ _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _decode = msgspec.json.Decoder().decode
 
 
-def ids_from_cells(cells: pa.Array) -> Filled:
+def decode_id_cells(cells: pa.Array) -> DecodedColumn:
     """A column of ids."""
-    return _texts(cells)
+    return _decode_texts(cells)
 
 
-def filled_from_cells(p: Property, cells: pa.Array) -> Filled:
+def decode_cells(p: Property, cells: pa.Array) -> DecodedColumn:
     """A property's column."""
-    texts = _texts(cells)
+    texts = _decode_texts(cells)
     if p.type is Scalar.STRING:
         return texts
     array = texts.array
     if p.nullable and not isinstance(p.type, EnumOf):
         array = pc.if_else(pc.equal(array, ""), pa.scalar(None, pa.utf8()), array)
     if isinstance(p.type, EnumOf) or p.type in _TEXT_FORMS:
-        filled = filled_from_texts(p.type, array)
+        filled = decode_texts(p.type, array)
     else:
-        filled = _filled(p, array)
-    return Filled(array=filled.array, misfits={**filled.misfits, **texts.misfits})
+        filled = _decode_values(p, array)
+    return DecodedColumn(array=filled.array, misfits={**filled.misfits, **texts.misfits})
 
 
-def cell_value(p: Property | None, cell: bytes) -> object:
+def decode_cell(p: Property | None, cell: bytes) -> object:
     """The JSON value of a cell, as far as it has one, and else its text. Without a property it is an id."""
     text = cell.decode(errors="replace")
     if p is None or is_text(p.type):
         return text
     if p.nullable and not text:
         return None
-    return text if p.type in _TEXT_FORMS else _decoded(text)
+    return text if p.type in _TEXT_FORMS else _parse_json(text)
 
 
-def _texts(cells: pa.Array) -> Filled:
+def _decode_texts(cells: pa.Array) -> DecodedColumn:
     try:
-        return Filled(array=cells.cast(pa.utf8()))
+        return DecodedColumn(array=cells.cast(pa.utf8()))
     except pa.ArrowInvalid:
         texts: list[str | None] = []
         misfits: dict[int, tuple[str, str]] = {}
@@ -67,44 +74,44 @@ def _texts(cells: pa.Array) -> Filled:
             except UnicodeDecodeError as error:
                 byte = f"byte 0x{cell[error.start]:02x} at offset {error.start}"
                 reason = f"the cell is not UTF-8: {byte}; save it as UTF-8"
-                misfits[row] = (shown(cell.decode(errors="replace")), reason)
+                misfits[row] = (format_value(cell.decode(errors="replace")), reason)
                 texts.append(None)
-        return Filled(array=pa.array(texts, pa.utf8()), misfits=misfits)
+        return DecodedColumn(array=pa.array(texts, pa.utf8()), misfits=misfits)
 
 
-def _filled(p: Property, texts: pa.Array) -> Filled:
-    array, is_sure = _quickly(p, texts)
+def _decode_values(p: Property, texts: pa.Array) -> DecodedColumn:
+    array, is_sure = _decode_fast(p, texts)
     if is_sure is None:
-        return Filled(array=array)
-    return completed(array, is_sure, _by_json(p, texts.filter(pa.array(~is_sure))))
+        return DecodedColumn(array=array)
+    return merge_strict_values(array, is_sure, _decode_json(p, texts.filter(pa.array(~is_sure))))
 
 
-def _quickly(p: Property, texts: pa.Array) -> tuple[pa.Array, Sure | None]:
+def _decode_fast(p: Property, texts: pa.Array) -> tuple[pa.Array, Sure | None]:
     """The values that are plainly right, and which those are, unless all are."""
     match p.type:
         case Scalar.BOOL:
-            return parsed(texts, "^(true|false)$", pa.bool_())
+            return parse_texts(texts, "^(true|false)$", pa.bool_())
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
-            return parsed(texts, _INTEGER, arrow_type(p.type))
+            return parse_texts(texts, _INTEGER, to_arrow_type(p.type))
         case Scalar.F32 | Scalar.F64:
-            floats, is_sure = parsed(texts, _NUMBER, pa.float64())
-            filled, doubts = filled_fast(p, floats)
+            floats, is_sure = parse_texts(texts, _NUMBER, pa.float64())
+            filled, doubts = decode_fast_column(p, floats)
             if doubts is not None:
                 is_sure = ~doubts if is_sure is None else is_sure & ~doubts
             return filled.array, is_sure
         case _:
-            array = _by_json_quickly(p, texts)
+            array = _decode_json_fast(p, texts)
             if array is None:
                 is_null: Sure = texts.is_null().to_numpy(zero_copy_only=False)
-                return pa.nulls(len(texts), arrow_type(p.type)), is_null
+                return pa.nulls(len(texts), to_arrow_type(p.type)), is_null
             return array, None
 
 
-def _by_json_quickly(p: Property, texts: pa.Array) -> pa.Array | None:
+def _decode_json_fast(p: Property, texts: pa.Array) -> pa.Array | None:
     """The lists of a column, or None when some cell has to be looked at by itself."""
     given = texts.drop_null()
     if not len(given):
-        return pa.nulls(len(texts), arrow_type(p.type))
+        return pa.nulls(len(texts), to_arrow_type(p.type))
     lines = pc.binary_join_element_wise(f'{{"{_VALUE}":', given, "}\n", "")
     data = lines.buffers()[2].to_pybytes() + bytes(PADDING)
     if data.count(b"\n") != len(given):
@@ -115,10 +122,10 @@ def _by_json_quickly(p: Property, texts: pa.Array) -> pa.Array | None:
         first=1,
         chosen=np.arange(len(given)),
     )
-    table = read_fast(block, block.chosen, pa.schema([(_VALUE, json_type(p.type))]))
+    table = read_fast(block, block.chosen, pa.schema([(_VALUE, choose_json_type(p.type))]))
     if table is None or table.columns[_VALUE].null_count:
         return None
-    filled, doubts = filled_fast(p, table.columns[_VALUE])
+    filled, doubts = decode_fast_column(p, table.columns[_VALUE])
     if doubts is not None:
         return None
     if len(given) == len(texts):
@@ -127,16 +134,16 @@ def _by_json_quickly(p: Property, texts: pa.Array) -> pa.Array | None:
     return filled.array.take(pa.array(np.cumsum(is_given) - 1, mask=~is_given))
 
 
-def _by_json(p: Property, texts: pa.Array) -> Filled:
+def _decode_json(p: Property, texts: pa.Array) -> DecodedColumn:
     # A cell that says null is no value of any type: it stays text, which is refused by name.
     cells: list[str | None] = texts.to_pylist()
-    values = [None if cell is None else _decoded(cell) for cell in cells]
-    found = column_from_json(p.type, values)
-    misfits = {row: (shown(values[row]), misfit.reason) for row, misfit in found.misfits.items()}
-    return Filled(array=found.array, misfits=misfits)
+    values = [None if cell is None else _parse_json(cell) for cell in cells]
+    found = decode_json_column(p.type, values)
+    misfits = {row: (format_value(values[row]), misfit.reason) for row, misfit in found.misfits.items()}
+    return DecodedColumn(array=found.array, misfits=misfits)
 
 
-def _decoded(cell: str) -> object:
+def _parse_json(cell: str) -> object:
     try:
         value = _decode(cell)
     except (msgspec.DecodeError, RecursionError):

@@ -6,12 +6,12 @@ import numpy.typing as npt
 from omnigraph.engine.decoding.input_files import FileDamagedError
 
 _QUOTE = ord('"')
-_BEFORE = np.zeros(256, bool)
-_BEFORE[list(b',\n\r"')] = True
+_IS_QUOTE_NEIGHBOUR = np.zeros(256, bool)
+_IS_QUOTE_NEIGHBOUR[list(b',\n\r"')] = True
 """What may stand before an opening quote and behind a closing one. A doubled quote is one that closes and opens."""
 
 
-class QuoteCheck:
+class QuoteChecker:
     """Takes the bytes of a file, in order, and refuses quotes that are neither around a whole cell nor doubled."""
 
     def __init__(self, path: str) -> None:
@@ -31,7 +31,7 @@ class QuoteCheck:
         if not chunk:
             return
         values = np.frombuffer(chunk, np.uint8)
-        if not self._is_open and self._before == _QUOTE and not _BEFORE[values[0]]:
+        if not self._is_open and self._before == _QUOTE and not _IS_QUOTE_NEIGHBOUR[values[0]]:
             self._refuse(chunk, 0, "text follows a closing quote")
         quotes = np.flatnonzero(values == _QUOTE)
         if len(quotes):
@@ -39,7 +39,7 @@ class QuoteCheck:
             self._check(chunk, values, opening, closing)
             self._is_open ^= len(quotes) % 2 == 1
             if len(opening):
-                self._opened_at = self._line(chunk, int(opening[-1]))
+                self._opened_at = self._find_line(chunk, int(opening[-1]))
         self._lines += chunk.count(b"\n")
         self._before = chunk[-1]
 
@@ -56,15 +56,15 @@ class QuoteCheck:
         closing: npt.NDArray[np.int64],
     ) -> None:
         before = np.where(opening > 0, values[np.maximum(opening - 1, 0)], self._before)
-        if not (is_right := _BEFORE[before]).all():
+        if not (is_right := _IS_QUOTE_NEIGHBOUR[before]).all():
             reason = 'a quote stands inside of a cell; write the cell in quotes, and its own quotes twice (`""`)'
             self._refuse(chunk, int(opening[~is_right][0]), reason)
         behind = closing[closing < len(values) - 1]
-        if not (is_right := _BEFORE[values[behind + 1]]).all():
+        if not (is_right := _IS_QUOTE_NEIGHBOUR[values[behind + 1]]).all():
             self._refuse(chunk, int(behind[~is_right][0]), "text follows a closing quote")
 
     def _refuse(self, chunk: bytes, place: int, reason: str) -> None:
-        raise FileDamagedError(self._path, f"on line {self._line(chunk, place)}, {reason}")
+        raise FileDamagedError(self._path, f"on line {self._find_line(chunk, place)}, {reason}")
 
-    def _line(self, chunk: bytes, place: int) -> int:
+    def _find_line(self, chunk: bytes, place: int) -> int:
         return self._lines + chunk.count(b"\n", 0, place)

@@ -17,22 +17,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from omnigraph.engine.decoding.csv_columns import cell_value, filled_from_cells, ids_from_cells
-from omnigraph.engine.decoding.csv_quoting import QuoteCheck
-from omnigraph.engine.decoding.csv_splitting import csv_chunks
-from omnigraph.engine.decoding.input_files import file_errors
+from omnigraph.engine.decoding.csv_columns import decode_cell, decode_cells, decode_id_cells
+from omnigraph.engine.decoding.csv_quoting import QuoteChecker
+from omnigraph.engine.decoding.csv_splitting import read_csv_chunks
+from omnigraph.engine.decoding.input_files import translate_file_errors
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
-from omnigraph.engine.decoding.record_encoder import record_text
+from omnigraph.engine.decoding.record_encoder import encode_record
 from omnigraph.engine.decoding.record_error import ColumnError, RecordError
 from omnigraph.engine.decoding.typed_rows import (
-    Filled,
-    ReadRows,
-    Rejected,
+    DecodedColumn,
+    DecodedRows,
+    RejectedRecord,
     TypedRows,
-    absent_column,
-    absent_ids,
-    finish,
-    id_columns,
+    build_absent_column,
+    build_absent_ids,
+    list_id_columns,
+    validate_rows,
 )
 from omnigraph.engine.decoding.typed_source import TypedFile
 from omnigraph.ids import Ids
@@ -41,18 +41,18 @@ BLOCK_BYTES = 8 * 1024 * 1024
 BLOCK_BYTES_WITH_BLOBS = 256 * 1024 * 1024
 """A row has to fit into one block."""
 
-_Part: TypeAlias = tuple[TypedRows, list[Rejected]]
+_Part: TypeAlias = tuple[TypedRows, list[RejectedRecord]]
 
 
-def csv_parts(file: TypedFile, ids: Ids) -> Iterator[_Part]:
+def read_csv_rows(file: TypedFile, ids: Ids) -> Iterator[_Part]:
     """The rows, a block of the file at a time, and what is wrong with the others.
 
     A row with another number of cells than the header is refused like any other bad row. Quotes that are not where they
     belong stop the read, because behind them nobody knows which text is a row.
     """
-    columns, chunks = _header(file, _checked(file))
-    placed = file.placed(columns)
-    refused: list[Rejected] = []
+    columns, chunks = _read_header(file, _check_chunks(file))
+    placed = file.locate_columns(columns)
+    refused: list[RejectedRecord] = []
 
     def keep(row: pa_csv.InvalidRow) -> str:
         cells = "1 cell" if row.actual_columns == 1 else f"{row.actual_columns} cells"
@@ -61,9 +61,9 @@ def csv_parts(file: TypedFile, ids: Ids) -> Iterator[_Part]:
         refused.append((error, row.text.encode()))
         return "skip"
 
-    with file_errors(file.name):
+    with translate_file_errors(file.name):
         batches = pa_csv.open_csv(
-            pa.PythonFile(_Stream(chunks), mode="r"),
+            pa.PythonFile(_ChunkStream(chunks), mode="r"),
             pa_csv.ReadOptions(block_size=BLOCK_BYTES_WITH_BLOBS if file.has_blobs else BLOCK_BYTES, use_threads=False),
             pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=keep),
             pa_csv.ConvertOptions(
@@ -73,29 +73,29 @@ def csv_parts(file: TypedFile, ids: Ids) -> Iterator[_Part]:
     start = 1
     with batches:
         while True:
-            with file_errors(file.name):
+            with translate_file_errors(file.name):
                 batch = next(batches, None)
             if batch is None:
                 break
-            lines = _numbers(start, batch.num_rows, [error.line for error, _ in refused])
+            lines = _number_rows(start, batch.num_rows, [error.line for error, _ in refused])
             start = int(lines[-1]) + 1 if len(lines) else start
-            rows, wrong = _part(file, ids, batch, placed, lines)
+            rows, wrong = _decode_batch(file, ids, batch, placed, lines)
             due = [one for one in refused if one[0].line < start]
             refused[:] = refused[len(due) :]
             yield rows, sorted([*wrong, *due], key=lambda one: one[0].line)
     if refused:
-        yield _part(file, ids, _no_rows(columns), placed, np.empty(0, np.int64))[0], refused
+        yield _decode_batch(file, ids, _build_empty_batch(columns), placed, np.empty(0, np.int64))[0], refused
 
 
-def _no_rows(columns: list[str]) -> pa.RecordBatch:
+def _build_empty_batch(columns: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], pa.binary()) for _ in columns], names=columns)
 
 
-def _checked(file: TypedFile) -> Iterator[bytes]:
+def _check_chunks(file: TypedFile) -> Iterator[bytes]:
     """The bytes of the file without a byte order mark, ending with a line feed; its quotes are in order."""
-    check = QuoteCheck(file.name)
+    check = QuoteChecker(file.name)
     is_first, last = True, b""
-    for chunk in csv_chunks(file.path, file.part):
+    for chunk in read_csv_chunks(file.path, file.part):
         text = chunk.removeprefix(BYTE_ORDER_MARK) if is_first else chunk
         is_first = False
         check.feed(text)
@@ -106,7 +106,7 @@ def _checked(file: TypedFile) -> Iterator[bytes]:
         yield b"\n"
 
 
-def _header(file: TypedFile, chunks: Iterator[bytes]) -> tuple[list[str], Iterator[bytes]]:
+def _read_header(file: TypedFile, chunks: Iterator[bytes]) -> tuple[list[str], Iterator[bytes]]:
     """The names of the columns, and all bytes again."""
     first = next(chunks, b"")
     text = first.decode(errors="replace")
@@ -116,18 +116,18 @@ def _header(file: TypedFile, chunks: Iterator[bytes]) -> tuple[list[str], Iterat
     return columns, chain([first], chunks)
 
 
-class _Stream(io.RawIOBase):
+class _ChunkStream(io.RawIOBase):
     """Chunks of bytes as a file."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
-        self._held = b""
+        self._buffer = b""
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int | None = -1) -> bytes:
-        parts, held = [self._held], len(self._held)
+        parts, held = [self._buffer], len(self._buffer)
         while size is None or size < 0 or held < size:
             chunk = next(self._chunks, None)
             if chunk is None:
@@ -136,33 +136,33 @@ class _Stream(io.RawIOBase):
             held += len(chunk)
         found = b"".join(parts)
         cut = len(found) if size is None or size < 0 else size
-        self._held = found[cut:]
+        self._buffer = found[cut:]
         return found[:cut]
 
 
-def _numbers(start: int, rows: int, refused: list[int]) -> npt.NDArray[np.int64]:
+def _number_rows(start: int, rows: int, refused: list[int]) -> npt.NDArray[np.int64]:
     """The next numbers of rows, but for those that were refused."""
     numbers = np.arange(start, start + rows + len(refused), dtype=np.int64)
     return np.setdiff1d(numbers, refused, assume_unique=True)[:rows]
 
 
-def _part(
+def _decode_batch(
     file: TypedFile, ids: Ids, batch: pa.RecordBatch, placed: Mapping[str, int], lines: npt.NDArray[np.int64]
 ) -> _Part:
-    columns: dict[str, Filled] = {}
-    for name in id_columns(file.type):
-        columns[name] = ids_from_cells(batch.column(placed[name])) if name in placed else absent_ids(len(lines))
+    columns: dict[str, DecodedColumn] = {}
+    for name in list_id_columns(file.type):
+        columns[name] = decode_id_cells(batch.column(placed[name])) if name in placed else build_absent_ids(len(lines))
     for p in file.type.properties:
         if p.name in placed:
-            columns[p.name] = filled_from_cells(p, batch.column(placed[p.name]))
+            columns[p.name] = decode_cells(p, batch.column(placed[p.name]))
         else:
-            columns[p.name] = absent_column(p, len(lines))
+            columns[p.name] = build_absent_column(p, len(lines))
 
     def text_of(line: int) -> bytes:
         row = int(np.searchsorted(lines, line))
         cells = {name: batch.column(column)[row].as_py() for name, column in placed.items()}
-        return record_text(
-            file.type, {name: cell_value(file.type.property(name), cell) for name, cell in cells.items()}
+        return encode_record(
+            file.type, {name: decode_cell(file.type.find_property(name), cell) for name, cell in cells.items()}
         )
 
-    return finish(file.type, ReadRows(lines=lines, columns=columns), file.origin("row"), ids, text_of)
+    return validate_rows(file.type, DecodedRows(lines=lines, columns=columns), file.build_origin("row"), ids, text_of)

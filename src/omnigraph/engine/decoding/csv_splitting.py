@@ -5,26 +5,26 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.engine.decoding.csv_quoting import QuoteCheck
-from omnigraph.engine.decoding.file_ranges import FilePart, byte_chunks
-from omnigraph.engine.decoding.input_files import file_chunks
+from omnigraph.engine.decoding.csv_quoting import QuoteChecker
+from omnigraph.engine.decoding.file_ranges import FilePart, read_byte_chunks
+from omnigraph.engine.decoding.input_files import read_file_chunks
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
 from omnigraph.storage.s3_input_files import InputFile
 
 _LINE_FEED, _QUOTE = b'\n"'
 
 
-def csv_chunks(path: InputFile, part: FilePart | None) -> Iterator[bytes]:
+def read_csv_chunks(path: InputFile, part: FilePart | None) -> Iterator[bytes]:
     """The bytes of a part with the header before them, some at a time; of the file, if there is no part."""
     if part is None:
-        yield from file_chunks(path)
+        yield from read_file_chunks(path)
         return
     if part.start:
-        yield header_of(path)
-    yield from byte_chunks(path, part)
+        yield read_header(path)
+    yield from read_byte_chunks(path, part)
 
 
-def csv_cuts(path: InputFile, target: int) -> list[int]:
+def find_csv_cuts(path: InputFile, target: int) -> list[int]:
     """Where records start, about `target` bytes from one to the next; none behind the last.
 
     The file is read once: a line feed ends a record only outside of quotes, and whether that is so is known only to
@@ -33,20 +33,20 @@ def csv_cuts(path: InputFile, target: int) -> list[int]:
     Raises:
         FileDamagedError: Quotes are not where they belong.
     """
-    header = header_of(path)
+    header = read_header(path)
     if not header.endswith(b"\n") or b"\r" in header.removesuffix(b"\n").removesuffix(b"\r"):
         return []  # lines end with a carriage return alone, maybe: what is header and what is not is for one reader
-    check = QuoteCheck(str(path))
+    check = QuoteChecker(str(path))
     found: list[int] = []
     wanted = max(target, len(header) + 1)
     place = 0
-    for number, chunk in enumerate(file_chunks(path)):
+    for number, chunk in enumerate(read_file_chunks(path)):
         is_open = check.is_open
         # The mark before the first quote is none of its cell.
         check.feed(chunk.removeprefix(BYTE_ORDER_MARK) if number == 0 else chunk)
         end = place + len(chunk)
         if wanted <= end:
-            starts = place + _record_starts(chunk, is_open=is_open)
+            starts = place + _find_record_starts(chunk, is_open=is_open)
             while wanted <= end:
                 at = int(np.searchsorted(starts, wanted))
                 if at == len(starts):
@@ -58,18 +58,18 @@ def csv_cuts(path: InputFile, target: int) -> list[int]:
     return [cut for cut in found if cut < place]
 
 
-def header_of(path: InputFile) -> bytes:
+def read_header(path: InputFile) -> bytes:
     """Everything up to the end of the first record that is not blank; the first chunk, if it does not end there."""
-    text = next(file_chunks(path), b"")
+    text = next(read_file_chunks(path), b"")
     begin = len(BYTE_ORDER_MARK) if text.startswith(BYTE_ORDER_MARK) else 0
-    for end in _record_starts(text, is_open=False).tolist():
+    for end in _find_record_starts(text, is_open=False).tolist():
         if text[begin:end].strip(b"\r\n"):
             return text[:end]
         begin = end
     return text
 
 
-def _record_starts(chunk: bytes, *, is_open: bool) -> npt.NDArray[np.int64]:
+def _find_record_starts(chunk: bytes, *, is_open: bool) -> npt.NDArray[np.int64]:
     """Behind which line feeds of a text a record starts; `is_open`: the text starts inside of quotes."""
     values = np.frombuffer(chunk, np.uint8)
     feeds = np.flatnonzero(values == _LINE_FEED)

@@ -12,62 +12,62 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.decoding.fast_json import Doubts
-from omnigraph.engine.decoding.json_columns import EXACT_IN_FLOAT32, EXACT_IN_FLOAT64, column_from_json
-from omnigraph.engine.decoding.typed_rows import Filled, replaced
-from omnigraph.schema.arrow import arrow_type
+from omnigraph.engine.decoding.json_columns import MAX_EXACT_FLOAT32, MAX_EXACT_FLOAT64, decode_json_column
+from omnigraph.engine.decoding.typed_rows import DecodedColumn, replace_values
+from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Property
-from omnigraph.schema.misfit import shown
+from omnigraph.schema.misfit import format_value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 
 Sure = npt.NDArray[np.bool_]
 """True for each value that needs no second look."""
 
 _YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"  # Arrow has a year 0, we don't
-_DATE = f"^{_YEAR}-[0-9]{{2}}-[0-9]{{2}}$"
-_DATETIME = f"^{_YEAR}-[0-9]{{2}}-[0-9]{{2}}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\\.[0-9]{{1,6}})?Z$"
+_PLAIN_DATE = f"^{_YEAR}-[0-9]{{2}}-[0-9]{{2}}$"
+_PLAIN_DATETIME = f"^{_YEAR}-[0-9]{{2}}-[0-9]{{2}}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\\.[0-9]{{1,6}})?Z$"
 
 
-def json_type(type_: ValueType) -> pa.DataType:
+def choose_json_type(type_: ValueType) -> pa.DataType:
     """As what the values of a type are read."""
     match type_:
         case EnumOf() | Scalar.STRING | Scalar.DATE | Scalar.DATETIME | Scalar.BLOB:
             return pa.utf8()
         case Scalar.BOOL | Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
-            return arrow_type(type_)
+            return to_arrow_type(type_)
         case Scalar.F32 | Scalar.F64:
             return pa.float64()
         case ListOf(element=element):
-            return pa.list_(json_type(element))
+            return pa.list_(choose_json_type(element))
         case VectorOf():
             return pa.list_(pa.float64())
         case _:
             assert_never(type_)
 
 
-def filled_fast(p: Property, column: pa.Array) -> tuple[Filled, Doubts | None]:
+def decode_fast_column(p: Property, column: pa.Array) -> tuple[DecodedColumn, Doubts | None]:
     """A property's column, and the rows whose values are in doubt; in those it holds anything."""
     match p.type:
         case Scalar.STRING | Scalar.BOOL | Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
-            return Filled(array=column), None
+            return DecodedColumn(array=column), None
         case Scalar.F32 | Scalar.F64:
-            array, doubts = _floats(p.type, column)
-            return Filled(array=array), doubts
+            array, doubts = _decode_fast_floats(p.type, column)
+            return DecodedColumn(array=array), doubts
         case EnumOf() | Scalar.DATE | Scalar.DATETIME | Scalar.BLOB:
-            return filled_from_texts(p.type, column), None
+            return decode_texts(p.type, column), None
         case ListOf(element=element):
-            array, doubts = _lists(element, column)
-            return Filled(array=array), doubts
+            array, doubts = _decode_fast_lists(element, column)
+            return DecodedColumn(array=array), doubts
         case VectorOf(size=size):
-            array, doubts = _vectors(size, column)
-            return Filled(array=array), doubts
+            array, doubts = _decode_fast_vectors(size, column)
+            return DecodedColumn(array=array), doubts
         case _:
             assert_never(p.type)
 
 
-def _floats(scalar: Scalar, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
+def _decode_fast_floats(scalar: Scalar, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
     """Floats; in doubt are all that may have been a whole number beyond the exact ones, `-0`, NaN or infinite."""
     values = column.fill_null(0.0).to_numpy() if column.null_count else column.to_numpy()
-    exact = EXACT_IN_FLOAT32 if scalar is Scalar.F32 else EXACT_IN_FLOAT64
+    exact = MAX_EXACT_FLOAT32 if scalar is Scalar.F32 else MAX_EXACT_FLOAT64
     with np.errstate(invalid="ignore"):
         doubts = ~(np.abs(values) < exact) | ((values == 0.0) & np.signbit(values))
     if scalar is Scalar.F32:
@@ -75,27 +75,27 @@ def _floats(scalar: Scalar, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
     return column, doubts if doubts.any() else None
 
 
-def filled_from_texts(type_: ValueType, texts: pa.Array) -> Filled:
+def decode_texts(type_: ValueType, texts: pa.Array) -> DecodedColumn:
     """A column of an enum, Date, DateTime or Blob; the strict code sees the texts that are not plainly right."""
-    array, is_sure = _plain_texts(type_, texts)
+    array, is_sure = _decode_plain_texts(type_, texts)
     if is_sure is None:
-        return Filled(array=array)
+        return DecodedColumn(array=array)
     values: list[object] = texts.filter(pa.array(~is_sure)).to_pylist()
-    found = column_from_json(type_, values)
-    misfits = {row: (shown(values[row]), misfit.reason) for row, misfit in found.misfits.items()}
-    return completed(array, is_sure, Filled(array=found.array, misfits=misfits))
+    found = decode_json_column(type_, values)
+    misfits = {row: (format_value(values[row]), misfit.reason) for row, misfit in found.misfits.items()}
+    return merge_strict_values(array, is_sure, DecodedColumn(array=found.array, misfits=misfits))
 
 
-def completed(array: pa.Array, is_sure: Sure, rest: Filled) -> Filled:
+def merge_strict_values(array: pa.Array, is_sure: Sure, rest: DecodedColumn) -> DecodedColumn:
     """A column whose sure values are there, and whose others were found apart, in their order."""
     places = np.flatnonzero(~is_sure)
     misfits = {int(places[row]): misfit for row, misfit in rest.misfits.items()}
     if len(places) == len(array):
-        return Filled(array=rest.array, misfits=misfits)
-    return Filled(array=replaced(array, ~is_sure, rest.array), misfits=misfits)
+        return DecodedColumn(array=rest.array, misfits=misfits)
+    return DecodedColumn(array=replace_values(array, ~is_sure, rest.array), misfits=misfits)
 
 
-def parsed(texts: pa.Array, pattern: str, to: pa.DataType) -> tuple[pa.Array, Sure | None]:
+def parse_texts(texts: pa.Array, pattern: str, to: pa.DataType) -> tuple[pa.Array, Sure | None]:
     """The values of texts, by Arrow, and which of them are sure, unless all are: those of the pattern, and nulls.
 
     Where one can't be parsed for all its looks, none is sure.
@@ -105,37 +105,37 @@ def parsed(texts: pa.Array, pattern: str, to: pa.DataType) -> tuple[pa.Array, Su
     try:
         array = (texts if is_all_like else pc.if_else(is_like, texts, pa.scalar(None, pa.utf8()))).cast(to)
     except pa.ArrowInvalid:
-        return pa.nulls(len(texts), to), _flags(texts.is_null())
-    return array, None if is_all_like else _flags(is_like)
+        return pa.nulls(len(texts), to), _to_flags(texts.is_null())
+    return array, None if is_all_like else _to_flags(is_like)
 
 
-def _plain_texts(type_: ValueType, texts: pa.Array) -> tuple[pa.Array, Sure | None]:
+def _decode_plain_texts(type_: ValueType, texts: pa.Array) -> tuple[pa.Array, Sure | None]:
     match type_:
         case EnumOf(values=allowed):
             known = pc.or_(pc.is_in(texts, value_set=pa.array(allowed, pa.utf8())), texts.is_null())
-            return texts, None if pc.all(known, min_count=0).as_py() else _flags(known)
+            return texts, None if pc.all(known, min_count=0).as_py() else _to_flags(known)
         case Scalar.DATE:
-            return parsed(texts, _DATE, pa.date32())
+            return parse_texts(texts, _PLAIN_DATE, pa.date32())
         case Scalar.DATETIME:
-            return parsed(texts, _DATETIME, arrow_type(type_))
+            return parse_texts(texts, _PLAIN_DATETIME, to_arrow_type(type_))
         case _:
-            is_null = _flags(texts.is_null())
-            return pa.nulls(len(texts), arrow_type(type_)), None if is_null.all() else is_null
+            is_null = _to_flags(texts.is_null())
+            return pa.nulls(len(texts), to_arrow_type(type_)), None if is_null.all() else is_null
 
 
-def _flags(mask: pa.Array) -> Sure:
+def _to_flags(mask: pa.Array) -> Sure:
     flags: Sure = mask.to_numpy(zero_copy_only=False)
     return flags
 
 
-def _lists(element: Scalar, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
-    items, offsets = items_of(column)
+def _decode_fast_lists(element: Scalar, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
+    items, offsets = split_lists(column)
     wrong: list[int] = []
     doubts: Doubts | None = None
     if element in (Scalar.F32, Scalar.F64):
-        array, doubts = _floats(element, items)
+        array, doubts = _decode_fast_floats(element, items)
     elif element in (Scalar.DATE, Scalar.DATETIME):
-        filled = filled_from_texts(element, items)
+        filled = decode_texts(element, items)
         array, wrong = filled.array, list(filled.misfits)
     else:
         array = items
@@ -145,18 +145,18 @@ def _lists(element: Scalar, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
         doubts[wrong] = True
     mask = column.is_null() if column.null_count else None
     lists = pa.ListArray.from_arrays(pa.array(offsets), array, mask=mask)
-    return lists, None if doubts is None else rows_with(doubts, offsets)
+    return lists, None if doubts is None else find_rows_with(doubts, offsets)
 
 
-def _vectors(size: int, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
-    items, offsets = items_of(column)
-    floats, doubtful_items = _floats(Scalar.F32, items)
+def _decode_fast_vectors(size: int, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
+    items, offsets = split_lists(column)
+    floats, doubtful_items = _decode_fast_floats(Scalar.F32, items)
     is_null: Doubts = column.is_null().to_numpy(zero_copy_only=False)
     doubts = ~is_null & (np.diff(offsets) != size)
     if items.null_count:
-        doubts |= rows_with(items.is_null().to_numpy(zero_copy_only=False), offsets)
+        doubts |= find_rows_with(items.is_null().to_numpy(zero_copy_only=False), offsets)
     if doubtful_items is not None:
-        doubts |= rows_with(doubtful_items, offsets)
+        doubts |= find_rows_with(doubtful_items, offsets)
     is_good = ~is_null & ~doubts
     if is_good.all():
         return pa.FixedSizeListArray.from_arrays(floats, size), None
@@ -166,7 +166,7 @@ def _vectors(size: int, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
     return good.take(places), doubts if doubts.any() else None
 
 
-def items_of(column: pa.Array) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtype[np.int32]]]:
+def split_lists(column: pa.Array) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtype[np.int32]]]:
     """The items of lists, and where each list starts among them; the items of nulls are none."""
     counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(column) + 1, np.int32)
@@ -174,7 +174,7 @@ def items_of(column: pa.Array) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtyp
     return column.flatten(), offsets
 
 
-def rows_with(is_item: Doubts, offsets: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Doubts:
+def find_rows_with(is_item: Doubts, offsets: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Doubts:
     """The lists that have such an item."""
     before = np.zeros(len(is_item) + 1, np.int64)
     np.cumsum(is_item, out=before[1:])

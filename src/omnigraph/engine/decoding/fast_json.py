@@ -8,7 +8,7 @@ Arrow's reader takes what we refuse, or tells less than we need:
 - bytes that are no UTF-8, as they are: every text is validated.
 - NaN, Inf and Infinity, and integers that a float can't hold: see `fast_columns`.
 - `-0` of a float is -0.0, but 0 in JSON's own terms: see `fast_columns`.
-- null and a name that is not there look alike: they are told apart by the text, see `_Nulls`.
+- null and a name that is not there look alike: they are told apart by the text, see `_NullSpellings`.
 
 What it refuses (duplicate and unknown names, numbers and escapes that are not JSON's, half surrogate pairs, values of
 another kind) may be right or wrong: the caller asks the strict reader.
@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from omnigraph.engine.decoding.line_blocks import LineBlock, Places
+from omnigraph.engine.decoding.line_blocks import LineBlock, LinePositions
 
 BLOCK_BYTES = 1 << 20
 """How much of the text is parsed by one thread at a time."""
@@ -42,14 +42,14 @@ class FastTable:
     doubts: Doubts
 
 
-def read_fast(block: LineBlock, positions: Places, schema: pa.Schema) -> FastTable | None:
+def read_fast(block: LineBlock, positions: LinePositions, schema: pa.Schema) -> FastTable | None:
     """The objects of these lines, or None when Arrow can't read them.
 
     The lines have to be `whole`. The fields of a struct are columns too; where one has the name of another column, it
     takes its place.
     """
-    part = block.part(positions)
-    text = part.text()
+    part = block.select(positions)
+    text = part.to_buffer()
     longest = int(np.diff(part.offsets).max())
     reading = pa_json.ReadOptions(use_threads=text.size > BLOCK_BYTES, block_size=max(BLOCK_BYTES, longest + 1))
     parsing = pa_json.ParseOptions(explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior="error")
@@ -62,14 +62,14 @@ def read_fast(block: LineBlock, positions: Places, schema: pa.Schema) -> FastTab
         return None
     columns: dict[str, pa.Array] = {}
     for name in schema.names:
-        column = _one_array(table[name])
+        column = _combine_chunks(table[name])
         columns[name] = column
         if pa.types.is_struct(column.type):
             columns |= zip([one.name for one in column.type], column.flatten(), strict=True)
-    return _told_apart(columns, _Nulls(part, tuple(columns)))
+    return _separate_nulls(columns, _NullSpellings(part, tuple(columns)))
 
 
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
@@ -77,7 +77,7 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 @dataclass(slots=True)
-class _Nulls:
+class _NullSpellings:
     """Where a text says null.
 
     An explicit null of a name is written `"name":null` or `"name": null`. Those bytes can't stand for anything else:
@@ -95,7 +95,7 @@ class _Nulls:
         start, end = self.block.offsets[[0, -1]].tolist()
         return self.block.data.find(b"null", start, end) >= 0
 
-    def explicit(self, name: str) -> int:
+    def count_explicit(self, name: str) -> int:
         """How often a name is null, in the usual spellings."""
         key = b'"%s":' % name.encode()
         return self.block.count(key + b"null") + self.block.count(key + b" null")
@@ -104,10 +104,10 @@ class _Nulls:
         """Whether every null behind a colon or blank is counted by `explicit` of some name."""
         if self._is_plain is None:
             all_of_them = sum(self.block.count(sign + b"null") for sign in (b":", b" ", b"\t", b"\r"))
-            self._is_plain = all_of_them == sum(map(self.explicit, self.names))
+            self._is_plain = all_of_them == sum(map(self.count_explicit, self.names))
         return self._is_plain
 
-    def odd(self, lines: pa.Array) -> Doubts:
+    def find_odd(self, lines: pa.Array) -> Doubts:
         """Which lines have a null that no usual spelling explains."""
         if self.is_plain():
             return np.zeros(len(lines), bool)
@@ -118,7 +118,7 @@ class _Nulls:
         return odd
 
 
-def _told_apart(columns: dict[str, pa.Array], nulls: _Nulls) -> FastTable:
+def _separate_nulls(columns: dict[str, pa.Array], nulls: _NullSpellings) -> FastTable:
     doubts = np.zeros(len(nulls.block.offsets) - 1, bool)
     left_out: dict[str, pa.Array] = {}
     lines: pa.Array | None = None
@@ -127,13 +127,13 @@ def _told_apart(columns: dict[str, pa.Array], nulls: _Nulls) -> FastTable:
         if not column.null_count:
             continue
         is_null = column.is_null()
-        explicit = nulls.explicit(name) if has_nulls else 0
+        explicit = nulls.count_explicit(name) if has_nulls else 0
         if explicit == column.null_count:
             continue
         if explicit or (has_nulls and not nulls.is_plain()):
             if lines is None:
-                lines = nulls.block.lines()
-                doubts |= nulls.odd(lines)
+                lines = nulls.block.to_array()
+                doubts |= nulls.find_odd(lines)
             is_explicit = pc.match_substring_regex(lines, f'"{re.escape(name)}": ?null')
             is_null = pc.and_not(is_null, is_explicit)
         left_out[name] = is_null

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from omnigraph.engine.decoding.input_files import CHUNK_BYTES, file_chunks, file_errors
+from omnigraph.engine.decoding.input_files import CHUNK_BYTES, read_file_chunks, translate_file_errors
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
 from omnigraph.storage.s3_input_files import InputFile
 
@@ -20,38 +20,38 @@ class FilePart:
     end: int
 
 
-def line_chunks(path: InputFile, part: FilePart | None) -> Iterator[bytes]:
+def read_line_chunks(path: InputFile, part: FilePart | None) -> Iterator[bytes]:
     """The lines of a part, whole, some bytes at a time; of the file, if there is no part."""
     if part is None:
-        yield from file_chunks(path)
+        yield from read_file_chunks(path)
         return
     name = str(path)
-    with file_errors(name):
+    with translate_file_errors(name):
         file = path.open("rb")
     with file:
-        with file_errors(name):
-            start, end = _line_start(file, part.start), _line_start(file, part.end)
+        with translate_file_errors(name):
+            start, end = _find_line_start(file, part.start), _find_line_start(file, part.end)
             file.seek(start)
             mark = file.read(len(BYTE_ORDER_MARK)) if 0 < start < end else b""
         if mark == BYTE_ORDER_MARK:
             yield mark  # the reader takes one away, which in the middle of the file is part of the line
-        yield from _between(file, name, start, end)
+        yield from _read_between(file, name, start, end)
 
 
-def byte_chunks(path: InputFile, part: FilePart) -> Iterator[bytes]:
+def read_byte_chunks(path: InputFile, part: FilePart) -> Iterator[bytes]:
     """Exactly the bytes of a part, some at a time."""
-    with file_errors(str(path)):
+    with translate_file_errors(str(path)):
         file = path.open("rb")
     with file:
-        yield from _between(file, str(path), part.start, part.end)
+        yield from _read_between(file, str(path), part.start, part.end)
 
 
-def _between(file: BinaryIO, name: str, start: int, end: int) -> Iterator[bytes]:
-    with file_errors(name):
+def _read_between(file: BinaryIO, name: str, start: int, end: int) -> Iterator[bytes]:
+    with translate_file_errors(name):
         file.seek(start)
     left = end - start
     while left > 0:
-        with file_errors(name):
+        with translate_file_errors(name):
             chunk = file.read(min(CHUNK_BYTES, left))
         if not chunk:
             return
@@ -59,7 +59,7 @@ def _between(file: BinaryIO, name: str, start: int, end: int) -> Iterator[bytes]
         yield chunk
 
 
-def _line_start(file: BinaryIO, place: int) -> int:
+def _find_line_start(file: BinaryIO, place: int) -> int:
     """Where the first line starts that does not start before a place; the end of the file, if none does."""
     if place == 0:
         return 0

@@ -12,31 +12,31 @@ from typing import BinaryIO
 import numpy as np
 
 from omnigraph.engine.decoding.fast_records import read_graph_block
-from omnigraph.engine.decoding.json_lines import BadJsonError, chunks_of, decode_object, holder_of_bad_number
-from omnigraph.engine.decoding.line_blocks import LineBlock, line_blocks
+from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, find_bad_number, iter_chunks
+from omnigraph.engine.decoding.line_blocks import LineBlock, read_line_blocks
 from omnigraph.engine.decoding.older_export import METADATA, describe_export, is_metadata, normalize_data
 from omnigraph.engine.decoding.record_error import RecordError, Reject, refuse
 from omnigraph.engine.decoding.typed_rows import (
     ABSENT,
     FROM,
     TO,
-    Origin,
-    ReadRows,
-    Rejected,
+    DecodedRows,
+    RejectedRecord,
+    RowOrigin,
     TypedRows,
-    filled_from_json,
-    finish,
-    id_columns,
-    ids_from_json,
-    joined,
+    concat_rows,
+    decode_ids,
+    decode_property,
+    list_id_columns,
+    validate_rows,
 )
-from omnigraph.engine.writing.blobs import blob_names
-from omnigraph.engine.writing.record_size import MAX_RECORD_BYTES, longest_line
+from omnigraph.engine.writing.blobs import list_blob_properties
+from omnigraph.engine.writing.record_size import MAX_RECORD_BYTES, compute_line_limit
 from omnigraph.ids import Ids
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
-from omnigraph.schema.misfit import shown
+from omnigraph.schema.misfit import format_value
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 
 WINDOW_ROWS = 65_536
@@ -70,26 +70,26 @@ def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name
 
     At most `window_bytes` of text and `window_rows` records are held, and one line more. A bad record goes to
     `reject`, in the order of the lines; by default that raises RecordError. `is_partial` and `blobs` as in
-    `Origin`. `is_strict` reads every line by itself, which takes longer and gives the same. `is_start` says that the
+    `RowOrigin`. `is_strict` reads every line by itself, which takes longer and gives the same. `is_start` says that the
     source begins where its input does: only there may a line of metadata stand, and `describe` is called with what it
     says.
     """
-    origin = Origin(file=name, is_partial=is_partial, blobs=blobs)
-    limit = max_line_bytes((*catalog.nodes.values(), *catalog.edges.values()))
-    for block in line_blocks(chunks_of(source), limit=limit, rows=window_rows, size=window_bytes):
+    origin = RowOrigin(file=name, is_partial=is_partial, blobs=blobs)
+    limit = compute_max_line_bytes((*catalog.nodes.values(), *catalog.edges.values()))
+    for block in read_line_blocks(iter_chunks(source), limit=limit, rows=window_rows, size=window_bytes):
         if is_start:
             is_start = False
-            block = _without_metadata(block, describe)  # noqa: PLW2901 - less of the same
-        window = _Window(catalog, origin, ids, block)
+            block = _strip_metadata(block, describe)  # noqa: PLW2901 - less of the same
+        window = _RecordWindow(catalog, origin, ids, block)
         for number in block.too_long:
             window.refuse(number, b"", None, None, None, f"the line has more than {limit} bytes, the most for a record")
         window.read_all(is_strict=is_strict)
         yield from window.flush(reject)
 
 
-def _without_metadata(block: LineBlock, describe: Callable[[str], None] | None) -> LineBlock:
+def _strip_metadata(block: LineBlock, describe: Callable[[str], None] | None) -> LineBlock:
     """Return the first block of an input without the line of metadata that it may start with."""
-    line = block.line(0) if len(block.chosen) and not block.chosen[0] else b""
+    line = block.get_line(0) if len(block.chosen) and not block.chosen[0] else b""
     if not METADATA.match(line):
         return block
     try:
@@ -103,9 +103,9 @@ def _without_metadata(block: LineBlock, describe: Callable[[str], None] | None) 
     return replace(block, chosen=block.chosen[1:])
 
 
-def max_line_bytes(types: Iterable[AnyType]) -> int:
+def compute_max_line_bytes(types: Iterable[AnyType]) -> int:
     """How long the line of a record of these types may be: longer where one may hold a Blob."""
-    return longest_line(max((len(blob_names(type_)) for type_ in types), default=0))
+    return compute_line_limit(max((len(list_blob_properties(type_)) for type_ in types), default=0))
 
 
 @dataclass(slots=True)
@@ -113,26 +113,26 @@ class PendingRecords:
     """Records of one type whose values have not been looked at yet: their lines, ids and ends, and properties."""
 
     type: AnyType
-    known: frozenset[str]
+    property_names: frozenset[str]
     lines: list[int] = field(default_factory=list)
-    own: dict[str, list[object]] = field(default_factory=dict)
+    id_values: dict[str, list[object]] = field(default_factory=dict)
     data: list[dict[str, object]] = field(default_factory=list)
 
     def add(self, number: int, record: dict[str, object], data: dict[str, object]) -> None:
         """Take one record: the object that has its ids, and the object that has its properties."""
         self.lines.append(number)
-        for name in id_columns(self.type):
-            self.own.setdefault(name, []).append(record.get(name, ABSENT))
+        for name in list_id_columns(self.type):
+            self.id_values.setdefault(name, []).append(record.get(name, ABSENT))
         self.data.append(data)
 
-    def read(self) -> ReadRows:
+    def read(self) -> DecodedRows:
         """The rows."""
         data = self.data
-        columns = {name: ids_from_json(self.own.get(name, [])) for name in id_columns(self.type)}
+        columns = {name: decode_ids(self.id_values.get(name, [])) for name in list_id_columns(self.type)}
         for p in self.type.properties:
             name = p.name
-            columns[name] = filled_from_json(p, [one.get(name, ABSENT) for one in data])
-        return ReadRows(lines=np.array(self.lines, np.int64), columns=columns)
+            columns[name] = decode_property(p, [one.get(name, ABSENT) for one in data])
+        return DecodedRows(lines=np.array(self.lines, np.int64), columns=columns)
 
 
 def _read_parts(record: dict[str, object], pending: PendingRecords) -> tuple[dict[str, object], dict[str, object]]:
@@ -141,40 +141,40 @@ def _read_parts(record: dict[str, object], pending: PendingRecords) -> tuple[dic
     if type(data) is not dict:
         if "data" not in record:
             return record, {}
-        reason = f"`data` is an object of properties, not {shown(data)}"
-        raise _BadRecordError(pending.type.name, None, shown(data), reason)
+        reason = f"`data` is an object of properties, not {format_value(data)}"
+        raise _BadRecordError(pending.type.name, None, format_value(data), reason)
     if ID in data:
         if ID in record and record[ID] != data[ID]:
-            reason = f"the id is {shown(record[ID])}, and in `data` it is {shown(data[ID])}; give it once"
-            raise _BadRecordError(pending.type.name, ID, shown(data[ID]), reason)
+            reason = f"the id is {format_value(record[ID])}, and in `data` it is {format_value(data[ID])}; give it once"
+            raise _BadRecordError(pending.type.name, ID, format_value(data[ID]), reason)
         record, data = {**record, ID: data[ID]}, normalize_data(pending.type, data)
-    if not data.keys() <= pending.known:
-        wrong, reason = unknown_property(pending.type, data)
-        raise _BadRecordError(pending.type.name, wrong, shown(data[wrong]), reason)
+    if not data.keys() <= pending.property_names:
+        wrong, reason = describe_unknown_property(pending.type, data)
+        raise _BadRecordError(pending.type.name, wrong, format_value(data[wrong]), reason)
     return record, data
 
 
-def unknown_property(type_: AnyType, names: Iterable[str]) -> tuple[str, str]:
+def describe_unknown_property(type_: AnyType, names: Iterable[str]) -> tuple[str, str]:
     """The first name that the type does not have, and what to say of it."""
     name = next(name for name in names if name not in type_.by_name)
-    return name, f"unknown property {shown(name)} of `{type_.name}`{_hint(name, type_.by_name)}"
+    return name, f"unknown property {format_value(name)} of `{type_.name}`{_format_hint(name, type_.by_name)}"
 
 
-def _hint(word: str, known: Iterable[str]) -> str:
-    near = closest(word, known)
+def _format_hint(word: str, known: Iterable[str]) -> str:
+    near = find_closest(word, known)
     return f"; did you mean `{near}`?" if near else ""
 
 
-class _Window:
+class _RecordWindow:
     """The records of one block of lines, by type."""
 
-    def __init__(self, catalog: Catalog, origin: Origin, ids: Ids, block: LineBlock) -> None:
+    def __init__(self, catalog: Catalog, origin: RowOrigin, ids: Ids, block: LineBlock) -> None:
         self._catalog, self._origin, self._ids, self._block = catalog, origin, ids, block
         self._pending: dict[str, PendingRecords] = {}
         self._types: dict[str, AnyType] = {}
         self._first: dict[str, int] = {}
-        self._fast: dict[str, list[ReadRows]] = {}
-        self._rejected: list[Rejected] = []
+        self._fast: dict[str, list[DecodedRows]] = {}
+        self._rejected: list[RejectedRecord] = []
 
     def read_all(self, *, is_strict: bool) -> None:
         """Read every line: quickly where that is beyond doubt, and otherwise one by one."""
@@ -182,33 +182,33 @@ class _Window:
         if not is_strict:
             found, rest = read_graph_block(self._block, self._catalog)
             for rows in found:
-                self._saw(rows.type, rows.first)
+                self._note_type(rows.type, rows.first)
                 self._fast.setdefault(rows.type.name, []).append(rows.read)
         for position in rest.tolist():
-            self.add(self._block.first + position, self._block.line(position))
+            self.add(self._block.first + position, self._block.get_line(position))
 
     def add(self, number: int, line: bytes) -> None:
         """Take one line."""
         try:
             record = decode_object(line, "data")
-            pending = self._pending_of(record)
-            self._saw(pending.type, number)
+            pending = self._find_pending(record)
+            self._note_type(pending.type, number)
             record, data = _read_parts(record, pending)
         except BadJsonError as error:
-            self.refuse(number, line, *self._place(line, error), str(error))
+            self.refuse(number, line, *self._locate_bad_number(line, error), str(error))
             return
         except _BadRecordError as error:
             self.refuse(number, line, *error.args)
             return
         pending.add(number, record, data)
 
-    def _place(self, line: bytes, error: BadJsonError) -> tuple[str | None, str | None, str | None]:
+    def _locate_bad_number(self, line: bytes, error: BadJsonError) -> tuple[str | None, str | None, str | None]:
         """Type, property and value of a number that is none; of any other fault there is nothing to say."""
         if error.number is None:
             return None, None, None
         try:
-            record, name = holder_of_bad_number(line, "data")
-            type_ = self._pending_of(record).type.name
+            record, name = find_bad_number(line, "data")
+            type_ = self._find_pending(record).type.name
         except (ValueError, AttributeError, RecursionError, BadJsonError, _BadRecordError):
             return None, None, error.number  # the line has another fault too, further on
         return type_, name, error.number
@@ -228,18 +228,20 @@ class _Window:
             if name in self._pending:
                 parts = [*parts, self._pending[name].read()]
             if parts:
-                rows, wrong = finish(self._types[name], joined(parts), self._origin, self._ids, self._block.text_of)
+                rows, wrong = validate_rows(
+                    self._types[name], concat_rows(parts), self._origin, self._ids, self._block.get_line_by_number
+                )
                 finished.append(rows)
                 rejected += wrong
         for error, text in sorted(rejected, key=lambda one: one[0].line):
             reject(error, text)
         yield from (rows for rows in finished if rows.rows.num_rows)
 
-    def _saw(self, type_: AnyType, number: int) -> None:
+    def _note_type(self, type_: AnyType, number: int) -> None:
         self._types[type_.name] = type_
         self._first[type_.name] = min(number, self._first.get(type_.name, number))
 
-    def _pending_of(self, record: dict[str, object]) -> PendingRecords:
+    def _find_pending(self, record: dict[str, object]) -> PendingRecords:
         if is_metadata(record):
             raise _BadRecordError(None, None, None, "metadata may only be the first line of an input")
         if ("type" in record) == ("edge" in record):
@@ -249,7 +251,7 @@ class _Window:
         name = record["edge" if is_edge else "type"]
         pending = self._pending.get(name) if type(name) is str else None
         if pending is None or isinstance(pending.type, EdgeType) != is_edge:
-            type_ = self._edge_type(name) if is_edge else self._node_type(name)
+            type_ = self._find_edge_type(name) if is_edge else self._find_node_type(name)
             pending = self._pending.get(type_.name)
             if pending is None:
                 pending = self._pending[type_.name] = PendingRecords(type_, frozenset(type_.by_name))
@@ -257,31 +259,31 @@ class _Window:
         if not record.keys() <= fields:
             wrong = next(key for key in record if key not in fields)
             what = "an edge" if is_edge else "a node"
-            inside = "; properties go into `data`" if wrong in pending.known else _hint(wrong, fields)
-            reason = f"{what} has no field {shown(wrong)}{inside}"
-            raise _BadRecordError(pending.type.name, None, shown(record[wrong]), reason)
+            inside = "; properties go into `data`" if wrong in pending.property_names else _format_hint(wrong, fields)
+            reason = f"{what} has no field {format_value(wrong)}{inside}"
+            raise _BadRecordError(pending.type.name, None, format_value(record[wrong]), reason)
         return pending
 
-    def _node_type(self, name: object) -> AnyType:
+    def _find_node_type(self, name: object) -> AnyType:
         if isinstance(name, str) and (found := self._catalog.nodes.get(name)):
             return found
         if isinstance(name, str) and name in self._catalog.edges:
             reason = f"`{name}` is an edge type; write `edge`, `from` and `to`"
         else:
-            reason = _unknown("node", name, self._catalog.nodes)
-        raise _BadRecordError(None, None, shown(name), reason)
+            reason = _describe_unknown("node", name, self._catalog.nodes)
+        raise _BadRecordError(None, None, format_value(name), reason)
 
-    def _edge_type(self, name: object) -> AnyType:
-        if isinstance(name, str) and (found := self._catalog.edge(name)):
+    def _find_edge_type(self, name: object) -> AnyType:
+        if isinstance(name, str) and (found := self._catalog.find_edge(name)):
             return found
         if isinstance(name, str) and name in self._catalog.nodes:
             reason = f"`{name}` is a node type; write `type`"
         else:
-            reason = _unknown("edge", name, self._catalog.edges)
-        raise _BadRecordError(None, None, shown(name), reason)
+            reason = _describe_unknown("edge", name, self._catalog.edges)
+        raise _BadRecordError(None, None, format_value(name), reason)
 
 
-def _unknown(kind: str, name: object, known: Iterable[str]) -> str:
+def _describe_unknown(kind: str, name: object, known: Iterable[str]) -> str:
     if not isinstance(name, str):
-        return f"the name of {'an' if kind == 'edge' else 'a'} {kind} type is a string, not {shown(name)}"
-    return f"unknown {kind} type {shown(name)}{_hint(name, known)}"
+        return f"the name of {'an' if kind == 'edge' else 'a'} {kind} type is a string, not {format_value(name)}"
+    return f"unknown {kind} type {format_value(name)}{_format_hint(name, known)}"

@@ -58,7 +58,7 @@ class FileDamagedError(OmnigraphError):
         return f"`{self.path}` can't be read as what its name says: {self.reason}"
 
 
-def ending_of(path: InputFile) -> str:
+def find_ending(path: InputFile) -> str:
     """The ending that says the format, in small letters, without `.gz`."""
     name = PurePath(path.name.lower())
     inner = name.with_suffix("")
@@ -66,7 +66,7 @@ def ending_of(path: InputFile) -> str:
 
 
 @contextmanager
-def file_errors(path: str) -> Iterator[None]:
+def translate_file_errors(path: str) -> Iterator[None]:
     """Tell what goes wrong with a file in our words. Nothing else should be done inside."""
     try:
         yield
@@ -86,20 +86,20 @@ def file_errors(path: str) -> Iterator[None]:
         raise FileDamagedError(path, str(error)) from error
 
 
-def opened(path: InputFile) -> BinaryIO:
+def open_input(path: InputFile) -> BinaryIO:
     """The bytes of a file, decompressed if its name ends in `.gz`."""
     if path.name.lower().endswith(COMPRESSED):
         return cast("BinaryIO", gzip.open(path if isinstance(path, Path) else path.open("rb"), "rb"))
     return path.open("rb")
 
 
-def file_chunks(path: InputFile) -> Iterator[bytes]:
+def read_file_chunks(path: InputFile) -> Iterator[bytes]:
     """The bytes of a file, some at a time; what is wrong with the file is told in our words."""
-    with file_errors(str(path)):
-        file = opened(path)
+    with translate_file_errors(str(path)):
+        file = open_input(path)
     with file:
         while True:
-            with file_errors(str(path)):
+            with translate_file_errors(str(path)):
                 chunk = file.read(CHUNK_BYTES)
             if not chunk:
                 return

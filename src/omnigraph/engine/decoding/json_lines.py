@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from omnigraph.schema.misfit import shown
+from omnigraph.schema.misfit import format_value
 
 CHUNK_BYTES = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -25,7 +25,7 @@ class BadJsonError(Exception):
         self.number = number
 
 
-def chunks_of(source: BinaryIO | Iterable[bytes]) -> Iterable[bytes]:
+def iter_chunks(source: BinaryIO | Iterable[bytes]) -> Iterable[bytes]:
     """The bytes of a binary file, or of anything that gives chunks."""
     read = getattr(source, "read", None)
     if read is None:
@@ -58,7 +58,7 @@ def decode_object(line: bytes, inner: str | None = None) -> dict[str, object]:
             if line.count(b":") != keys and len(_KEY_ENDS.findall(line)) != keys:
                 value = _decode_slowly(line)
     if type(value) is not dict:
-        raise BadJsonError(f"expected an object, got {shown(value)}")
+        raise BadJsonError(f"expected an object, got {format_value(value)}")
     return value
 
 
@@ -79,35 +79,35 @@ def _decode_slowly(line: bytes) -> object:
         raise BadJsonError("the JSON is nested too deeply") from None
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value = dict(pairs)
     if len(value) != len(pairs):
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise BadJsonError(f"the key {shown(key)} is there twice")
+                raise BadJsonError(f"the key {format_value(key)} is there twice")
             seen.add(key)
     return value
 
 
-def _constant(text: str) -> object:
+def _reject_constant(text: str) -> object:
     raise BadJsonError(f"{text} is not a JSON number", text)
 
 
-def _float(text: str) -> float:
+def _parse_float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise BadJsonError(f"the number {_clipped(text)} is too large for any type", _clipped(text))
+        raise BadJsonError(f"the number {_clip(text)} is too large for any type", _clip(text))
     return value
 
 
-def _int(text: str) -> int:
+def _parse_int(text: str) -> int:
     if len(text) > 400:
-        raise BadJsonError(f"the number {_clipped(text)} is too large for any type", _clipped(text))
+        raise BadJsonError(f"the number {_clip(text)} is too large for any type", _clip(text))
     return int(text)
 
 
-def holder_of_bad_number(line: bytes, inner: str | None = None) -> tuple[dict[str, object], str | None]:
+def find_bad_number(line: bytes, inner: str | None = None) -> tuple[dict[str, object], str | None]:
     """Of a line whose only fault is a number that is none: its object, and the key that holds the number.
 
     `inner` as for `decode_object`: the key is looked for there.
@@ -115,28 +115,30 @@ def holder_of_bad_number(line: bytes, inner: str | None = None) -> tuple[dict[st
     record: dict[str, object] = _lenient.decode(line.decode())
     values = record if inner is None else record.get(inner)
     for key, value in values.items() if isinstance(values, dict) else ():
-        if value is _BAD or (isinstance(value, list) and any(item is _BAD for item in value)):
+        if value is _BAD_NUMBER or (isinstance(value, list) and any(item is _BAD_NUMBER for item in value)):
             return record, key
     return record, None
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:39]}… ({len(text)} characters)"
 
 
-_strict = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int)
+_strict = json.JSONDecoder(
+    object_pairs_hook=_build_object, parse_constant=_reject_constant, parse_float=_parse_float, parse_int=_parse_int
+)
 
-_BAD = object()
+_BAD_NUMBER = object()
 """Stands for a number that is none."""
 
 
-def _float_or_bad(text: str) -> object:
-    return float(text) if math.isfinite(float(text)) else _BAD
+def _parse_float_or_bad(text: str) -> object:
+    return float(text) if math.isfinite(float(text)) else _BAD_NUMBER
 
 
 _lenient = json.JSONDecoder(
-    object_pairs_hook=_object,
-    parse_constant=lambda _: _BAD,
-    parse_float=_float_or_bad,
-    parse_int=lambda text: _BAD if len(text) > 400 else int(text),
+    object_pairs_hook=_build_object,
+    parse_constant=lambda _: _BAD_NUMBER,
+    parse_float=_parse_float_or_bad,
+    parse_int=lambda text: _BAD_NUMBER if len(text) > 400 else int(text),
 )

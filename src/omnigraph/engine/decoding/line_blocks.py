@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK, is_skipped
 
-Places = npt.NDArray[np.int64]
+LinePositions = npt.NDArray[np.int64]
 """Positions of bytes or lines, or numbers of lines."""
 
 PADDING = 512
@@ -28,42 +28,42 @@ class LineBlock:
     """
 
     data: bytes
-    offsets: Places
+    offsets: LinePositions
     first: int
-    chosen: Places
+    chosen: LinePositions
     too_long: tuple[int, ...] = ()
 
-    def line(self, position: int) -> bytes:
+    def get_line(self, position: int) -> bytes:
         """One line without its line feed."""
         return self.data[self.offsets[position] : self.offsets[position + 1] - 1]
 
-    def text_of(self, number: int) -> bytes:
+    def get_line_by_number(self, number: int) -> bytes:
         """The line of that number."""
-        return self.line(number - self.first)
+        return self.get_line(number - self.first)
 
-    def numbers(self, positions: Places) -> Places:
+    def to_numbers(self, positions: LinePositions) -> LinePositions:
         """The numbers of lines."""
         return positions + self.first
 
-    def whole(self, positions: Places) -> Places:
+    def find_whole(self, positions: LinePositions) -> LinePositions:
         """Which of these lines start with `{` and end with `}`, but for a carriage return."""
         values = np.frombuffer(self.data, np.uint8)
         ends = self.offsets[positions + 1] - 2  # before the line feed; of an empty line, the byte before it
         last = values[ends]
         last = np.where(last == _RETURN, values[np.maximum(ends - 1, 0)], last)
-        whole: Places = positions[(last == _CLOSES) & (values[self.offsets[positions]] == _OPENS)]
+        whole: LinePositions = positions[(last == _CLOSES) & (values[self.offsets[positions]] == _OPENS)]
         return whole
 
-    def part(self, positions: Places) -> "LineBlock":
+    def select(self, positions: LinePositions) -> "LineBlock":
         """Only these lines, one behind the other; their numbers are lost."""
         first, last = int(positions[0]), int(positions[-1]) + 1
         if last - first == len(positions):
             return replace(self, offsets=self.offsets[first : last + 1])
-        chosen = self.lines().take(pa.array(positions))
+        chosen = self.to_array().take(pa.array(positions))
         offsets = np.frombuffer(chosen.buffers()[1], np.int64, len(chosen) + 1)
         return replace(self, data=chosen.buffers()[2].to_pybytes(), offsets=offsets)
 
-    def text(self) -> pa.Buffer:
+    def to_buffer(self) -> pa.Buffer:
         """All lines."""
         start, end = int(self.offsets[0]), int(self.offsets[-1])
         return pa.py_buffer(self.data).slice(start, end - start)
@@ -72,13 +72,13 @@ class LineBlock:
         """How often a text is there."""
         return self.data.count(text, int(self.offsets[0]), int(self.offsets[-1]))
 
-    def lines(self) -> pa.Array:
+    def to_array(self) -> pa.Array:
         """All lines, each with its line feed, as one array over the same bytes."""
         buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.large_binary(), len(self.offsets) - 1, buffers, null_count=0)
 
 
-def line_blocks(chunks: Iterable[bytes], *, limit: int, rows: int, size: int) -> Iterator[LineBlock]:
+def read_line_blocks(chunks: Iterable[bytes], *, limit: int, rows: int, size: int) -> Iterator[LineBlock]:
     """All lines, in blocks of at most `rows` lines and about `size` bytes.
 
     A line of more than `limit` bytes is never held whole. A byte order mark at the start is no part of the first line,
@@ -87,7 +87,7 @@ def line_blocks(chunks: Iterable[bytes], *, limit: int, rows: int, size: int) ->
     number = 1
     held: list[bytes] = []  # of the line whose end has not come yet
     held_size = 0
-    for slab in _slabs(chunks, rows, size):
+    for slab in _join_chunks(chunks, rows, size):
         cut = slab.rfind(b"\n") + 1
         if not cut:
             held_size += len(slab)
@@ -104,7 +104,7 @@ def line_blocks(chunks: Iterable[bytes], *, limit: int, rows: int, size: int) ->
         held, held_size = [slab[cut:]], len(slab) - cut
 
 
-def _slabs(chunks: Iterable[bytes], rows: int, size: int) -> Iterator[bytes]:
+def _join_chunks(chunks: Iterable[bytes], rows: int, size: int) -> Iterator[bytes]:
     """The same bytes in larger pieces, but none that goes on after `rows` lines or `size` bytes.
 
     The last one ends with a line feed, whether or not the text does.
@@ -131,11 +131,11 @@ def _split(body: bytes, number: int, limit: int, rows: int, too_long: tuple[int,
     count = len(ends)
     parts = max(1, -(-count // rows))
     bounds = [count * part // parts for part in range(parts + 1)]
-    blocks = [_chosen(body, offsets[first : last + 1], number + first, limit) for first, last in pairwise(bounds)]
+    blocks = [_build_block(body, offsets[first : last + 1], number + first, limit) for first, last in pairwise(bounds)]
     return [replace(blocks[0], too_long=(*too_long, *blocks[0].too_long)), *blocks[1:]]
 
 
-def _chosen(body: bytes, offsets: Places, first: int, limit: int) -> LineBlock:
+def _build_block(body: bytes, offsets: LinePositions, first: int, limit: int) -> LineBlock:
     values = np.frombuffer(body, np.uint8)
     is_record = values[offsets[:-1]] == _OPENS
     is_too_long = np.diff(offsets) - 1 > limit

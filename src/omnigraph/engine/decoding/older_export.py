@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.decoding.fast_columns import items_of, json_type, rows_with
+from omnigraph.engine.decoding.fast_columns import choose_json_type, find_rows_with, split_lists
 from omnigraph.engine.decoding.fast_json import Doubts
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
@@ -25,7 +25,7 @@ METADATA = re.compile(rb'\s*\{\s*"(_[^"]*|metadata)"\s*:\s*\{')
 _DAY_ZERO = date(1970, 1, 1).toordinal()
 _FIRST_DAY, _LAST_DAY = date.min.toordinal() - _DAY_ZERO, date.max.toordinal() - _DAY_ZERO
 _NO_ZONE = r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?)"
-_MOST_SHOWN = 80
+_MAX_NAME_CHARACTERS = 80
 """Characters that a message takes over from a name in metadata; a branch's name and a commit's id are shorter."""
 
 _decode = msgspec.json.Decoder().decode
@@ -55,7 +55,7 @@ def describe_export(metadata: Mapping[str, object]) -> str:
 
 
 def _clip(value: object) -> str:
-    return value[:_MOST_SHOWN] if isinstance(value, str) and value.isprintable() else ""
+    return value[:_MAX_NAME_CHARACTERS] if isinstance(value, str) and value.isprintable() else ""
 
 
 # --- one record --------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def _clip(value: object) -> str:
 def normalize_data(type_: AnyType, data: Mapping[str, object]) -> dict[str, object]:
     """Return the properties of a record of the older shape, spelt as ours are."""
     return {
-        name: _normalize_value(p.type, value) if (p := type_.property(name)) else value
+        name: _normalize_value(p.type, value) if (p := type_.find_property(name)) else value
         for name, value in data.items()
         if name != ID
     }
@@ -83,7 +83,7 @@ def _normalize_value(type_: ValueType, value: object) -> object:
 # --- many records ------------------------------------------------------------------------------------
 
 
-def older_data_type(type_: AnyType, line: bytes) -> pa.DataType | None:
+def infer_older_data_type(type_: AnyType, line: bytes) -> pa.DataType | None:
     """Return as what `data` is read if this line is of the older shape; None if it is not.
 
     Whether days are numbers is decided by the line, too: a file may have been edited by hand.
@@ -97,26 +97,26 @@ def older_data_type(type_: AnyType, line: bytes) -> pa.DataType | None:
     data = record.get("data") if isinstance(record, dict) else None
     if not isinstance(data, dict) or ID not in data or ID in record:
         return None
-    return pa.struct([(ID, pa.utf8()), *((p.name, _read_as(p.type, data.get(p.name))) for p in type_.properties)])
+    return pa.struct([(ID, pa.utf8()), *((p.name, _infer_type(p.type, data.get(p.name))) for p in type_.properties)])
 
 
-def _read_as(type_: ValueType, value: object) -> pa.DataType:
+def _infer_type(type_: ValueType, value: object) -> pa.DataType:
     if isinstance(type_, ListOf) and type_.element is Scalar.DATE:
         items = value if isinstance(value, list) else []
         return pa.list_(pa.utf8() if any(isinstance(item, str) for item in items) else pa.int32())
     if type_ is Scalar.DATE and not isinstance(value, str):
         return pa.int32()
-    return json_type(type_)
+    return choose_json_type(type_)
 
 
 def normalize_column(type_: ValueType, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
     """Return a column of records of the older shape, spelt as ours are, and the rows that are in doubt."""
     if isinstance(type_, ListOf) and type_.element in (Scalar.DATE, Scalar.DATETIME):
-        items, offsets = items_of(column)
+        items, offsets = split_lists(column)
         spelt, doubts = normalize_column(type_.element, items)
         mask = column.is_null() if column.null_count else None
         lists = pa.ListArray.from_arrays(pa.array(offsets), spelt, mask=mask)
-        return lists, None if doubts is None else rows_with(doubts, offsets)
+        return lists, None if doubts is None else find_rows_with(doubts, offsets)
     if type_ is Scalar.DATE and pa.types.is_integer(column.type):
         days = column.fill_null(0).to_numpy(zero_copy_only=False)
         doubts = (days < _FIRST_DAY) | (days > _LAST_DAY)

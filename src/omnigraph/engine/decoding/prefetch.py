@@ -8,25 +8,25 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-AHEAD = 2
+PREFETCH_ITEMS = 2
 """How many items are made before they are asked for: enough that nobody waits, and little memory."""
 
 
-class _End(Enum):
+class _EndOfItems(Enum):
     END = "end"
 
 
-def read_ahead(items: Generator[Item], count: int = AHEAD) -> Generator[Item]:
+def prefetch(items: Generator[Item], count: int = PREFETCH_ITEMS) -> Generator[Item]:
     """The items, in their order; the next `count` are made meanwhile, one after the other.
 
     What making one raises is raised where it would have come. The generator is closed with this one.
     """
-    waiting: deque[Future[Item | _End]] = deque()
+    waiting: deque[Future[Item | _EndOfItems]] = deque()
     pool = ThreadPoolExecutor(1, thread_name_prefix="omnigraph-ahead")
     try:
-        waiting.extend(pool.submit(next, items, _End.END) for _ in range(count))
-        while not isinstance(item := waiting.popleft().result(), _End):
-            waiting.append(pool.submit(next, items, _End.END))
+        waiting.extend(pool.submit(next, items, _EndOfItems.END) for _ in range(count))
+        while not isinstance(item := waiting.popleft().result(), _EndOfItems):
+            waiting.append(pool.submit(next, items, _EndOfItems.END))
             yield item
     finally:
         pool.shutdown(cancel_futures=True)  # waits for the item that is being made

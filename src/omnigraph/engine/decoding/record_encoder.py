@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 import pyarrow as pa
 
-from omnigraph.engine.decoding.typed_rows import id_columns
+from omnigraph.engine.decoding.typed_rows import list_id_columns
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.types import Scalar
 from omnigraph.schema.values import to_json
@@ -14,10 +14,10 @@ from omnigraph.schema.values import to_json
 _encode = msgspec.json.Encoder().encode
 
 
-def record_text(type_: AnyType, values: Mapping[str, object]) -> bytes:
+def encode_record(type_: AnyType, values: Mapping[str, object]) -> bytes:
     """The line of a record whose fields and properties have these JSON values."""
     record: dict[str, object] = {"edge" if isinstance(type_, EdgeType) else "type": type_.name}
-    own = id_columns(type_)
+    own = list_id_columns(type_)
     for name in reversed(own):  # `id` first, as an export writes it
         if name in values:
             record[name] = values[name]
@@ -25,17 +25,17 @@ def record_text(type_: AnyType, values: Mapping[str, object]) -> bytes:
     return _encode(record)
 
 
-def json_of_cell(cell: pa.Scalar) -> object:
+def to_json_value(cell: pa.Scalar) -> object:
     """The JSON value of one value of an Arrow column; text stands for what JSON has no form for."""
     arrow = cell.type
     if not cell.is_valid:
         return None
     if pa.types.is_nested(arrow) and not pa.types.is_struct(arrow) and not pa.types.is_map(arrow):
-        return [json_of_cell(item) for item in cell.values]
+        return [to_json_value(item) for item in cell.values]
     if pa.types.is_dictionary(arrow):
-        return json_of_cell(cell.value)
+        return to_json_value(cell.value)
     if pa.types.is_timestamp(arrow) and arrow.tz is not None:
-        return _time_text(cell)
+        return _format_time(cell)
     if pa.types.is_temporal(arrow) or pa.types.is_decimal(arrow):
         return str(cell.cast(pa.utf8()).as_py())
     try:
@@ -49,6 +49,6 @@ def json_of_cell(cell: pa.Scalar) -> object:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-def _time_text(cell: pa.Scalar) -> str:
+def _format_time(cell: pa.Scalar) -> str:
     text: str = cell.cast(pa.timestamp(cell.type.unit, "UTC")).cast(pa.utf8()).as_py()
     return text.replace(" ", "T")

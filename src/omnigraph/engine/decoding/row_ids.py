@@ -15,7 +15,7 @@ _ESCAPED = r'[\x00-\x1f"\\]'
 _SPACE, _QUOTE, _BACKSLASH = b' "\\'
 
 
-def new_ids(ids: Ids, count: int) -> pa.Array:
+def generate_ids(ids: Ids, count: int) -> pa.Array:
     """So many new ULIDs."""
     offsets = np.arange(count + 1, dtype=np.int32) * ULID_LENGTH
     return pa.Array.from_buffers(
@@ -23,16 +23,16 @@ def new_ids(ids: Ids, count: int) -> pa.Array:
     )
 
 
-def derived_id_texts(types: Sequence[ValueType], columns: Sequence[pa.Array]) -> pa.Array:
+def derive_ids(types: Sequence[ValueType], columns: Sequence[pa.Array]) -> pa.Array:
     """The id of every row from its key, whose columns hold no nulls: what `derive_id` makes of their texts."""
-    texts = [key_texts(type_, column) for type_, column in zip(types, columns, strict=True)]
+    texts = [format_keys(type_, column) for type_, column in zip(types, columns, strict=True)]
     if len(texts) == 1:
         return texts[0]
     parts: list[object] = ['["', texts[0]]
     for one in texts[1:]:
         parts += ['","', one]
     made = pc.binary_join_element_wise(*parts, '"]', "")
-    escaped = [pc.match_substring_regex(one, _ESCAPED) for one in texts if _needs_escapes(one)]
+    escaped = [pc.match_substring_regex(one, _ESCAPED) for one in texts if _has_escapes(one)]
     if not escaped:
         return made
     chosen = reduce(pc.or_, escaped)
@@ -40,7 +40,7 @@ def derived_id_texts(types: Sequence[ValueType], columns: Sequence[pa.Array]) ->
     return pc.replace_with_mask(made, chosen, pa.array([derive_id(row) for row in rows], pa.utf8()))
 
 
-def key_texts(type_: ValueType, column: pa.Array) -> pa.Array:
+def format_keys(type_: ValueType, column: pa.Array) -> pa.Array:
     """The text of every value of a key's column: what `key_text` gives."""
     texts = column.cast(pa.utf8())
     if type_ is not Scalar.DATETIME:
@@ -49,7 +49,7 @@ def key_texts(type_: ValueType, column: pa.Array) -> pa.Array:
     return pc.replace_substring(spelled, ".000000Z", "Z")
 
 
-def _needs_escapes(texts: pa.Array) -> bool:
+def _has_escapes(texts: pa.Array) -> bool:
     """Whether a text has a character that a JSON string can't hold as it is."""
     data = texts.buffers()[2]
     if data is None:

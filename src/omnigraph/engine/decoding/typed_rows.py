@@ -10,32 +10,32 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.decoding.json_columns import column_from_json
+from omnigraph.engine.decoding.json_columns import decode_json_column
 from omnigraph.engine.decoding.record_error import RecordError
-from omnigraph.engine.decoding.row_ids import derived_id_texts, new_ids
-from omnigraph.engine.writing.blob_claims import refusals
+from omnigraph.engine.decoding.row_ids import derive_ids, generate_ids
+from omnigraph.engine.writing.blob_claims import find_unreadable_claims
 from omnigraph.ids import Ids
-from omnigraph.schema.arrow import DST, ID, SRC, arrow_schema, arrow_type
+from omnigraph.schema.arrow import DST, ID, SRC, build_arrow_schema, to_arrow_type
 from omnigraph.schema.catalog import AnyType, EdgeType, Property
-from omnigraph.schema.misfit import shown
+from omnigraph.schema.misfit import format_value
 from omnigraph.schema.types import Scalar
-from omnigraph.schema.values import expected, to_json
+from omnigraph.schema.values import describe_type, to_json
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 
 FROM, TO = "from", "to"
-SHOWN_AS = {SRC: FROM, DST: TO}
-STORED_AS = {FROM: SRC, TO: DST}
+EXTERNAL_NAMES = {SRC: FROM, DST: TO}
+STORED_NAMES = {FROM: SRC, TO: DST}
 
-Rejected: TypeAlias = tuple[RecordError, bytes]
+RejectedRecord: TypeAlias = tuple[RecordError, bytes]
 
 
-class Absent(Enum):
+class AbsentValue(Enum):
     """What stands for a value that a record does not have, because None is one."""
 
     ABSENT = "absent"
 
 
-ABSENT = Absent.ABSENT
+ABSENT = AbsentValue.ABSENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class TypedRows:
 
 
 @dataclass(slots=True, kw_only=True)
-class Filled:
+class DecodedColumn:
     """One property's column: null where a value does not fit, and then its text and the reason, by row."""
 
     array: pa.Array
@@ -64,28 +64,28 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRows:
+class DecodedRows:
     """What was read, before it is checked: the properties, `id`, and for an edge `from` and `to`, a column for each."""
 
     lines: npt.NDArray[np.int64]
-    columns: Mapping[str, Filled]
+    columns: Mapping[str, DecodedColumn]
 
-    def kept(self, is_kept: npt.NDArray[np.bool_]) -> "ReadRows":
+    def filter(self, is_kept: npt.NDArray[np.bool_]) -> "DecodedRows":
         """Only these rows."""
         chosen, places = pa.array(is_kept), np.cumsum(is_kept) - 1
         columns = {
-            name: Filled(
+            name: DecodedColumn(
                 array=one.array.filter(chosen),
                 misfits={int(places[row]): misfit for row, misfit in one.misfits.items() if is_kept[row]},
                 left_out=None if one.left_out is None else one.left_out.filter(chosen),
             )
             for name, one in self.columns.items()
         }
-        return ReadRows(lines=self.lines[is_kept], columns=columns)
+        return DecodedRows(lines=self.lines[is_kept], columns=columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class RowOrigin:
     """Where rows come from, for messages, and how they are to be taken.
 
     With `is_partial`, a required property may be left out, unless it is part of the key: for a merge, where the row
@@ -105,58 +105,58 @@ Problems: TypeAlias = dict[int, tuple[str | None, str | None, str]]
 # --- columns -----------------------------------------------------------------------------------------
 
 
-def id_columns(type_: AnyType) -> tuple[str, ...]:
+def list_id_columns(type_: AnyType) -> tuple[str, ...]:
     """The names of a record's own fields that hold ids, in the order in which they are checked."""
     return (FROM, TO, ID) if isinstance(type_, EdgeType) else (ID,)
 
 
-def filled_from_json(p: Property, values: list[object]) -> Filled:
+def decode_property(p: Property, values: list[object]) -> DecodedColumn:
     """A property's column of decoded JSON values; what a record leaves out becomes the default, or null."""
     left_out = None
     kinds = set(map(type, values))
-    if Absent in kinds:
+    if AbsentValue in kinds:
         left_out = pa.array([value is ABSENT for value in values], pa.bool_())
         default = to_json(p.type, p.default) if p.has_default else None
         values = [default if value is ABSENT else value for value in values]
-    column = column_from_json(p.type, values)
-    misfits = {row: (shown(values[row]), misfit.reason) for row, misfit in column.misfits.items()}
-    return Filled(array=column.array, misfits=misfits, left_out=left_out)
+    column = decode_json_column(p.type, values)
+    misfits = {row: (format_value(values[row]), misfit.reason) for row, misfit in column.misfits.items()}
+    return DecodedColumn(array=column.array, misfits=misfits, left_out=left_out)
 
 
-def ids_from_json(values: list[object]) -> Filled:
+def decode_ids(values: list[object]) -> DecodedColumn:
     """A column of ids of decoded JSON values."""
-    return filled_from_json(_TEXT, values)
+    return decode_property(_TEXT, values)
 
 
 _TEXT = Property(name=ID, type=Scalar.STRING, nullable=True)
 
 
-def absent_column(p: Property, rows: int) -> Filled:
+def build_absent_column(p: Property, rows: int) -> DecodedColumn:
     """The column of a property that no record has."""
     left_out = pa.array(np.ones(rows, bool))
     if not p.has_default or p.default is None:
-        return Filled(array=pa.nulls(rows, arrow_type(p.type)), left_out=left_out)
-    return Filled(array=default_column(p, rows), left_out=left_out)
+        return DecodedColumn(array=pa.nulls(rows, to_arrow_type(p.type)), left_out=left_out)
+    return DecodedColumn(array=build_default_column(p, rows), left_out=left_out)
 
 
-def absent_ids(rows: int) -> Filled:
+def build_absent_ids(rows: int) -> DecodedColumn:
     """The column of ids that no record gives."""
-    return absent_column(_TEXT, rows)
+    return build_absent_column(_TEXT, rows)
 
 
-def default_column(p: Property, rows: int) -> pa.Array:
+def build_default_column(p: Property, rows: int) -> pa.Array:
     """The default of a property, for so many rows."""
-    one = column_from_json(p.type, [to_json(p.type, p.default)]).array
+    one = decode_json_column(p.type, [to_json(p.type, p.default)]).array
     return one.take(pa.array(np.zeros(rows, np.int64)))
 
 
-def replaced(array: pa.Array, is_other: npt.NDArray[np.bool_], others: pa.Array) -> pa.Array:
+def replace_values(array: pa.Array, is_other: npt.NDArray[np.bool_], others: pa.Array) -> pa.Array:
     """An array with the next of `others` wherever the mask says so; unlike Arrow's own function it knows lists."""
     places = np.where(is_other, len(array) - 1 + np.cumsum(is_other), np.arange(len(array)))
     return pa.concat_arrays([array, others]).take(pa.array(places))
 
 
-def joined(parts: Sequence[ReadRows]) -> ReadRows:
+def concat_rows(parts: Sequence[DecodedRows]) -> DecodedRows:
     """The rows of all parts, by line."""
     if len(parts) == 1:
         return parts[0]
@@ -166,13 +166,13 @@ def joined(parts: Sequence[ReadRows]) -> ReadRows:
     places[order] = np.arange(len(order))
     is_in_order = bool((order == np.arange(len(order))).all())
     starts = np.cumsum([0, *(len(part.lines) for part in parts)])
-    columns: dict[str, Filled] = {}
+    columns: dict[str, DecodedColumn] = {}
     for name in parts[0].columns:
         filled = [part.columns[name] for part in parts]
         array = pa.concat_arrays([one.array for one in filled])
         left_out = None
         if any(one.left_out is not None for one in filled):
-            left_out = pa.concat_arrays([_mask(one) for one in filled])
+            left_out = pa.concat_arrays([_get_absent_mask(one) for one in filled])
         misfits = {
             int(places[start + row]): misfit
             for start, one in zip(starts, filled, strict=False)
@@ -181,38 +181,38 @@ def joined(parts: Sequence[ReadRows]) -> ReadRows:
         if not is_in_order:
             chosen = pa.array(order)
             array, left_out = array.take(chosen), None if left_out is None else left_out.take(chosen)
-        columns[name] = Filled(array=array, misfits=misfits, left_out=left_out)
-    return ReadRows(lines=lines[order], columns=columns)
+        columns[name] = DecodedColumn(array=array, misfits=misfits, left_out=left_out)
+    return DecodedRows(lines=lines[order], columns=columns)
 
 
-def _mask(column: Filled) -> pa.Array:
+def _get_absent_mask(column: DecodedColumn) -> pa.Array:
     return pa.array(np.zeros(len(column.array), bool)) if column.left_out is None else column.left_out
 
 
 # --- rows --------------------------------------------------------------------------------------------
 
 
-def finish(
-    type_: AnyType, read: ReadRows, origin: Origin, ids: Ids, text_of: Callable[[int], bytes]
-) -> tuple[TypedRows, list[Rejected]]:
+def validate_rows(
+    type_: AnyType, read: DecodedRows, origin: RowOrigin, ids: Ids, text_of: Callable[[int], bytes]
+) -> tuple[TypedRows, list[RejectedRecord]]:
     """The rows that are right, with their ids, and the others with what is wrong; both in the order they came in.
 
     `text_of` gives the text of a record by its line.
     """
-    rejected: list[Rejected] = []
-    problems = _problems(type_, read, origin)
+    rejected: list[RejectedRecord] = []
+    problems = _find_problems(type_, read, origin)
     if problems:
-        read = _without(type_, read, problems, origin, rejected, text_of)
-    own = {name: read.columns[name].array for name in id_columns(type_)}
-    own[ID] = _ids(type_, read, ids)
-    problems = _id_problems(type_, read, own[ID])
+        read = _reject_rows(type_, read, problems, origin, rejected, text_of)
+    own = {name: read.columns[name].array for name in list_id_columns(type_)}
+    own[ID] = _build_ids(type_, read, ids)
+    problems = _find_id_problems(type_, read, own[ID])
     if problems:
         is_kept = np.ones(len(read.lines), bool)
         is_kept[list(problems)] = False
         own = {name: array.filter(pa.array(is_kept)) for name, array in own.items()}
-        read = _without(type_, read, problems, origin, rejected, text_of)
-    schema = arrow_schema(type_)
-    arrays = [own[name] if name in own else read.columns[name].array for name in map(_shown_as, schema.names)]
+        read = _reject_rows(type_, read, problems, origin, rejected, text_of)
+    schema = build_arrow_schema(type_)
+    arrays = [own[name] if name in own else read.columns[name].array for name in map(_to_external_name, schema.names)]
     names = [p.name for p in type_.properties] if type_.key else [ID, *(p.name for p in type_.properties)]
     masks = {name: read.columns[name].left_out for name in names}
     rows = TypedRows(
@@ -224,64 +224,64 @@ def finish(
     return rows, sorted(rejected, key=lambda one: one[0].line)
 
 
-def _shown_as(name: str) -> str:
-    return SHOWN_AS.get(name, name)
+def _to_external_name(name: str) -> str:
+    return EXTERNAL_NAMES.get(name, name)
 
 
-def _without(
+def _reject_rows(
     type_: AnyType,
-    read: ReadRows,
+    read: DecodedRows,
     problems: Problems,
-    origin: Origin,
-    rejected: list[Rejected],
+    origin: RowOrigin,
+    rejected: list[RejectedRecord],
     text_of: Callable[[int], bytes],
-) -> ReadRows:
+) -> DecodedRows:
     for row, (name, value, reason) in problems.items():
         line = int(read.lines[row])
         rejected.append((RecordError(origin.file, line, type_.name, name, value, reason, origin.unit), text_of(line)))
     is_kept = np.ones(len(read.lines), bool)
     is_kept[list(problems)] = False
-    return read.kept(is_kept)
+    return read.filter(is_kept)
 
 
-def _problems(type_: AnyType, read: ReadRows, origin: Origin) -> Problems:
+def _find_problems(type_: AnyType, read: DecodedRows, origin: RowOrigin) -> Problems:
     problems: Problems = {}
-    for name in id_columns(type_):
+    for name in list_id_columns(type_):
         _check_ids(name, read.columns[name], problems)
     for p in type_.properties:
         column = read.columns[p.name]
         for row, (value, reason) in column.misfits.items():
             problems.setdefault(row, (p.name, value, reason))
         if p.type is Scalar.BLOB:
-            for row, (uri, reason) in refusals(column.array, origin.blobs).items():
-                problems.setdefault(row, (p.name, shown(uri), reason))
+            for row, (uri, reason) in find_unreadable_claims(column.array, origin.blobs).items():
+                problems.setdefault(row, (p.name, format_value(uri), reason))
         if column.array.null_count and not p.nullable:
             _check_present(p, column, problems, may_be_absent=origin.is_partial and p.name not in type_.key)
     return problems
 
 
-def _check_present(p: Property, column: Filled, problems: Problems, *, may_be_absent: bool) -> None:
-    for row, is_absent in _nulls(column, may_be_absent=may_be_absent):
+def _check_present(p: Property, column: DecodedColumn, problems: Problems, *, may_be_absent: bool) -> None:
+    for row, is_absent in _find_nulls(column, may_be_absent=may_be_absent):
         if is_absent:
-            problems.setdefault(row, (p.name, None, f"a value is required: {expected(p.type)}"))
+            problems.setdefault(row, (p.name, None, f"a value is required: {describe_type(p.type)}"))
         else:
-            problems.setdefault(row, (p.name, "null", f"expected {expected(p.type)}, got null"))
+            problems.setdefault(row, (p.name, "null", f"expected {describe_type(p.type)}, got null"))
 
 
-def _check_ids(name: str, column: Filled, problems: Problems) -> None:
+def _check_ids(name: str, column: DecodedColumn, problems: Problems) -> None:
     for row, (value, reason) in column.misfits.items():
         problems.setdefault(row, (name, value, reason))
     for row in pc.indices_nonzero(pc.equal(column.array, "")).to_pylist():
         problems.setdefault(row, (name, '""', "an id is not empty"))
     if column.array.null_count:
-        for row, is_absent in _nulls(column, may_be_absent=name == ID):
+        for row, is_absent in _find_nulls(column, may_be_absent=name == ID):
             if is_absent:
                 problems.setdefault(row, (name, None, f"an edge needs `{name}`, the id of a node"))
             else:
                 problems.setdefault(row, (name, "null", "expected a string, got null"))
 
 
-def _nulls(column: Filled, *, may_be_absent: bool) -> list[tuple[int, bool]]:
+def _find_nulls(column: DecodedColumn, *, may_be_absent: bool) -> list[tuple[int, bool]]:
     """The rows that have no value though it does not misfit, and whether it was left out rather than null."""
     is_null = column.array.is_null()
     if column.left_out is None:
@@ -296,23 +296,23 @@ def _nulls(column: Filled, *, may_be_absent: bool) -> list[tuple[int, bool]]:
 # --- ids ---------------------------------------------------------------------------------------------
 
 
-def _ids(type_: AnyType, read: ReadRows, ids: Ids) -> pa.Array:
+def _build_ids(type_: AnyType, read: DecodedRows, ids: Ids) -> pa.Array:
     if type_.key:
-        columns = [read.columns[_shown_as(name)].array for name in type_.key]
-        types = [p.type if (p := type_.property(name)) else Scalar.STRING for name in type_.key]
-        return derived_id_texts(types, columns)
+        columns = [read.columns[_to_external_name(name)].array for name in type_.key]
+        types = [p.type if (p := type_.find_property(name)) else Scalar.STRING for name in type_.key]
+        return derive_ids(types, columns)
     given = read.columns[ID].array
     if not given.null_count:
         return given
-    made = new_ids(ids, given.null_count)
+    made = generate_ids(ids, given.null_count)
     return made if len(made) == len(given) else pc.replace_with_mask(given, given.is_null(), made)
 
 
-def _id_problems(type_: AnyType, read: ReadRows, ids: pa.Array) -> Problems:
+def _find_id_problems(type_: AnyType, read: DecodedRows, ids: pa.Array) -> Problems:
     problems: Problems = {}
     if not type_.key:
         return problems
-    key = ", ".join(map(_shown_as, type_.key))
+    key = ", ".join(map(_to_external_name, type_.key))
     for row in pc.indices_nonzero(pc.equal(ids, "")).to_pylist():
         problems[row] = (key, '""', "the key is empty, and the id is made of it")
     given = read.columns[ID].array
@@ -320,6 +320,8 @@ def _id_problems(type_: AnyType, read: ReadRows, ids: pa.Array) -> Problems:
         return problems
     for row in pc.indices_nonzero(pc.not_equal(given, ids)).to_pylist():
         has, derived = given[row].as_py(), ids[row].as_py()
-        reason = f"the id {shown(has)} does not agree with the key ({key}), which makes it {shown(derived)}"
-        problems.setdefault(row, (ID, shown(has), reason))
+        reason = (
+            f"the id {format_value(has)} does not agree with the key ({key}), which makes it {format_value(derived)}"
+        )
+        problems.setdefault(row, (ID, format_value(has), reason))
     return problems

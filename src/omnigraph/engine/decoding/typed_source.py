@@ -11,11 +11,11 @@ from typing import Protocol, runtime_checkable
 
 from omnigraph.engine.decoding.file_ranges import FilePart
 from omnigraph.engine.decoding.record_error import ColumnError
-from omnigraph.engine.decoding.typed_rows import FROM, SHOWN_AS, TO, Origin
-from omnigraph.lang.spelling import closest
+from omnigraph.engine.decoding.typed_rows import EXTERNAL_NAMES, FROM, TO, RowOrigin
+from omnigraph.lang.spelling import find_closest
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, EdgeType
-from omnigraph.schema.misfit import shown
+from omnigraph.schema.misfit import format_value
 from omnigraph.schema.types import Scalar
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 from omnigraph.storage.s3_input_files import InputFile
@@ -57,42 +57,42 @@ class RowSource(ABC):
         """How many rows are held at once."""
         return BATCH_ROWS_WITH_BLOBS if self.has_blobs else BATCH_ROWS
 
-    def origin(self, unit: str) -> Origin:
+    def build_origin(self, unit: str) -> RowOrigin:
         """For messages."""
-        return Origin(file=self.name, unit=unit, is_partial=self.is_partial, blobs=self.blobs)
+        return RowOrigin(file=self.name, unit=unit, is_partial=self.is_partial, blobs=self.blobs)
 
-    def targets(self) -> dict[str, str]:
+    def build_targets(self) -> dict[str, str]:
         """Each name that a column may have, and what it holds."""
         own = (ID, FROM, TO) if isinstance(self.type, EdgeType) else (ID,)
         known = dict.fromkeys((*own, *self.type.by_name))
         for target in self.columns:
-            if SHOWN_AS.get(target, target) not in known:
-                reason = f"unknown property {shown(target)} of `{self.type.name}`{hint(target, known)}"
+            if EXTERNAL_NAMES.get(target, target) not in known:
+                reason = f"unknown property {format_value(target)} of `{self.type.name}`{format_hint(target, known)}"
                 raise ColumnError(self.name, self.type.name, target, reason)
-        mapped = {SHOWN_AS.get(target, target): column for target, column in self.columns.items()}
+        mapped = {EXTERNAL_NAMES.get(target, target): column for target, column in self.columns.items()}
         names = {mapped.get(target, target): target for target in known}
         if isinstance(self.type, EdgeType):
-            for stored, shown_name in SHOWN_AS.items():
+            for stored, shown_name in EXTERNAL_NAMES.items():
                 if shown_name not in mapped:
                     names.setdefault(stored, shown_name)
         return names
 
-    def placed(self, columns: Sequence[str]) -> dict[str, int]:
+    def locate_columns(self, columns: Sequence[str]) -> dict[str, int]:
         """What the source has, and in which column; ColumnError for a column that is unknown, double or missing."""
-        names = self.targets()
+        names = self.build_targets()
         found: dict[str, int] = {}
         for position, column in enumerate(columns):
             target = names.get(column)
             if target is None:
-                way_out = (_separators(column) if len(columns) == 1 else "") or hint(column, names)
-                reason = f"unknown column {shown(column)} for `{self.type.name}`{way_out}"
+                way_out = (_describe_separators(column) if len(columns) == 1 else "") or format_hint(column, names)
+                reason = f"unknown column {format_value(column)} for `{self.type.name}`{way_out}"
                 raise ColumnError(self.name, self.type.name, column, reason)
             if target in found:
                 raise ColumnError(self.name, self.type.name, column, f"two columns hold `{target}`")
             found[target] = position
         for target, column in self.columns.items():
-            if SHOWN_AS.get(target, target) not in found:
-                reason = f"there is no column {shown(column)}, which should hold `{target}`{hint(column, columns)}"
+            if EXTERNAL_NAMES.get(target, target) not in found:
+                reason = f"there is no column {format_value(column)}, which should hold `{target}`{format_hint(column, columns)}"
                 raise ColumnError(self.name, self.type.name, column, reason)
         if isinstance(self.type, EdgeType):
             for end in (FROM, TO):
@@ -108,13 +108,13 @@ class TypedFile(RowSource):
 
     path: InputFile
     part: FilePart | None = None
-    called: str | None = None
+    label: str | None = None
     """What messages call it, where that is not its path."""
 
     @property
     def name(self) -> str:
         """Its path, as it was given."""
-        return str(self.path) if self.called is None else self.called
+        return str(self.path) if self.label is None else self.label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,22 +122,22 @@ class TypedTable(RowSource):
     """Arrow data in memory, or a stream of it, which is read once."""
 
     data: ArrowStream
-    called: str
+    label: str
 
     @property
     def name(self) -> str:
         """Such as `<nodes Person>`."""
-        return self.called
+        return self.label
 
 
-def _separators(only: str) -> str:
+def _describe_separators(only: str) -> str:
     """What to say of a header that is one column, because others than commas stand between the names."""
     marks = {";": "semicolons", "\t": "tabs", "|": "bars"}
     found = next((told for mark, told in marks.items() if mark in only), None)
     return "" if found is None else f": {found} stand between its names, and CSV has commas there"
 
 
-def hint(word: str, known: Mapping[str, object] | Sequence[str]) -> str:
+def format_hint(word: str, known: Mapping[str, object] | Sequence[str]) -> str:
     """Which known word was likely meant, as the end of a message."""
-    near = closest(word, known)
+    near = find_closest(word, known)
     return f"; did you mean `{near}`?" if near else ""

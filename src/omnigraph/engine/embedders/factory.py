@@ -13,10 +13,10 @@ from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Embedding, Property
 from omnigraph.schema.types import ValueType
 
-_Asked: TypeAlias = tuple[str, ValueType, Embedding | None]
+_EmbedKey: TypeAlias = tuple[str, ValueType, Embedding | None]
 
 
-def provider_from(runtime: Runtime, budget: Budget | None = None) -> Provider | None:
+def create_provider(runtime: Runtime, budget: Budget | None = None) -> Provider | None:
     """The provider, or None when none is configured; ProviderSettingsError when its settings don't do."""
     options = runtime.options.embedding
     if options.provider is EmbedProvider.HASH:
@@ -26,17 +26,17 @@ def provider_from(runtime: Runtime, budget: Budget | None = None) -> Provider | 
     return None
 
 
-def query_embedding(runtime: Runtime, budget: Budget) -> Embed:
+def build_query_embedder(runtime: Runtime, budget: Budget) -> Embed:
     """What turns the texts of one query into vectors, each once, within its time.
 
     The provider is looked for when it is needed.
     """
-    known: dict[_Asked, Sequence[float]] = {}
+    known: dict[_EmbedKey, Sequence[float]] = {}
 
     def embed(text: str, prop: Property) -> Sequence[float]:
         key = (text, prop.type, prop.embedding)
         if key not in known:
-            provider = provider_from(runtime, budget)
+            provider = create_provider(runtime, budget)
             if provider is None:
                 raise NoProviderError(prop.name, "give a vector")
             known[key] = embed_texts(provider, prop, [text])[0].tolist()

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.engine.search.tokenizer import Vocabulary, analyse, stems
+from omnigraph.engine.search.tokenizer import Vocabulary, analyse, stem_words
 
 
 class HashProvider:
@@ -27,7 +27,7 @@ class HashProvider:
         counts = np.concatenate([np.diff(part.starts) for part in parts]) if parts else np.empty(0, np.int64)
         found = np.zeros((len(texts), size), np.float64)
         if counts.sum():
-            hashes = np.array([_hash(stem) for stem in stems(vocabulary.words)], np.uint64)
+            hashes = np.array([_hash(stem) for stem in stem_words(vocabulary.words)], np.uint64)
             hashed = hashes[np.concatenate([part.words for part in parts])]
             places = (hashed >> np.uint64(1)) % np.uint64(size)
             signs = np.where(hashed & np.uint64(1), 1.0, -1.0)

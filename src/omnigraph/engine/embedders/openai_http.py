@@ -17,33 +17,33 @@ from omnigraph.options import OPENAI_URL, EmbedOptions
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
 
-ATTEMPTS = 5
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
-_LEAST_TIMEOUT = 0.001
+MAX_ATTEMPTS = 5
+_FIRST_WAIT, _MAX_WAIT = 0.5, 60.0
+_MIN_TIMEOUT = 0.001
 """Of none, a socket would not wait at all, which is something else."""
-_BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_RETRY_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """Answers after which the same request may succeed later."""
-_BATCH_TEXTS, _BATCH_LETTERS = 128, 200_000
-_MOST_BYTES = 256 * 1024 * 1024
-_SHOWN_LETTERS = 300
+_MAX_BATCH_TEXTS, _MAX_BATCH_LETTERS = 128, 200_000
+_MAX_RESPONSE_BYTES = 256 * 1024 * 1024
+_MAX_MESSAGE_LETTERS = 300
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class _Item(msgspec.Struct):
+class _EmbeddingItem(msgspec.Struct):
     index: int
     embedding: list[float]
 
 
 class _Reply(msgspec.Struct):
-    data: list[_Item]
+    data: list[_EmbeddingItem]
 
 
-class _Problem(msgspec.Struct):
+class _ErrorDetail(msgspec.Struct):
     message: str = ""
 
 
-class _Refusal(msgspec.Struct):
-    error: _Problem | str = ""
+class _ErrorReply(msgspec.Struct):
+    error: _ErrorDetail | str = ""
 
 
 class _Busy(Exception):  # noqa: N818 - not an error yet: it is tried again
@@ -79,17 +79,17 @@ class OpenAIProvider:
     def embed(self, texts: Sequence[str], size: int) -> NDArray[np.float32]:
         """A row for each text, of the model's own size."""
         del size
-        return np.concatenate([self._patiently(batch) for batch in _batches(texts)])
+        return np.concatenate([self._request_with_retries(batch) for batch in _split_batches(texts)])
 
-    def _patiently(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _request_with_retries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         wait = _FIRST_WAIT
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 return self._request(texts)
             except _Busy as busy:
-                if attempt == ATTEMPTS:
-                    raise ProviderFailedError(self.name, f"{busy.reason}, after {ATTEMPTS} attempts") from None
-                self._sleep(min(busy.wait if busy.wait is not None else self._jitter(wait), _LONGEST_WAIT))
+                if attempt == MAX_ATTEMPTS:
+                    raise ProviderFailedError(self.name, f"{busy.reason}, after {MAX_ATTEMPTS} attempts") from None
+                self._sleep(min(busy.wait if busy.wait is not None else self._jitter(wait), _MAX_WAIT))
                 wait *= 2
         raise AssertionError  # the last attempt returns or raises
 
@@ -106,33 +106,36 @@ class OpenAIProvider:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        connection = self._connection()
+        connection = self._connect()
         try:
             connection.request("POST", f"{self._url.path}/embeddings", body, headers)
             response = connection.getresponse()
-            content = response.read(_MOST_BYTES + 1)
+            content = response.read(_MAX_RESPONSE_BYTES + 1)
         except (OSError, HTTPException) as error:
             raise _Busy(f"no answer from {self._url.hostname} ({type(error).__name__})") from error
         finally:
             connection.close()
-        return self._answer(response, content, len(texts))
+        return self._decode_response(response, content, len(texts))
 
-    def _connection(self) -> "HTTPConnection":
+    def _connect(self) -> "HTTPConnection":
         from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415 - as above
 
         host, port, timeout = self._url.hostname or "", self._url.port, self._timeout
         if self._budget is not None:
             self._budget.check()
-            timeout = max(min(timeout, self._budget.seconds_left), _LEAST_TIMEOUT)
+            timeout = max(min(timeout, self._budget.seconds_left), _MIN_TIMEOUT)
         if self._url.scheme == "https":
             return HTTPSConnection(host, port, timeout=timeout, context=ssl.create_default_context())
         return HTTPConnection(host, port, timeout=timeout)
 
-    def _answer(self, response: "HTTPResponse", content: bytes, count: int) -> NDArray[np.float32]:
-        if response.status in _BUSY:
-            raise _Busy(f"HTTP {response.status}: {self._shown(content)}", _seconds(response.getheader("Retry-After")))
+    def _decode_response(self, response: "HTTPResponse", content: bytes, count: int) -> NDArray[np.float32]:
+        if response.status in _RETRY_STATUSES:
+            raise _Busy(
+                f"HTTP {response.status}: {self._format_problem(content)}",
+                _parse_retry_after(response.getheader("Retry-After")),
+            )
         if response.status != 200:  # a redirect too: the key goes to the host that was named, and to no other
-            raise ProviderRefusedError(self.name, response.status, self._shown(content))
+            raise ProviderRefusedError(self.name, response.status, self._format_problem(content))
         try:
             items = msgspec.json.decode(content, type=_Reply).data
         except msgspec.DecodeError as error:
@@ -143,16 +146,16 @@ class OpenAIProvider:
         with np.errstate(over="ignore"):  # what is no number in single precision is refused by who asked
             return np.array([item.embedding for item in items], np.float32)
 
-    def _shown(self, content: bytes) -> str:
+    def _format_problem(self, content: bytes) -> str:
         """What the server says about a problem, without the key if it repeats that."""
         try:
-            found = msgspec.json.decode(content, type=_Refusal).error
+            found = msgspec.json.decode(content, type=_ErrorReply).error
             text = found if isinstance(found, str) else found.message
         except msgspec.DecodeError:
             text = content.decode("utf-8", "replace")
         if self._key:
             text = text.replace(self._key, "…")
-        return " ".join(text.split())[:_SHOWN_LETTERS] or "no reason given"
+        return " ".join(text.split())[:_MAX_MESSAGE_LETTERS] or "no reason given"
 
 
 def _check_url(url: SplitResult, *, has_key: bool) -> None:
@@ -164,18 +167,18 @@ def _check_url(url: SplitResult, *, has_key: bool) -> None:
         raise ProviderSettingsError(OpenAIProvider.name, f"a key is not sent to {shown} in the clear: use https")
 
 
-def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+def _split_batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """So few at a time that servers take them."""
     start, letters = 0, 0
     for place, text in enumerate(texts):
-        if place > start and (place - start == _BATCH_TEXTS or letters + len(text) > _BATCH_LETTERS):
+        if place > start and (place - start == _MAX_BATCH_TEXTS or letters + len(text) > _MAX_BATCH_LETTERS):
             yield texts[start:place]
             start, letters = place, 0
         letters += len(text)
     yield texts[start:]
 
 
-def _seconds(header: str | None) -> float | None:
+def _parse_retry_after(header: str | None) -> float | None:
     """When to come back, as far as it is said in seconds."""
     try:
         found = float(header) if header else None

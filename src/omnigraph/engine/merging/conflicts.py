@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 
-from omnigraph.engine.writing.violations import MOST_SHOWN, shown_value
+from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, format_row_value
 
 
 class ConflictKind(Enum):
@@ -69,7 +69,7 @@ class Conflict:
 class Conflicts:
     """The first conflicts, and how many there are of each kind."""
 
-    shown: list[Conflict] = field(default_factory=list)
+    listed: list[Conflict] = field(default_factory=list)
     counts: dict[ConflictKind, int] = field(default_factory=dict)
 
     @property
@@ -81,14 +81,14 @@ class Conflicts:
         """So many more of a kind; of these, at least as many are given as may be shown."""
         if total:
             self.counts[kind] = self.counts.get(kind, 0) + total
-            self.shown += islice(conflicts, self.room)
+            self.listed += islice(conflicts, self.remaining)
 
     @property
-    def room(self) -> int:
+    def remaining(self) -> int:
         """How many more are shown."""
-        return MOST_SHOWN - len(self.shown)
+        return MAX_REPORTED_PROBLEMS - len(self.listed)
 
 
-def value_text(value: object) -> str:
+def format_conflict_value(value: object) -> str:
     """A value in its JSON form, on one line and never long."""
-    return shown_value(value)
+    return format_row_value(value)

@@ -5,26 +5,28 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.merging.conflict_evidence import add_violations, said_of
+from omnigraph.engine.merging.conflict_evidence import add_violations, read_evidence
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
-from omnigraph.engine.merging.projected_table import ReshapedTables
+from omnigraph.engine.merging.projected_table import ProjectedTables
 from omnigraph.engine.merging.schema_agreement import Side
-from omnigraph.engine.merging.table_merge import MergedTable, Sides, merged_snapshot
-from omnigraph.engine.table_diff import rows_at
+from omnigraph.engine.merging.table_merge import MergedTable, MergeInputs, build_merged_snapshot
+from omnigraph.engine.table_diff import read_rows_at
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.relations import check_cardinality
 from omnigraph.engine.writing.unique import check_unique
 from omnigraph.engine.writing.value_rules import check_values
-from omnigraph.engine.writing.violations import MOST_SHOWN, Findings, quoted
-from omnigraph.engine.writing.write_buffer import Pending
+from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, ConstraintFindings, quote_value
+from omnigraph.engine.writing.write_buffer import WriteBuffer
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType, NodeType
-from omnigraph.storage.columnar_sets import is_among, one_array
-from omnigraph.storage.key_lookup import ids_there
-from omnigraph.storage.table_cache import Handles
+from omnigraph.storage.columnar_sets import concat_chunks, is_among
+from omnigraph.storage.key_lookup import find_existing_ids
+from omnigraph.storage.table_cache import TableCache
 
 
-def check_laws(sides: Sides, tables: Sequence[MergedTable], handles: Handles, conflicts: Conflicts) -> None:
+def check_constraints_of_merge(
+    sides: MergeInputs, tables: Sequence[MergedTable], handles: TableCache, conflicts: Conflicts
+) -> None:
     """Add what the merged state would break; only what either side changed is looked at, since both hold by themselves.
 
     A rule over one row or one table can break only where rows are brought to a table. Edges are looked at wherever one
@@ -32,51 +34,55 @@ def check_laws(sides: Sides, tables: Sequence[MergedTable], handles: Handles, co
     whichever side is merged into the other.
     """
     columns = {table.key: table.columns for table in tables if table.columns is not None}
-    view = View(sides.catalog, ReshapedTables(handles, merged_snapshot(sides, tables), columns))
-    pending = Pending(view)
+    view = View(sides.catalog, ProjectedTables(handles, build_merged_snapshot(sides, tables), columns))
+    pending = WriteBuffer(view)
     for table in tables:
-        if table.checked is not None and table.checked.num_rows:
-            pending.of(table.type).put(table.checked)
+        if table.rows_to_check is not None and table.rows_to_check.num_rows:
+            pending.get_table(table.type).put(table.rows_to_check)
         if table.rows is not None and table.has_rows:
-            pending.of(table.type).put(table.rows.put)
-            pending.of(table.type).delete(table.rows.deleted.to_pylist())
+            pending.get_table(table.type).put(table.rows.put)
+            pending.get_table(table.type).delete(table.rows.deleted.to_pylist())
         if table.rows is not None and len(table.rows.disputed):
-            pending.of(table.type).delete(table.rows.disputed.to_pylist())
-    findings = Findings()
+            pending.get_table(table.type).delete(table.rows.disputed.to_pylist())
+    findings = ConstraintFindings()
     for touched in pending.touched:
         check_values(touched.type, touched.rows, findings)
         check_unique(touched, findings)
     names = {touched.type.name for touched in pending.touched}
-    bereft = {table.key: table.bereft for table in tables if table.bereft is not None and len(table.bereft)}
+    bereft = {
+        table.key: table.bereft_sources
+        for table in tables
+        if table.bereft_sources is not None and len(table.bereft_sources)
+    }
     for edge in sides.catalog.edges.values():
         if edge.name in names or edge.source in names or edge.table_key in bereft:
             check_cardinality(pending, edge, findings, bereft.get(edge.table_key))
-    types = {one.type: view.type(one.type) for one in findings.violations}
+    types = {one.type: view.get_type(one.type) for one in findings.violations}
     add_violations(sides, types, findings.violations, conflicts)
     for edge in sides.catalog.edges.values():
         for side in ("ours", "theirs"):
             _check_ends(sides, pending, edge, side, conflicts)
 
 
-def _check_ends(sides: Sides, pending: Pending, edge: EdgeType, side: Side, conflicts: Conflicts) -> None:
+def _check_ends(sides: MergeInputs, pending: WriteBuffer, edge: EdgeType, side: Side, conflicts: Conflicts) -> None:
     """Edges that one side made or turned, whose ends the other one deleted."""
-    other = sides.other(side)
-    after = sides.version(sides.view(side), edge)
+    other = sides.get_other(side)
+    after = sides.find_table(sides.get_view(side), edge)
     if after is None or not sides.has_changed(side, edge):
         return
     hit: set[str] = set()
-    ends = ((SRC, pending.node_type(edge.source)), (DST, pending.node_type(edge.target)))
-    gone = {node.name: _deleted(sides, node, other) for _, node in ends}
+    ends = ((SRC, pending.get_node_type(edge.source)), (DST, pending.get_node_type(edge.target)))
+    gone = {node.name: _find_deleted(sides, node, other) for _, node in ends}
     if not any(len(ids) for ids in gone.values()):
         return
     columns = [ID, SRC, DST]
     for base in sides.bases:
-        before = sides.version(base, edge)
+        before = sides.find_table(base, edge)
         if before is None:
             rows = after.table.scan(columns)
         else:
-            found = sides.differences(edge, before, after)
-            rows = rows_at(after.table, np.concatenate([found.inserted, found.later]), columns)
+            found = sides.find_differences(edge, before, after)
+            rows = read_rows_at(after.table, np.concatenate([found.inserted, found.later]), columns)
         for column, node in ends:
             is_hit = is_among(rows.column(column), gone[node.name])
             hit.update(rows.column(ID).filter(pa.array(is_hit)).to_pylist())
@@ -84,46 +90,49 @@ def _check_ends(sides: Sides, pending: Pending, edge: EdgeType, side: Side, conf
         _add_orphans(sides, pending, edge, sorted(hit), side, conflicts)
 
 
-def _deleted(sides: Sides, node: NodeType, side: Side) -> pa.Array:
+def _find_deleted(sides: MergeInputs, node: NodeType, side: Side) -> pa.Array:
     """The ids of nodes that a side deleted, of any of the bases."""
     ids = [pa.array([], pa.string())]
-    after = sides.version(sides.view(side), node)
+    after = sides.find_table(sides.get_view(side), node)
     if after is not None and sides.has_changed(side, node):
-        for before in (sides.version(base, node) for base in sides.bases):
-            found = None if before is None else sides.differences(node, before, after)
+        for before in (sides.find_table(base, node) for base in sides.bases):
+            found = None if before is None else sides.find_differences(node, before, after)
             if before is not None and found is not None and len(found.deleted):
-                ids.append(one_array(rows_at(before.table, found.deleted, [ID]).column(ID)))
+                ids.append(concat_chunks(read_rows_at(before.table, found.deleted, [ID]).column(ID)))
     return pa.concat_arrays(ids).unique()
 
 
 def _add_orphans(
-    sides: Sides, pending: Pending, edge: EdgeType, ids: Sequence[str], maker: Side, conflicts: Conflicts
+    sides: MergeInputs, pending: WriteBuffer, edge: EdgeType, ids: Sequence[str], maker: Side, conflicts: Conflicts
 ) -> None:
     """Those of a side's edges that the merged state has, and whose ends it has not."""
-    rows = pending.of(edge).matching(ID, ids, [ID, SRC, DST])
+    rows = pending.get_table(edge).find_matching(ID, ids, [ID, SRC, DST])
     for column, end, name in ((SRC, "from", edge.source), (DST, "to", edge.target)):
-        nodes = pending.of(pending.node_type(name))
-        there = ids_there(nodes.table, one_array(rows.column(column).unique()))
+        nodes = pending.get_table(pending.get_node_type(name))
+        there = find_existing_ids(nodes.table, concat_chunks(rows.column(column).unique()))
         there = there.filter(pa.array(~is_among(there, pa.array(nodes.deleted, pa.string()))))
         known = is_among(rows.column(column), there) | is_among(rows.column(column), nodes.rows.column(ID))
         orphans = rows.filter(pa.array(~known))
         if not orphans.num_rows:
             continue
-        some = orphans.slice(0, MOST_SHOWN).to_pylist()
-        said = said_of(sides, edge, [row[ID] for row in some], [column])
-        names = sides.names[maker], sides.names[sides.other(maker)]
+        some = orphans.slice(0, MAX_REPORTED_PROBLEMS).to_pylist()
+        said = read_evidence(sides, edge, [row[ID] for row in some], [column])
+        names = sides.names[maker], sides.names[sides.get_other(maker)]
         shown = [
-            said.about(_orphan(edge, row[ID], end, f"{name} {quoted(row[column])}", names), row[ID]) for row in some
+            said.attach(
+                _build_orphan_conflict(edge, row[ID], end, f"{name} {quote_value(row[column])}", names), row[ID]
+            )
+            for row in some
         ]
         conflicts.add(ConflictKind.ORPHAN_EDGE, shown, orphans.num_rows)
 
 
-def _orphan(edge: EdgeType, edge_id: str, end: str, node: str, names: tuple[str, str]) -> Conflict:
+def _build_orphan_conflict(edge: EdgeType, edge_id: str, end: str, node: str, names: tuple[str, str]) -> Conflict:
     maker, deleter = names
     return Conflict(
         kind=ConflictKind.ORPHAN_EDGE,
         table=edge.table_key,
         id=edge_id,
         property=end,
-        message=f"{edge.name} {quoted(edge_id)} of `{maker}` leads {end} {node}, which `{deleter}` deleted",
+        message=f"{edge.name} {quote_value(edge_id)} of `{maker}` leads {end} {node}, which `{deleter}` deleted",
     )

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from omnigraph.engine.merging.side_changes import SideChanges
 from omnigraph.schema.arrow import ID
-from omnigraph.storage.columnar_sets import is_among, one_array
+from omnigraph.storage.columnar_sets import concat_chunks, is_among
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def find_restorable(deleted: pa.Table, ends: Mapping[str, EndNodes]) -> pa.Array
         is_spared = is_among(deleted.column(column), nodes.spared)
         is_at_spared |= is_spared
         is_whole &= is_spared | ~is_among(deleted.column(column), nodes.deleted)
-    return one_array(deleted.column(ID).filter(pa.array(is_at_spared & is_whole)))
+    return concat_chunks(deleted.column(ID).filter(pa.array(is_at_spared & is_whole)))
 
 
 def undelete(keeper: SideChanges, deleter: SideChanges, ids: pa.Array) -> tuple[SideChanges, pa.Array]:

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.changed_ranges import Fills
-from omnigraph.engine.table_diff import Differences, rows_at, updated_rows
-from omnigraph.engine.writing.blobs import REFERENCE, blob_names, referring
-from omnigraph.engine.writing.write_buffer import pending_schema
-from omnigraph.schema.arrow import DST, ID, SRC, arrow_type
+from omnigraph.engine.table_diff import TableDiff, iter_updated_rows, read_rows_at
+from omnigraph.engine.writing.blobs import REFERENCE, list_blob_properties, reference_blobs
+from omnigraph.engine.writing.write_buffer import build_pending_schema
+from omnigraph.schema.arrow import DST, ID, SRC, to_arrow_type
 from omnigraph.schema.catalog import AnyType, EdgeType, Property
 from omnigraph.schema.types import Scalar
-from omnigraph.storage.columnar_sets import Mask, Positions, are_equal, one_array, places_among, repeated
-from omnigraph.storage.lance_table import ADDRESS, Table, verify, verify_rows
-from omnigraph.storage.table_cache import Verified
+from omnigraph.storage.columnar_sets import Mask, Positions, are_equal, concat_chunks, find_positions, repeat_scalar
+from omnigraph.storage.lance_table import ADDRESS, LanceTable, verify, verify_rows
+from omnigraph.storage.table_cache import VerifyLevel
 
 TAKEN = 1
 """What `given` says in the reference to a blob of the table that rows are taken from; of one's own it is null."""
@@ -43,28 +43,28 @@ class SideChanges:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class StateTable:
     """A table at one of the three states, and its type there."""
 
     type: AnyType
-    table: Table
+    table: LanceTable
 
 
-def no_changes(type_: AnyType) -> SideChanges:
+def build_empty_changes(type_: AnyType) -> SideChanges:
     """Of a side that left the table as it was."""
-    empty = pending_schema(type_).empty_table()
+    empty = build_pending_schema(type_).empty_table()
     return SideChanges(inserted=empty, before=empty, after=empty, changed={}, deleted=pa.array([], pa.string()))
 
 
-def all_new(type_: AnyType, version: Version, *, holder: int | None) -> SideChanges:
+def build_all_inserted(type_: AnyType, version: StateTable, *, holder: int | None) -> SideChanges:
     """Of a side whose table the base does not have: every row came."""
-    verify(version.table, Verified.WHOLE)
-    rows = Shape(type_, version, holder).rows(version.table.scan())
-    return replace(no_changes(type_), inserted=rows, absent=_absent(type_, version))
+    verify(version.table, VerifyLevel.WHOLE)
+    rows = RowProjection(type_, version, holder).project(version.table.scan())
+    return replace(build_empty_changes(type_), inserted=rows, absent=_find_absent(type_, version))
 
 
-def changes_of(
-    type_: AnyType, before: Version, after: Version, found: Differences, *, holder: int | None
+def collect_changes(
+    type_: AnyType, before: StateTable, after: StateTable, found: TableDiff, *, holder: int | None
 ) -> SideChanges:
     """The changes from one version to another, as rows of `type_`; references to blobs say that `holder` has them.
 
@@ -72,39 +72,43 @@ def changes_of(
     """
     written = np.concatenate([found.inserted, found.later])
     verify_rows(after.table, written)
-    shape = Shape(type_, after, holder, places=written)
-    inserted = shape.rows(rows_at(after.table, found.inserted))
-    ids = rows_at(before.table, found.deleted, [ID]).column(ID) if len(found.deleted) else pa.array([], pa.string())
+    shape = RowProjection(type_, after, holder, positions=written)
+    inserted = shape.project(read_rows_at(after.table, found.inserted))
+    ids = (
+        read_rows_at(before.table, found.deleted, [ID]).column(ID) if len(found.deleted) else pa.array([], pa.string())
+    )
     befores, afters, masks = [], [], []
-    lost = {name for name in _unknown(type_, after.type) if _gives(after.table, found, name)}
-    twins = _twins(before.type, after.type)
-    for part in updated_rows(before.table, after.table, found, fills_of(type_, before.type, after.type), twins):
-        old = Shape(type_, before, None, has_addresses=False).rows(part.before)
-        new = shape.rows(part.after)
-        changed = _changed(type_, before, after, part.changed, old, new)
-        lost |= {name for name in _unknown(type_, after.type) if name in part.changed}
+    lost = {name for name in _list_unknown(type_, after.type) if _has_values(after.table, found, name)}
+    twins = _map_columns(before.type, after.type)
+    for part in iter_updated_rows(before.table, after.table, found, find_fills(type_, before.type, after.type), twins):
+        old = RowProjection(type_, before, None, has_addresses=False).project(part.before)
+        new = shape.project(part.after)
+        changed = _find_changed(type_, before, after, part.changed, old, new)
+        lost |= {name for name in _list_unknown(type_, after.type) if name in part.changed}
         differs = np.logical_or.reduce([np.zeros(new.num_rows, np.bool_), *changed.values()])
         befores.append(old.filter(pa.array(differs)))
         afters.append(new.filter(pa.array(differs)))
         masks.append({name: mask[differs] for name, mask in changed.items()})
-    empty = pending_schema(type_).empty_table()
+    empty = build_pending_schema(type_).empty_table()
     return SideChanges(
         inserted=inserted,
         before=pa.concat_tables([empty, *befores]),
         after=pa.concat_tables([empty, *afters]),
-        changed={name: np.concatenate([mask[name] for mask in masks]) for name in pending_schema(type_).names if masks},
-        deleted=one_array(ids),
-        absent=_absent(type_, after),
+        changed={
+            name: np.concatenate([mask[name] for mask in masks]) for name in build_pending_schema(type_).names if masks
+        },
+        deleted=concat_chunks(ids),
+        absent=_find_absent(type_, after),
         lost=tuple(sorted(lost)),
     )
 
 
-def _absent(type_: AnyType, version: Version) -> frozenset[str]:
-    names = pending_schema(type_).names
-    return frozenset(name for name in names if column_in(type_, version.type, name) is None)
+def _find_absent(type_: AnyType, version: StateTable) -> frozenset[str]:
+    names = build_pending_schema(type_).names
+    return frozenset(name for name in names if find_column(type_, version.type, name) is None)
 
 
-def _twins(before: AnyType, after: AnyType) -> dict[str, str]:
+def _map_columns(before: AnyType, after: AnyType) -> dict[str, str]:
     """By column of the later state of a type, what it is called in the earlier one, if that has it."""
     own = (ID, SRC, DST) if isinstance(after, EdgeType) else (ID,)
     known = {p.identity: p.name for p in before.properties}
@@ -112,144 +116,148 @@ def _twins(before: AnyType, after: AnyType) -> dict[str, str]:
     return {**{name: name for name in own}, **lasting}
 
 
-def fills_of(type_: AnyType, before: AnyType, after: AnyType) -> Fills:
+def find_fills(type_: AnyType, before: AnyType, after: AnyType) -> Fills:
     """The columns that the later state of a type alone has, with what fills them in the merged one."""
     known = {p.identity for p in before.properties}
     merged = {p.identity: p for p in type_.properties}
     new = [p for p in after.properties if p.identity not in known]
-    return {p.name: _fill(merged.get(p.identity, p)) for p in new if p.type is not Scalar.BLOB}
+    return {p.name: _build_fill(merged.get(p.identity, p)) for p in new if p.type is not Scalar.BLOB}
 
 
-def _fill(p: Property) -> pa.Scalar | None:
-    return None if p.default is None else pa.array([p.default], arrow_type(p.type))[0]
+def _build_fill(p: Property) -> pa.Scalar | None:
+    return None if p.default is None else pa.array([p.default], to_arrow_type(p.type))[0]
 
 
-def with_known_values(
-    type_: AnyType, changes: SideChanges, theirs: Version, kept: Version, rows_of: Callable[[pa.Array], pa.Table]
+def fill_known_values(
+    type_: AnyType,
+    changes: SideChanges,
+    theirs: StateTable,
+    kept: StateTable,
+    read_rows: Callable[[pa.Array], pa.Table],
 ) -> SideChanges:
     """Updated rows of a side that lacks some columns, with what the rows of the kept side say in them.
 
-    `rows_of` gives the kept side's rows with some ids, as far as there are any. A vector that is computed from a text
+    `read_rows` gives the kept side's rows with some ids, as far as there are any. A vector that is computed from a text
     which the side changed belongs to another text: it is null, until it is computed again.
     """
     names = [
         name
-        for name in pending_schema(type_).names
-        if column_in(type_, theirs.type, name) is None and column_in(type_, kept.type, name) is not None
+        for name in build_pending_schema(type_).names
+        if find_column(type_, theirs.type, name) is None and find_column(type_, kept.type, name) is not None
     ]
     if not names or not changes.after.num_rows:
         return changes
-    ids = one_array(changes.after.column(ID))
-    found = Shape(type_, kept, None).rows(rows_of(ids))
-    places = places_among(ids, found.column(ID))
+    ids = concat_chunks(changes.after.column(ID))
+    found = RowProjection(type_, kept, None).project(read_rows(ids))
+    places = find_positions(ids, found.column(ID))
     after = changes.after
     for name in names:
         at, rows = after.schema.get_field_index(name), np.arange(len(places))
-        both = pa.concat_arrays([one_array(found.column(name)), one_array(after.column(name))])
+        both = pa.concat_arrays([concat_chunks(found.column(name)), concat_chunks(after.column(name))])
         values = both.take(pa.array(np.where(places >= 0, places, found.num_rows + rows)))
-        prop = type_.property(name)
+        prop = type_.find_property(name)
         if prop is not None and prop.embedding is not None:
             values = pc.if_else(pa.array(changes.changed[prop.embedding.source]), pa.scalar(None, values.type), values)
         after = after.set_column(at, after.schema.field(at), values)
     return replace(changes, after=after)
 
 
-def _unknown(type_: AnyType, other: AnyType) -> list[str]:
+def _list_unknown(type_: AnyType, other: AnyType) -> list[str]:
     """The properties of another state of a type that it has not."""
     known = {p.identity for p in type_.properties}
     return [p.name for p in other.properties if p.identity not in known]
 
 
-def _gives(table: Table, found: Differences, name: str) -> bool:
+def _has_values(table: LanceTable, found: TableDiff, name: str) -> bool:
     """Whether a row that came has a value in a column."""
     if not len(found.inserted):
         return False
-    column = rows_at(table, found.inserted, [name]).column(name)
+    column = read_rows_at(table, found.inserted, [name]).column(name)
     return bool(column.null_count < len(column))
 
 
-def _changed(
-    type_: AnyType, before: Version, after: Version, masks: Mapping[str, Mask], old: pa.Table, new: pa.Table
+def _find_changed(
+    type_: AnyType, before: StateTable, after: StateTable, masks: Mapping[str, Mask], old: pa.Table, new: pa.Table
 ) -> dict[str, Mask]:
     """By column of the type, which rows changed; `masks` are by the names of the later version."""
     found: dict[str, Mask] = {}
     for name in new.schema.names:
-        known, later = column_in(type_, before.type, name), column_in(type_, after.type, name)
+        known, later = find_column(type_, before.type, name), find_column(type_, after.type, name)
         if later is None:
             found[name] = np.zeros(new.num_rows, np.bool_)
         elif known is None and new.schema.field(name).type != REFERENCE:
-            found[name] = ~are_equal(one_array(old.column(name)), one_array(new.column(name)))
+            found[name] = ~are_equal(concat_chunks(old.column(name)), concat_chunks(new.column(name)))
         else:
             found[name] = masks.get(later, np.zeros(new.num_rows, np.bool_))
     return found
 
 
-def column_in(type_: AnyType, other: AnyType, name: str) -> str | None:
+def find_column(type_: AnyType, other: AnyType, name: str) -> str | None:
     """What a column of a type is called in another state of that type; None where it has no such column."""
-    prop = type_.property(name)
+    prop = type_.find_property(name)
     if prop is None:
         return name  # the id, or an end of an edge
     return next((p.name for p in other.properties if p.identity == prop.identity), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RowProjection:
     """How the rows of one version become pending rows of the type."""
 
     type: AnyType
-    version: Version
+    version: StateTable
     holder: int | None
     """Who has its blobs: None for the table that rows are brought to, `TAKEN`, or a number of another one."""
     has_addresses: bool = True
-    places: Positions | None = None
+    positions: Positions | None = None
     """Where its rows lie among those that live, in any order; without them rows with blobs are looked up by id."""
 
-    def rows(self, rows: pa.Table) -> pa.Table:
+    def project(self, rows: pa.Table) -> pa.Table:
         """Rows that were read, in the columns of the type."""
-        blobs = self._references(rows)
+        blobs = self._build_references(rows)
         columns = []
-        for column in pending_schema(self.type):
-            name = column_in(self.type, self.version.type, column.name)
+        for column in build_pending_schema(self.type):
+            name = find_column(self.type, self.version.type, column.name)
             if name is None:
-                columns.append(_filled(self.type, column, rows.num_rows))
+                columns.append(_build_filled(self.type, column, rows.num_rows))
             else:
                 columns.append(blobs[name] if name in blobs else rows.column(name).cast(column.type))
-        return pa.table(columns, schema=pending_schema(self.type))
+        return pa.table(columns, schema=build_pending_schema(self.type))
 
-    def _references(self, rows: pa.Table) -> dict[str, pa.Array]:
-        names = blob_names(self.version.type)
+    def _build_references(self, rows: pa.Table) -> dict[str, pa.Array]:
+        names = list_blob_properties(self.version.type)
         if not names or not rows.num_rows:
             return {name: pa.nulls(rows.num_rows, REFERENCE) for name in names}
         if not self.has_addresses:
-            return {name: _sized(one_array(rows.column(name))) for name in names}
-        references = referring(self.version.type, self._addressed(rows, names))
+            return {name: _build_sized_references(concat_chunks(rows.column(name))) for name in names}
+        references = reference_blobs(self.version.type, self._add_addresses(rows, names))
         mark = pa.repeat(pa.scalar(self.holder, pa.int32()), rows.num_rows)
-        return {name: _marked(one_array(references.column(name)), mark) for name in names}
+        return {name: _mark(concat_chunks(references.column(name)), mark) for name in names}
 
-    def _addressed(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    def _add_addresses(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
         """The rows' blobs as the table describes them, each with the row's address."""
-        table, ids = self.version.table, one_array(rows.column(ID))
-        if self.places is None:
-            found = table.matching(ID, ids, [ID, *names], with_address=True)
-            return found.take(pa.array(places_among(ids, found.column(ID))))
-        known = rows_at(table, self.places, [ID]).column(ID)
-        addresses = table.places().addresses(self.places)[places_among(ids, known)]
+        table, ids = self.version.table, concat_chunks(rows.column(ID))
+        if self.positions is None:
+            found = table.find_rows(ID, ids, [ID, *names], with_address=True)
+            return found.take(pa.array(find_positions(ids, found.column(ID))))
+        known = read_rows_at(table, self.positions, [ID]).column(ID)
+        addresses = table.get_address_map().to_addresses(self.positions)[find_positions(ids, known)]
         return rows.select([ID, *names]).append_column(ADDRESS, pa.array(addresses))
 
 
-def _marked(references: pa.Array, mark: pa.Array) -> pa.Array:
+def _mark(references: pa.Array, mark: pa.Array) -> pa.Array:
     parts = [mark, references.field("address"), references.field("size")]
     return pa.StructArray.from_arrays(parts, fields=list(REFERENCE), mask=references.is_null())
 
 
-def _sized(described: pa.Array) -> pa.Array:
+def _build_sized_references(described: pa.Array) -> pa.Array:
     nothing = pa.nulls(len(described), pa.uint64())
     parts = [pa.nulls(len(described), pa.int32()), nothing, described.field("size").cast(pa.uint64())]
     return pa.StructArray.from_arrays(parts, fields=list(REFERENCE), mask=described.is_null())
 
 
-def _filled(type_: AnyType, field: pa.Field, rows: int) -> pa.Array:
-    prop = type_.property(field.name)
+def _build_filled(type_: AnyType, field: pa.Field, rows: int) -> pa.Array:
+    prop = type_.find_property(field.name)
     if prop is None or prop.default is None:
         return pa.nulls(rows, field.type)
-    return repeated(pa.array([prop.default], field.type)[0], rows)
+    return repeat_scalar(pa.array([prop.default], field.type)[0], rows)

@@ -7,30 +7,36 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.commit.manifest_types import Pin, Snapshot
-from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts, value_text
-from omnigraph.engine.merging.criss_cross_base import Bases, BaseTable, Crossed
+from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts, format_conflict_value
+from omnigraph.engine.merging.criss_cross_base import BaseTable, BaseTables, CrissCrossBase
 from omnigraph.engine.merging.edge_restoration import EndNodes, find_restorable, undelete
-from omnigraph.engine.merging.merged_blobs import Holders
-from omnigraph.engine.merging.replaced_rows import addresses_of, replaced_ids, rows_of
-from omnigraph.engine.merging.schema_agreement import Side, dropped_but_changed, lost_property, rules_differ, types_of
+from omnigraph.engine.merging.merged_blobs import MergedBlobs
+from omnigraph.engine.merging.replaced_rows import find_addresses, find_replaced_ids, read_rows
+from omnigraph.engine.merging.schema_agreement import (
+    Side,
+    build_dropped_property_conflict,
+    build_dropped_type_conflict,
+    has_different_rules,
+    list_types,
+)
 from omnigraph.engine.merging.side_changes import (
     TAKEN,
-    Shape,
+    RowProjection,
     SideChanges,
-    Version,
-    fills_of,
-    no_changes,
-    with_known_values,
+    StateTable,
+    build_empty_changes,
+    fill_known_values,
+    find_fills,
 )
-from omnigraph.engine.merging.three_way import Clash, Prefer, RowMerge, three_way
+from omnigraph.engine.merging.three_way import Clash, Prefer, RowMerge, merge_three_way
 from omnigraph.engine.migrating.type_changes import TypeChange
-from omnigraph.engine.table_diff import Differences, differences, rows_at
+from omnigraph.engine.table_diff import TableDiff, diff_tables, read_rows_at
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.violations import quoted
+from omnigraph.engine.writing.violations import quote_value
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
-from omnigraph.storage.columnar_sets import is_among, one_array
-from omnigraph.storage.key_lookup import rows_with
+from omnigraph.storage.columnar_sets import concat_chunks, is_among
+from omnigraph.storage.key_lookup import find_rows
 from omnigraph.storage.row_addresses import Addresses
 from omnigraph.storage.schema_staging import NewColumns
 from omnigraph.storage.watch import Watch
@@ -47,13 +53,13 @@ class MergedTable:
     columns: NewColumns | None = None
     """What its columns have to become first; None: they are as they must be."""
     rows: RowMerge | None = None
-    bytes: Holders | None = None
-    checked: pa.Table | None = None
+    blobs: MergedBlobs | None = None
+    rows_to_check: pa.Table | None = None
     """Rows that the version has already, and that may break the rules of the merged state.
 
     They were made under others; or the other side deleted them, with the edges at them, and they stay.
     """
-    bereft: pa.Array | None = None
+    bereft_sources: pa.Array | None = None
     """Of edges: sources that had edges on the other side, which demands some, and that the version may not have."""
     replaced: pa.Array | None = None
     """The ids of rows that the version has, and that others take the place of, or that go."""
@@ -74,7 +80,7 @@ class MergedTable:
     def nbytes(self) -> int:
         """How much memory its rows take."""
         put = 0 if self.rows is None else self.rows.put.nbytes
-        return int(put + (0 if self.checked is None else self.checked.nbytes))
+        return int(put + (0 if self.rows_to_check is None else self.rows_to_check.nbytes))
 
     @property
     def has_rows(self) -> bool:
@@ -83,7 +89,7 @@ class MergedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
+class MergeInputs:
     """The three states, what the branches are called, and which tables each changed, by their locations.
 
     Where that is not known (None), every table that has another version counts as changed.
@@ -97,15 +103,15 @@ class Sides:
     catalog: Catalog
     """The schema of the merged state."""
     strategy: Side | None = None
-    crossed: Crossed | None = None
+    criss_cross: CrissCrossBase | None = None
     """All the bases, where there are several; `base` is one of them."""
     watch: Watch | None = None
     """The limits of the merge."""
-    _found: dict[tuple[str, int, str, int], Differences] = field(default_factory=dict, repr=False)
+    _differences: dict[tuple[str, int, str, int], TableDiff] = field(default_factory=dict, repr=False)
     _types: dict[int, dict[int, AnyType]] = field(default_factory=dict, repr=False)
-    _holders: list[Version] = field(default_factory=list, repr=False)
+    _holders: list[StateTable] = field(default_factory=list, repr=False)
 
-    def view(self, side: Side) -> View:
+    def get_view(self, side: Side) -> View:
         """One of the two that are merged."""
         return self.ours if side == "ours" else self.theirs
 
@@ -114,124 +120,126 @@ class Sides:
         """The schemas of the base and of both sides."""
         return self.base.catalog, self.ours.catalog, self.theirs.catalog
 
-    def version(self, view: View, type_: AnyType) -> Version | None:
+    def find_table(self, view: View, type_: AnyType) -> StateTable | None:
         """A type's table in a state, whatever it is called there."""
         known = self._types.get(id(view))
         if known is None:
-            known = self._types[id(view)] = {one.identity: one for one in types_of(view.catalog)}
+            known = self._types[id(view)] = {one.identity: one for one in list_types(view.catalog)}
         twin = known.get(type_.identity)
-        return None if twin is None else Version(type=twin, table=view.table(twin))
+        return None if twin is None else StateTable(type=twin, table=view.get_table(twin))
 
     @property
     def bases(self) -> tuple[View, ...]:
         """The base; of branches that were merged crosswise, all of them."""
-        return (self.base,) if self.crossed is None else self.crossed.states
+        return (self.base,) if self.criss_cross is None else self.criss_cross.states
 
-    def base_table(self, type_: AnyType) -> BaseTable | None:
+    def find_base_table(self, type_: AnyType) -> BaseTable | None:
         """A type's table as both sides had it."""
-        return self._tables.table(self.crossed or self.base, type_)
+        return self._tables.find_table(self.criss_cross or self.base, type_)
 
-    def changes(self, type_: AnyType, base: BaseTable | None, side: Side, *, holder: int | None) -> SideChanges:
+    def find_changes(self, type_: AnyType, base: BaseTable | None, side: Side, *, holder: int | None) -> SideChanges:
         """What a side has done to a table."""
         if base is not None and base.rows is None and not self.has_changed(side, type_):
-            return no_changes(type_)
-        version = self.version(self.view(side), type_)
+            return build_empty_changes(type_)
+        version = self.find_table(self.get_view(side), type_)
         assert version is not None  # noqa: S101 - only tables that both sides have are compared
-        changes = self._tables.changes(type_, base, BaseTable(version=version), holder=holder)
+        changes = self._tables.find_changes(type_, base, BaseTable(version=version), holder=holder)
         if base is None or base.rows is None:
             return changes
-        return replace(changes, lost=tuple(self._lost(side, type_, version)))
+        return replace(changes, lost=tuple(self._iter_lost(side, type_, version)))
 
-    def _lost(self, side: Side, type_: AnyType, version: Version) -> Iterator[str]:
+    def _iter_lost(self, side: Side, type_: AnyType, version: StateTable) -> Iterator[str]:
         """Properties that the type has no more, and to which a side gave values that not all bases together have."""
         known = {p.identity for p in type_.properties}
         names = [p.name for p in version.type.properties if p.identity not in known]
         if not names:
             return
-        changes = self._own_changes(side, version.type)
+        changes = self._find_own_changes(side, version.type)
         for name in names:
             column = changes.inserted.column(name)
             if column.null_count < len(column) or (name in changes.changed and changes.changed[name].any()):
                 yield name
 
-    def _own_changes(self, side: Side, type_: AnyType) -> SideChanges:
+    def _find_own_changes(self, side: Side, type_: AnyType) -> SideChanges:
         """What a side has done to a table, in the columns that it has there."""
-        version = self.version(self.view(side), type_)
+        version = self.find_table(self.get_view(side), type_)
         assert version is not None  # noqa: S101 - it is a type of that side
-        return self._tables.changes(type_, self.base_table(type_), BaseTable(version=version), holder=None)
+        return self._tables.find_changes(type_, self.find_base_table(type_), BaseTable(version=version), holder=None)
 
-    def has_news(self, side: Side, type_: AnyType) -> bool:
+    def has_net_changes(self, side: Side, type_: AnyType) -> bool:
         """Whether a side changed rows of a type that it has: against all bases together, and not changed them back."""
         if not self.has_changed(side, type_):
             return False
-        changes = self._own_changes(side, type_)
+        changes = self._find_own_changes(side, type_)
         return bool(changes.inserted.num_rows or changes.after.num_rows or len(changes.deleted))
 
-    def deleted_rows(self, side: Side, type_: AnyType, columns: Sequence[str]) -> pa.Table:
+    def read_deleted_rows(self, side: Side, type_: AnyType, columns: Sequence[str]) -> pa.Table:
         """Return the id, or the id and ends, of the base's rows that a side deleted."""
-        base, after = self.base_table(type_), self.version(self.view(side), type_)
+        base, after = self.find_base_table(type_), self.find_table(self.get_view(side), type_)
         if base is None or after is None or not self.has_changed(side, type_):
             return pa.table({name: pa.array([], pa.string()) for name in columns})
         if base.rows is None:
-            found = self.differences(type_, base.version, after)
-            return rows_at(base.version.table, found.deleted, columns)
-        deleted = self.changes(type_, base, side, holder=None).deleted
-        return self.rows_of(type_, base, deleted).select(columns)
+            found = self.find_differences(type_, base.version, after)
+            return read_rows_at(base.version.table, found.deleted, columns)
+        deleted = self.find_changes(type_, base, side, holder=None).deleted
+        return self.read_rows(type_, base, deleted).select(columns)
 
-    def rows_of(self, type_: AnyType, table: BaseTable, ids: pa.Array) -> pa.Table:
+    def read_rows(self, type_: AnyType, table: BaseTable, ids: pa.Array) -> pa.Table:
         """Some rows of a table, by their ids, as far as it has them; what is not known of them is null."""
-        return self._tables.rows(type_, table, ids)
+        return self._tables.read_rows(type_, table, ids)
 
-    def rows_where(self, type_: AnyType, table: BaseTable, column: str, keys: pa.Array) -> pa.Table:
+    def read_rows_where(self, type_: AnyType, table: BaseTable, column: str, keys: pa.Array) -> pa.Table:
         """The rows of a table whose `column`, an end of an edge, is one of the keys."""
-        return self._tables.rows_where(type_, table, column, keys)
+        return self._tables.read_rows_where(type_, table, column, keys)
 
     @property
-    def _tables(self) -> Bases:
-        return Bases(self.version, self.differences, self._holders)
+    def _tables(self) -> BaseTables:
+        return BaseTables(self.find_table, self.find_differences, self._holders)
 
     def has_changed(self, side: Side, type_: AnyType) -> bool:
         """Whether a side changed what a table says, or at least may have, since one of the bases."""
         return any(self._has_changed_since(base, side, type_) for base in self.bases)
 
     def _has_changed_since(self, base: View, side: Side, type_: AnyType) -> bool:
-        old, new = self.version(base, type_), self.version(self.view(side), type_)
+        old, new = self.find_table(base, type_), self.find_table(self.get_view(side), type_)
         if old is None or new is None:
             return old is not new
         touched = self.touched[side]
         return not _is_same(old, new) and (touched is None or new.table.path in touched)
 
-    def differences(self, type_: AnyType, before: Version, after: Version) -> Differences:
+    def find_differences(self, type_: AnyType, before: StateTable, after: StateTable) -> TableDiff:
         """Where two states of a type's table differ, found once. New columns that say what fills them are nothing."""
         key = (before.table.path, before.table.version, after.table.path, after.table.version)
-        if key not in self._found:
-            fills = fills_of(type_, before.type, after.type)
-            self._found[key] = differences(before.table, after.table, fills)
-        return self._found[key]
+        if key not in self._differences:
+            fills = find_fills(type_, before.type, after.type)
+            self._differences[key] = diff_tables(before.table, after.table, fills)
+        return self._differences[key]
 
-    def other(self, side: Side) -> Side:
+    def get_other(self, side: Side) -> Side:
         """The one that it is merged with."""
         return "theirs" if side == "ours" else "ours"
 
 
-def _is_same(one: Version, other: Version) -> bool:
+def _is_same(one: StateTable, other: StateTable) -> bool:
     return (one.table.path, one.table.version) == (other.table.path, other.table.version)
 
 
-def merged_tables(sides: Sides, conflicts: Conflicts) -> list[MergedTable]:
+def merge_tables(sides: MergeInputs, conflicts: Conflicts) -> list[MergedTable]:
     """Every table of the merged state. Rows about which the sides don't agree are added to the conflicts."""
-    identities = {type_.identity for type_ in types_of(sides.catalog)}
+    identities = {type_.identity for type_ in list_types(sides.catalog)}
     for side in _SIDES:
-        for gone in types_of(sides.view(side).catalog):
-            if gone.identity not in identities and sides.has_news(side, gone):
-                told = dropped_but_changed(gone, sides.names[sides.other(side)], sides.names[side], sides.catalogs)
+        for gone in list_types(sides.get_view(side).catalog):
+            if gone.identity not in identities and sides.has_net_changes(side, gone):
+                told = build_dropped_type_conflict(
+                    gone, sides.names[sides.get_other(side)], sides.names[side], sides.catalogs
+                )
                 conflicts.add(told.kind, [told], 1)
     tables: list[MergedTable] = []
     spared: dict[str, pa.Array] = {}
     held = 0
-    for type_ in types_of(sides.catalog):  # nodes first, whose edges may have to stay with them
-        restorable = _edges_of_spared(sides, type_, spared) if isinstance(type_, EdgeType) else None
-        table = _merged(sides, type_, conflicts, restorable)
+    for type_ in list_types(sides.catalog):  # nodes first, whose edges may have to stay with them
+        restorable = _find_restorable_edges(sides, type_, spared) if isinstance(type_, EdgeType) else None
+        table = _merge_table(sides, type_, conflicts, restorable)
         if table.rows is not None and len(table.rows.spared):
             spared[type_.name] = table.rows.spared
         tables.append(table)
@@ -244,72 +252,76 @@ def merged_tables(sides: Sides, conflicts: Conflicts) -> list[MergedTable]:
 _SIDES: tuple[Side, Side] = ("ours", "theirs")
 
 
-def _edges_of_spared(sides: Sides, edge: EdgeType, spared: Mapping[str, pa.Array]) -> pa.Array:
+def _find_restorable_edges(sides: MergeInputs, edge: EdgeType, spared: Mapping[str, pa.Array]) -> pa.Array:
     """Return the ids of edges that one side deleted with a node that the other one changed and the strategy keeps."""
     ends = {SRC: edge.source, DST: edge.target}
     nothing = pa.array([], pa.string())
     if sides.strategy is None or not any(name in spared for name in ends.values()):
         return nothing
-    deleter = sides.other(sides.strategy)
+    deleter = sides.get_other(sides.strategy)
     nodes = {
         column: EndNodes(
             spared=spared.get(name, nothing),
-            deleted=one_array(sides.deleted_rows(deleter, sides.catalog.nodes[name], [ID]).column(ID)),
+            deleted=concat_chunks(sides.read_deleted_rows(deleter, sides.catalog.nodes[name], [ID]).column(ID)),
         )
         for column, name in ends.items()
     }
-    return find_restorable(sides.deleted_rows(deleter, edge, [ID, SRC, DST]), nodes)
+    return find_restorable(sides.read_deleted_rows(deleter, edge, [ID, SRC, DST]), nodes)
 
 
-def _merged(sides: Sides, type_: AnyType, conflicts: Conflicts, restorable: pa.Array | None = None) -> MergedTable:
+def _merge_table(
+    sides: MergeInputs, type_: AnyType, conflicts: Conflicts, restorable: pa.Array | None = None
+) -> MergedTable:
     """Return one table of the merged state; `restorable` are ids of rows that stay although one side deleted them."""
-    ours, theirs = (sides.version(sides.view(side), type_) for side in _SIDES)
+    ours, theirs = (sides.find_table(sides.get_view(side), type_) for side in _SIDES)
     if ours is None or theirs is None:
-        return _whole(sides, type_, "theirs" if ours is None else "ours")
+        return _take_whole(sides, type_, "theirs" if ours is None else "ours")
     # A version that lacks edges of nodes that are kept is not adopted as it is.
     restores = restorable is not None and len(restorable) > 0
     is_settled = not (restores or sides.has_changed("theirs", type_) or _is_to_check(sides, type_, "ours"))
     if _is_same(ours, theirs) or is_settled:
-        return _whole(sides, type_, "ours")
-    base = sides.base_table(type_)
+        return _take_whole(sides, type_, "ours")
+    base = sides.find_base_table(type_)
     # Ours may have been compacted and indexed since, and nothing else: rows are brought to it, so that this stays.
     is_base = base is not None and base.rows is None and _is_same(base.version, ours)
     if is_base and not restores and not _is_to_check(sides, type_, "theirs"):
-        return _whole(sides, type_, "theirs")
+        return _take_whole(sides, type_, "theirs")
     fitting: list[Side] = [
-        side for side, one in zip(_SIDES, (ours, theirs), strict=True) if _columns(one.type, type_) is None
+        side for side, one in zip(_SIDES, (ours, theirs), strict=True) if _find_new_columns(one.type, type_) is None
     ]
-    return _by_rows(sides, type_, base, fitting[0] if fitting else "ours", conflicts, restorable)
+    return _merge_by_rows(sides, type_, base, fitting[0] if fitting else "ours", conflicts, restorable)
 
 
-def _is_to_check(sides: Sides, type_: AnyType, side: Side) -> bool:
+def _is_to_check(sides: MergeInputs, type_: AnyType, side: Side) -> bool:
     """Whether a side has rows that were not made under the rules of the merged state."""
-    return sides.has_changed(side, type_) and rules_differ(type_, sides.catalog, sides.view(side).catalog)
+    return sides.has_changed(side, type_) and has_different_rules(type_, sides.catalog, sides.get_view(side).catalog)
 
 
-def _columns(old: AnyType, new: AnyType) -> NewColumns | None:
+def _find_new_columns(old: AnyType, new: AnyType) -> NewColumns | None:
     """What has to be done to a table's columns; None for nothing."""
     change = TypeChange(old, new)
-    return change.new_columns() if change.changes_columns else None
+    return change.build_new_columns() if change.has_column_changes else None
 
 
-def _whole(sides: Sides, type_: AnyType, side: Side) -> MergedTable:
-    version = _version(sides, type_, side)
-    return MergedTable(type=type_, side=side, pin=_pin(sides, version, side), columns=_columns(version.type, type_))
+def _take_whole(sides: MergeInputs, type_: AnyType, side: Side) -> MergedTable:
+    version = _get_table(sides, type_, side)
+    return MergedTable(
+        type=type_, side=side, pin=_get_pin(sides, version, side), columns=_find_new_columns(version.type, type_)
+    )
 
 
-def _version(sides: Sides, type_: AnyType, side: Side) -> Version:
-    version = sides.version(sides.view(side), type_)
+def _get_table(sides: MergeInputs, type_: AnyType, side: Side) -> StateTable:
+    version = sides.find_table(sides.get_view(side), type_)
     assert version is not None  # noqa: S101 - it is the side that has it
     return version
 
 
-def _pin(sides: Sides, version: Version, side: Side) -> Pin:
-    return sides.view(side).snapshot.pin(version.type.table_key)
+def _get_pin(sides: MergeInputs, version: StateTable, side: Side) -> Pin:
+    return sides.get_view(side).snapshot.pin(version.type.table_key)
 
 
-def _by_rows(
-    sides: Sides,
+def _merge_by_rows(
+    sides: MergeInputs,
     type_: AnyType,
     together: BaseTable | None,
     side: Side,
@@ -317,55 +329,57 @@ def _by_rows(
     restorable: pa.Array | None,
 ) -> MergedTable:
     """The version of one side, with what the other one changed."""
-    other = sides.other(side)
+    other = sides.get_other(side)
     # Where rows lay in a base that is several is not known: they are looked up.
     base = None if together is None or together.rows is not None else together.version
-    kept, taken = _version(sides, type_, side), _version(sides, type_, other)
-    mine = sides.changes(type_, together, side, holder=None)
-    theirs = sides.changes(type_, together, other, holder=TAKEN)
+    kept, taken = _get_table(sides, type_, side), _get_table(sides, type_, other)
+    mine = sides.find_changes(type_, together, side, holder=None)
+    theirs = sides.find_changes(type_, together, other, holder=TAKEN)
     for changes, changer in ((mine, side), (theirs, other)):
         for name in changes.lost:
-            who = sides.names[sides.other(changer)], sides.names[changer]
-            told = lost_property(type_, name, *who, sides.catalogs)
+            who = sides.names[sides.get_other(changer)], sides.names[changer]
+            told = build_dropped_property_conflict(type_, name, *who, sides.catalogs)
             conflicts.add(told.kind, [told], 1)
     prefer: Prefer | None = None if sides.strategy is None else "kept" if sides.strategy == side else "taken"
-    tables = Holders(type_, {None: kept, TAKEN: taken})
-    found = [None if base is None else _found(sides, type_, base, one) for one in (side, other)]
-    restored = no_changes(type_).inserted
+    tables = MergedBlobs(type_, {None: kept, TAKEN: taken})
+    found = [None if base is None else _find_differences(sides, type_, base, one) for one in (side, other)]
+    restored = build_empty_changes(type_).inserted
     if restorable is not None and len(restorable):
         if prefer == "kept":
             theirs, ids = undelete(mine, theirs, restorable)
-            restored = Shape(type_, kept, None).rows(rows_of(kept, ids, addresses_of(ids, base, kept, *found)))
+            restored = RowProjection(type_, kept, None).project(
+                read_rows(kept, ids, find_addresses(ids, base, kept, *found))
+            )
         else:  # the version lacks them, so they come like inserted rows
             mine, ids = undelete(theirs, mine, restorable)
-            stored = rows_of(taken, ids, addresses_of(ids, base, taken, *reversed(found)))
-            restored = Shape(type_, taken, TAKEN).rows(stored)
+            stored = read_rows(taken, ids, find_addresses(ids, base, taken, *reversed(found)))
+            restored = RowProjection(type_, taken, TAKEN).project(stored)
             theirs = replace(theirs, inserted=pa.concat_tables([theirs.inserted, restored]))
 
     def rows_there(ids: pa.Array) -> pa.Table:
         there = ids.filter(pa.array(~is_among(ids, mine.deleted)))
-        return rows_of(kept, there, addresses_of(there, base, kept, *found))
+        return read_rows(kept, there, find_addresses(there, base, kept, *found))
 
-    brought = with_known_values(type_, theirs, taken, kept, rows_there)
-    rows = three_way(type_, mine, brought, prefer=prefer, same_blobs=tables.same)
+    brought = fill_known_values(type_, theirs, taken, kept, rows_there)
+    rows = merge_three_way(type_, mine, brought, prefer=prefer, same_blobs=tables.compare)
     for clash in rows.clashes:
-        conflicts.add(clash.kind, _told(sides, type_, side, clash), clash.total)
+        conflicts.add(clash.kind, _iter_conflicts(sides, type_, side, clash), clash.total)
     is_to_check = _is_to_check(sides, type_, side)
-    inserted = rows.put.num_rows - _known(rows.put, mine, theirs)
-    replaced = replaced_ids(rows, mine, theirs)
+    inserted = rows.put.num_rows - _count_replaced(rows.put, mine, theirs)
+    replaced = find_replaced_ids(rows, mine, theirs)
     return MergedTable(
         type=type_,
         side=side,
-        pin=_pin(sides, kept, side),
-        columns=_columns(kept.type, type_),
+        pin=_get_pin(sides, kept, side),
+        columns=_find_new_columns(kept.type, type_),
         rows=rows,
-        bytes=tables,
+        blobs=tables,
         replaced=replaced,
-        addresses=addresses_of(replaced, base, kept, *found),
-        checked=pa.concat_tables(
-            [_unchecked(mine, rows, is_all=is_to_check), *([restored] if prefer == "kept" else [])]
+        addresses=find_addresses(replaced, base, kept, *found),
+        rows_to_check=pa.concat_tables(
+            [_select_unchecked(mine, rows, is_all=is_to_check), *([restored] if prefer == "kept" else [])]
         ),
-        bereft=_bereft(type_, mine, theirs, taken) if is_to_check else None,
+        bereft_sources=_find_bereft_sources(type_, mine, theirs, taken) if is_to_check else None,
         inserted=inserted,
         updated=rows.put.num_rows - inserted,
         deleted=len(rows.deleted),
@@ -373,22 +387,22 @@ def _by_rows(
     )
 
 
-def _found(sides: Sides, type_: AnyType, base: Version, side: Side) -> Differences | None:
+def _find_differences(sides: MergeInputs, type_: AnyType, base: StateTable, side: Side) -> TableDiff | None:
     if not sides.has_changed(side, type_):
         return None
-    return sides.differences(type_, base, _version(sides, type_, side))
+    return sides.find_differences(type_, base, _get_table(sides, type_, side))
 
 
-def _unchecked(mine: SideChanges, rows: RowMerge, *, is_all: bool) -> pa.Table:
+def _select_unchecked(mine: SideChanges, rows: RowMerge, *, is_all: bool) -> pa.Table:
     """What the kept side put, as far as it stays; or only what it put and the other one deleted."""
     if not is_all:
         return mine.after.filter(pa.array(is_among(mine.after.column(ID), rows.spared)))
     put = pa.concat_tables([mine.inserted, mine.after])
-    gone = pa.concat_arrays([one_array(rows.put.column(ID)), rows.deleted])
+    gone = pa.concat_arrays([concat_chunks(rows.put.column(ID)), rows.deleted])
     return put.filter(pa.array(~is_among(put.column(ID), gone)))
 
 
-def _bereft(type_: AnyType, mine: SideChanges, theirs: SideChanges, taken: Version) -> pa.Array | None:
+def _find_bereft_sources(type_: AnyType, mine: SideChanges, theirs: SideChanges, taken: StateTable) -> pa.Array | None:
     """The sources that the other side's edges have there, and that the kept side deleted, turned or inserted otherwise.
 
     The kept side may take away what it does not know to be demanded. What counts is where such an edge leaves from on
@@ -397,21 +411,21 @@ def _bereft(type_: AnyType, mine: SideChanges, theirs: SideChanges, taken: Versi
     if not isinstance(type_, EdgeType) or type_.cardinality.low == 0:
         return None
     is_turned = mine.changed.get(SRC, np.zeros(mine.after.num_rows, np.bool_))
-    turned = one_array(mine.after.column(ID).filter(pa.array(is_turned)))
-    known = rows_with(taken.table, ID, pa.concat_arrays([mine.deleted, turned]), [SRC])
+    turned = concat_chunks(mine.after.column(ID).filter(pa.array(is_turned)))
+    known = find_rows(taken.table, ID, pa.concat_arrays([mine.deleted, turned]), [SRC])
     is_twice = is_among(theirs.inserted.column(ID), mine.inserted.column(ID))
     twice = theirs.inserted.column(SRC).filter(pa.array(is_twice))
-    return pa.concat_arrays([one_array(known.column(SRC)), one_array(twice)]).unique()
+    return pa.concat_arrays([concat_chunks(known.column(SRC)), concat_chunks(twice)]).unique()
 
 
-def _known(put: pa.Table, mine: SideChanges, theirs: SideChanges) -> int:
+def _count_replaced(put: pa.Table, mine: SideChanges, theirs: SideChanges) -> int:
     """How many of the rows to put replace one of the kept side."""
     fresh = int(theirs.inserted.num_rows) - int(is_among(theirs.inserted.column(ID), mine.inserted.column(ID)).sum())
     revived = int(is_among(put.column(ID), mine.deleted).sum())
     return int(put.num_rows) - fresh - revived
 
 
-def _told(sides: Sides, type_: AnyType, side: Side, clash: Clash) -> Iterator[Conflict]:
+def _iter_conflicts(sides: MergeInputs, type_: AnyType, side: Side, clash: Clash) -> Iterator[Conflict]:
     is_kept_ours = side == "ours"
     values = zip(clash.ids, clash.base, clash.is_base_known, clash.kept, clash.taken, strict=True)
     for row_id, base, is_known, kept, taken in values:
@@ -424,29 +438,31 @@ def _told(sides: Sides, type_: AnyType, side: Side, clash: Clash) -> Iterator[Co
             base=base,
             ours=ours,
             theirs=theirs,
-            message=_message(sides, type_, clash, row_id, value_text(base) if is_known else None, ours, theirs),
+            message=_format_message(
+                sides, type_, clash, row_id, format_conflict_value(base) if is_known else None, ours, theirs
+            ),
         )
 
 
-def _message(
-    sides: Sides, type_: AnyType, clash: Clash, row_id: str, base: str | None, ours: object, theirs: object
+def _format_message(
+    sides: MergeInputs, type_: AnyType, clash: Clash, row_id: str, base: str | None, ours: object, theirs: object
 ) -> str:
     ours_name, theirs_name = sides.names["ours"], sides.names["theirs"]
-    about = f"{type_.name} {quoted(row_id)}"
+    about = f"{type_.name} {quote_value(row_id)}"
     if clash.kind is ConflictKind.DELETE_VS_UPDATE:
         dropper, changer, row = (ours_name, theirs_name, theirs) if ours is None else (theirs_name, ours_name, ours)
         if base is None:
             return f"{about} was deleted on `{dropper}`, and `{changer}` has it; whether it changed it is not known"
         names = ", ".join(f"`{name}`" for name in row) if isinstance(row, dict) else ""
         return f"{about} was deleted on `{dropper}`, and `{changer}` changed its {names}"
-    both = f"{value_text(ours)} on `{ours_name}` and {value_text(theirs)} on `{theirs_name}`"
+    both = f"{format_conflict_value(ours)} on `{ours_name}` and {format_conflict_value(theirs)} on `{theirs_name}`"
     if clash.kind is ConflictKind.DIVERGENT_INSERT:
         return f"{about} was inserted on both sides, with `{clash.property}` {both}"
     what = f"`{clash.property}` of {about} was"
     return f"what {what} is not known; it is {both}" if base is None else f"{what} {base}; it is {both}"
 
 
-def merged_snapshot(sides: Sides, tables: Collection[MergedTable]) -> Snapshot:
+def build_merged_snapshot(sides: MergeInputs, tables: Collection[MergedTable]) -> Snapshot:
     """The merged state before any row is brought: the versions that the tables start from, under their new keys."""
     manifest = sides.ours.snapshot.manifest
     pins = {table.key: replace(table.pin, table_key=table.key) for table in tables}

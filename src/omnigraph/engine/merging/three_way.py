@@ -7,14 +7,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.merging.conflict_values import ENDS, shown_column
+from omnigraph.engine.merging.conflict_values import ENDS, format_column
 from omnigraph.engine.merging.conflicts import ConflictKind
 from omnigraph.engine.merging.side_changes import SideChanges
 from omnigraph.engine.writing.blobs import REFERENCE
-from omnigraph.engine.writing.violations import MOST_SHOWN
+from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
-from omnigraph.storage.columnar_sets import Mask, are_equal, is_among, one_array, places_among
+from omnigraph.storage.columnar_sets import Mask, are_equal, concat_chunks, find_positions, is_among
 
 Prefer: TypeAlias = Literal["kept", "taken"]
 SameBlobs: TypeAlias = Callable[[str, pa.Array, pa.Array], Mask]
@@ -25,7 +25,7 @@ SameBlobs: TypeAlias = Callable[[str, pa.Array, pa.Array], Mask]
 class Clash:
     """Rows about which the two sides don't agree, in one property or, if that is None, whether they should be there.
 
-    The values are in their JSON form, and there are at most `MOST_SHOWN` of them.
+    The values are in their JSON form, and there are at most `MAX_REPORTED_PROBLEMS` of them.
     """
 
     kind: ConflictKind
@@ -51,7 +51,7 @@ class RowMerge:
     """The ids of rows that the kept side has changed and the other one deleted, where none is preferred: a clash."""
 
 
-def three_way(
+def merge_three_way(
     type_: AnyType,
     kept: SideChanges,
     taken: SideChanges,
@@ -64,9 +64,9 @@ def three_way(
     Edits of different properties of one row come together, and equal ones are one. Where both say something else about
     the same thing, it is a clash; unless one side is preferred, whose word counts then.
     """
-    merge = _Merge(type_, kept, taken, prefer, same_blobs or _no_blobs)
-    put = [*merge.inserts(), *merge.updates()]
-    deleted = merge.deletes()
+    merge = _ThreeWayMerge(type_, kept, taken, prefer, same_blobs or _refuse_blobs)
+    put = [*merge.merge_inserts(), *merge.merge_updates()]
+    deleted = merge.merge_deletes()
     changed = taken.deleted.filter(pa.array(is_among(taken.deleted, kept.after.column(ID))))
     spared = changed if prefer == "kept" else changed.slice(0, 0)
     if prefer == "taken":
@@ -80,11 +80,11 @@ def three_way(
     )
 
 
-def _no_blobs(name: str, kept: pa.Array, taken: pa.Array) -> Mask:
+def _refuse_blobs(name: str, kept: pa.Array, taken: pa.Array) -> Mask:
     raise AssertionError(f"the blobs of {name} can't be compared: {len(kept)} and {len(taken)}")
 
 
-class _Merge:
+class _ThreeWayMerge:
     """One table; clashes are collected on the way."""
 
     def __init__(
@@ -93,50 +93,50 @@ class _Merge:
         self.type, self.kept, self.taken, self.prefer, self.same_blobs = type_, kept, taken, prefer, same_blobs
         self.clashes: list[Clash] = []
 
-    def inserts(self) -> Iterator[pa.Table]:
+    def merge_inserts(self) -> Iterator[pa.Table]:
         mine, theirs = self.kept.inserted, self.taken.inserted
-        at = places_among(theirs.column(ID), mine.column(ID))
+        at = find_positions(theirs.column(ID), mine.column(ID))
         yield theirs.filter(pa.array(at < 0))
         both = np.flatnonzero(at >= 0)
         if len(both):
             mine, theirs = mine.take(pa.array(at[both])), theirs.take(pa.array(both))
-            given = [_given(part, side.absent) for part, side in ((mine, self.kept), (theirs, self.taken))]
-            yield self._together(ConflictKind.DIVERGENT_INSERT, None, (mine, given[0]), (theirs, given[1]))
+            given = [_build_known_masks(part, side.absent) for part, side in ((mine, self.kept), (theirs, self.taken))]
+            yield self._merge_rows(ConflictKind.DIVERGENT_INSERT, None, (mine, given[0]), (theirs, given[1]))
 
-    def updates(self) -> Iterator[pa.Table]:
+    def merge_updates(self) -> Iterator[pa.Table]:
         kept, taken = self.kept, self.taken
-        at = places_among(taken.after.column(ID), kept.after.column(ID))
+        at = find_positions(taken.after.column(ID), kept.after.column(ID))
         is_gone = is_among(taken.after.column(ID), kept.deleted)
         yield taken.after.filter(pa.array((at < 0) & ~is_gone))
         both = np.flatnonzero(at >= 0)
         if len(both):
-            mine = kept.after.take(pa.array(at[both])), _rows_of(kept.changed, at[both])
-            theirs = taken.after.take(pa.array(both)), _rows_of(taken.changed, both)
-            base = taken.before.take(pa.array(both)), _rows_of(taken.unknown, both)
-            yield self._together(ConflictKind.DIVERGENT_UPDATE, base, mine, theirs)
+            mine = kept.after.take(pa.array(at[both])), _select_rows(kept.changed, at[both])
+            theirs = taken.after.take(pa.array(both)), _select_rows(taken.changed, both)
+            base = taken.before.take(pa.array(both)), _select_rows(taken.unknown, both)
+            yield self._merge_rows(ConflictKind.DIVERGENT_UPDATE, base, mine, theirs)
         if is_gone.any():
-            self._deleted_and_changed(taken, np.flatnonzero(is_gone), is_kept_deleted=True)
+            self._add_delete_clash(taken, np.flatnonzero(is_gone), is_kept_deleted=True)
             if self.prefer == "taken":
                 yield taken.after.filter(pa.array(is_gone))
 
-    def deletes(self) -> pa.Array:
+    def merge_deletes(self) -> pa.Array:
         gone = self.taken.deleted
         is_changed = is_among(gone, self.kept.after.column(ID))
         is_left = ~is_among(gone, self.kept.deleted) & ~is_changed
         if is_changed.any():
-            rows = places_among(gone.filter(pa.array(is_changed)), self.kept.after.column(ID))
-            self._deleted_and_changed(self.kept, rows, is_kept_deleted=False)
+            rows = find_positions(gone.filter(pa.array(is_changed)), self.kept.after.column(ID))
+            self._add_delete_clash(self.kept, rows, is_kept_deleted=False)
             if self.prefer == "taken":
                 is_left |= is_changed
         return gone.filter(pa.array(is_left))
 
-    def _deleted_and_changed(self, changes: SideChanges, rows: np.ndarray, *, is_kept_deleted: bool) -> None:
+    def _add_delete_clash(self, changes: SideChanges, rows: np.ndarray, *, is_kept_deleted: bool) -> None:
         if self.prefer is not None:
             return
-        some = rows[:MOST_SHOWN]
-        after = self._documents(changes.after, changes.changed, some)
+        some = rows[:MAX_REPORTED_PROBLEMS]
+        after = self._build_documents(changes.after, changes.changed, some)
         sure = {name: mask & ~changes.unknown.get(name, ~mask) for name, mask in changes.changed.items()}
-        before = self._documents(changes.before, sure, some)
+        before = self._build_documents(changes.before, sure, some)
         nothing: list[object] = [None] * len(some)
         self.clashes.append(
             Clash(
@@ -151,20 +151,20 @@ class _Merge:
             )
         )
 
-    def _documents(self, rows: pa.Table, changed: Mapping[str, Mask], some: np.ndarray) -> list[object]:
+    def _build_documents(self, rows: pa.Table, changed: Mapping[str, Mask], some: np.ndarray) -> list[object]:
         """Of each row those properties that were changed."""
         found: list[dict[str, object]] = [{} for _ in some]
         for name, mask in changed.items():
             if mask[some].any():
-                values = self._shown(rows, name, some)
+                values = self._format_values(rows, name, some)
                 for place in np.flatnonzero(mask[some]):
                     found[place][ENDS.get(name, name)] = values[place]
         return list(found)
 
-    def _shown(self, rows: pa.Table, name: str, some: np.ndarray) -> list[object]:
-        return shown_column(self.type, name, one_array(rows.column(name).take(pa.array(some))))
+    def _format_values(self, rows: pa.Table, name: str, some: np.ndarray) -> list[object]:
+        return format_column(self.type, name, concat_chunks(rows.column(name).take(pa.array(some))))
 
-    def _together(
+    def _merge_rows(
         self,
         kind: ConflictKind,
         base: tuple[pa.Table, Mapping[str, Mask]] | None,
@@ -177,23 +177,23 @@ class _Merge:
         for name in kept.schema.names:
             ours, others = mine_changed[name], theirs_changed[name]
             takes[name] = others & ~ours
-            clashes[name] = self._differ(name, kept, taken, ours & others)
+            clashes[name] = self._find_differing(name, kept, taken, ours & others)
         self._follow_texts(mine_changed, theirs_changed, takes, clashes)
         if self.prefer is None:
             for name, mask in clashes.items():
-                self._clash(kind, name, mask, base, kept, taken)
+                self._add_clash(kind, name, mask, base, kept, taken)
         elif self.prefer == "taken":
             takes = {name: mask | clashes[name] for name, mask in takes.items()}
-        columns = [_chosen(kept.column(name), taken.column(name), takes[name]) for name in kept.schema.names]
+        columns = [_choose_values(kept.column(name), taken.column(name), takes[name]) for name in kept.schema.names]
         is_put = np.logical_or.reduce(list(takes.values()))
         return pa.table(columns, schema=kept.schema).filter(pa.array(is_put))
 
-    def _differ(self, name: str, kept: pa.Table, taken: pa.Table, asked: Mask) -> Mask:
+    def _find_differing(self, name: str, kept: pa.Table, taken: pa.Table, asked: Mask) -> Mask:
         """Which of the asked rows have different values."""
         rows = np.flatnonzero(asked)
         found = np.zeros(len(asked), np.bool_)
         if len(rows):
-            mine, theirs = (one_array(part.column(name).take(pa.array(rows))) for part in (kept, taken))
+            mine, theirs = (concat_chunks(part.column(name).take(pa.array(rows))) for part in (kept, taken))
             is_same = self.same_blobs(name, mine, theirs) if mine.type == REFERENCE else are_equal(mine, theirs)
             found[rows] = ~is_same
         return found
@@ -217,7 +217,7 @@ class _Merge:
             takes[p.name] = is_theirs | goes_with_text | (takes[p.name] & is_open)
             clashes[p.name] = clashes[p.name] & is_open
 
-    def _clash(
+    def _add_clash(
         self,
         kind: ConflictKind,
         name: str,
@@ -229,12 +229,12 @@ class _Merge:
         rows = np.flatnonzero(mask)
         if not len(rows):
             return
-        some = rows[:MOST_SHOWN]
+        some = rows[:MAX_REPORTED_PROBLEMS]
         before: list[object] = [None] * len(some)
         known = [True] * len(some)
         if base is not None:
             known = (~base[1].get(name, np.zeros(len(mask), np.bool_)))[some].tolist()
-            values = self._shown(base[0], name, some)
+            values = self._format_values(base[0], name, some)
             before = [value if is_known else None for value, is_known in zip(values, known, strict=True)]
         self.clashes.append(
             Clash(
@@ -243,25 +243,25 @@ class _Merge:
                 ids=kept.column(ID).take(pa.array(some)).to_pylist(),
                 base=before,
                 is_base_known=known,
-                kept=self._shown(kept, name, some),
-                taken=self._shown(taken, name, some),
+                kept=self._format_values(kept, name, some),
+                taken=self._format_values(taken, name, some),
                 total=len(rows),
             )
         )
 
 
-def _given(rows: pa.Table, absent: frozenset[str]) -> dict[str, Mask]:
+def _build_known_masks(rows: pa.Table, absent: frozenset[str]) -> dict[str, Mask]:
     """Inserted rows say something in every column that their side knows."""
     return {name: np.full(rows.num_rows, name not in absent) for name in rows.schema.names}
 
 
-def _rows_of(changed: Mapping[str, Mask], rows: np.ndarray) -> dict[str, Mask]:
+def _select_rows(changed: Mapping[str, Mask], rows: np.ndarray) -> dict[str, Mask]:
     return {name: mask[rows] for name, mask in changed.items()}
 
 
-def _chosen(kept: pa.ChunkedArray, taken: pa.ChunkedArray, is_taken: Mask) -> pa.Array:
+def _choose_values(kept: pa.ChunkedArray, taken: pa.ChunkedArray, is_taken: Mask) -> pa.Array:
     if not is_taken.any():
-        return one_array(kept)
+        return concat_chunks(kept)
     rows = np.arange(len(is_taken))
-    both = pa.concat_arrays([one_array(kept), one_array(taken)])
+    both = pa.concat_arrays([concat_chunks(kept), concat_chunks(taken)])
     return both.take(pa.array(np.where(is_taken, rows + len(rows), rows)))

@@ -2,22 +2,22 @@
 
 from collections.abc import Iterator
 
-from omnigraph.engine.migrating.type_changes import SchemaChange
+from omnigraph.engine.migrating.type_changes import CatalogChange
 from omnigraph.engine.view import View
 from omnigraph.schema.catalog import AnyType, Property
 from omnigraph.schema.data_loss import Losses
 
 
-def count_dropped(view: View, change: SchemaChange) -> Losses:
+def count_dropped(view: View, change: CatalogChange) -> Losses:
     """Count what each drop takes from a state; a property's values are counted in one pass, without being held."""
-    return dict(_count(view, change))
+    return dict(_iter_counts(view, change))
 
 
-def _count(view: View, change: SchemaChange) -> Iterator[tuple[tuple[str, str | None], int]]:
+def _iter_counts(view: View, change: CatalogChange) -> Iterator[tuple[tuple[str, str | None], int]]:
     for type_ in change.dropped:
         yield (type_.table_key, None), _count_rows(view, type_)
     for one in change.lasting:
-        for p in one.dropped():
+        for p in one.iter_dropped():
             yield (one.new.table_key, p.name), _count_values(view, one.old, p)
 
 
@@ -29,5 +29,5 @@ def _count_values(view: View, type_: AnyType, p: Property) -> int:
     rows = _count_rows(view, type_)
     if not rows or not p.nullable:
         return rows  # every row has a value, and the pin says how many rows there are
-    table = view.table(type_)
-    return table.count_values(p.name, [fragment.number for fragment in table.fragments()])
+    table = view.get_table(type_)
+    return table.count_values(p.name, [fragment.number for fragment in table.list_fragments()])

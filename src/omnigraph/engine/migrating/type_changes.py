@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.schema.arrow import DST, ID, SRC, arrow_schema
+from omnigraph.schema.arrow import DST, ID, SRC, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, Property
 from omnigraph.storage.schema_staging import NewColumns
 
@@ -23,9 +23,9 @@ class TypeChange:
         return self.old.table_key != self.new.table_key
 
     @property
-    def changes_columns(self) -> bool:
+    def has_column_changes(self) -> bool:
         """Whether the table needs another schema."""
-        before, after = arrow_schema(self.old), arrow_schema(self.new)
+        before, after = build_arrow_schema(self.old), build_arrow_schema(self.new)
         return not before.equals(after, check_metadata=True)
 
     @property
@@ -36,25 +36,25 @@ class TypeChange:
         lasting = {p.name: before[p.identity] for p in self.new.properties if p.identity in before}
         return {**{name: name for name in own}, **lasting}
 
-    def added(self) -> Iterator[Property]:
+    def iter_added(self) -> Iterator[Property]:
         """The properties that are new."""
         known = {p.identity for p in self.old.properties}
         return (p for p in self.new.properties if p.identity not in known)
 
-    def dropped(self) -> Iterator[Property]:
+    def iter_dropped(self) -> Iterator[Property]:
         """The properties that are gone."""
         lasting = {p.identity for p in self.new.properties}
         return (p for p in self.old.properties if p.identity not in lasting)
 
-    def new_columns(self) -> NewColumns:
+    def build_new_columns(self) -> NewColumns:
         """The table as it shall be."""
-        schema = arrow_schema(self.new)
-        fills = {p.name: _scalar(p, schema) for p in self.added() if p.default is not None}
+        schema = build_arrow_schema(self.new)
+        fills = {p.name: _build_scalar(p, schema) for p in self.iter_added() if p.default is not None}
         return NewColumns(schema=schema, old_names=self.old_names, fills=fills)
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaChange:
+class CatalogChange:
     """What becomes of all types."""
 
     lasting: tuple[TypeChange, ...]
@@ -62,20 +62,20 @@ class SchemaChange:
     added: tuple[AnyType, ...]
 
 
-def changes_between(old: Catalog, new: Catalog) -> SchemaChange:
+def diff_catalogs(old: Catalog, new: Catalog) -> CatalogChange:
     """Types by their identities; `new` has been given those of `old`."""
-    before = {type_.identity: type_ for type_ in _types(old)}
-    after = {type_.identity: type_ for type_ in _types(new)}
-    return SchemaChange(
+    before = {type_.identity: type_ for type_ in _list_types(old)}
+    after = {type_.identity: type_ for type_ in _list_types(new)}
+    return CatalogChange(
         lasting=tuple(TypeChange(before[one], type_) for one, type_ in after.items() if one in before),
         dropped=tuple(type_ for one, type_ in before.items() if one not in after),
         added=tuple(type_ for one, type_ in after.items() if one not in before),
     )
 
 
-def _types(catalog: Catalog) -> list[AnyType]:
+def _list_types(catalog: Catalog) -> list[AnyType]:
     return [*catalog.nodes.values(), *catalog.edges.values()]
 
 
-def _scalar(p: Property, schema: pa.Schema) -> pa.Scalar:
+def _build_scalar(p: Property, schema: pa.Schema) -> pa.Scalar:
     return pa.array([p.default], schema.field(p.name).type)[0]

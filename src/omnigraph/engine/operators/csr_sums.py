@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.operators.multiplicity import Counts, segment_sums
+from omnigraph.engine.operators.multiplicity import Counts, sum_segments
 
-_CHUNK = 1 << 18
+_CHUNK_NEIGHBOURS = 1 << 18
 """How many neighbours are looked at together: what is worked out for them stays in the processor's cache."""
 _FITS_32, _FITS_64 = 2**31, 2.0**62
 
 
-def list_sums(
+def sum_lists(
     starts: NDArray[np.int64], targets: Positions, values: NDArray[np.bool_] | Counts, check: Callable[[], None]
 ) -> Counts:
     """For each list, the sum of what its neighbours have in `values`, which are by position and not negative.
@@ -26,18 +26,18 @@ def list_sums(
         return sums
     is_safe = values.dtype == np.bool_ or float(values.max()) * len(targets) < _FITS_64
     values = _narrow(values)
-    running = _Running(values.dtype)
+    running = _RunningSum(values.dtype)
     begin = 0
     while begin < len(sums):
         check()
-        end = int(np.searchsorted(starts, starts[begin] + _CHUNK, side="right")) - 1
+        end = int(np.searchsorted(starts, starts[begin] + _CHUNK_NEIGHBOURS, side="right")) - 1
         end = min(max(end, begin + 1), len(sums))
         near = targets[starts[begin] : starts[end]]
         bounds = starts[begin : end + 1] - starts[begin]
         if is_safe:
-            sums[begin:end] = running.between(values, near, bounds)
+            sums[begin:end] = running.sum_between(values, near, bounds)
         else:
-            sums[begin:end] = segment_sums(values.take(near), np.diff(bounds))
+            sums[begin:end] = sum_segments(values.take(near), np.diff(bounds))
         begin = end
     return sums
 
@@ -49,14 +49,14 @@ def _narrow(values: NDArray[np.bool_] | Counts) -> NDArray[Any]:
     return values.astype(np.int32) if values.max() < _FITS_32 else values
 
 
-class _Running:
+class _RunningSum:
     """One running sum, whose memory is used again for each part: fresh memory costs more than adding up."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._taken = np.empty(0, dtype)
         self._sums = np.zeros(1, np.int32 if dtype == np.uint8 else np.int64)
 
-    def between(self, values: NDArray[Any], at: Positions, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    def sum_between(self, values: NDArray[Any], at: Positions, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
         """The sums of the values at these places between neighbouring bounds; an empty list has none."""
         count = len(at)
         if count > len(self._taken):

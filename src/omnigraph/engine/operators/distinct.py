@@ -10,7 +10,7 @@ from omnigraph.engine.bindings import Positions
 Ints = TypeVar("Ints", Positions, NDArray[np.int64])
 
 
-def distinct(values: Ints) -> Ints:
+def deduplicate(values: Ints) -> Ints:
     """Each value once, ascending."""
     if len(values) < 2:
         return values

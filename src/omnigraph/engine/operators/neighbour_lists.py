@@ -9,7 +9,7 @@ from omnigraph.engine.bindings import Positions
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class AdjacencyLists:
     """The neighbours of nodes; those of one node stand together and ascend.
 
     `sources` are the nodes that have a list, ascending; None: every position has one, at its own place.
@@ -20,33 +20,35 @@ class Neighbours:
     edges: Positions | None = None
     sources: Positions | None = None
 
-    def places(self, positions: Positions) -> Positions:
+    def find_lists(self, positions: Positions) -> Positions:
         """Where the lists of these nodes are; each must have one."""
         return positions if self.sources is None else np.searchsorted(self.sources, positions)
 
-    def counts(self, positions: Positions) -> NDArray[np.int64]:
+    def count_neighbours(self, positions: Positions) -> NDArray[np.int64]:
         """How many neighbours each of these nodes has."""
-        places = self.places(positions)
+        places = self.find_lists(positions)
         found = self.starts.take(places + 1)
         found -= self.starts.take(places)
         return found
 
-    def gather(self, positions: Positions) -> "Gathered":
+    def gather(self, positions: Positions) -> "GatheredEdges":
         """The lists of these nodes, one behind the other."""
-        places = self.places(positions)
+        places = self.find_lists(positions)
         begins = self.starts.take(places)
         counts = self.starts.take(places + 1)
         counts -= begins
         if len(places) == 1:
             run = slice(int(begins[0]), int(begins[0] + counts[0]))
-            return Gathered(
-                counts, _locked(self.targets[run]), None if self.edges is None else _locked(self.edges[run])
+            return GatheredEdges(
+                counts, _freeze(self.targets[run]), None if self.edges is None else _freeze(self.edges[run])
             )
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
-        if total == len(self.targets) and _ascend(places):
+        if total == len(self.targets) and _is_ascending(places):
             # every list, in its place
-            return Gathered(counts, _locked(self.targets[:]), None if self.edges is None else _locked(self.edges[:]))
+            return GatheredEdges(
+                counts, _freeze(self.targets[:]), None if self.edges is None else _freeze(self.edges[:])
+            )
         if total == len(places) and (counts == 1).all():
             at = begins
         else:
@@ -54,37 +56,37 @@ class Neighbours:
             begins += counts
             at = np.repeat(begins, counts)
             at += np.arange(total)
-        return Gathered(counts, self.targets.take(at), None if self.edges is None else self.edges.take(at))
+        return GatheredEdges(counts, self.targets.take(at), None if self.edges is None else self.edges.take(at))
 
-    def of_all(self, size: int) -> NDArray[np.int64]:
+    def count_all(self, size: int) -> NDArray[np.int64]:
         """How many neighbours each of `size` nodes has; every position has a list."""
         return np.diff(self.starts[: size + 1])
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class GatheredEdges:
     """Lists of several nodes: how long each is, and the neighbours of all."""
 
     counts: NDArray[np.int64]
     targets: Positions
     edges: Positions | None = None
 
-    def rows(self) -> NDArray[np.int64]:
+    def repeat_rows(self) -> NDArray[np.int64]:
         """For each neighbour, the number of the row whose list it is in."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
-    def kept(self, mask: NDArray[np.bool_]) -> "Gathered":
+    def filter(self, mask: NDArray[np.bool_]) -> "GatheredEdges":
         """Only the neighbours that pass."""
         ends = np.cumsum(self.counts)
         passed = np.zeros(len(mask) + 1, np.int64)
         np.cumsum(mask, out=passed[1:])
         counts = passed[ends] - passed[ends - self.counts]
-        return Gathered(counts, self.targets[mask], None if self.edges is None else self.edges[mask])
+        return GatheredEdges(counts, self.targets[mask], None if self.edges is None else self.edges[mask])
 
 
-def listed(
+def build_lists(
     sources: Positions, places: Positions, targets: Positions, edges: Positions | None, *, is_set: bool
-) -> Neighbours:
+) -> AdjacencyLists:
     """Lists of `sources`, which ascend, made of single neighbours; `places` says whose each one is.
 
     With `is_set`, a neighbour stands once in a list.
@@ -99,31 +101,31 @@ def listed(
         edges = None
     starts = np.zeros(len(sources) + 1, np.int64)
     np.cumsum(np.bincount(places, minlength=len(sources)), out=starts[1:])
-    return Neighbours(starts, targets, edges, sources)
+    return AdjacencyLists(starts, targets, edges, sources)
 
 
-def joined(a: Neighbours, b: Neighbours) -> Neighbours:
+def merge_directions(a: AdjacencyLists, b: AdjacencyLists) -> AdjacencyLists:
     """The lists of two directions as one; what stands in both stands once. Both have the same sources."""
     count = len(a.starts) - 1
     places = np.concatenate([np.repeat(np.arange(count), np.diff(side.starts)) for side in (a, b)])
     targets = np.concatenate([a.targets, b.targets])
     if a.edges is None or b.edges is None:
-        found = listed(np.arange(count), places, targets, None, is_set=True)
-        return Neighbours(found.starts, found.targets, None, a.sources)
+        found = build_lists(np.arange(count), places, targets, None, is_set=True)
+        return AdjacencyLists(found.starts, found.targets, None, a.sources)
     edges = np.concatenate([a.edges, b.edges])
     is_loop_again = np.zeros(len(places), np.bool_)
     nodes = places if a.sources is None else a.sources[places]
     is_loop_again[len(a.targets) :] = targets[len(a.targets) :] == nodes[len(a.targets) :]
     kept = ~is_loop_again  # an edge from a node to itself is the same edge in both directions
-    found = listed(np.arange(count), places[kept], targets[kept], edges[kept], is_set=False)
-    return Neighbours(found.starts, found.targets, found.edges, a.sources)
+    found = build_lists(np.arange(count), places[kept], targets[kept], edges[kept], is_set=False)
+    return AdjacencyLists(found.starts, found.targets, found.edges, a.sources)
 
 
-def _locked(view: Positions) -> Positions:
+def _freeze(view: Positions) -> Positions:
     """A part of what all queries share, so that nobody writes to it."""
     view.flags.writeable = False
     return view
 
 
-def _ascend(places: Positions) -> bool:
+def _is_ascending(places: Positions) -> bool:
     return bool((places[1:] > places[:-1]).all())

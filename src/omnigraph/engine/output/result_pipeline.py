@@ -9,25 +9,32 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.execution_context import Reading
-from omnigraph.engine.kernels import Check, distinct_values
+from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.kernels import Check, find_distinct
 from omnigraph.engine.output.aggregate import group
-from omnigraph.engine.output.distinct import distinct_rows
-from omnigraph.engine.output.projection import Frame, ScoreColumn, frame_of, output_schema, project, ranked_variable
-from omnigraph.engine.output.sort import Key, keys_of, ordered_rows
-from omnigraph.engine.output.sort_keys import ordered_ints
-from omnigraph.engine.predicate_eval import Inputs
+from omnigraph.engine.output.distinct import select_distinct
+from omnigraph.engine.output.projection import (
+    Frame,
+    ScoreColumn,
+    build_frame,
+    build_output_schema,
+    find_ranked_variable,
+    project,
+)
+from omnigraph.engine.output.sort import SortKey, build_sort_keys, sort_rows
+from omnigraph.engine.output.sort_keys import to_ordered_ints
+from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.search.ranking import rank_rows, score_values
+from omnigraph.engine.search.ranking import rank_rows, score_rows
 from omnigraph.query.expr import Nearest, Rank, Rrf
 from omnigraph.query.logical_plan import Count, ReadQuery
 from omnigraph.query.params import ParameterError, ParameterProblem
 
-_WORD = 8
+_BYTES_PER_VALUE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResultFrame:
     """The rows of a result in their order, not fetched yet."""
 
     query: ReadQuery
@@ -42,56 +49,62 @@ class Answer:
     def fetch(self, start: int, stop: int) -> pa.RecordBatch:
         """The rows from `start` to before `stop`. The budget's clock runs meanwhile, and only then if it is paused."""
         is_all = start == 0 and stop >= self.size
-        budget = self.frame.reading.budget
-        with budget.working():
+        budget = self.frame.context.budget
+        with budget.resume():
             budget.check()
             return project(self.frame if is_all else self.frame.slice(start, stop), self.query, self.schema)
 
-    def within(self, budget: Budget) -> "Answer":
+    def with_budget(self, budget: Budget) -> "ResultFrame":
         """The same rows, to be fetched within another budget."""
-        return replace(self, frame=replace(self.frame, reading=replace(self.frame.reading, budget=budget)))
+        return replace(self, frame=replace(self.frame, context=replace(self.frame.context, budget=budget)))
 
 
-def finish(query: ReadQuery, found: Bindings | Frame, reading: Reading) -> Answer:
+def build_result(query: ReadQuery, found: Bindings | Frame, reading: ExecutionContext) -> ResultFrame:
     """What the query makes of its matches, or of its groups if that is what they are; no output is read yet.
 
     Raises:
         AggregateOverflowError: A count or sum is too large for its type.
         QueryMemoryError, QueryTimeoutError, QueryCancelledError: The budget ran out.
     """
-    frame = frame_of(query, _listed(query, found, reading.budget), reading) if isinstance(found, Bindings) else found
-    first, last = bounds(query, reading.inputs)
-    rank: Key | None = None
+    frame = (
+        build_frame(query, _expand_multiplicity(query, found, reading.budget), reading)
+        if isinstance(found, Bindings)
+        else found
+    )
+    first, last = resolve_row_range(query, reading.inputs)
+    rank: SortKey | None = None
     if any(isinstance(column.value, Rrf) for column in query.output):
-        frame = _fused(frame, query, first, last)
+        frame = _add_fused_scores(frame, query, first, last)
     if query.rank is not None:
-        frame, rank = _ranked(frame, query.rank, last)
+        frame, rank = _rank(frame, query.rank, last)
     if query.grouping is not None and isinstance(found, Bindings):
         keys = len(query.grouping.keys) + len(query.grouping.aggregates)
-        with _claimed(reading.budget, frame.size * _WORD * (keys + 3), f"grouping {frame.size:,} rows"):
+        with _reserve(reading.budget, frame.size * _BYTES_PER_VALUE * (keys + 3), f"grouping {frame.size:,} rows"):
             frame = group(frame, query.grouping)
     elif query.distinct:
-        with _claimed(reading.budget, frame.size * _WORD * (len(query.output) + 3), f"comparing {frame.size:,} rows"):
-            frame = distinct_rows(frame, [column.value for column in query.output])
+        with _reserve(
+            reading.budget, frame.size * _BYTES_PER_VALUE * (len(query.output) + 3), f"comparing {frame.size:,} rows"
+        ):
+            frame = select_distinct(frame, [column.value for column in query.output])
     if query.is_ordered:
-        frame = _ordered(frame, query, rank, first, last)
-    return Answer(query, frame, output_schema(query))
+        frame = _sort_and_limit(frame, query, rank, first, last)
+    return ResultFrame(query, frame, build_output_schema(query))
 
 
-def bounds(query: ReadQuery, inputs: Inputs) -> tuple[int, int | None]:
+def resolve_row_range(query: ReadQuery, inputs: QueryInputs) -> tuple[int, int | None]:
     """The first row that comes out, and the one behind the last (None: there is no limit).
 
     Raises:
         ParameterError: A parameter that counts rows is negative.
     """
-    offset, limit = _count(query.offset, "offset", inputs), _count(query.limit, "limit", inputs)
+    offset, limit = _resolve_count(query.offset, "offset", inputs), _resolve_count(query.limit, "limit", inputs)
     return offset or 0, None if limit is None else (offset or 0) + limit
 
 
-def _count(count: Count | None, word: str, inputs: Inputs) -> int | None:
+def _resolve_count(count: Count | None, word: str, inputs: QueryInputs) -> int | None:
     if count is None or isinstance(count, int):
         return count
-    value = inputs.value(count)
+    value = inputs.resolve(count)
     assert isinstance(value, int)  # noqa: S101 - the binder has seen to the type, and that it is required
     if value < 0:
         reason = f"parameter `${count.name}: {count.type}`: `{word}` takes a whole number of at least 0, got {value}"
@@ -99,61 +112,61 @@ def _count(count: Count | None, word: str, inputs: Inputs) -> int | None:
     return value
 
 
-def _listed(query: ReadQuery, bindings: Bindings, budget: Budget) -> Bindings:
+def _expand_multiplicity(query: ReadQuery, bindings: Bindings, budget: Budget) -> Bindings:
     """A row for each match, unless groups count them or equal ones are one anyway."""
-    if bindings.weight is None or query.grouping is not None or query.distinct:
+    if bindings.multiplicity is None or query.grouping is not None or query.distinct:
         return bindings
-    rows = int(bindings.weight.sum(dtype=np.float64))
-    budget.claim(rows * _WORD * (len(bindings.columns) + 1), f"{rows:,} rows")
-    return Bindings(bindings.columns, bindings.size).take(np.repeat(np.arange(bindings.size), bindings.weight))
+    rows = int(bindings.multiplicity.sum(dtype=np.float64))
+    budget.claim(rows * _BYTES_PER_VALUE * (len(bindings.columns) + 1), f"{rows:,} rows")
+    return Bindings(bindings.columns, bindings.size).take(np.repeat(np.arange(bindings.size), bindings.multiplicity))
 
 
-def _ordered(frame: Frame, query: ReadQuery, rank: Key | None, first: int, last: int | None) -> Frame:
-    keys = keys_of(query, rank)
-    with _claimed(frame.reading.budget, frame.size * _WORD * 4, f"sorting {frame.size:,} rows"):
-        rows = ordered_rows(frame, keys, last)
+def _sort_and_limit(frame: Frame, query: ReadQuery, rank: SortKey | None, first: int, last: int | None) -> Frame:
+    keys = build_sort_keys(query, rank)
+    with _reserve(frame.context.budget, frame.size * _BYTES_PER_VALUE * 4, f"sorting {frame.size:,} rows"):
+        rows = sort_rows(frame, keys, last)
         return frame.take(rows[first:last])
 
 
-def _ranked(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, Key]:
+def _rank(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, SortKey]:
     """The rows that the rank has among its best, and the key that sorts by it.
 
     Rows that tie with the last of the best stay: the keys behind the rank decide between them.
     """
-    variable = ranked_variable(rank)
-    at = frame.positions(variable)
-    among = _distinct(at, frame.reading.budget.check)
-    found = rank_rows(frame.reading, rank, frame.types[variable], among, top, with_ties=True)
+    variable = find_ranked_variable(rank)
+    at = frame.get_positions(variable)
+    among = _find_distinct(at, frame.context.budget.check)
+    found = rank_rows(frame.context, rank, frame.types[variable], among, top, with_ties=True)
     scores = ScoreColumn(found.positions, found.values)
-    places, is_there = scores.places(at)
+    places, is_there = scores.find(at)
     rows = np.flatnonzero(is_there)
     kept = replace(frame.take(rows), scores={**frame.scores, rank: scores})
-    by_score = ordered_ints(pa.array(scores.values, pa.float64()))[places[rows]]
-    return kept, Key(None, descending=not isinstance(rank, Nearest), places=by_score)
+    by_score = to_ordered_ints(pa.array(scores.values, pa.float64()))[places[rows]]
+    return kept, SortKey(None, descending=not isinstance(rank, Nearest), ranks=by_score)
 
 
-def _fused(frame: Frame, query: ReadQuery, first: int, last: int | None) -> Frame:
+def _add_fused_scores(frame: Frame, query: ReadQuery, first: int, last: int | None) -> Frame:
     """The frame with the scores of every `rrf` in the output: they depend on all candidates, also on those cut off."""
     scores = dict(frame.scores)
     for column in query.output:
         rank = column.value
         if isinstance(rank, Rrf) and rank != query.rank:
-            variable = ranked_variable(rank)
-            at = _distinct(frame.positions(variable), frame.reading.budget.check)
+            variable = find_ranked_variable(rank)
+            at = _find_distinct(frame.get_positions(variable), frame.context.budget.check)
             top = first if last is None else last
-            values = score_values(frame.reading, rank, frame.types[variable], at, candidates=at, top=top)
+            values = score_rows(frame.context, rank, frame.types[variable], at, candidates=at, top=top)
             scores[rank] = ScoreColumn(at, np.asarray(values))
     return replace(frame, scores=scores)
 
 
-def _distinct(positions: NDArray[np.int64], check: Check) -> NDArray[np.int64]:
+def _find_distinct(positions: NDArray[np.int64], check: Check) -> NDArray[np.int64]:
     if len(positions) < 2 or bool(np.all(positions[1:] > positions[:-1])):
         return positions
-    return distinct_values(positions, check)
+    return find_distinct(positions, check)
 
 
 @contextmanager
-def _claimed(budget: Budget, nbytes: int, what: str) -> Iterator[None]:
+def _reserve(budget: Budget, nbytes: int, what: str) -> Iterator[None]:
     budget.claim(nbytes, what)
     try:
         yield

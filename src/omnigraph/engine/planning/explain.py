@@ -9,10 +9,10 @@ from typing import assert_never
 from omnigraph.engine.physical_plan import (
     SEED,
     AntiJoin,
-    Branch,
     Check,
     Close,
     Compact,
+    CountedSubtree,
     Expand,
     Filter,
     Join,
@@ -24,30 +24,33 @@ from omnigraph.engine.physical_plan import (
     Product,
     Scan,
     Step,
-    Travel,
-    inner_steps,
+    SubtreeDirection,
+    get_inner_steps,
 )
-from omnigraph.engine.query_profile import Actual, Trace
+from omnigraph.engine.query_profile import QueryProfile, StepProfile
 from omnigraph.query.expr import Expr
-from omnigraph.query.format_expr import expr_text
-from omnigraph.query.logical_plan import GENERATED, Direction
+from omnigraph.query.format_expr import format_expr
+from omnigraph.query.logical_plan import GENERATED_PREFIX, HopDirection
 
 _INDENT = "  "
-_ARROWS = {Direction.OUT: ("-", "->"), Direction.IN: ("<-", "-"), Direction.BOTH: ("-", "-")}
+_ARROWS = {HopDirection.OUT: ("-", "->"), HopDirection.IN: ("<-", "-"), HopDirection.BOTH: ("-", "-")}
 
 
-def plan_text(plan: PhysicalPlan, trace: Trace | None = None) -> str:
+def format_plan(plan: PhysicalPlan, trace: QueryProfile | None = None) -> str:
     """One step a line, what is inside a step indented below it; ends with a line break."""
-    lines = [*_steps(plan.steps, plan.counts, trace), *(f"warning: {warning}" for warning in plan.warnings)]
+    lines = [
+        *_format_steps(plan.steps, plan.has_multiplicity, trace),
+        *(f"warning: {warning}" for warning in plan.warnings),
+    ]
     return "".join(f"{line}\n" for line in lines)
 
 
-def plan_json(plan: PhysicalPlan, trace: Trace | None = None) -> dict[str, object]:
+def build_plan_json(plan: PhysicalPlan, trace: QueryProfile | None = None) -> dict[str, object]:
     """The same as data."""
     return {
         "variables": list(plan.variables),
-        "counts": plan.counts,
-        "steps": [_step_json(step, plan.counts, trace) for step in plan.steps],
+        "counts": plan.has_multiplicity,
+        "steps": [_build_step_json(step, plan.has_multiplicity, trace) for step in plan.steps],
         "warnings": list(plan.warnings),
     }
 
@@ -55,135 +58,139 @@ def plan_json(plan: PhysicalPlan, trace: Trace | None = None) -> dict[str, objec
 # --- text ------------------------------------------------------------------------------------------
 
 
-def _steps(steps: Iterable[Step], counts: bool, trace: Trace | None) -> Iterator[str]:
+def _format_steps(steps: Iterable[Step], counts: bool, trace: QueryProfile | None) -> Iterator[str]:
     for step in steps:
         actual = None if trace is None else trace.steps.get(step.number)
-        notes = ", ".join(_notes(step))
-        yield f"{step.number}. {_title(step)}{'  ' if notes else ''}{notes}{_actual(trace, actual)}"
-        for line in _inside(step, counts, trace):
+        notes = ", ".join(_build_notes(step))
+        yield f"{step.number}. {_format_title(step)}{'  ' if notes else ''}{notes}{_format_profile(trace, actual)}"
+        for line in _format_inner(step, counts, trace):
             yield _INDENT + line
 
 
-def _inside(step: Step, counts: bool, trace: Trace | None) -> Iterator[str]:
+def _format_inner(step: Step, counts: bool, trace: QueryProfile | None) -> Iterator[str]:
     match step:
         case Scan() | Check():
-            yield from _node(step.node, counts, trace)
+            yield from _format_node(step.node, counts, trace)
         case Expand():
-            yield from map(expr_text, step.link.filters)
-            yield from _node(step.node, counts, trace)
+            yield from map(format_expr, step.link.filters)
+            yield from _format_node(step.node, counts, trace)
         case Close():
-            yield from map(expr_text, step.link.filters)
+            yield from map(format_expr, step.link.filters)
         case Filter():
-            yield from map(expr_text, step.predicates)
+            yield from map(format_expr, step.predicates)
         case Product() | Join() | AntiJoin():
-            yield from _steps(step.steps, counts and not isinstance(step, AntiJoin), trace)
+            yield from _format_steps(step.steps, counts and not isinstance(step, AntiJoin), trace)
         case Compact() | Merge() | Nothing():
             pass
         case _:
             assert_never(step)
 
 
-def _node(node: Node, counts: bool, trace: Trace | None) -> Iterator[str]:
+def _format_node(node: Node, counts: bool, trace: QueryProfile | None) -> Iterator[str]:
     """What reads one variable alone, and what hangs on it."""
-    yield from map(expr_text, node.filters)
-    for branch in node.branches:
-        yield f"{_branch_title(node, branch, counts)}  {', '.join(_branch_notes(branch))}"
-        for line in (*map(expr_text, branch.link.filters), *_node(branch.node, counts, trace)):
+    yield from map(format_expr, node.filters)
+    for branch in node.subtrees:
+        yield f"{_format_subtree_title(node, branch, counts)}  {', '.join(_build_subtree_notes(branch))}"
+        for line in (*map(format_expr, branch.link.filters), *_format_node(branch.node, counts, trace)):
             yield _INDENT + line
-    yield from _steps(node.absent, counts, trace)
+    yield from _format_steps(node.absent, counts, trace)
 
 
-def _title(step: Step) -> str:
+def _format_title(step: Step) -> str:
     match step:
         case Scan():
-            return f"scan {_name(step.node.variable)}: {step.node.type}"
+            return f"scan {_format_variable(step.node.variable)}: {step.node.type}"
         case Expand():
-            return f"expand {_hop(step.source, step.link, step.node.variable)}"
+            return f"expand {_format_hop(step.source, step.link, step.node.variable)}"
         case Check():
-            return f"check {_name(step.node.variable)}: {step.node.type}"
+            return f"check {_format_variable(step.node.variable)}: {step.node.type}"
         case Close():
-            return f"close {_hop(step.source, step.link, step.target)}"
+            return f"close {_format_hop(step.source, step.link, step.target)}"
         case Filter():
             return "filter"
         case Product():
             return "product with"
         case Join():
-            return f"join on {expr_text(step.left)} {step.op.value} {expr_text(step.right)} with"
+            return f"join on {format_expr(step.left)} {step.op.value} {format_expr(step.right)} with"
         case AntiJoin():
-            return f"keep {', '.join(_name(variable) for variable, _ in step.shared)} without a match of"
+            return f"keep {', '.join(_format_variable(variable) for variable, _ in step.shared)} without a match of"
         case Compact():
-            return _compact_title(step)
+            return _format_compact_title(step)
         case Merge():
-            word = "count rows by the values of" if step.counts else "distinct values of"
-            return f"{word} {', '.join(map(expr_text, step.values))}"
+            word = "count rows by the values of" if step.has_multiplicity else "distinct values of"
+            return f"{word} {', '.join(map(format_expr, step.values))}"
         case Nothing():
             return "nothing: no row can match"
         case _:
             assert_never(step)
 
 
-def _compact_title(step: Compact) -> str:
+def _format_compact_title(step: Compact) -> str:
     if step.keep == (SEED,):
         return "note which have a match"
-    names = ", ".join(_name(variable) for variable in step.keep)
-    if not step.counts:
+    names = ", ".join(_format_variable(variable) for variable in step.keep)
+    if not step.has_multiplicity:
         return f"distinct {names}" if names else "one row if there is a match"
     return f"count rows by {names}" if names else "count rows"
 
 
-def _name(variable: str) -> str:
+def _format_variable(variable: str) -> str:
     """Anonymous variables are all called the same, as they are written."""
-    return "$_" if variable.startswith(GENERATED) else f"${variable}"
+    return "$_" if variable.startswith(GENERATED_PREFIX) else f"${variable}"
 
 
-def _hop(source: str, link: Link, target: str) -> str:
+def _format_hop(source: str, link: Link, target: str) -> str:
     tail, head = _ARROWS[link.direction]
-    variable = "" if link.edge_variable is None else f"{_name(link.edge_variable)}: "
+    variable = "" if link.edge_variable is None else f"{_format_variable(link.edge_variable)}: "
     bounds = f"{{{link.low},{link.high}}}" if link.is_multi else ""
-    return f"{_name(source)} {tail}[{variable}{link.edge}{bounds}]{head} {_name(target)}"
+    return f"{_format_variable(source)} {tail}[{variable}{link.edge}{bounds}]{head} {_format_variable(target)}"
 
 
-def _branch_title(node: Node, branch: Branch, counts: bool) -> str:
+def _format_subtree_title(node: Node, branch: CountedSubtree, counts: bool) -> str:
     word = "count" if counts else "find"
-    return f"{word} {_hop(node.variable, branch.link, branch.node.variable)}"
+    return f"{word} {_format_hop(node.variable, branch.link, branch.node.variable)}"
 
 
-def _notes(step: Step) -> list[str]:
+def _build_notes(step: Step) -> list[str]:
     notes = []
     if isinstance(step, Scan):
-        notes.append(_scan_access(step.node))
+        notes.append(_format_scan_access(step.node))
     if isinstance(step, Expand | Close):
-        notes.append(_access(step.link))
+        notes.append(_format_access(step.link))
     if isinstance(step, Expand):
-        notes.append(f"{_about(step.link.fan_out)} each")
+        notes.append(f"{_format_estimate(step.link.fan_out)} each")
         if step.link.each_edge:
             notes.append("each edge")
     if isinstance(step, Product) and step.is_large:
         notes.append("both sides are large")
     if not isinstance(step, Nothing):
-        notes.append(f"{_about(step.rows)} {'row' if _about(step.rows) in ('~1', '<1') else 'rows'}")
+        notes.append(
+            f"{_format_estimate(step.rows)} {'row' if _format_estimate(step.rows) in ('~1', '<1') else 'rows'}"
+        )
     return notes
 
 
-def _branch_notes(branch: Branch) -> list[str]:
+def _build_subtree_notes(branch: CountedSubtree) -> list[str]:
     link = branch.link
-    way = "from the near end" if branch.travel is Travel.PULL else "from the far end"
-    notes = [way, _access(link), f"{_about(link.fan_out)} each"]
+    way = "from the near end" if branch.direction is SubtreeDirection.FROM_ROOT else "from the far end"
+    notes = [way, _format_access(link), f"{_format_estimate(link.fan_out)} each"]
     if branch.node.filters:
-        notes.append(f"{branch.node.access} {_about(branch.node.rows)} of {_name(branch.node.variable)}")
+        notes.append(
+            f"{branch.node.access} {_format_estimate(branch.node.rows)} of {_format_variable(branch.node.variable)}"
+        )
     return notes
 
 
-def _scan_access(node: Node) -> str:
-    is_led = any(branch.travel is Travel.PUSH for branch in node.branches)
+def _format_scan_access(node: Node) -> str:
+    is_led = any(branch.direction is SubtreeDirection.FROM_LEAF for branch in node.subtrees)
     return "where its branches lead" if is_led and not node.filters else node.access
 
 
-def _access(link: Link) -> str:
+def _format_access(link: Link) -> str:
     return f"{link.access.value} ({link.why})" if link.why else link.access.value
 
 
-def _about(value: float) -> str:
+def _format_estimate(value: float) -> str:
     """An estimate, rounded as much as it is worth."""
     if 0 < value <= 0.5:
         return "<1"
@@ -192,7 +199,7 @@ def _about(value: float) -> str:
     return f"~{value:.1f}"
 
 
-def _actual(trace: Trace | None, actual: Actual | None) -> str:
+def _format_profile(trace: QueryProfile | None, actual: StepProfile | None) -> str:
     if trace is None:
         return ""
     if actual is None:
@@ -209,50 +216,50 @@ def _actual(trace: Trace | None, actual: Actual | None) -> str:
 # --- data ------------------------------------------------------------------------------------------
 
 
-def _step_json(step: Step, counts: bool, trace: Trace | None) -> dict[str, object]:
+def _build_step_json(step: Step, counts: bool, trace: QueryProfile | None) -> dict[str, object]:
     found: dict[str, object] = {
         "number": step.number,
         "kind": type(step).__name__.lower(),
-        "text": _title(step),
+        "text": _format_title(step),
         "estimated_rows": step.rows,
     }
     if isinstance(step, Expand | Close):
-        found |= {"access": step.link.access.value, "why": step.link.why, "filters": _texts(step.link.filters)}
+        found |= {"access": step.link.access.value, "why": step.link.why, "filters": _format_exprs(step.link.filters)}
     if isinstance(step, Scan | Expand | Check):
-        found["node"] = _node_json(step.node, counts, trace)
+        found["node"] = _build_node_json(step.node, counts, trace)
     if isinstance(step, Filter):
-        found["filters"] = _texts(step.predicates)
-    inside = inner_steps(step)
+        found["filters"] = _format_exprs(step.predicates)
+    inside = get_inner_steps(step)
     if inside:
         is_counted = counts and not isinstance(step, AntiJoin)
-        found["steps"] = [_step_json(each, is_counted, trace) for each in inside]
+        found["steps"] = [_build_step_json(each, is_counted, trace) for each in inside]
     if trace is not None:
         actual = trace.steps.get(step.number)
         found["actual"] = None if actual is None else actual.to_json()
     return found
 
 
-def _node_json(node: Node, counts: bool, trace: Trace | None) -> dict[str, object]:
+def _build_node_json(node: Node, counts: bool, trace: QueryProfile | None) -> dict[str, object]:
     return {
         "variable": node.variable,
         "type": node.type,
         "access": node.access,
-        "filters": _texts(node.filters),
+        "filters": _format_exprs(node.filters),
         "estimated_rows": node.rows,
         "branches": [
             {
-                "text": _branch_title(node, branch, counts),
-                "travel": branch.travel.value,
+                "text": _format_subtree_title(node, branch, counts),
+                "travel": branch.direction.value,
                 "access": branch.link.access.value,
                 "why": branch.link.why,
-                "filters": _texts(branch.link.filters),
-                "node": _node_json(branch.node, counts, trace),
+                "filters": _format_exprs(branch.link.filters),
+                "node": _build_node_json(branch.node, counts, trace),
             }
-            for branch in node.branches
+            for branch in node.subtrees
         ],
-        "absent": [_step_json(block, counts, trace) for block in node.absent],
+        "absent": [_build_step_json(block, counts, trace) for block in node.absent],
     }
 
 
-def _texts(exprs: Iterable[Expr]) -> list[str]:
-    return [expr_text(expr) for expr in exprs]
+def _format_exprs(exprs: Iterable[Expr]) -> list[str]:
+    return [format_expr(expr) for expr in exprs]

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from omnigraph.query.expr import Expr, conjuncts, variables
-from omnigraph.query.logical_plan import Absent, Hop, Pattern
+from omnigraph.query.expr import Expr, find_variables, split_conjuncts
+from omnigraph.query.logical_plan import Hop, NotExists, Pattern
 
-Edges = dict[str, list[tuple[Hop, str]]]
+HopsByVariable = dict[str, list[tuple[Hop, str]]]
 """By variable the hops that end there, and the variable at the other end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
+class JoinPredicate:
     """A predicate of several variables, or of the outside."""
 
     expr: Expr
@@ -19,14 +19,14 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class AntiJoinBlock:
     """A `not` block that shares several variables, or one that is no node of the pattern."""
 
-    absent: Absent
+    absent: NotExists
     reads: frozenset[str]
 
 
-class Shape:
+class PatternGraph:
     """The parts of a pattern, whose variables of the outside are bound already."""
 
     def __init__(self, pattern: Pattern, outside: Mapping[str, str]) -> None:
@@ -37,26 +37,26 @@ class Shape:
         self.types.update({hop.edge_variable: hop.edge.name for hop in pattern.hops if hop.edge_variable is not None})
         self.filters: dict[str, tuple[Expr, ...]] = {node.variable: node.filters for node in pattern.nodes}
         self.constants: list[Expr] = []
-        self.crossing: list[Crossing] = []
+        self.join_predicates: list[JoinPredicate] = []
         pushed = self._push_down(pattern)
         self.hops = tuple(
             replace(hop, filters=(*hop.filters, *pushed[hop.edge_variable])) if hop.edge_variable in pushed else hop
             for hop in pattern.hops
         )
-        self.single: dict[str, list[Absent]] = {}
-        self.blocks: list[Block] = []
+        self.single: dict[str, list[NotExists]] = {}
+        self.blocks: list[AntiJoinBlock] = []
         for absent in pattern.absent:
             shared = [each.variable for each in absent.shared]
             if len(shared) == 1 and shared[0] in own:
                 self.single.setdefault(shared[0], []).append(absent)
             else:
-                self.blocks.append(Block(absent, frozenset(shared)))
+                self.blocks.append(AntiJoinBlock(absent, frozenset(shared)))
 
     def _push_down(self, pattern: Pattern) -> dict[str | None, list[Expr]]:
         """Sort the pattern's predicates by what they read; those of one edge variable are returned."""
         of_edges: dict[str | None, list[Expr]] = {}
-        for term in (term for expr in pattern.filters for term in conjuncts(expr)):
-            reads = variables(term)
+        for term in (term for expr in pattern.filters for term in split_conjuncts(expr)):
+            reads = find_variables(term)
             if not reads:
                 self.constants.append(term)
             elif len(reads) == 1 and reads[0] in self.filters:
@@ -64,13 +64,13 @@ class Shape:
             elif len(reads) == 1 and reads[0] not in self.outside:
                 of_edges.setdefault(reads[0], []).append(term)
             else:
-                self.crossing.append(Crossing(term, frozenset(reads)))
+                self.join_predicates.append(JoinPredicate(term, frozenset(reads)))
         return of_edges
 
-    def required(self, needed: Iterable[str]) -> set[str]:
+    def find_required(self, needed: Iterable[str]) -> set[str]:
         """The node variables that must be listed: what is needed, and what more than one of joins."""
         found = {*needed, *self.outside}
-        found.update(*(crossing.reads for crossing in self.crossing), *(block.reads for block in self.blocks))
+        found.update(*(crossing.reads for crossing in self.join_predicates), *(block.reads for block in self.blocks))
         for hop in self.hops:
             if hop.source == hop.target:
                 found.add(hop.source)
@@ -78,18 +78,18 @@ class Shape:
                 found |= {hop.source, hop.target}
         return {variable for variable in found if variable in self.filters or variable in self.outside}
 
-    def edges(self, hops: Iterable[Hop]) -> Edges:
+    def group_hops(self, hops: Iterable[Hop]) -> HopsByVariable:
         """The hops between different variables, by both ends."""
-        found: Edges = {variable: [] for variable in (*self.outside, *self.own)}
+        found: HopsByVariable = {variable: [] for variable in (*self.outside, *self.own)}
         for hop in hops:
             if hop.source != hop.target:
                 found[hop.source].append((hop, hop.target))
                 found[hop.target].append((hop, hop.source))
         return found
 
-    def components(self) -> list[list[str]]:
+    def find_components(self) -> list[list[str]]:
         """The variables that hops connect, in order of appearance; all of the outside counts as connected."""
-        edges = self.edges(self.hops)
+        edges = self.group_hops(self.hops)
         left = dict.fromkeys((*self.outside, *self.own))
         found: list[list[str]] = []
         while left:
@@ -105,11 +105,11 @@ class Shape:
         return found
 
 
-MAX_DEPTH = 24
+MAX_SUBTREE_DEPTH = 24
 """Branches are at most so many hops deep: they are worked out one inside the other."""
 
 
-def strip(edges: Edges, members: Iterable[str], required: set[str]) -> tuple[list[str], Edges]:
+def strip_leaves(edges: HopsByVariable, members: Iterable[str], required: set[str]) -> tuple[list[str], HopsByVariable]:
     """The variables that stay when leaves that nobody requires are taken off, again and again; and what hangs where.
 
     A leaf hangs on the rest by a single hop. Without a required variable the first one stays.
@@ -117,12 +117,12 @@ def strip(edges: Edges, members: Iterable[str], required: set[str]) -> tuple[lis
     depths: dict[str, int] = {}
     members = list(members)
     left = {variable: dict(enumerate(edges[variable])) for variable in members}
-    hanging: Edges = {}
+    hanging: HopsByVariable = {}
     todo = [variable for variable in reversed(members) if variable not in required]
     core = dict.fromkeys(members)
     while todo:
         variable = todo.pop()
-        if variable not in core or len(left[variable]) != 1 or depths.get(variable, 0) >= MAX_DEPTH:
+        if variable not in core or len(left[variable]) != 1 or depths.get(variable, 0) >= MAX_SUBTREE_DEPTH:
             continue
         ((hop, other),) = left[variable].values()
         del core[variable]

@@ -14,7 +14,7 @@ from omnigraph.engine.search.tokenizer import Check
 _LETTERS_BETWEEN_CHECKS = 4_096
 Letters = NDArray[np.uint32]
 _MASK_BITS = 64
-_LETTERS_AT_ONCE = 1 << 20
+_MAX_CHUNK_LETTERS = 1 << 20
 """How many letters of words are compared at a time: it bounds the memory for the tables of distances."""
 
 
@@ -24,15 +24,17 @@ class Spellings:
     def __init__(self, words: Sequence[str]) -> None:
         self._lengths = np.fromiter(map(len, words), np.int64, len(words))
         self._starts = np.cumsum(self._lengths) - self._lengths
-        self._letters: Letters = _letters("".join(words))
-        self._masks = np.bitwise_or.reduceat(_bits(self._letters), self._starts) if words else np.empty(0, np.uint64)
+        self._letters: Letters = _encode_letters("".join(words))
+        self._masks = (
+            np.bitwise_or.reduceat(_build_masks(self._letters), self._starts) if words else np.empty(0, np.uint64)
+        )
 
-    def within(self, word: str, edits: int, check: Check = lambda: None) -> NDArray[np.int64]:
+    def find_within(self, word: str, edits: int, check: Check = lambda: None) -> NDArray[np.int64]:
         """The numbers of the words within so many edits, ascending."""
         check()
-        letters = _letters(word)
+        letters = _encode_letters(word)
         is_sure = np.maximum(self._lengths, len(letters)) <= edits  # every letter may be another
-        mask = np.bitwise_or.reduce(_bits(letters)) if len(letters) else np.uint64(0)
+        mask = np.bitwise_or.reduce(_build_masks(letters)) if len(letters) else np.uint64(0)
         # One edit takes at most one kind of letter away, and brings at most one in.
         is_near = np.abs(self._lengths - len(letters)) <= edits
         is_near &= np.bitwise_count(self._masks & ~mask) <= edits
@@ -40,36 +42,36 @@ class Spellings:
         near = np.flatnonzero(is_near & ~is_sure)
         found = [np.flatnonzero(is_sure)]
         found += [
-            some[_distances(letters, self._rectangle(some, int(length)), check) <= edits]
+            some[_compute_distances(letters, self._gather_letters(some, int(length)), check) <= edits]
             for length in np.unique(self._lengths[near])
-            for some in _parts(near[self._lengths[near] == length], max(1, _LETTERS_AT_ONCE // int(length)))
+            for some in _iter_chunks(near[self._lengths[near] == length], max(1, _MAX_CHUNK_LETTERS // int(length)))
         ]
         return np.sort(np.concatenate(found))
 
-    def _rectangle(self, words: NDArray[np.int64], length: int) -> Letters:
+    def _gather_letters(self, words: NDArray[np.int64], length: int) -> Letters:
         """The letters of words of one length, a column for each word."""
         found: Letters = self._letters[self._starts[words] + np.arange(length)[:, None]]
         return found
 
 
-def _parts(words: NDArray[np.int64], count: int) -> Iterator[NDArray[np.int64]]:
+def _iter_chunks(words: NDArray[np.int64], count: int) -> Iterator[NDArray[np.int64]]:
     return (words[start : start + count] for start in range(0, len(words), count))
 
 
-def default_edits(word: str) -> int:
+def choose_max_edits(word: str) -> int:
     """How many edits a word of that many letters is allowed."""
     return 0 if len(word) <= 2 else 1 if len(word) <= 5 else 2
 
 
-def _letters(text: str) -> Letters:
+def _encode_letters(text: str) -> Letters:
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)
 
 
-def _bits(letters: Letters) -> NDArray[np.uint64]:
+def _build_masks(letters: Letters) -> NDArray[np.uint64]:
     return np.uint64(1) << (letters % _MASK_BITS).astype(np.uint64)
 
 
-def _distances(word: Letters, others: Letters, check: Check) -> NDArray[np.int64]:
+def _compute_distances(word: Letters, others: Letters, check: Check) -> NDArray[np.int64]:
     """The distance of a word from each column of `others`: the usual table, every entry for all of them at once."""
     length, width = others.shape
     before = np.zeros((length + 1, width), np.int64)

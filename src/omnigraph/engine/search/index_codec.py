@@ -11,8 +11,15 @@ from typing import Any
 import numpy as np
 import Stemmer
 
-from omnigraph.engine.search.inverted_index import Run, TextIndex
-from omnigraph.engine.tables.derived_format import Body, DamagedError, opened, part, placed, sealed
+from omnigraph.engine.search.inverted_index import FragmentRun, InvertedIndex
+from omnigraph.engine.tables.derived_format import (
+    Body,
+    DamagedError,
+    align_bodies,
+    decode_derived,
+    encode_derived,
+    read_part,
+)
 from omnigraph.telemetry import log
 
 _TAG = f"omnigraph derived words 2, unicode {unicodedata.unidata_version}, stemmer {Stemmer.version()}\n".encode()
@@ -29,15 +36,15 @@ _ARRAYS = {
 _TEXTS = ("words", "tokens")
 
 
-def encode_words(runs: Sequence[Run]) -> list[Body]:
+def encode_words(runs: Sequence[FragmentRun]) -> list[Body]:
     """All runs, which have their indexes; each part has a checksum of its own."""
     contents: list[dict[str, Body]] = []
     for run in runs:
         index = run.index
         assert index is not None  # noqa: S101 - what is kept has its index
-        arrays = {name: _bytes_of(np.ascontiguousarray(getattr(index, name), dtype)) for name, dtype in _ARRAYS.items()}
+        arrays = {name: _to_bytes(np.ascontiguousarray(getattr(index, name), dtype)) for name, dtype in _ARRAYS.items()}
         contents.append({**arrays, **{name: "\n".join(getattr(index, name)).encode() for name in _TEXTS}})
-    bodies, places, size = placed(body for parts in contents for body in parts.values())
+    bodies, places, size = align_bodies(body for parts in contents for body in parts.values())
     at = iter(places)
     described = [
         {
@@ -48,30 +55,30 @@ def encode_words(runs: Sequence[Run]) -> list[Body]:
         for run, parts in zip(runs, contents, strict=True)
     ]
     files = {file for run in runs for fragment in run.fragments for file in fragment}
-    return sealed(_TAG, {"runs": described}, files, bodies, size)
+    return encode_derived(_TAG, {"runs": described}, files, bodies, size)
 
 
-def _bytes_of(array: np.ndarray[Any, np.dtype[Any]]) -> Body:
+def _to_bytes(array: np.ndarray[Any, np.dtype[Any]]) -> Body:
     return array.data.cast("B") if array.size else b""
 
 
-def decode_words(data: memoryview) -> tuple[Run, ...]:
+def decode_words(data: memoryview) -> tuple[FragmentRun, ...]:
     """The runs that were written; none when any of it is damaged or of another kind."""
     try:
-        header, body = opened(_TAG, data)
-        return tuple(_run(described, body) for described in header["runs"])
+        header, body = decode_derived(_TAG, data)
+        return tuple(_decode_run(described, body) for described in header["runs"])
     except (DamagedError, KeyError, TypeError, ValueError) as error:
         log.warning("derived words can't be used (%s) and are made again", error)
         return ()
 
 
-def _run(described: dict[str, Any], body: memoryview) -> Run:
+def _decode_run(described: dict[str, Any], body: memoryview) -> FragmentRun:
     parts = {
-        name: part(body, int(at), int(length), int(checksum), f"`{name}`")
+        name: read_part(body, int(at), int(length), int(checksum), f"`{name}`")
         for name, (at, length, checksum) in described["parts"].items()
     }
     words, tokens = (tuple(str(parts[name], "utf-8").split("\n")) if len(parts[name]) else () for name in _TEXTS)
     arrays: dict[str, Any] = {name: np.frombuffer(parts[name], dtype) for name, dtype in _ARRAYS.items()}
-    index = TextIndex(words=words, tokens={token: place for place, token in enumerate(tokens)}, **arrays)
+    index = InvertedIndex(words=words, tokens={token: place for place, token in enumerate(tokens)}, **arrays)
     fragments = tuple(tuple(files) for files in described["fragments"])
-    return Run(fragments, int(described["rows"]), index)
+    return FragmentRun(fragments, int(described["rows"]), index)

@@ -8,18 +8,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.engine.kernels import Check, never, sort_values
+from omnigraph.engine.kernels import Check, skip_check, sort_values
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.search.fuzzy_terms import Spellings
-from omnigraph.engine.search.tokenizer import Vocabulary, analyse, stems
+from omnigraph.engine.search.tokenizer import Vocabulary, analyse, stem_words
 
 Rows = NDArray[np.int32]
-_BYTES_OF_A_WORD = 120
+_BYTES_PER_WORD = 120
 """What a distinct word takes as Python text, with its place in a dict."""
 
 
 @dataclass(frozen=True)
-class TextIndex:
+class InvertedIndex:
     """An inverted index over rows, counted from 0, and their texts as numbers of words.
 
     A *word* is folded, a *token* is the stem of one or several words. `stream` has the words of row `i` at
@@ -48,7 +48,7 @@ class TextIndex:
         """About how much memory it takes."""
         arrays = (self.token_of, self.stream, self.starts, self.bounds, self.rows, self.times, self.has_text)
         lengths = 4 * self.size
-        return sum(array.nbytes for array in arrays) + lengths + len(self.words) * _BYTES_OF_A_WORD
+        return sum(array.nbytes for array in arrays) + lengths + len(self.words) * _BYTES_PER_WORD
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
@@ -65,30 +65,30 @@ class TextIndex:
         """The tokens, likewise."""
         return Spellings(tuple(self.tokens))
 
-    def rows_with(self, token: int) -> tuple[Rows, NDArray[np.int32]]:
+    def get_postings(self, token: int) -> tuple[Rows, NDArray[np.int32]]:
         """The rows that have a token, ascending, and how often each has it."""
         low, high = self.bounds[token], self.bounds[token + 1]
         return self.rows[low:high], self.times[low:high]
 
-    def numbers(self, wanted: Sequence[str]) -> list[int]:
+    def find_tokens(self, wanted: Sequence[str]) -> list[int]:
         """The tokens of these stems, each once, in order; stems that no row has are left out."""
         return [self.tokens[stem] for stem in dict.fromkeys(wanted) if stem in self.tokens]
 
 
 @dataclass(frozen=True)
-class Run:
+class FragmentRun:
     """A run of fragments, each known by its files, and the index of all that was written to them, once it is made."""
 
     fragments: tuple[tuple[str, ...], ...]
     rows: int
-    index: TextIndex | None = None
+    index: InvertedIndex | None = None
 
-    def followed_by(self, other: "Run") -> "Run":
+    def merge(self, other: "FragmentRun") -> "FragmentRun":
         """Both as one, whose index is still to be made."""
-        return Run(self.fragments + other.fragments, self.rows + other.rows)
+        return FragmentRun(self.fragments + other.fragments, self.rows + other.rows)
 
 
-def build(texts: pa.Array, budget: Budget | None = None) -> TextIndex:
+def build_index(texts: pa.Array, budget: Budget | None = None) -> InvertedIndex:
     """The index of these texts; a null is a row without one."""
     vocabulary = Vocabulary()
     parts, counts = [], []
@@ -102,12 +102,12 @@ def build(texts: pa.Array, budget: Budget | None = None) -> TextIndex:
     if counts:
         np.cumsum(np.concatenate(counts), out=starts[1:])
     tokens: dict[str, int] = {}
-    numbers = [tokens.setdefault(stem, len(tokens)) for stem in stems(vocabulary.words)]
+    numbers = [tokens.setdefault(stem, len(tokens)) for stem in stem_words(vocabulary.words)]
     token_of = np.array(numbers, np.int32)
-    check = never if budget is None else budget.check
+    check = skip_check if budget is None else budget.check
     check()
-    bounds, rows, times = _postings(token_of[stream], np.diff(starts), len(tokens), check)
-    return TextIndex(
+    bounds, rows, times = _build_postings(token_of[stream], np.diff(starts), len(tokens), check)
+    return InvertedIndex(
         words=tuple(vocabulary.words),
         tokens=tokens,
         token_of=token_of,
@@ -120,7 +120,7 @@ def build(texts: pa.Array, budget: Budget | None = None) -> TextIndex:
     )
 
 
-def _postings(
+def _build_postings(
     tokens: NDArray[np.int32], lengths: NDArray[np.int64], distinct: int, check: Check
 ) -> tuple[NDArray[np.int64], Rows, NDArray[np.int32]]:
     """Token by token the rows that have it, and how often; by one sort of both in one number."""

@@ -16,41 +16,41 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.execution_context import Reading
+from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.search.nth_largest import nth_largest
+from omnigraph.engine.search.nth_largest import find_nth_largest
 from omnigraph.engine.search.tokenizer import Check
-from omnigraph.engine.search.vector_clusters import BOUND_ERROR, Directions, directions
+from omnigraph.engine.search.vector_clusters import BOUND_ERROR, VectorClusters, build_clusters
 from omnigraph.engine.tables.row_layout import Layout
-from omnigraph.engine.tables.table_reader import TableRows
-from omnigraph.storage.arrow_buffers import is_given
+from omnigraph.engine.tables.table_reader import TableReader
+from omnigraph.storage.arrow_buffers import is_valid
 from omnigraph.storage.lance_table import ADDRESS
 
 Matrix = NDArray[np.float32]
-_ROWS_AT_ONCE = 16_384
+_CHUNK_ROWS = 16_384
 _BATCH_BYTES = 32 * 1024 * 1024
-_GATHER_BELOW = 4
+_GATHER_FACTOR = 4
 """When fewer than one row in so many is a candidate, copying their vectors together is cheaper than to compute all."""
-_FEW = 512
+_MAX_EXACT_VECTORS = 512
 """So many vectors are compared exactly at once."""
-_FIRST_TIMES = 8
+_CANDIDATES_PER_RESULT = 8
 """Of the most promising rows, so many times those that are asked for tell how near a row has to be."""
-_SPARED = 2
+_MIN_PRUNING_FACTOR = 2
 """Rows are left out by their directions when no more than this share of them is left."""
-_MANY_ROWS, _LONG = 16_384, 16
+_MIN_CLUSTERED_ROWS, _MIN_CLUSTERED_SIZE = 16_384, 16
 """For fewer vectors, or shorter ones, comparing all is as quick as anything."""
 _SAFE_NORMS = (1e-15, 1e15)
 """Between these, a product of two vectors stays far from the ends of single precision."""
 
 
 @dataclass(frozen=True)
-class Norms:
+class VectorNorms:
     """The lengths of the vectors of a column as it was written, by position."""
 
     layout: Layout
     scale: NDArray[np.float32]
     """One over the length of each vector; 0 for a vector of zeros, and where there is none or a wild one."""
-    is_wild: NDArray[np.bool_]
+    is_out_of_range: NDArray[np.bool_]
     """Vectors so long or short that single precision does not do."""
     is_present: NDArray[np.bool_]
     """Living rows that have a vector."""
@@ -58,7 +58,7 @@ class Norms:
     @property
     def nbytes(self) -> int:
         """The memory it takes."""
-        return self.is_present.nbytes + self.scale.nbytes + self.is_wild.nbytes + 8 * len(self.scale)
+        return self.is_present.nbytes + self.scale.nbytes + self.is_out_of_range.nbytes + 8 * len(self.scale)
 
     @cached_property
     def with_direction(self) -> Positions:
@@ -66,85 +66,91 @@ class Norms:
         return np.flatnonzero(self.is_present & (self.scale > 0))
 
     @cached_property
-    def has_wild(self) -> bool:
+    def has_out_of_range(self) -> bool:
         """Whether any row has such a vector."""
-        return bool((self.is_wild & self.is_present).any())
+        return bool((self.is_out_of_range & self.is_present).any())
 
 
 @dataclass(frozen=True, slots=True)
-class Vectors:
+class VectorColumn:
     """A Vector column by position, with what comparing it needs."""
 
     matrix: Matrix
-    norms: Norms
-    directions: Directions | None = None
+    norms: VectorNorms
+    clusters: VectorClusters | None = None
     """Made once they pay; None before."""
 
 
-def vectors(reading: Reading, type_name: str, column: str) -> Vectors:
+def load_vectors(reading: ExecutionContext, type_name: str, column: str) -> VectorColumn:
     """A column of this snapshot; the column and its norms are kept between queries."""
-    rows = reading.rows(type_name)
-    norms = rows.columns.derived(
-        column, "norms", lambda: _norms(rows, column, reading.budget), lambda found: found.nbytes, reading.budget
+    rows = reading.get_reader(type_name)
+    norms = rows.columns.get_or_derive(
+        column, "norms", lambda: _build_norms(rows, column, reading.budget), lambda found: found.nbytes, reading.budget
     )
-    matrix = matrix_of(rows.columns.written(column, reading.budget))
-    return Vectors(matrix, norms, _directions(reading, rows, column, matrix, norms))
+    matrix = to_matrix(rows.columns.load_written(column, reading.budget))
+    return VectorColumn(matrix, norms, _find_clusters(reading, rows, column, matrix, norms))
 
 
-def _directions(reading: Reading, rows: TableRows, column: str, matrix: Matrix, norms: Norms) -> Directions | None:
+def _find_clusters(
+    reading: ExecutionContext, rows: TableReader, column: str, matrix: Matrix, norms: VectorNorms
+) -> VectorClusters | None:
     """What is known of the directions of a column; made while queries go on, once enough of them have asked."""
-    if len(matrix) < _MANY_ROWS or matrix.shape[1] < _LONG or len(norms.with_direction) < max(_MANY_ROWS, 1):
+    if (
+        len(matrix) < _MIN_CLUSTERED_ROWS
+        or matrix.shape[1] < _MIN_CLUSTERED_SIZE
+        or len(norms.with_direction) < max(_MIN_CLUSTERED_ROWS, 1)
+    ):
         return None
-    number = rows.table.field_number(column)
-    kept, key = rows.columns.kept, (rows.columns.state, number, "directions")
+    number = rows.table.find_field_number(column)
+    kept, key = rows.columns.cache, (rows.columns.state, number, "directions")
     found = kept.get(key)
-    if isinstance(found, Directions):
+    if isinstance(found, VectorClusters):
         return found
     latest = (rows.table.path, "latest directions", number)
     reference = kept.get(latest)
     older = reference() if isinstance(reference, weakref.ref) else None
-    if isinstance(older, Directions) or rows.columns.costs.is_asked_often(f"directions of {column}"):
+    if isinstance(older, VectorClusters) or rows.columns.costs.is_frequent(f"directions of {column}"):
 
-        def make(check: Check) -> Directions:
-            return directions(matrix, norms.layout, norms.with_direction, older, check)
+        def make(check: Check) -> VectorClusters:
+            return build_clusters(matrix, norms.layout, norms.with_direction, older, check)
 
-        def keep(made: Directions) -> None:
+        def keep(made: VectorClusters) -> None:
             kept.put(key, made, made.nbytes)
             kept.put(latest, weakref.ref(made), 256)
 
-        reading.cache.make_meanwhile(key, make, keep)
+        reading.cache.build_in_background(key, make, keep)
     return None
 
 
-def _norms(rows: TableRows, column: str, budget: Budget) -> Norms:
+def _build_norms(rows: TableReader, column: str, budget: Budget) -> VectorNorms:
     """The norms of a column; those of rows that an older version had are taken over."""
-    latest = (rows.table.path, "latest norms", rows.table.field_number(column))
-    kept, layout = rows.columns.kept, rows.columns.layout
+    latest = (rows.table.path, "latest norms", rows.table.find_field_number(column))
+    kept, layout = rows.columns.cache, rows.columns.layout
     reference = kept.get(latest)
     older = reference() if isinstance(reference, weakref.ref) else None
-    written = rows.columns.written(column, budget)
-    matrix, start = matrix_of(written), 0
+    written = rows.columns.load_written(column, budget)
+    matrix, start = to_matrix(written), 0
     scale, is_wild = np.zeros(len(matrix), np.float32), np.zeros(len(matrix), np.bool_)
-    for piece in layout.reused(older.layout if isinstance(older, Norms) else Layout(())):
+    for piece in layout.match_runs(older.layout if isinstance(older, VectorNorms) else Layout(())):
         stop = start + piece.rows
-        if piece.start is not None and isinstance(older, Norms):
+        if piece.start is not None and isinstance(older, VectorNorms):
             there = slice(piece.start, piece.start + piece.rows)
-            scale[start:stop], is_wild[start:stop] = older.scale[there], older.is_wild[there]
+            scale[start:stop], is_wild[start:stop] = older.scale[there], older.is_out_of_range[there]
         else:
-            _measure(matrix[start:stop], scale[start:stop], is_wild[start:stop], budget.check)
+            _measure_norms(matrix[start:stop], scale[start:stop], is_wild[start:stop], budget.check)
         start = stop
-    is_present, living = is_given(written), rows.columns.living.mask()
-    found = Norms(layout, scale, is_wild, is_present if living is None else is_present & living)
+    is_present, living = is_valid(written), rows.columns.live_rows.get_mask()
+    found = VectorNorms(layout, scale, is_wild, is_present if living is None else is_present & living)
     kept.put(latest, weakref.ref(found), 256)
     return found
 
 
-def _measure(matrix: Matrix, scale: NDArray[np.float32], is_wild: NDArray[np.bool_], check: Check) -> None:
+def _measure_norms(matrix: Matrix, scale: NDArray[np.float32], is_wild: NDArray[np.bool_], check: Check) -> None:
     """Fill in what there is to know of the length of each row."""
     low, high = _SAFE_NORMS
-    for start in range(0, len(matrix), _ROWS_AT_ONCE):
+    for start in range(0, len(matrix), _CHUNK_ROWS):
         check()
-        some = slice(start, start + _ROWS_AT_ONCE)
+        some = slice(start, start + _CHUNK_ROWS)
         part = matrix[some].astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):  # what stands for a null may be anything
             norms = np.sqrt(np.einsum("ij,ij->i", part, part))
@@ -153,89 +159,91 @@ def _measure(matrix: Matrix, scale: NDArray[np.float32], is_wild: NDArray[np.boo
         is_wild[some] = ~is_safe & (norms != 0)
 
 
-def matrix_of(column: pa.Array) -> Matrix:
+def to_matrix(column: pa.Array) -> Matrix:
     """The numbers of a column of vectors, a row each, without a copy; what stands for a null means nothing."""
     size = column.type.list_size
     numbers = column.values.slice(column.offset * size, len(column) * size)
     return np.frombuffer(numbers.buffers()[1], np.float32)[numbers.offset :][: len(numbers)].reshape(len(column), size)
 
 
-def distances(matrix: Matrix, query: NDArray[np.float64]) -> NDArray[np.float64]:
+def compute_distances(matrix: Matrix, query: NDArray[np.float64]) -> NDArray[np.float64]:
     """The exact distance of each row; it depends on nothing but the row and the query."""
     found = np.empty(len(matrix), np.float64)
-    asked = _tamed(query)
+    asked = _rescale(query)
     length = np.sqrt(np.square(asked).sum())
-    for start in range(0, len(matrix), _ROWS_AT_ONCE):
-        part = matrix[start : start + _ROWS_AT_ONCE].astype(np.float64)
+    for start in range(0, len(matrix), _CHUNK_ROWS):
+        part = matrix[start : start + _CHUNK_ROWS].astype(np.float64)
         products = np.sqrt(np.square(part).sum(axis=1)) * length
         cosines = np.divide((part * asked).sum(axis=1), products, out=np.zeros(len(part)), where=products > 0)
-        found[start : start + _ROWS_AT_ONCE] = 1.0 - cosines
+        found[start : start + _CHUNK_ROWS] = 1.0 - cosines
     clipped: NDArray[np.float64] = np.clip(found, 0.0, 2.0)
     return clipped
 
 
-def distances_at(matrix: Matrix, at: Positions, query: NDArray[np.float64], check: Check) -> NDArray[np.float64]:
+def compute_distances_at(
+    matrix: Matrix, at: Positions, query: NDArray[np.float64], check: Check
+) -> NDArray[np.float64]:
     """The exact distances of some rows, of which only a part is copied together at a time."""
     found = np.empty(len(at), np.float64)
-    for start in range(0, len(at), _ROWS_AT_ONCE):
+    for start in range(0, len(at), _CHUNK_ROWS):
         check()
-        some = slice(start, start + _ROWS_AT_ONCE)
-        found[some] = distances(matrix[at[some]], query)
+        some = slice(start, start + _CHUNK_ROWS)
+        found[some] = compute_distances(matrix[at[some]], query)
     return found
 
 
-def _tamed(query: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rescale(query: NDArray[np.float64]) -> NDArray[np.float64]:
     """A query in the same direction whose squares can be added up; those of single precision, as stored, always can."""
     largest = float(np.abs(query).max(initial=0.0))
     return query if largest == 0 or 1e-60 < largest < 1e60 else query / largest
 
 
-def finalists(found: Vectors, query: NDArray[np.float64], candidates: Positions, top: int) -> Positions:
+def select_finalists(found: VectorColumn, query: NDArray[np.float64], candidates: Positions, top: int) -> Positions:
     """Candidates with a vector, among them surely the `top` nearest and whoever is as near as the last of these."""
     present = candidates[found.norms.is_present[candidates]]
-    if len(present) <= max(top, _FEW):
+    if len(present) <= max(top, _MAX_EXACT_VECTORS):
         return present
-    present = _promising(found, query, present, top)
-    alike = _alike(found, query, present)
-    is_wild = found.norms.is_wild[present] if found.norms.has_wild else None
+    present = _prune_by_clusters(found, query, present, top)
+    alike = _estimate_cosines(found, query, present)
+    is_wild = found.norms.is_out_of_range[present] if found.norms.has_out_of_range else None
     if is_wild is not None:
         alike[is_wild] = -np.inf
-    least = nth_largest(alike, top) - 2 * _error_of(len(query))
+    least = find_nth_largest(alike, top) - 2 * _bound_error(len(query))
     is_near = alike >= least
     near: Positions = present[is_near if is_wild is None else is_near | is_wild]
     return near
 
 
-def _promising(found: Vectors, query: NDArray[np.float64], rows: Positions, top: int) -> Positions:
+def _prune_by_clusters(found: VectorColumn, query: NDArray[np.float64], rows: Positions, top: int) -> Positions:
     """The rows whose directions let them be among the `top` nearest; all of them where that spares little."""
-    known = found.directions
-    first = max(_FIRST_TIMES * top, _FEW)
-    if known is None or first * _GATHER_BELOW > len(rows):
+    known = found.clusters
+    first = max(_CANDIDATES_PER_RESULT * top, _MAX_EXACT_VECTORS)
+    if known is None or first * _GATHER_FACTOR > len(rows):
         return rows
-    bounds = known.bounds(_unit(query), None if len(rows) == len(found.matrix) else rows)
-    ahead = np.flatnonzero(bounds >= nth_largest(bounds, first))[: 2 * first]  # many may be equal
-    is_wild = found.norms.is_wild[rows] if found.norms.has_wild else None
-    alike = _alike(found, query, rows[ahead])
+    bounds = known.compute_bounds(_normalize(query), None if len(rows) == len(found.matrix) else rows)
+    ahead = np.flatnonzero(bounds >= find_nth_largest(bounds, first))[: 2 * first]  # many may be equal
+    is_wild = found.norms.is_out_of_range[rows] if found.norms.has_out_of_range else None
+    alike = _estimate_cosines(found, query, rows[ahead])
     if is_wild is not None:
         alike[is_wild[ahead]] = -np.inf
-    is_left = bounds >= nth_largest(alike, top) - 2 * _error_of(len(query)) - BOUND_ERROR
+    is_left = bounds >= find_nth_largest(alike, top) - 2 * _bound_error(len(query)) - BOUND_ERROR
     if is_wild is not None:
         is_left |= is_wild
-    return rows[is_left] if np.count_nonzero(is_left) * _SPARED < len(rows) else rows
+    return rows[is_left] if np.count_nonzero(is_left) * _MIN_PRUNING_FACTOR < len(rows) else rows
 
 
-def _unit(query: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normalize(query: NDArray[np.float64]) -> NDArray[np.float64]:
     """The query at length one, or zeros."""
-    tamed = _tamed(query)
+    tamed = _rescale(query)
     length = float(np.sqrt(np.square(tamed).sum()))
     return tamed / length if length else tamed
 
 
-def _alike(found: Vectors, query: NDArray[np.float64], rows: Positions) -> NDArray[np.float32]:
+def _estimate_cosines(found: VectorColumn, query: NDArray[np.float64], rows: Positions) -> NDArray[np.float32]:
     """About the cosines of these rows."""
-    asked = _unit(query).astype(np.float32)
+    asked = _normalize(query).astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):  # of vectors that don't count, and of wild ones
-        if len(rows) * _GATHER_BELOW < len(found.matrix):
+        if len(rows) * _GATHER_FACTOR < len(found.matrix):
             near: NDArray[np.float32] = np.vecdot(found.matrix[rows], asked) * found.norms.scale[rows]
             return near
         # Row by row and not as one product of a matrix: that would take all cores, and wait for them when others work.
@@ -243,17 +251,19 @@ def _alike(found: Vectors, query: NDArray[np.float64], rows: Positions) -> NDArr
     return every if len(rows) == len(every) else every[rows]
 
 
-def _error_of(size: int) -> float:
+def _bound_error(size: int) -> float:
     """By how much a cosine in single precision can be off: rounding of each product and sum, and of the scales."""
     return float((size + 16) * np.finfo(np.float32).eps)
 
 
-def vector_batches(reading: Reading, rows: TableRows, column: str) -> Iterator[tuple[Positions, Matrix]]:
+def iter_vector_batches(
+    reading: ExecutionContext, rows: TableReader, column: str
+) -> Iterator[tuple[Positions, Matrix]]:
     """A column that is too large to keep, some rows after the other: positions and vectors of those that have one."""
     size = rows.table.schema.field(column).type.list_size
-    batch_rows = max(1, min(_ROWS_AT_ONCE, _BATCH_BYTES // (4 * size)))
-    for batch in rows.table.batches([column], batch_rows=batch_rows, with_address=True):
+    batch_rows = max(1, min(_CHUNK_ROWS, _BATCH_BYTES // (4 * size)))
+    for batch in rows.table.iter_batches([column], batch_rows=batch_rows, with_address=True):
         reading.budget.check()
-        at = rows.columns.layout.at_addresses(batch.column(ADDRESS))
-        is_present = is_given(batch.column(column))
-        yield at[is_present], matrix_of(batch.column(column))[is_present]
+        at = rows.columns.layout.find_positions(batch.column(ADDRESS))
+        is_present = is_valid(batch.column(column))
+        yield at[is_present], to_matrix(batch.column(column))[is_present]

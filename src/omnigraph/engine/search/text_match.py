@@ -14,19 +14,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.execution_context import Reading
-from omnigraph.engine.search.column_index import has_words, positions_where, words_of
-from omnigraph.engine.search.fuzzy_terms import default_edits
-from omnigraph.engine.search.inverted_index import TextIndex, build
-from omnigraph.engine.search.search_arguments import asked_edits, asked_text, claimed
-from omnigraph.engine.search.tokenizer import Check, Word, watched, words
+from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.search.column_index import find_matching_positions, has_index, iter_segments
+from omnigraph.engine.search.fuzzy_terms import choose_max_edits
+from omnigraph.engine.search.inverted_index import InvertedIndex, build_index
+from omnigraph.engine.search.search_arguments import reserve, resolve_edits, resolve_text
+from omnigraph.engine.search.tokenizer import Check, Word, iter_with_check, tokenize
 from omnigraph.query.expr import TextMatch, TextMode
 
-_WORDS_AT_ONCE = 1 << 20
+_MAX_CHUNK_WORDS = 1 << 20
 """How many words of candidates are laid out at a time, to look for a phrase in them."""
-_FEW_IN = 32
+_MIN_ROWS_PER_CANDIDATE = 32
 """When fewer than one row in so many is asked for, their texts are looked at before an index of all is made."""
-LETTER_BYTES = 64
+BYTES_PER_LETTER = 64
 """What the words of a question take at most for each of its letters, while they are found."""
 _QUOTED = re.compile(r'"([^"]*)"')
 
@@ -53,49 +53,49 @@ class NearWord:
     words: tuple[tuple[Word, int], ...]
 
 
-Wanted: TypeAlias = AnyWord | AllWords | NearWord
+TextPattern: TypeAlias = AnyWord | AllWords | NearWord
 
 
-def text_positions(
-    reading: Reading, match: TextMatch, type_name: str, within: Positions | None = None
+def find_text_positions(
+    reading: ExecutionContext, match: TextMatch, type_name: str, within: Positions | None = None
 ) -> NDArray[np.int64]:
     """The positions whose text matches, ascending; only those of `within`, which ascends.
 
     A null text never matches, and without a word to look for nothing does.
     """
-    looked_for = _asked(reading, match)
+    looked_for = _resolve_pattern(reading, match)
     if within is not None:
-        is_found = _found_at(reading, match, type_name, within, looked_for)
+        is_found = _match_rows(reading, match, type_name, within, looked_for)
         return within[is_found].astype(np.int64, copy=False)
-    parts = words_of(reading, reading.rows(type_name), match.prop.name)
-    return positions_where(parts, lambda index: find_rows(index, looked_for, reading.budget.check))
+    parts = iter_segments(reading, reading.get_reader(type_name), match.prop.name)
+    return find_matching_positions(parts, lambda index: find_rows(index, looked_for, reading.budget.check))
 
 
-def text_truths(reading: Reading, match: TextMatch, type_name: str, at: Positions) -> pa.Array:
+def evaluate_text_match(reading: ExecutionContext, match: TextMatch, type_name: str, at: Positions) -> pa.Array:
     """Row by row whether the text matches; null, that is unknown, where there is no text."""
-    is_found = _found_at(reading, match, type_name, at, _asked(reading, match))
-    has_text = reading.rows(type_name).values(match.prop.name, at, reading.budget).is_valid()
+    is_found = _match_rows(reading, match, type_name, at, _resolve_pattern(reading, match))
+    has_text = reading.get_reader(type_name).take_values(match.prop.name, at, reading.budget).is_valid()
     return pa.array(is_found, mask=~np.asarray(has_text))
 
 
-def _asked(reading: Reading, match: TextMatch) -> Wanted:
-    query = asked_text(reading.inputs, match.query, match.mode.value)
-    with claimed(reading.budget, len(query) * LETTER_BYTES, f"the words that `{match.mode.value}` looks for"):
-        return wanted(match.mode, query, asked_edits(reading.inputs, match), reading.budget.check)
+def _resolve_pattern(reading: ExecutionContext, match: TextMatch) -> TextPattern:
+    query = resolve_text(reading.inputs, match.query, match.mode.value)
+    with reserve(reading.budget, len(query) * BYTES_PER_LETTER, f"the words that `{match.mode.value}` looks for"):
+        return parse_text_query(match.mode, query, resolve_edits(reading.inputs, match), reading.budget.check)
 
 
-def _found_at(
-    reading: Reading, match: TextMatch, type_name: str, at: Positions, looked_for: Wanted
+def _match_rows(
+    reading: ExecutionContext, match: TextMatch, type_name: str, at: Positions, looked_for: TextPattern
 ) -> NDArray[np.bool_]:
     """Whether the texts of these rows match: by the index, or by themselves when they are few and there is none yet."""
-    rows, column = reading.rows(type_name), match.prop.name
-    if len(at) * _FEW_IN < rows.size and not has_words(rows, column):
+    rows, column = reading.get_reader(type_name), match.prop.name
+    if len(at) * _MIN_ROWS_PER_CANDIDATE < rows.size and not has_index(rows, column):
         is_found = np.zeros(len(at), np.bool_)
-        index = build(rows.values(column, at, reading.budget), reading.budget)
+        index = build_index(rows.take_values(column, at, reading.budget), reading.budget)
         is_found[find_rows(index, looked_for, reading.budget.check)] = True
         return is_found
     is_match = np.zeros(rows.size, np.bool_)
-    is_match[text_positions(reading, match, type_name)] = True
+    is_match[find_text_positions(reading, match, type_name)] = True
     found: NDArray[np.bool_] = is_match[at]
     return found
 
@@ -103,59 +103,59 @@ def _found_at(
 # --- the question ------------------------------------------------------------------------------------
 
 
-def wanted(mode: TextMode, query: str, edits: int | None = None, check: Check = lambda: None) -> Wanted:
+def parse_text_query(mode: TextMode, query: str, edits: int | None = None, check: Check = lambda: None) -> TextPattern:
     """What a text predicate looks for, each once; `edits` None is the default for each word."""
     match mode:
         case TextMode.ANY:
-            return AnyWord(query_stems(query, check))
+            return AnyWord(stem_query(query, check))
         case TextMode.ALL:
-            quoted = watched(dict.fromkeys(part.group(1) for part in _QUOTED.finditer(query)), check)
-            phrases = dict.fromkeys(tuple(word.stem for word in words(part, check)) for part in quoted)
-            return AllWords(query_stems(query, check), tuple(phrase for phrase in phrases if len(phrase) > 1))
+            quoted = iter_with_check(dict.fromkeys(part.group(1) for part in _QUOTED.finditer(query)), check)
+            phrases = dict.fromkeys(tuple(word.stem for word in tokenize(part, check)) for part in quoted)
+            return AllWords(stem_query(query, check), tuple(phrase for phrase in phrases if len(phrase) > 1))
         case TextMode.FUZZY:
-            found = dict.fromkeys(words(query, check))
-            return NearWord(tuple((w, default_edits(w.folded) if edits is None else edits) for w in found))
+            found = dict.fromkeys(tokenize(query, check))
+            return NearWord(tuple((w, choose_max_edits(w.folded) if edits is None else edits) for w in found))
         case _:
             assert_never(mode)
 
 
-def query_stems(text: str, check: Check = lambda: None) -> tuple[str, ...]:
+def stem_query(text: str, check: Check = lambda: None) -> tuple[str, ...]:
     """The stems of a text, each once, in order."""
-    return tuple(dict.fromkeys(word.stem for word in words(text, check)))
+    return tuple(dict.fromkeys(word.stem for word in tokenize(text, check)))
 
 
 # --- the answer --------------------------------------------------------------------------------------
 
 
-def find_rows(index: TextIndex, looked_for: Wanted, check: Check = lambda: None) -> Positions:
+def find_rows(index: InvertedIndex, looked_for: TextPattern, check: Check = lambda: None) -> Positions:
     """The rows of an index that have it, ascending; `check` ends what takes too long."""
     match looked_for:
         case AnyWord():
-            return _union(index, index.numbers(looked_for.stems), check)
+            return _find_any_word(index, index.find_tokens(looked_for.stems), check)
         case AllWords():
-            return _all_words(index, looked_for, check)
+            return _find_all_words(index, looked_for, check)
         case NearWord():
-            return _near_words(index, looked_for, check)
+            return _find_near_words(index, looked_for, check)
         case _:
             assert_never(looked_for)
 
 
-def _union(index: TextIndex, tokens: list[int], check: Check) -> Positions:
+def _find_any_word(index: InvertedIndex, tokens: list[int], check: Check) -> Positions:
     if len(tokens) == 1:
-        return index.rows_with(tokens[0])[0]
+        return index.get_postings(tokens[0])[0]
     has_one = np.zeros(index.size, np.bool_)
-    for token in watched(tokens, check):
-        has_one[index.rows_with(token)[0]] = True
+    for token in iter_with_check(tokens, check):
+        has_one[index.get_postings(token)[0]] = True
     return np.flatnonzero(has_one)
 
 
-def _all_words(index: TextIndex, looked_for: AllWords, check: Check) -> Positions:
-    tokens = index.numbers(looked_for.stems)
+def _find_all_words(index: InvertedIndex, looked_for: AllWords, check: Check) -> Positions:
+    tokens = index.find_tokens(looked_for.stems)
     if not tokens or len(tokens) < len(looked_for.stems):
         return np.empty(0, np.int64)
-    by_rarity = sorted((index.rows_with(token)[0] for token in tokens), key=len)
+    by_rarity = sorted((index.get_postings(token)[0] for token in tokens), key=len)
     found: Positions = by_rarity[0]
-    for others in watched(by_rarity[1:], check):
+    for others in iter_with_check(by_rarity[1:], check):
         if not len(found):
             break
         places = np.searchsorted(others, found)
@@ -163,14 +163,14 @@ def _all_words(index: TextIndex, looked_for: AllWords, check: Check) -> Position
     for phrase in looked_for.phrases:
         if not len(found):
             break
-        found = _with_phrase(index, found, [index.tokens[stem] for stem in phrase], check)
+        found = _filter_by_phrase(index, found, [index.tokens[stem] for stem in phrase], check)
     return found
 
 
-def _with_phrase(index: TextIndex, rows: Positions, phrase: list[int], check: Check) -> Positions:
+def _filter_by_phrase(index: InvertedIndex, rows: Positions, phrase: list[int], check: Check) -> Positions:
     """Those of the rows that have these tokens one behind the other."""
     kept = [np.empty(0, rows.dtype)]
-    for some, owners, stream in _streams(index, rows):
+    for some, owners, stream in _iter_word_streams(index, rows):
         is_hit = np.zeros(len(stream), np.bool_)
         last = len(stream) - len(phrase) + 1
         if last > 0:
@@ -183,32 +183,34 @@ def _with_phrase(index: TextIndex, rows: Positions, phrase: list[int], check: Ch
     return np.concatenate(kept)
 
 
-def _near_words(index: TextIndex, looked_for: NearWord, check: Check) -> Positions:
+def _find_near_words(index: InvertedIndex, looked_for: NearWord, check: Check) -> Positions:
     found = np.zeros(index.size, np.bool_)
     is_near = np.zeros(len(index.words), np.bool_)
     for word, edits in looked_for.words:
-        near = index.token_spellings.within(word.stem, edits, check)
-        is_near[index.spellings.within(word.folded, edits, check)] = True
-        for token in watched(near.tolist(), check):
-            found[index.rows_with(token)[0]] = True
+        near = index.token_spellings.find_within(word.stem, edits, check)
+        is_near[index.spellings.find_within(word.folded, edits, check)] = True
+        for token in iter_with_check(near.tolist(), check):
+            found[index.get_postings(token)[0]] = True
     # A word as it is written: whoever has its token may have another form of it, so the texts are looked at.
     candidates = np.zeros(index.size, np.bool_)
-    for token in watched(np.unique(index.token_of[is_near]).tolist(), check):
-        candidates[index.rows_with(token)[0]] = True
-    for some, owners, stream in _streams(index, np.flatnonzero(candidates & ~found)):
+    for token in iter_with_check(np.unique(index.token_of[is_near]).tolist(), check):
+        candidates[index.get_postings(token)[0]] = True
+    for some, owners, stream in _iter_word_streams(index, np.flatnonzero(candidates & ~found)):
         check()
         found[some[np.unique(owners[is_near[stream]])]] = True
     return np.flatnonzero(found)
 
 
-def _streams(index: TextIndex, rows: Positions) -> Iterator[tuple[Positions, NDArray[np.int64], NDArray[np.int32]]]:
+def _iter_word_streams(
+    index: InvertedIndex, rows: Positions
+) -> Iterator[tuple[Positions, NDArray[np.int64], NDArray[np.int32]]]:
     """The words of these rows, some rows at a time: the rows, whose of them each word is, and the words."""
     lengths = index.lengths[rows].astype(np.int64)
     ends = np.cumsum(lengths)
     start = 0
     while start < len(rows):
         before = int(ends[start - 1]) if start else 0
-        stop = max(int(np.searchsorted(ends, before + _WORDS_AT_ONCE, side="right")), start + 1)
+        stop = max(int(np.searchsorted(ends, before + _MAX_CHUNK_WORDS, side="right")), start + 1)
         some, count = rows[start:stop], lengths[start:stop]
         owners = np.repeat(np.arange(len(some)), count)
         within = np.arange(len(owners)) - np.repeat(np.cumsum(count) - count, count)

@@ -29,12 +29,12 @@ _COMMONEST = (
 STOP_WORDS = frozenset(_COMMONEST.split())
 """Words that every text has; they are not looked for, counted or part of a phrase."""
 
-_SPELT = dict(zip("æœøđðþłħıŋŧ", ("ae", "oe", "o", "d", "d", "th", "l", "h", "i", "n", "t"), strict=True))
+_LATIN_LETTERS = dict(zip("æœøđðþłħıŋŧ", ("ae", "oe", "o", "d", "d", "th", "l", "h", "i", "n", "t"), strict=True))
 """Latin letters that Unicode does not take apart."""
 _CHUNK_BYTES = 8 * 1024 * 1024
 """How much text is analysed at once: it bounds the memory for what lies between text and words."""
 _RUNS = re.compile(r"[0-9A-Za-z\u0080-\U0010ffff]+")
-_RUNS_AT_ONCE = 4_096
+_RUNS_PER_CHECK = 4_096
 """How much of a question is analysed between two looks at the clock."""
 _IS_RUN = np.array([byte >= 0x80 or chr(byte).isalnum() for byte in range(256)])
 """Bytes that never end a run; whether a character beyond ASCII belongs to a word is asked of distinct runs."""
@@ -49,41 +49,41 @@ class Word:
     stem: str
 
 
-def words(text: str, check: Check = lambda: None) -> Iterator[Word]:
+def tokenize(text: str, check: Check = lambda: None) -> Iterator[Word]:
     """The words of a text in order, without stop words."""
     runs = (found.group() for found in _RUNS.finditer(text))
-    while some := list(islice(runs, _RUNS_AT_ONCE)):
+    while some := list(islice(runs, _RUNS_PER_CHECK)):
         check()
-        kept = [word for run in some for word in _folded(run) if word not in STOP_WORDS]
-        yield from map(Word, kept, stems(kept))
+        kept = [word for run in some for word in _fold(run) if word not in STOP_WORDS]
+        yield from map(Word, kept, stem_words(kept))
 
 
-def watched(items: Iterable[T], check: Check) -> Iterator[T]:
+def iter_with_check(items: Iterable[T], check: Check) -> Iterator[T]:
     """The same items, with a look at the clock now and then."""
     for place, item in enumerate(items):
-        if not place % _RUNS_AT_ONCE:
+        if not place % _RUNS_PER_CHECK:
             check()
         yield item
 
 
-def stems(folded: list[str]) -> list[str]:
+def stem_words(folded: list[str]) -> list[str]:
     """The stem of each word."""
     stemmer = Stemmer.Stemmer("english", 0)  # one of its own: they are not safe to share between threads
     found: list[str] = stemmer.stemWords(folded)
     return found
 
 
-def _folded(run: str) -> list[str]:
+def _fold(run: str) -> list[str]:
     """The folded words of a run, stop words too."""
     if run.isascii():
         return [run.lower()]
     plain = unicodedata.normalize("NFC", unicodedata.normalize("NFKD", run).casefold()).translate(_FOLDING)
     if _MARK in plain:
         plain = _MARKS_ON_ASCII.sub("", plain).replace(_MARK, "")
-    return [word[start:] for word in plain.split() if (start := _first_letter(word)) < len(word)]
+    return [word[start:] for word in plain.split() if (start := _find_first_letter(word)) < len(word)]
 
 
-def _first_letter(word: str) -> int:
+def _find_first_letter(word: str) -> int:
     """Return where the first letter or digit of a word stands: a mark before it is on none of them, and no part of it.
 
     Texts are split before they are normalised. `=` and a stroke through it are split, `≠` is not: without this, two
@@ -92,25 +92,25 @@ def _first_letter(word: str) -> int:
     return next((place for place, char in enumerate(word) if char.isalnum()), len(word))
 
 
-class _Folding(dict[int, str]):
+class _FoldingTable(dict[int, str]):
     """What each character becomes, remembered: itself, ASCII, or a space where it is no part of a word."""
 
     def __missing__(self, code: int) -> str:
-        found = self[code] = self._folded(chr(code))
+        found = self[code] = self._fold(chr(code))
         return found
 
     @staticmethod
-    def _folded(char: str) -> str:
+    def _fold(char: str) -> str:
         category = unicodedata.category(char)
         if not char.isalnum() and not category.startswith("M"):
             return " "
         base = unicodedata.normalize("NFKD", char)[0]
-        if char in _SPELT or base.isascii():
-            return _SPELT.get(char, base)
+        if char in _LATIN_LETTERS or base.isascii():
+            return _LATIN_LETTERS.get(char, base)
         return f"{_MARK}{char}" if category == "Mn" else char
 
 
-_FOLDING = _Folding()
+_FOLDING = _FoldingTable()
 _MARK = "\0"
 """Stands before a mark for a while, because those on ASCII letters go; no text has it here."""
 _MARKS_ON_ASCII = re.compile(f"(?<=[0-9a-z])(?:{_MARK}.)+")
@@ -127,17 +127,17 @@ class Vocabulary:
         self._numbers: dict[str, int] = {}
         self._runs: dict[str, tuple[int, ...]] = {}
 
-    def numbers_of(self, runs: Iterable[str]) -> list[tuple[int, ...]]:
+    def number_runs(self, runs: Iterable[str]) -> list[tuple[int, ...]]:
         """The words in each run, by number; most runs are one word."""
         known = self._runs
         return [known[run] if run in known else self._add(run) for run in runs]
 
     def _add(self, run: str) -> tuple[int, ...]:
-        found = tuple(self._number(word) for word in _folded(run) if word not in STOP_WORDS)
+        found = tuple(self._number_word(word) for word in _fold(run) if word not in STOP_WORDS)
         self._runs[run] = found
         return found
 
-    def _number(self, word: str) -> int:
+    def _number_word(self, word: str) -> int:
         number = self._numbers.setdefault(word, len(self.words))
         if number == len(self.words):
             self.words.append(word)
@@ -145,24 +145,24 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True)
-class Analysed:
+class TokenizedTexts:
     """The words of some texts, by number: those of text `i` are `words[starts[i]:starts[i + 1]]`."""
 
     words: NDArray[np.int32]
     starts: NDArray[np.int64]
 
 
-def analyse(texts: pa.Array, vocabulary: Vocabulary) -> Iterator[Analysed]:
+def analyse(texts: pa.Array, vocabulary: Vocabulary) -> Iterator[TokenizedTexts]:
     """The words of a column, some rows at a time, in order; a null has none."""
-    for part in _parts(texts):
+    for part in _iter_chunks(texts):
         yield _analyse(part, vocabulary)
 
 
-def _parts(texts: pa.Array) -> Iterator[pa.Array]:
+def _iter_chunks(texts: pa.Array) -> Iterator[pa.Array]:
     """The rows in pieces of a size that is comfortable to work on."""
     wide = texts if pa.types.is_large_string(texts.type) else texts.cast(pa.large_string())
     start = 0
-    offsets = _offsets(wide)
+    offsets = _read_offsets(wide)
     while start < len(wide):
         stop = int(np.searchsorted(offsets, offsets[start] + _CHUNK_BYTES, side="right")) - 1
         stop = min(max(stop, start + 1), len(wide))
@@ -170,19 +170,19 @@ def _parts(texts: pa.Array) -> Iterator[pa.Array]:
         start = stop
 
 
-def _offsets(texts: pa.Array) -> NDArray[np.int64]:
+def _read_offsets(texts: pa.Array) -> NDArray[np.int64]:
     found = np.frombuffer(texts.buffers()[1], np.int64)
     return found[texts.offset : texts.offset + len(texts) + 1]
 
 
-def _analyse(texts: pa.Array, vocabulary: Vocabulary) -> Analysed:
+def _analyse(texts: pa.Array, vocabulary: Vocabulary) -> TokenizedTexts:
     if texts.null_count:
         texts = texts.fill_null("")
-    offsets = _offsets(texts)
+    offsets = _read_offsets(texts)
     data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
     offsets = offsets - offsets[0]
     if not len(data):
-        return Analysed(np.empty(0, np.int32), np.zeros(len(texts) + 1, np.int64))
+        return TokenizedTexts(np.empty(0, np.int32), np.zeros(len(texts) + 1, np.int64))
     inside = _IS_RUN[data]
     is_first, is_last = inside.copy(), inside.copy()
     is_first[1:] &= ~inside[:-1]
@@ -192,21 +192,21 @@ def _analyse(texts: pa.Array, vocabulary: Vocabulary) -> Analysed:
     is_last[edges - 1] = inside[edges - 1]
     first = np.flatnonzero(is_first)
     lengths = np.flatnonzero(is_last) - first + 1
-    runs = _strings(_LOWER[data[inside]], lengths).dictionary_encode()
-    return _numbered(runs, np.searchsorted(first, offsets), vocabulary)
+    runs = _build_strings(_LOWER[data[inside]], lengths).dictionary_encode()
+    return _number_words(runs, np.searchsorted(first, offsets), vocabulary)
 
 
-def _strings(data: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
+def _build_strings(data: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
     """Texts that lie one behind the other."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return pa.LargeStringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(data))
 
 
-def _numbered(runs: pa.DictionaryArray, starts: NDArray[np.int64], vocabulary: Vocabulary) -> Analysed:
+def _number_words(runs: pa.DictionaryArray, starts: NDArray[np.int64], vocabulary: Vocabulary) -> TokenizedTexts:
     """Runs as words: each run becomes none, one or several."""
     places = np.asarray(runs.indices)
-    numbers = vocabulary.numbers_of(runs.dictionary.to_pylist())
+    numbers = vocabulary.number_runs(runs.dictionary.to_pylist())
     counts = np.fromiter(map(len, numbers), np.int64, len(numbers))
     flat = np.fromiter((number for some in numbers for number in some), np.int32, int(counts.sum()))
     per_run = counts[places]
@@ -214,4 +214,4 @@ def _numbered(runs: pa.DictionaryArray, starts: NDArray[np.int64], vocabulary: V
     np.cumsum(per_run, out=ends[1:])
     within = np.arange(ends[-1]) - np.repeat(ends[:-1], per_run)
     first = np.cumsum(counts) - counts
-    return Analysed(flat[np.repeat(first[places], per_run) + within], ends[starts])
+    return TokenizedTexts(flat[np.repeat(first[places], per_run) + within], ends[starts])

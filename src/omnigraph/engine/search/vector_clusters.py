@@ -17,19 +17,19 @@ from omnigraph.engine.search.tokenizer import Check
 from omnigraph.engine.tables.row_layout import Layout
 
 Matrix = NDArray[np.float32]
-_BRANCHES = 32
+_CENTRES_PER_LEVEL = 32
 """Groups are made in two steps, so many each time: assigning a vector takes 64 comparisons, and there are 1,024."""
-_SAMPLED = 16_384
+_MAX_SAMPLE_ROWS = 16_384
 """From so many vectors centres are found."""
-_ROUNDS = 3
+_KMEANS_ROUNDS = 3
 """How often centres are moved into the middle of their groups."""
-_AT_ONCE = 1_024
+_CHUNK_ROWS = 1_024
 BOUND_ERROR = 1e-6
 """By how much a bound can be off: it is made of numbers in single precision that were computed in double."""
 
 
 @dataclass(frozen=True, slots=True)
-class Centres:
+class ClusterCentres:
     """Directions of length one: some, and for each of them a few more, by which its group is divided again."""
 
     coarse: Matrix
@@ -38,15 +38,15 @@ class Centres:
     @property
     def leaves(self) -> NDArray[np.float64]:
         """The fine ones, group by group, of length one in double precision: close to a centre that counts."""
-        return _unit(np.concatenate(self.fine).astype(np.float64))
+        return _normalize(np.concatenate(self.fine).astype(np.float64))
 
 
 @dataclass(frozen=True)
-class Directions:
+class VectorClusters:
     """By position the group of each vector as it was written, and its parts towards the group's centre and away."""
 
     layout: Layout
-    centres: Centres
+    centres: ClusterCentres
     leaves: NDArray[np.float64]
     group: NDArray[np.int32]
     along: NDArray[np.float32]
@@ -59,7 +59,7 @@ class Directions:
         own = self.group.nbytes + self.along.nbytes + self.across.nbytes
         return own + self.leaves.nbytes + self.centres.coarse.nbytes + fine
 
-    def bounds(self, query: NDArray[np.float64], rows: Positions | None) -> NDArray[np.float32]:
+    def compute_bounds(self, query: NDArray[np.float64], rows: Positions | None) -> NDArray[np.float32]:
         """The most that the cosine of each row, or of all, and a query of length one can be, but for `BOUND_ERROR`."""
         towards = np.clip(np.vecdot(self.leaves, query), -1.0, 1.0)
         away = np.sqrt(1.0 - towards * towards)
@@ -72,7 +72,9 @@ class Directions:
         return found
 
 
-def directions(matrix: Matrix, layout: Layout, usable: Positions, older: Directions | None, check: Check) -> Directions:
+def build_clusters(
+    matrix: Matrix, layout: Layout, usable: Positions, older: VectorClusters | None, check: Check
+) -> VectorClusters:
     """The groups of the vectors of a column; what an older version knows of the same rows is taken over.
 
     `usable` are rows with a vector that is not zero; `check` is called now and then, and may raise.
@@ -80,11 +82,11 @@ def directions(matrix: Matrix, layout: Layout, usable: Positions, older: Directi
     centres = find_centres(matrix, usable, check) if older is None else older.centres
     leaves = centres.leaves if older is None else older.leaves
     size = len(matrix)
-    found = Directions(
+    found = VectorClusters(
         layout, centres, leaves, np.zeros(size, np.int32), np.zeros(size, np.float32), np.ones(size, np.float32)
     )
     start = 0
-    for piece in layout.reused(Layout(()) if older is None else older.layout):
+    for piece in layout.match_runs(Layout(()) if older is None else older.layout):
         stop = start + piece.rows
         if piece.start is not None and older is not None:
             there = slice(piece.start, piece.start + piece.rows)
@@ -96,71 +98,71 @@ def directions(matrix: Matrix, layout: Layout, usable: Positions, older: Directi
     return found
 
 
-def find_centres(matrix: Matrix, usable: Positions, check: Check) -> Centres:
+def find_centres(matrix: Matrix, usable: Positions, check: Check) -> ClusterCentres:
     """Centres that fit these rows, of which none is a vector of zeros; the same for the same rows."""
-    at = usable[np.linspace(0, len(usable) - 1, min(_SAMPLED, len(usable))).astype(np.int64)]
-    sample = _unit(matrix[at])
-    coarse = _settled(sample, check)
-    nearest = _nearest(sample, coarse)
+    at = usable[np.linspace(0, len(usable) - 1, min(_MAX_SAMPLE_ROWS, len(usable))).astype(np.int64)]
+    sample = _normalize(matrix[at])
+    coarse = _run_kmeans(sample, check)
+    nearest = _find_nearest(sample, coarse)
     fine = []
     for number in range(len(coarse)):
         own = sample[nearest == number]
-        fine.append(_settled(own, check) if len(own) else coarse[number : number + 1])
-    return Centres(coarse, tuple(fine))
+        fine.append(_run_kmeans(own, check) if len(own) else coarse[number : number + 1])
+    return ClusterCentres(coarse, tuple(fine))
 
 
-def _assign(matrix: Matrix, found: Directions, start: int, stop: int, check: Check) -> None:
+def _assign(matrix: Matrix, found: VectorClusters, start: int, stop: int, check: Check) -> None:
     """Fill in what there is to know of some rows."""
     centres = found.centres
     firsts = np.cumsum([0, *(len(one) for one in centres.fine)])
-    for begin in range(start, stop, _AT_ONCE):
+    for begin in range(start, stop, _CHUNK_ROWS):
         check()
-        some = slice(begin, min(begin + _AT_ONCE, stop))
-        exact = _unit(matrix[some].astype(np.float64))
+        some = slice(begin, min(begin + _CHUNK_ROWS, stop))
+        exact = _normalize(matrix[some].astype(np.float64))
         part = exact.astype(np.float32)
-        coarse = _nearest(part, centres.coarse)
+        coarse = _find_nearest(part, centres.coarse)
         own = np.empty(len(part), np.int32)
         for number in np.unique(coarse).tolist():
             rows = np.flatnonzero(coarse == number)
-            own[rows] = firsts[number] + _nearest(part[rows], centres.fine[number])
+            own[rows] = firsts[number] + _find_nearest(part[rows], centres.fine[number])
         cosine = np.clip(np.vecdot(exact, found.leaves[own]), -1.0, 1.0)
         found.group[some], found.along[some], found.across[some] = own, cosine, np.sqrt(1.0 - cosine * cosine)
 
 
-def _settled(sample: Matrix, check: Check) -> Matrix:
+def _run_kmeans(sample: Matrix, check: Check) -> Matrix:
     """Centres of unit vectors: at first each as far from the others as can be, then moved into the middle."""
-    centres = _spread_out(sample, check)
-    for _ in range(_ROUNDS):
+    centres = _choose_initial_centres(sample, check)
+    for _ in range(_KMEANS_ROUNDS):
         check()
-        nearest = _nearest(sample, centres)
+        nearest = _find_nearest(sample, centres)
         counts = np.bincount(nearest, minlength=len(centres))
         order = np.argsort(nearest, kind="stable")
         is_filled = counts > 0
         sums = np.add.reduceat(sample[order], (np.cumsum(counts) - counts)[is_filled], axis=0)
         centres = centres.copy()
-        centres[is_filled] = _unit(sums)
+        centres[is_filled] = _normalize(sums)
     return centres
 
 
-def _spread_out(sample: Matrix, check: Check) -> Matrix:
+def _choose_initial_centres(sample: Matrix, check: Check) -> Matrix:
     """Some of the vectors: each the one that is farthest from those before it; the first is the farthest from all."""
     chosen = [int(np.argmin(np.vecdot(sample, sample.mean(axis=0))))]
     closest = np.vecdot(sample, sample[chosen[0]])
-    while len(chosen) < min(_BRANCHES, len(sample)):
+    while len(chosen) < min(_CENTRES_PER_LEVEL, len(sample)):
         check()
         chosen.append(int(np.argmin(closest)))
         np.maximum(closest, np.vecdot(sample, sample[chosen[-1]]), out=closest)
     return sample[chosen]
 
 
-def _nearest(part: Matrix, centres: Matrix) -> NDArray[np.int64]:
+def _find_nearest(part: Matrix, centres: Matrix) -> NDArray[np.int64]:
     """The number of the centre that is nearest to each row."""
     # Not as one product of matrices: that would take all cores, and wait for them when others work.
     found: NDArray[np.int64] = np.argmax(np.vecdot(part[:, np.newaxis], centres), axis=1)
     return found
 
 
-def _unit(rows: NDArray[Any]) -> NDArray[Any]:
+def _normalize(rows: NDArray[Any]) -> NDArray[Any]:
     """The rows at length one; what has no length, or is no number, becomes zeros."""
     with np.errstate(invalid="ignore", over="ignore"):  # what stands for a null may be anything
         lengths = np.sqrt(np.vecdot(rows, rows))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 ALIGN = 64
-FILES = "files"
+FILES_FIELD = "files"
 """The field of the header that names every data file which the content was derived from."""
 _FIRST_BYTES = 64 * 1024
 """One small read has the header of anything that was derived from up to about a thousand files."""
@@ -18,7 +18,7 @@ class DamagedError(Exception):
     """Something in the bytes is not as it was written."""
 
 
-def placed(bodies: Iterable[Body]) -> tuple[list[Body], list[int], int]:
+def align_bodies(bodies: Iterable[Body]) -> tuple[list[Body], list[int], int]:
     """The parts one behind the other with what aligns them, where each begins, and the size of all."""
     found: list[Body] = []
     places: list[int] = []
@@ -31,14 +31,16 @@ def placed(bodies: Iterable[Body]) -> tuple[list[Body], list[int], int]:
     return found, places, size
 
 
-def sealed(tag: bytes, header: Mapping[str, object], files: Iterable[str], bodies: list[Body], size: int) -> list[Body]:
+def encode_derived(
+    tag: bytes, header: Mapping[str, object], files: Iterable[str], bodies: list[Body], size: int
+) -> list[Body]:
     """Everything that is written, in order; `tag` names the format, `files` whose content it was derived from."""
-    text = json.dumps({**header, FILES: sorted(files), "size": size}).encode()
+    text = json.dumps({**header, FILES_FIELD: sorted(files), "size": size}).encode()
     start = tag + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(8, "little")
     return [start, text, bytes(-(len(start) + len(text)) % ALIGN), *bodies]
 
 
-def opened(tag: bytes, data: memoryview) -> tuple[dict[str, Any], memoryview]:
+def decode_derived(tag: bytes, data: memoryview) -> tuple[dict[str, Any], memoryview]:
     """The header and what is behind it; DamagedError when they are not what was written."""
     begin = len(tag) + 16
     if bytes(data[: len(tag)]) != tag:
@@ -55,7 +57,7 @@ def opened(tag: bytes, data: memoryview) -> tuple[dict[str, Any], memoryview]:
     return header, data[start:]
 
 
-def part(body: memoryview, start: int, length: int, checksum: int, name: str) -> memoryview:
+def read_part(body: memoryview, start: int, length: int, checksum: int, name: str) -> memoryview:
     """One of the parts; DamagedError when it is not what was written."""
     found = body[start : start + length]
     if start < 0 or len(found) != length or zlib.crc32(found) != checksum:
@@ -78,6 +80,6 @@ def read_files(read_start: Callable[[int], bytes]) -> frozenset[str] | None:
     if zlib.crc32(text) != checksum:
         return None
     try:
-        return frozenset(json.loads(text)[FILES])
+        return frozenset(json.loads(text)[FILES_FIELD])
     except (KeyError, TypeError, ValueError):
         return None

@@ -17,7 +17,7 @@ BTREE, BITMAP, INVERTED, LABEL_LIST = "BTREE", "BITMAP", "INVERTED", "LABEL_LIST
 
 
 @dataclass(frozen=True, slots=True)
-class WantedIndex:
+class RecommendedIndex:
     """An index of one column."""
 
     column: str
@@ -26,47 +26,47 @@ class WantedIndex:
     """Whether queries or the checks of writes ask it; full text and vectors are for other tools."""
 
 
-def wanted_indexes(type_: AnyType) -> tuple[WantedIndex, ...]:
+def recommend_indexes(type_: AnyType) -> tuple[RecommendedIndex, ...]:
     """The indexes of a type's table, each column and kind once."""
-    found = {(one.column, one.kind): one for one in _wanted(type_)}
+    found = {(one.column, one.kind): one for one in _iter_recommended(type_)}
     return tuple(found.values())
 
 
-def _wanted(type_: AnyType) -> Iterator[WantedIndex]:
+def _iter_recommended(type_: AnyType) -> Iterator[RecommendedIndex]:
     for column in (ID, SRC, DST) if isinstance(type_, EdgeType) else (ID,):
-        yield WantedIndex(column, BTREE, is_consulted=True)
+        yield RecommendedIndex(column, BTREE, is_consulted=True)
     for name in dict.fromkeys([*type_.key, *(name for group in type_.unique for name in group)]):
-        declared = type_.property(name)
+        declared = type_.find_property(name)
         if declared is not None and not _is_the_id(type_, name):
-            yield _ordered(name, declared.type)
+            yield _recommend_ordered(name, declared.type)
     for name in type_.indexed:
-        declared = type_.property(name)
+        declared = type_.find_property(name)
         if declared is not None:
-            yield from _indexed(name, declared.type)
+            yield from _iter_property_indexes(name, declared.type)
 
 
 def _is_the_id(type_: AnyType, name: str) -> bool:
     """Whether the property is the only one of the key and a text: then the id is the same, and has its index."""
-    declared = type_.property(name)
+    declared = type_.find_property(name)
     return type_.key == (name,) and declared is not None and declared.type is Scalar.STRING
 
 
-def _indexed(name: str, type_: ValueType) -> Iterator[WantedIndex]:
+def _iter_property_indexes(name: str, type_: ValueType) -> Iterator[RecommendedIndex]:
     match type_:
         case Scalar.BLOB:
             return
         case Scalar.STRING:
-            yield _ordered(name, type_)
-            yield WantedIndex(name, INVERTED, is_consulted=False)
+            yield _recommend_ordered(name, type_)
+            yield RecommendedIndex(name, INVERTED, is_consulted=False)
         case Scalar() | EnumOf():
-            yield _ordered(name, type_)
+            yield _recommend_ordered(name, type_)
         case ListOf():
-            yield WantedIndex(name, LABEL_LIST, is_consulted=True)
+            yield RecommendedIndex(name, LABEL_LIST, is_consulted=True)
         case VectorOf():
-            yield WantedIndex(name, VECTOR_INDEX, is_consulted=False)
+            yield RecommendedIndex(name, VECTOR_INDEX, is_consulted=False)
         case _:
             assert_never(type_)
 
 
-def _ordered(name: str, type_: ValueType) -> WantedIndex:
-    return WantedIndex(name, BITMAP if type_ is Scalar.BOOL else BTREE, is_consulted=True)
+def _recommend_ordered(name: str, type_: ValueType) -> RecommendedIndex:
+    return RecommendedIndex(name, BITMAP if type_ is Scalar.BOOL else BTREE, is_consulted=True)

@@ -3,24 +3,24 @@
 from itertools import product
 from math import prod
 
-from omnigraph.engine.predicate_eval import Inputs, column_of
+from omnigraph.engine.predicate_eval import QueryInputs, get_column_name
 from omnigraph.query.expr import Compare, Const, Expr, Identity, In, Op, ParamRef, Prop
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Value
 from omnigraph.schema.types import ListOf, Scalar, ValueType, is_text
-from omnigraph.schema.values import derive_id, key_text
+from omnigraph.schema.values import derive_id, format_key
 
-_MAX_NAMED = 4_096
+_MAX_IDS = 4_096
 """Of more ids than this by one key, a predicate is not turned round."""
 
 
-def named_ids(type_: AnyType, terms: tuple[Expr, ...], inputs: Inputs) -> list[str] | None:
+def find_named_ids(type_: AnyType, terms: tuple[Expr, ...], inputs: QueryInputs) -> list[str] | None:
     """The ids of the only rows that can pass all terms, when one says so by id, or some by the whole key; else None."""
-    if not names_rows(type_, terms):
+    if not has_key_predicate(type_, terms):
         return None
     given: dict[str, tuple[Value, ...]] = {}
     for term in terms:
-        named = _named_values(type_, term, inputs)
+        named = _find_fixed_values(type_, term, inputs)
         if named is None:
             continue
         column, values = named
@@ -30,21 +30,21 @@ def named_ids(type_: AnyType, terms: tuple[Expr, ...], inputs: Inputs) -> list[s
             given.setdefault(column, values)
     if not type_.key or len(given) < len(type_.key):
         return None
-    if prod(len(given[name]) for name in type_.key) > _MAX_NAMED:
+    if prod(len(given[name]) for name in type_.key) > _MAX_IDS:
         return None
     texts = [
-        [key_text(_type_of(type_, name), value) for value in given[name] if value is not None] for name in type_.key
+        [format_key(_get_type(type_, name), value) for value in given[name] if value is not None] for name in type_.key
     ]
     return list(dict.fromkeys(derive_id(parts) for parts in product(*texts)))
 
 
-def names_rows(type_: AnyType, terms: tuple[Expr, ...]) -> bool:
+def has_key_predicate(type_: AnyType, terms: tuple[Expr, ...]) -> bool:
     """Whether terms speak of the id or the whole key; looks at no value."""
-    fixed = {column_of(column) for term in terms if (column := _fixed_column(term)) is not None}
+    fixed = {get_column_name(column) for term in terms if (column := _find_fixed_column(term)) is not None}
     return ID in fixed or (bool(type_.key) and fixed.issuperset(type_.key))
 
 
-def _fixed_column(term: Expr) -> Prop | Identity | None:
+def _find_fixed_column(term: Expr) -> Prop | Identity | None:
     """The column that a term sets equal to something that is known before a row is read."""
     match term:
         case Compare(op=Op.EQ, left=Prop() | Identity() as column, right=Const() | ParamRef()):
@@ -57,28 +57,28 @@ def _fixed_column(term: Expr) -> Prop | Identity | None:
             return None
 
 
-def _named_values(type_: AnyType, term: Expr, inputs: Inputs) -> tuple[str, tuple[Value, ...]] | None:
-    column = _fixed_column(term)
+def _find_fixed_values(type_: AnyType, term: Expr, inputs: QueryInputs) -> tuple[str, tuple[Value, ...]] | None:
+    column = _find_fixed_column(term)
     if column is None:
         return None
-    name = column_of(column)
+    name = get_column_name(column)
     match term:
         case Compare(left=Const() | ParamRef() as value) | Compare(right=Const() | ParamRef() as value):
-            values: tuple[Value, ...] = (inputs.value(value),)
+            values: tuple[Value, ...] = (inputs.resolve(value),)
             kind: ValueType = value.type
         case In(collection=Const() | ParamRef() as value):
-            items = inputs.value(value)
+            items = inputs.resolve(value)
             values = tuple(items) if isinstance(items, tuple | list) else ()
             kind = value.type.element if isinstance(value.type, ListOf) else value.type
         case _:
             return None
-    if not _is_same_text(_type_of(type_, name), kind):
+    if not _is_same_text(_get_type(type_, name), kind):
         return None
     return name, values
 
 
-def _type_of(type_: AnyType, column: str) -> ValueType:
-    found = type_.property(column)
+def _get_type(type_: AnyType, column: str) -> ValueType:
+    found = type_.find_property(column)
     return Scalar.STRING if found is None else found.type
 
 

@@ -15,7 +15,7 @@ Key = tuple[Hashable, ...]
 _WAIT_SECONDS = 0.05
 
 
-class Held(NamedTuple):
+class ContentKey(NamedTuple):
     """A part of a key: what some version of a table holds. A value under such a key goes when no holder is left."""
 
     path: str
@@ -23,7 +23,7 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptStats:
+class CacheStats:
     """What is kept now, and how often it was of use."""
 
     nbytes: int
@@ -32,7 +32,7 @@ class KeptStats:
     misses: int
 
 
-class Kept:
+class LruCache:
     """Values under a limit of bytes. Safe from several threads; each value is made by one of them, others wait.
 
     What a query holds stays alive when it is dropped here: dropping forgets a value, it frees nothing in use. Versions
@@ -43,16 +43,16 @@ class Kept:
         self.limit_bytes = limit_bytes
         self._lock = threading.Lock()
         self._values: OrderedDict[Key, tuple[object, int]] = OrderedDict()
-        self._making: dict[Key, threading.Event] = {}
+        self._building: dict[Key, threading.Event] = {}
         self._nbytes = self._hits = self._misses = 0
-        self._holders: Counter[Held] = Counter()
-        self._keys: dict[Held, set[Key]] = {}
-        self._let_go: deque[tuple[Held, ...]] = deque()
+        self._holders: Counter[ContentKey] = Counter()
+        self._keys: dict[ContentKey, set[Key]] = {}
+        self._released: deque[tuple[ContentKey, ...]] = deque()
 
-    def hold(self, holder: object, parts: Collection[Held]) -> None:
+    def add_holder(self, holder: object, parts: Collection[ContentKey]) -> None:
         """Values under keys with these parts may be kept for as long as the holder lives, or another one of theirs."""
         # The end of a holder may come at any time, also while this thread has the lock: it only leaves a word.
-        weakref.finalize(holder, self._let_go.append, tuple(parts)).atexit = False
+        weakref.finalize(holder, self._released.append, tuple(parts)).atexit = False
         with self._lock:
             self._holders.update(parts)
 
@@ -68,19 +68,21 @@ class Kept:
     def __contains__(self, key: Key) -> bool:
         return key in self._values
 
-    def keep(self, key: Key, make: Callable[[], T], nbytes: Callable[[T], int], budget: Budget | None = None) -> T:
+    def get_or_build(
+        self, key: Key, make: Callable[[], T], nbytes: Callable[[T], int], budget: Budget | None = None
+    ) -> T:
         """What is kept under a key, made first if need be. A key always means the same value.
 
         Whoever waits for another thread's making looks at its own `budget` meanwhile; when that making fails, the
         next one tries.
         """
-        found = self._hit(key)
+        found = self._look_up(key)
         if found is not None:
             return cast("T", found[0])
         made = threading.Event()
         try:
             while True:
-                found, making = self._hit_or_turn(key, made)
+                found, making = self._look_up_or_claim(key, made)
                 if found is not None:
                     return cast("T", found[0])
                 if making is made:
@@ -96,23 +98,23 @@ class Kept:
         finally:
             made.set()  # before all else: whatever interrupts this, nobody waits for a making that is not going on
             with self._lock:
-                if self._making.get(key) is made:
+                if self._building.get(key) is made:
                     self._misses += 1
-                    del self._making[key]
+                    del self._building[key]
 
-    def _hit(self, key: Key) -> tuple[object, int] | None:
+    def _look_up(self, key: Key) -> tuple[object, int] | None:
         with self._lock:
-            return self._used(key)
+            return self._touch(key)
 
-    def _hit_or_turn(self, key: Key, made: threading.Event) -> tuple[tuple[object, int] | None, threading.Event]:
+    def _look_up_or_claim(self, key: Key, made: threading.Event) -> tuple[tuple[object, int] | None, threading.Event]:
         """What is kept, or whose making is to be waited for: `made`, if it is the caller's turn."""
         with self._lock:
-            found, making = self._used(key), self._making.get(key)
+            found, making = self._touch(key), self._building.get(key)
             if found is None and (making is None or making.is_set()):
-                self._making[key] = making = made
+                self._building[key] = making = made
             return found, making or made
 
-    def _used(self, key: Key) -> tuple[object, int] | None:
+    def _touch(self, key: Key) -> tuple[object, int] | None:
         found = self._values.get(key)
         if found is not None:
             self._values.move_to_end(key)
@@ -123,29 +125,29 @@ class Kept:
         """Keep a value that is there already, in the place of the one under that key."""
         self._put(key, value, nbytes)
 
-    def grown(self, key: Key, value: object, nbytes: int) -> None:
+    def update_size(self, key: Key, value: object, nbytes: int) -> None:
         """Count a value anew that takes more memory than before, if it is still kept."""
         with self._lock:
             found = self._values.get(key)
         if found is not None and found[0] is value:
             self._put(key, value, nbytes)
 
-    def stats(self) -> KeptStats:
+    def get_stats(self) -> CacheStats:
         """The counts now."""
         with self._lock:
             try:
-                self._forget_old()
+                self._drop_released()
             except BaseException:  # as in `_put`
-                self._count_anew()
+                self._recount()
                 raise
-            return KeptStats(self._nbytes, len(self._values), self._hits, self._misses)
+            return CacheStats(self._nbytes, len(self._values), self._hits, self._misses)
 
     def _put(self, key: Key, value: object, nbytes: int) -> None:
         with self._lock:
             try:
-                self._forget_old()
+                self._drop_released()
                 self._drop(key)
-                held = _held(key)
+                held = _find_content_keys(key)
                 if nbytes > self.limit_bytes or not all(self._holders[part] for part in held):
                     return
                 for part in held:
@@ -155,7 +157,7 @@ class Kept:
                 while self._nbytes > self.limit_bytes:
                     self._drop(next(iter(self._values)))
             except BaseException:  # an interrupt between two lines: count anew what is there
-                self._count_anew()
+                self._recount()
                 raise
 
     def _drop(self, key: Key) -> None:
@@ -163,30 +165,30 @@ class Kept:
         if found is None:
             return
         self._nbytes -= found[1]
-        for part in _held(key):
+        for part in _find_content_keys(key):
             keys = self._keys.get(part, set())
             keys.discard(key)
             if not keys:
                 self._keys.pop(part, None)
 
-    def _forget_old(self) -> None:
+    def _drop_released(self) -> None:
         """Drop what holders that are gone have left."""
-        while self._let_go:
-            for part in self._let_go[0]:
+        while self._released:
+            for part in self._released[0]:
                 self._holders[part] -= 1
                 if self._holders[part] <= 0:  # less than none only where an interrupt came in between
                     del self._holders[part]
                     for key in list(self._keys.get(part, ())):
                         self._drop(key)
-            self._let_go.popleft()
+            self._released.popleft()
 
-    def _count_anew(self) -> None:
+    def _recount(self) -> None:
         self._nbytes = sum(size for _, size in self._values.values())
         self._keys = {}
         for key in self._values:
-            for part in _held(key):
+            for part in _find_content_keys(key):
                 self._keys.setdefault(part, set()).add(key)
 
 
-def _held(key: Key) -> frozenset[Held]:
-    return frozenset(part for part in key if isinstance(part, Held))
+def _find_content_keys(key: Key) -> frozenset[ContentKey]:
+    return frozenset(part for part in key if isinstance(part, ContentKey))

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from omnigraph.engine.tables.csr import Adjacency, Ints
-from omnigraph.engine.tables.derived_format import Body, DamagedError, opened, placed, sealed
-from omnigraph.engine.tables.derived_format import part as part_of
+from omnigraph.engine.tables.csr import CsrAdjacency, Ints
+from omnigraph.engine.tables.derived_format import Body, DamagedError, align_bodies, decode_derived, encode_derived
+from omnigraph.engine.tables.derived_format import read_part as part_of
 from omnigraph.engine.tables.row_layout import Layout
-from omnigraph.engine.tables.topology import Layouts, Topology
+from omnigraph.engine.tables.topology import Topology, TopologyLayouts
 from omnigraph.storage.lance_table import Fragment
 from omnigraph.telemetry import log
 
@@ -23,23 +23,23 @@ def encode_topology(topology: Topology) -> list[Body]:
     """The layouts that it is of, and both of its lists; each part has a checksum of its own."""
     arrays = {
         (name, part): np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        for name, made in zip(_LISTS, (topology.out(), topology.into()), strict=True)
+        for name, made in zip(_LISTS, (topology.get_out_csr(), topology.get_in_csr()), strict=True)
         for part, array in zip(_ARRAYS, made.arrays, strict=True)
     }
     contents = [array.data.cast("B") if array.size else memoryview(b"") for array in arrays.values()]
-    bodies, places, size = placed(contents)
+    bodies, places, size = align_bodies(contents)
     described = [
         {"list": name, "part": part, "type": array.dtype.str, "at": at, "count": array.size, "crc": zlib.crc32(body)}
         for ((name, part), array), at, body in zip(arrays.items(), places, contents, strict=True)
     ]
     layouts = topology.layouts
     header: dict[str, object] = {
-        "layouts": [_layout_json(layout) for layout in layouts.all],
+        "layouts": [_encode_layout(layout) for layout in layouts.all],
         "arrays": described,
-        "simple": len(topology.out_set().targets) == len(topology.out().targets),
+        "simple": len(topology.get_out_set_csr().targets) == len(topology.get_out_csr().targets),
     }
     fragments = (one for layout in topology.layouts.all for one in layout.fragments)
-    return sealed(_TAG, header, {file for one in fragments for file in one.files}, bodies, size)
+    return encode_derived(_TAG, header, {file for one in fragments for file in one.files}, bodies, size)
 
 
 def decode_topology(data: memoryview) -> Topology | None:
@@ -48,9 +48,9 @@ def decode_topology(data: memoryview) -> Topology | None:
     `into` is looked at when it is first asked for, and made anew when that is damaged.
     """
     try:
-        header, body = opened(_TAG, data)
-        layouts = Layouts(*(_layout_from_json(layout) for layout in header["layouts"]))
-        stored = _Stored(header["arrays"], body, layouts, is_simple=header["simple"] is True)
+        header, body = decode_derived(_TAG, data)
+        layouts = TopologyLayouts(*(_decode_layout(layout) for layout in header["layouts"]))
+        stored = _StoredLists(header["arrays"], body, layouts, is_simple=header["simple"] is True)
         out = stored.read("out")
     except DamagedError as error:
         log.warning("a derived topology is damaged (%s) and is made again", error)
@@ -61,15 +61,17 @@ def decode_topology(data: memoryview) -> Topology | None:
     return Topology(layouts, None, lists={"out": out}, stored=stored)
 
 
-class _Stored:
+class _StoredLists:
     """The lists in the bytes, checked when they are asked for."""
 
-    def __init__(self, arrays: list[dict[str, Any]], body: memoryview, layouts: Layouts, *, is_simple: bool) -> None:
+    def __init__(
+        self, arrays: list[dict[str, Any]], body: memoryview, layouts: TopologyLayouts, *, is_simple: bool
+    ) -> None:
         self._arrays = {(array["list"], array["part"]): array for array in arrays}
         self._body, self._layouts, self._is_simple = body, layouts, is_simple
-        self._read: dict[str, Adjacency] = {}
+        self._read: dict[str, CsrAdjacency] = {}
 
-    def __call__(self, name: str) -> Adjacency | None:
+    def __call__(self, name: str) -> CsrAdjacency | None:
         """A list, or None when there is none that is sound."""
         whole = name.removesuffix("_set")
         if whole != name and not self._is_simple:
@@ -79,29 +81,29 @@ class _Stored:
         except (DamagedError, KeyError, TypeError, ValueError) as error:
             log.warning("a derived list is damaged (%r) and is made again", error)
             return None
-        return found if whole == name else Adjacency(found.starts, found.targets, None)
+        return found if whole == name else CsrAdjacency(found.starts, found.targets, None)
 
-    def read(self, name: str) -> Adjacency:
+    def read(self, name: str) -> CsrAdjacency:
         """A list; DamagedError when it is not what was written."""
-        starts, targets, edges = (self._array(name, part) for part in _ARRAYS)
+        starts, targets, edges = (self._read_array(name, part) for part in _ARRAYS)
         sizes = self._layouts.sizes if name == "out" else self._layouts.sizes[::-1]
         if len(starts) != sizes[0] + 1 or len(targets) != len(edges) or int(starts[-1]) != len(targets):
             raise DamagedError(f"the sizes of `{name}` don't fit")
-        found = self._read[name] = Adjacency(starts.astype(np.int64, copy=False), targets, edges)
+        found = self._read[name] = CsrAdjacency(starts.astype(np.int64, copy=False), targets, edges)
         return found
 
-    def _array(self, name: str, part: str) -> Ints:
+    def _read_array(self, name: str, part: str) -> Ints:
         described = self._arrays[name, part]
         dtype = _TYPES[described["type"]]
         start, length = int(described["at"]), int(described["count"]) * dtype.itemsize
         return np.frombuffer(part_of(self._body, start, length, described["crc"], f"`{part}` of `{name}`"), dtype)
 
 
-def _layout_json(layout: Layout) -> list[list[object]]:
+def _encode_layout(layout: Layout) -> list[list[object]]:
     return [[f.number, f.rows, f.deleted, list(f.files), f.deletions, f.nbytes] for f in layout.fragments]
 
 
-def _layout_from_json(data: list[list[Any]]) -> Layout:
+def _decode_layout(data: list[list[Any]]) -> Layout:
     return Layout(
         tuple(
             Fragment(number, rows, deleted, tuple(files), deletions, nbytes)

@@ -13,24 +13,31 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.blob_marks import ROW_MARK, claim, claims_in, marked
-from omnigraph.engine.writing.blobs import BATCH_BYTES, blob_names, slices
+from omnigraph.engine.blob_marks import ROW_MARK, encode_claim, find_claims, find_marked_values
+from omnigraph.engine.writing.blobs import BATCH_BYTES, list_blob_properties, split_by_bytes
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.blob_sources import BlobSourceError, BlobSources
 from omnigraph.storage.blobs import read_blobs
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.lance_table import LanceTable
 
-__all__ = ["are_same_blobs", "claim", "claims_in", "kept_claims", "redeemed", "refusals"]
+__all__ = [
+    "are_same_blobs",
+    "build_row_claims",
+    "encode_claim",
+    "find_claims",
+    "find_unreadable_claims",
+    "redeem_claims",
+]
 
-_NUMBER = 8  # bytes of an address or size
+_NUMBER_BYTES = 8  # bytes of an address or size
 
 
-def kept_claims(described: pa.Array, addresses: pa.Array) -> pa.Array:
+def build_row_claims(described: pa.Array, addresses: pa.Array) -> pa.Array:
     """What stands for the blobs of committed rows, of their descriptions and the rows' addresses."""
     sizes = described.field("size").to_pylist()
     return pa.array(
         [
-            ROW_MARK + address.to_bytes(_NUMBER) + size.to_bytes(_NUMBER) if is_there else None
+            ROW_MARK + address.to_bytes(_NUMBER_BYTES) + size.to_bytes(_NUMBER_BYTES) if is_there else None
             for address, size, is_there in zip(
                 addresses.to_pylist(), sizes, described.is_valid().to_pylist(), strict=True
             )
@@ -39,32 +46,32 @@ def kept_claims(described: pa.Array, addresses: pa.Array) -> pa.Array:
     )
 
 
-def refusals(column: pa.Array, sources: BlobSources) -> dict[int, tuple[str, str]]:
+def find_unreadable_claims(column: pa.Array, sources: BlobSources) -> dict[int, tuple[str, str]]:
     """The rows whose claims can't be met, each with its URI and the reason. Nothing is read but sizes."""
     refused: dict[int, tuple[str, str]] = {}
-    for row, uri in claims_in(column).items():
+    for row, uri in find_claims(column).items():
         try:
-            sources.size(uri)
+            sources.read_size(uri)
         except BlobSourceError as error:
             refused[row] = (uri, str(error))
     return refused
 
 
 def are_same_blobs(
-    table: Table, name: str, given: pa.Array, described: pa.Array, addresses: pa.Array
+    table: LanceTable, name: str, given: pa.Array, described: pa.Array, addresses: pa.Array
 ) -> npt.NDArray[np.bool_]:
     """Row by row, whether a given blob is what a committed row has. One that is claimed is taken for another.
 
     Only blobs of equal size are read, at most about `BATCH_BYTES` at once.
     """
     sizes = np.asarray(pc.fill_null(described.field("size"), 0), np.int64)
-    is_given, is_there = _mask(given.is_valid()), _mask(described.is_valid())
+    is_given, is_there = _to_mask(given.is_valid()), _to_mask(described.is_valid())
     lengths = np.asarray(pc.fill_null(pc.binary_length(given), -1), np.int64)
     is_same: npt.NDArray[np.bool_] = is_given == is_there
     asked = np.flatnonzero(is_given & is_there)
     is_same[asked] = False
     asked = asked[lengths[asked] == sizes[asked]]
-    for start, end in slices(sizes[asked]):
+    for start, end in split_by_bytes(sizes[asked]):
         some = pa.array(asked[start:end])
         there = read_blobs(table, name, addresses.take(some).to_pylist())
         is_same[asked[start:end]] = [
@@ -73,22 +80,22 @@ def are_same_blobs(
     return is_same
 
 
-def redeemed(
-    type_: AnyType, batches: Iterable[pa.RecordBatch], table: Table, sources: BlobSources
+def redeem_claims(
+    type_: AnyType, batches: Iterable[pa.RecordBatch], table: LanceTable, sources: BlobSources
 ) -> Iterator[pa.RecordBatch]:
     """The rows with the bytes that were claimed, in smaller batches where these are large.
 
     Raises:
         BlobSourceError: An object that was there when its record was read can't be read any more.
     """
-    names = blob_names(type_)
+    names = list_blob_properties(type_)
     for batch in batches:
-        claims = [found for name in names if (found := _claims(batch, name)).count]
-        yield from _redeemed(batch, claims, table, sources) if claims else (batch,)
+        claims = [found for name in names if (found := _collect_claims(batch, name)).count]
+        yield from _redeem_batch(batch, claims, table, sources) if claims else (batch,)
 
 
 @dataclass(frozen=True, slots=True)
-class _Claims:
+class _ColumnClaims:
     """The claims of one column of a batch, by row."""
 
     name: str
@@ -103,15 +110,17 @@ class _Claims:
         return len(self.uris) + len(self.rows)
 
 
-def _claims(batch: pa.RecordBatch, name: str) -> _Claims:
+def _collect_claims(batch: pa.RecordBatch, name: str) -> _ColumnClaims:
     column = batch.column(name)
-    rows = marked(column, ROW_MARK)
-    numbers = {row: (int.from_bytes(text[:_NUMBER]), int.from_bytes(text[_NUMBER:])) for row, text in rows.items()}
-    return _Claims(name, claims_in(column), numbers)
+    rows = find_marked_values(column, ROW_MARK)
+    numbers = {
+        row: (int.from_bytes(text[:_NUMBER_BYTES]), int.from_bytes(text[_NUMBER_BYTES:])) for row, text in rows.items()
+    }
+    return _ColumnClaims(name, find_claims(column), numbers)
 
 
-def _redeemed(
-    batch: pa.RecordBatch, claims: list[_Claims], table: Table, sources: BlobSources
+def _redeem_batch(
+    batch: pa.RecordBatch, claims: list[_ColumnClaims], table: LanceTable, sources: BlobSources
 ) -> Iterator[pa.RecordBatch]:
     start = held = 0
     for row in range(batch.num_rows):
@@ -122,11 +131,13 @@ def _redeemed(
             elif row in one.rows:
                 held += one.rows[row][1]
         if held >= BATCH_BYTES or row == batch.num_rows - 1:
-            yield _with_bytes(batch, start, row + 1, claims, table)
+            yield _fill_bytes(batch, start, row + 1, claims, table)
             start, held = row + 1, 0
 
 
-def _with_bytes(batch: pa.RecordBatch, start: int, end: int, claims: list[_Claims], table: Table) -> pa.RecordBatch:
+def _fill_bytes(
+    batch: pa.RecordBatch, start: int, end: int, claims: list[_ColumnClaims], table: LanceTable
+) -> pa.RecordBatch:
     part = batch.slice(start, end - start)
     for one in claims:
         own = [row for row in range(start, end) if row in one.rows]
@@ -140,5 +151,5 @@ def _with_bytes(batch: pa.RecordBatch, start: int, end: int, claims: list[_Claim
     return part
 
 
-def _mask(column: pa.Array) -> npt.NDArray[np.bool_]:
+def _to_mask(column: pa.Array) -> npt.NDArray[np.bool_]:
     return np.asarray(column.to_numpy(zero_copy_only=False), np.bool_)

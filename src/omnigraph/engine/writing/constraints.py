@@ -5,31 +5,31 @@ so two writers can't together break what neither breaks alone.
 """
 
 from omnigraph.commit.requirements import Requirement
-from omnigraph.engine.writing.relations import check_cardinality, check_endpoints, check_no_edge_is_left
+from omnigraph.engine.writing.relations import check_cardinality, check_endpoints, require_no_new_edges
 from omnigraph.engine.writing.unique import check_unique
 from omnigraph.engine.writing.value_rules import check_values
-from omnigraph.engine.writing.violations import VIOLATION_BYTES, Findings
-from omnigraph.engine.writing.write_buffer import Pending
+from omnigraph.engine.writing.violations import BYTES_PER_VIOLATION, ConstraintFindings
+from omnigraph.engine.writing.write_buffer import WriteBuffer
 from omnigraph.schema.catalog import EdgeType
 
 
-def check_constraints(pending: Pending) -> tuple[Requirement, ...]:
+def check_constraints(pending: WriteBuffer) -> tuple[Requirement, ...]:
     """What must stay so for the pending rows to be right.
 
     Raises:
         ConstraintError: They are not, whatever anybody else does.
     """
-    findings = Findings()
+    findings = ConstraintFindings()
     for table in pending.touched:
-        for rows in table.parts():
+        for rows in table.iter_parts():
             check_values(table.type, rows, findings)
-            pending.check_size(len(findings.violations) * VIOLATION_BYTES, "the list of rows that break rules")
+            pending.check_size(len(findings.violations) * BYTES_PER_VIOLATION, "the list of rows that break rules")
         check_unique(table, findings)
-        findings.requirements += table.omitted.read_set()
+        findings.requirements += table.omitted.build_read_set()
         if isinstance(table.type, EdgeType):
             check_endpoints(pending, table.type, findings)
         else:
-            check_no_edge_is_left(pending, table.type, findings)
+            require_no_new_edges(pending, table.type, findings)
     touched = {table.type.name for table in pending.touched}
     for edge in pending.view.catalog.edges.values():
         if edge.name in touched or edge.source in touched:

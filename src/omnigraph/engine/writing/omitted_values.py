@@ -6,18 +6,18 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.commit.requirements import IdsAbsent, Requirement, RowsUnchanged
-from omnigraph.engine.writing.blobs import referring
-from omnigraph.engine.writing.stale_embeddings import without_outdated
+from omnigraph.engine.writing.blobs import reference_blobs
+from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
-from omnigraph.storage.columnar_sets import Column, Mask, Positions, is_among, one_array, places_among
-from omnigraph.storage.known_rows import KnownRows
+from omnigraph.storage.columnar_sets import Column, Mask, Positions, concat_chunks, find_positions, is_among
+from omnigraph.storage.known_rows import RowAddressCache
 
 
 class OmittedValues:
     """Which columns the pending rows of a type leave out, until they are filled with what the rows have there."""
 
-    def __init__(self, type_: AnyType, committed: KnownRows) -> None:
+    def __init__(self, type_: AnyType, committed: RowAddressCache) -> None:
         self._type, self._committed = type_, committed
         self._parts: list[tuple[int, Collection[str]]] = []
         """How many rows were put together, and what they leave out; in the order in which they were put."""
@@ -45,16 +45,16 @@ class OmittedValues:
             for name in names
         }
         has_gap = np.logical_or.reduce(list(gaps.values()))
-        ids = one_array(rows.column(ID))
-        whole = rows.filter(pa.array(~has_gap)).select([ID, *columns_to_read(self._type, gaps)])
+        ids = concat_chunks(rows.column(ID))
+        whole = rows.filter(pa.array(~has_gap)).select([ID, *list_columns_to_read(self._type, gaps)])
         before = self._find_before(whole, ids.filter(pa.array(has_gap)))
-        places = places_among(ids, before.column(ID))
+        places = find_positions(ids, before.column(ID))
         exists = places >= 0
         asked = np.flatnonzero(has_gap & exists)
         kept = {name: mask & exists for name, mask in gaps.items()}
         return fill_omitted(self._type, rows, kept, asked, before.take(pa.array(places[asked])))
 
-    def read_set(self) -> list[Requirement]:
+    def build_read_set(self) -> list[Requirement]:
         """Return what must stay so for the filled rows to be right: each row that was read, and each absence."""
         key = self._type.table_key
         found = sorted(row_id for row_id, is_there in self._read.items() if is_there)
@@ -72,9 +72,9 @@ class OmittedValues:
         asked = ids.filter(pa.array(~is_among(ids, mine.column(ID))))
         if not len(asked):
             return mine
-        found = self._committed.rows(asked, pending.schema.names, with_address=True)
+        found = self._committed.fetch_rows(asked, pending.schema.names, with_address=True)
         self._read |= dict.fromkeys(asked.to_pylist(), False) | dict.fromkeys(found.column(ID).to_pylist(), True)
-        committed = referring(self._type, found).select(pending.schema.names).cast(pending.schema)
+        committed = reference_blobs(self._type, found).select(pending.schema.names).cast(pending.schema)
         return pa.concat_tables([mine, committed])
 
 
@@ -92,13 +92,13 @@ def fill_omitted(
     vectors = [p.name for p in type_.properties if p.embedding is not None and p.name in omitted]
     if vectors:
         kept = {name: pa.array(omitted[name][asked]) for name in vectors}
-        after = without_outdated(type_, before, rows.take(pa.array(asked)), kept)
+        after = clear_stale_vectors(type_, before, rows.take(pa.array(asked)), kept)
         for name in vectors:
             rows = _replace(rows, name, asked, after.column(name), asked)
     return rows
 
 
-def columns_to_read(type_: AnyType, omitted: Mapping[str, Mask]) -> list[str]:
+def list_columns_to_read(type_: AnyType, omitted: Mapping[str, Mask]) -> list[str]:
     """Return the columns of stored rows that `fill_omitted` needs."""
     sources = (p.embedding.source for p in type_.properties if p.embedding is not None and p.name in omitted)
     return list(dict.fromkeys([*omitted, *sources]))
@@ -107,9 +107,9 @@ def columns_to_read(type_: AnyType, omitted: Mapping[str, Mask]) -> list[str]:
 def _replace(rows: pa.Table, name: str, places: Positions, values: Column, asked: Positions) -> pa.Table:
     """Return the rows with those of the values, which belong to the rows `asked`, that belong to `places`."""
     at = rows.schema.get_field_index(name)
-    own = one_array(rows.column(at))
+    own = concat_chunks(rows.column(at))
     source = np.arange(len(own))
     source[places] = len(own) + np.searchsorted(asked, places)
     # A `take` from both rather than `if_else`: it takes columns of any type, vectors and references too.
-    both = pa.concat_arrays([own, one_array(values).cast(own.type)])
+    both = pa.concat_arrays([own, concat_chunks(values).cast(own.type)])
     return rows.set_column(at, rows.schema.field(at), both.take(pa.array(source)))

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.jsonl_encoding import json_lines
-from omnigraph.engine.writing.blobs import REFERENCE, blob_names
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.engine.jsonl_encoding import iter_json_lines
+from omnigraph.engine.writing.blobs import REFERENCE, list_blob_properties
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.types import VectorOf
 
@@ -22,16 +22,16 @@ MAX_RECORD_BYTES = 8 * 1024 * 1024
 MAX_BLOB_BYTES = 378 * 1024 * 1024
 """The most for one blob: as text in a record it takes 504 MiB."""
 
-_ESCAPED = 6
+_MAX_ESCAPED_BYTES = 6
 """So many bytes a byte of text takes at most: `\\u0000`."""
-_NUMBER = 40
+_MAX_NUMBER_BYTES = 40
 """More than a number, date or time takes, with what stands around it."""
-_FLOAT = 16
+_MAX_FLOAT_BYTES = 16
 """The most for an element of a Vector."""
 
 
 @dataclass(frozen=True, slots=True)
-class TooLarge:
+class OversizedValue:
     """A row whose record has too many bytes, and the column that has most of them."""
 
     row: int
@@ -39,46 +39,46 @@ class TooLarge:
     size: int
 
 
-def longest_line(blobs: int) -> int:
+def compute_line_limit(blobs: int) -> int:
     """How long the line of a record with so many blobs may be."""
     return MAX_RECORD_BYTES + blobs * MAX_BLOB_BYTES // 3 * 4
 
 
-def too_large(type_: AnyType, rows: pa.Table) -> Iterator[TooLarge]:
+def find_oversized_records(type_: AnyType, rows: pa.Table) -> Iterator[OversizedValue]:
     """The rows whose records are too large without their blobs; a vector that is still to be computed counts too.
 
     Rows without all columns of the type are no records, and tell nothing.
     """
-    if not set(arrow_schema(type_).names) <= set(rows.schema.names):
+    if not set(build_arrow_schema(type_).names) <= set(rows.schema.names):
         return
-    suspects = np.flatnonzero(_most_bytes(type_, rows) > MAX_RECORD_BYTES)
+    suspects = np.flatnonzero(_bound_record_bytes(type_, rows) > MAX_RECORD_BYTES)
     for row in suspects.tolist():
-        one = _without_blobs(type_, rows.slice(row, 1))
-        size = len(next(json_lines(type_, one))) - 1 + _to_be_computed(type_, one)
+        one = _clear_blobs(type_, rows.slice(row, 1))
+        size = len(next(iter_json_lines(type_, one))) - 1 + _measure_missing_vectors(type_, one)
         if size > MAX_RECORD_BYTES:
             largest = max(reversed(one.schema.names), key=lambda name: one.column(name).nbytes)
-            yield TooLarge(row, largest, size)
+            yield OversizedValue(row, largest, size)
 
 
-def large_blobs(type_: AnyType, rows: pa.Table) -> Iterator[TooLarge]:
+def find_oversized_blobs(type_: AnyType, rows: pa.Table) -> Iterator[OversizedValue]:
     """The rows with a blob that is too large, as far as their columns tell."""
-    for name in [name for name in blob_names(type_) if name in rows.schema.names]:
+    for name in [name for name in list_blob_properties(type_) if name in rows.schema.names]:
         column = rows.column(name)
         sizes = pc.struct_field(column, "size") if column.type == REFERENCE else pc.binary_length(column)
         for row in pc.indices_nonzero(pc.greater(sizes, MAX_BLOB_BYTES)).to_pylist():
-            yield TooLarge(row, name, sizes[row].as_py())
+            yield OversizedValue(row, name, sizes[row].as_py())
 
 
-def _without_blobs(type_: AnyType, rows: pa.Table) -> pa.Table:
-    for name in blob_names(type_):
+def _clear_blobs(type_: AnyType, rows: pa.Table) -> pa.Table:
+    for name in list_blob_properties(type_):
         place = rows.schema.get_field_index(name)
         rows = rows.set_column(place, name, pa.array([b""] * rows.num_rows, pa.large_binary()))
     return rows
 
 
-def _to_be_computed(type_: AnyType, row: pa.Table) -> int:
+def _measure_missing_vectors(type_: AnyType, row: pa.Table) -> int:
     return sum(
-        p.type.size * _FLOAT
+        p.type.size * _MAX_FLOAT_BYTES
         for p in type_.properties
         if p.embedding is not None and isinstance(p.type, VectorOf) and row.column(p.name).null_count
     )
@@ -87,46 +87,48 @@ def _to_be_computed(type_: AnyType, row: pa.Table) -> int:
 # --- bounds ------------------------------------------------------------------------------------------
 
 
-def _most_bytes(type_: AnyType, rows: pa.Table) -> npt.NDArray[np.int64]:
+def _bound_record_bytes(type_: AnyType, rows: pa.Table) -> npt.NDArray[np.int64]:
     """For each row, at least as many bytes as its record has. One number for all, where that is enough to know."""
-    fixed = _NUMBER * (len(type_.properties) + 4)
-    fixed += _ESCAPED * (len(type_.name) + sum(len(p.name) for p in type_.properties))
-    fixed += sum(p.type.size * _FLOAT for p in type_.properties if isinstance(p.type, VectorOf))
+    fixed = _MAX_NUMBER_BYTES * (len(type_.properties) + 4)
+    fixed += _MAX_ESCAPED_BYTES * (len(type_.name) + sum(len(p.name) for p in type_.properties))
+    fixed += sum(p.type.size * _MAX_FLOAT_BYTES for p in type_.properties if isinstance(p.type, VectorOf))
     texts = [column for column in rows.columns if pa.types.is_string(column.type)]
     lists = [column for column in rows.columns if pa.types.is_list(column.type)]
     longest = sum(
-        max((int(np.diff(_text_ends(one)).max(initial=0)) for one in text.chunks), default=0) for text in texts
+        max((int(np.diff(_read_text_offsets(one)).max(initial=0)) for one in text.chunks), default=0) for text in texts
     )
-    most = fixed + longest * _ESCAPED + sum(int(sizes.max(initial=0)) for sizes in map(_list_bytes, lists))
+    most = (
+        fixed + longest * _MAX_ESCAPED_BYTES + sum(int(sizes.max(initial=0)) for sizes in map(_bound_list_bytes, lists))
+    )
     if most <= MAX_RECORD_BYTES:
         return np.full(1, most, np.int64)
     each = np.full(rows.num_rows, fixed, np.int64)
     for column in texts:
-        each += _text_bytes(column) * _ESCAPED
+        each += _measure_texts(column) * _MAX_ESCAPED_BYTES
     for column in lists:
-        each += _list_bytes(column)
+        each += _bound_list_bytes(column)
     return each
 
 
-def _text_bytes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+def _measure_texts(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     """How many bytes each text has."""
-    return np.concatenate([np.empty(0, np.int64), *(np.diff(_text_ends(chunk)) for chunk in column.chunks)])
+    return np.concatenate([np.empty(0, np.int64), *(np.diff(_read_text_offsets(chunk)) for chunk in column.chunks)])
 
 
-def _text_ends(texts: pa.Array) -> npt.NDArray[np.int32]:
+def _read_text_offsets(texts: pa.Array) -> npt.NDArray[np.int32]:
     """Where each text begins, and where the last one ends."""
     if not len(texts):
         return np.zeros(1, np.int32)
     return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
 
 
-def _list_bytes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+def _bound_list_bytes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     """At least as many bytes as each list takes."""
     parts = [np.empty(0, np.int64)]
     for chunk in column.chunks:
         ends = np.asarray(chunk.offsets, np.int64)
-        sizes = np.diff(ends) * _NUMBER
+        sizes = np.diff(ends) * _MAX_NUMBER_BYTES
         if pa.types.is_string(chunk.values.type):
-            sizes += np.diff(_text_ends(chunk.values)[ends]).astype(np.int64) * _ESCAPED
+            sizes += np.diff(_read_text_offsets(chunk.values)[ends]).astype(np.int64) * _MAX_ESCAPED_BYTES
         parts.append(sizes)
     return np.concatenate(parts)

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.writing.violations import quoted
+from omnigraph.engine.writing.violations import quote_value
 from omnigraph.schema.catalog import AnyType, Property
 
 
-def without_outdated(type_: AnyType, before: pa.Table, after: pa.Table, kept: Mapping[str, pa.Array]) -> pa.Table:
+def clear_stale_vectors(type_: AnyType, before: pa.Table, after: pa.Table, kept: Mapping[str, pa.Array]) -> pa.Table:
     """The rows of `after`, with a null for every vector whose text is another one than in `before`.
 
     The two tables hold the same rows in the same order. `kept` is true where a write does not give the vector itself,
@@ -33,13 +33,13 @@ def _is_same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.or_(are_equal, pc.and_(pc.is_null(one), pc.is_null(other)))
 
 
-def missing_message(type_: AnyType, p: Property, row_id: str) -> str:
+def format_missing_value(type_: AnyType, p: Property, row_id: str) -> str:
     """What is said of a row without the value of a required property."""
-    message = f"{type_.name}.{p.name} is required, but {quoted(row_id)} has none"
-    return message if p.embedding is None else f"{message}; {way_out(type_, p)}"
+    message = f"{type_.name}.{p.name} is required, but {quote_value(row_id)} has none"
+    return message if p.embedding is None else f"{message}; {format_remedy(type_, p)}"
 
 
-def way_out(type_: AnyType, p: Property) -> str:
+def format_remedy(type_: AnyType, p: Property) -> str:
     """What to do about a vector that is required and missing."""
     assert p.embedding is not None  # noqa: S101 - asked for such vectors only
     return (

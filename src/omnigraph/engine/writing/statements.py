@@ -8,34 +8,34 @@ from typing import assert_never
 import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement, SelectionUnchanged
-from omnigraph.engine.predicate_eval import Inputs
-from omnigraph.engine.writing.keys import derived_ids
+from omnigraph.engine.predicate_eval import QueryInputs
+from omnigraph.engine.writing.keys import derive_row_ids
 from omnigraph.engine.writing.relations import cascade
-from omnigraph.engine.writing.row_filter import ids_where
-from omnigraph.engine.writing.stale_embeddings import without_outdated
+from omnigraph.engine.writing.row_filter import find_matching_ids
+from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
 from omnigraph.engine.writing.streamed_update import (
-    MAX_HELD_BYTES,
-    MAX_HELD_ROWS,
-    HeldAtMost,
+    MAX_BUFFERED_BYTES,
+    MAX_BUFFERED_ROWS,
+    ScanSizeLimit,
     StreamedRows,
     TooManyRowsError,
 )
-from omnigraph.engine.writing.write_buffer import Pending, PendingTable
+from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.ids import Ids
 from omnigraph.query.expr import Expr
 from omnigraph.query.mutation_plan import Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import Scalar
-from omnigraph.storage.columnar_sets import is_among, one_array
-from omnigraph.storage.lance_table import Table
+from omnigraph.storage.columnar_sets import concat_chunks, is_among
+from omnigraph.storage.lance_table import LanceTable
 
-_ID_BYTES = 300
+_BYTES_PER_ID = 300
 """What an id takes in memory while its row is deleted: a text of Python, and its places in a few sets. An estimate."""
 
 
 def run_statements(
-    query: MutationQuery, pending: Pending, inputs: Inputs, ids: Ids, check: Callable[[], None]
+    query: MutationQuery, pending: WriteBuffer, inputs: QueryInputs, ids: Ids, check: Callable[[], None]
 ) -> list[Requirement]:
     """Make the query's effects pending, and return what the choice of rows relied on; `check` may end it in between.
 
@@ -46,7 +46,7 @@ def run_statements(
     has_delete = any(isinstance(statement, Delete) for statement in query.statements)
     for statement in query.statements:
         check()
-        table = pending.of(pending.view.type(statement.type.name))
+        table = pending.get_table(pending.view.get_type(statement.type.name))
         match statement:
             case InsertNode():
                 _insert(statement, table, inputs, ids)
@@ -55,80 +55,83 @@ def run_statements(
                 _expect_ends(statement, pending, inputs)
             case Update():
                 may_stream = about[statement.type.name] == 1  # and no delete can stand beside it
-                read += _update(statement, table, inputs, _most_held(pending) if may_stream else None)
+                read += _update(statement, table, inputs, _choose_buffer_limit(pending) if may_stream else None)
             case Delete():
                 read += _delete(statement, table, inputs)
-                pending.check_size(len(table.deleted) * _ID_BYTES, f"the ids of {len(table.deleted):,} rows to delete")
+                pending.check_size(
+                    len(table.deleted) * _BYTES_PER_ID, f"the ids of {len(table.deleted):,} rows to delete"
+                )
             case _:
                 assert_never(statement)
     if has_delete:
         cascade(pending)
         gone = sum(len(table.deleted) for table in pending.touched)
-        pending.check_size(gone * _ID_BYTES, f"the ids of {gone:,} rows to delete")
+        pending.check_size(gone * _BYTES_PER_ID, f"the ids of {gone:,} rows to delete")
     check()
     return read
 
 
-def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: Inputs, ids: Ids) -> None:
+def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: QueryInputs, ids: Ids) -> None:
     type_ = table.type
-    values = {assign.property: inputs.value(assign.value) for assign in statement.values}
+    values = {assign.property: inputs.resolve(assign.value) for assign in statement.values}
     values |= {name: type_.by_name[name].default for name in statement.omitted}
-    row = {name: _pending(table, name, value) for name, value in values.items()}
+    row = {name: _to_pending_value(table, name, value) for name, value in values.items()}
     if isinstance(statement, InsertEdge):
-        row |= {SRC: inputs.value(statement.source), DST: inputs.value(statement.target)}
+        row |= {SRC: inputs.resolve(statement.source), DST: inputs.resolve(statement.target)}
     is_fresh = not type_.key
     rows = pa.Table.from_pylist([{**row, ID: ids.ulid() if is_fresh else None}], table.schema)
     if not is_fresh:
-        rows = rows.set_column(rows.schema.get_field_index(ID), ID, derived_ids(type_, rows))
+        rows = rows.set_column(rows.schema.get_field_index(ID), ID, derive_row_ids(type_, rows))
     table.put(rows, is_fresh=is_fresh, omitted=() if is_fresh else statement.omitted)
 
 
-def _expect_ends(statement: InsertEdge, pending: Pending, inputs: Inputs) -> None:
+def _expect_ends(statement: InsertEdge, pending: WriteBuffer, inputs: QueryInputs) -> None:
     """Let a look for nodes of this mutation find the ends of its edges too: that saves a request."""
     edge = pending.view.catalog.edges[statement.type.name]
     for node_name, end in ((edge.source, statement.source), (edge.target, statement.target)):
-        known = pending.of(pending.node_type(node_name)).known
-        known.expect(pa.array([inputs.value(end)], pa.string()))
+        known = pending.get_table(pending.get_node_type(node_name)).known
+        known.expect(pa.array([inputs.resolve(end)], pa.string()))
 
 
-def _most_held(pending: Pending) -> float:
+def _choose_buffer_limit(pending: WriteBuffer) -> float:
     """Return how many bytes of rows an update may hold before it is streamed: of a small budget, a quarter."""
     memory = math.inf if pending.watch is None else pending.watch.memory_bytes
-    return min(MAX_HELD_BYTES, memory / 4)
+    return min(MAX_BUFFERED_BYTES, memory / 4)
 
 
-def _update(statement: Update, table: PendingTable, inputs: Inputs, most_held: float | None) -> list[Requirement]:
+def _update(statement: Update, table: PendingTable, inputs: QueryInputs, most_held: float | None) -> list[Requirement]:
     """Put the changed rows; with `most_held`, rows that take more bytes are streamed."""
     given = {assign.property for assign in statement.values}
     outdated = {p.name for p in table.type.properties if p.embedding is not None}
-    found = _found(statement, table, inputs, most_held)
-    change = _assignment(statement, table, inputs) if found is None or found.num_rows else None
+    found = _find_rows(statement, table, inputs, most_held)
+    change = _build_assignment(statement, table, inputs) if found is None or found.num_rows else None
     if found is None:
         assert change is not None  # noqa: S101 - made above
-        rows = StreamedRows(table.type, table.table, (statement.where, inputs), change, table.given)
+        rows = StreamedRows(table.type, table.table, (statement.where, inputs), change, table.blob_values)
         table.stream(rows, given | outdated)
-        return _selection(statement.where, table, inputs, rows.ids)
-    relied_on = _selection(statement.where, table, inputs, one_array(found.column(ID)))
+        return _build_selection_requirements(statement.where, table, inputs, rows.ids)
+    relied_on = _build_selection_requirements(statement.where, table, inputs, concat_chunks(found.column(ID)))
     if change is not None:
         table.put(change(found), changed=given | outdated)
     return relied_on
 
 
-def _found(statement: Update, table: PendingTable, inputs: Inputs, most_held: float | None) -> pa.Table | None:
+def _find_rows(statement: Update, table: PendingTable, inputs: QueryInputs, most_held: float | None) -> pa.Table | None:
     """Return the rows that an update chooses, as they are; None when it is better streamed."""
-    watch = None if most_held is None else HeldAtMost(most_held, table.table.watch)
+    watch = None if most_held is None else ScanSizeLimit(most_held, table.table.watch)
     try:
-        found = table.where(statement.where, inputs, table.schema.names, watch)
+        found = table.select_where(statement.where, inputs, table.schema.names, watch)
     except TooManyRowsError:
         return None
-    return None if most_held is not None and found.num_rows > MAX_HELD_ROWS else found
+    return None if most_held is not None and found.num_rows > MAX_BUFFERED_ROWS else found
 
 
-def _assignment(statement: Update, table: PendingTable, inputs: Inputs) -> Callable[[pa.Table], pa.Table]:
+def _build_assignment(statement: Update, table: PendingTable, inputs: QueryInputs) -> Callable[[pa.Table], pa.Table]:
     """Return what an update does to rows. Each value is made once, however many parts of rows there are."""
     given = {
         assign.property: pa.scalar(
-            _pending(table, assign.property, inputs.value(assign.value)), table.schema.field(assign.property).type
+            _to_pending_value(table, assign.property, inputs.resolve(assign.value)),
+            table.schema.field(assign.property).type,
         )
         for assign in statement.values
     }
@@ -140,34 +143,36 @@ def _assignment(statement: Update, table: PendingTable, inputs: Inputs) -> Calla
             rows = rows.set_column(place, rows.schema.field(place), pa.repeat(value, rows.num_rows))
         all_rows = pa.repeat(pa.scalar(True), rows.num_rows)
         kept = {name: all_rows for name in table.schema.names if name not in given}
-        return without_outdated(table.type, before, rows, kept)
+        return clear_stale_vectors(table.type, before, rows, kept)
 
     return change
 
 
-def _pending(table: PendingTable, name: str, value: Value) -> object:
+def _to_pending_value(table: PendingTable, name: str, value: Value) -> object:
     """A property's value as a pending row holds it."""
     if value is None or table.type.by_name[name].type is not Scalar.BLOB:
         return value
-    return table.given.add(str(value))
+    return table.blob_values.add(str(value))
 
 
-def _delete(statement: Delete, table: PendingTable, inputs: Inputs) -> list[Requirement]:
-    rows = table.where(statement.where, inputs, [ID])
-    relied_on = _selection(statement.where, table, inputs, one_array(rows.column(ID)))
+def _delete(statement: Delete, table: PendingTable, inputs: QueryInputs) -> list[Requirement]:
+    rows = table.select_where(statement.where, inputs, [ID])
+    relied_on = _build_selection_requirements(statement.where, table, inputs, concat_chunks(rows.column(ID)))
     if rows.num_rows:
         table.delete(rows.column(ID).to_pylist())
     return relied_on
 
 
-def _selection(where: Expr, table: PendingTable, inputs: Inputs, chosen: pa.Array) -> list[Requirement]:
+def _build_selection_requirements(
+    where: Expr, table: PendingTable, inputs: QueryInputs, chosen: pa.Array
+) -> list[Requirement]:
     """What must stay so for the statement to mean the same: the committed rows that it chose, and no others."""
-    mine = pa.array(table.superseded(), pa.string())
+    mine = pa.array(table.find_superseded_ids(), pa.string())
 
     def others(ids: pa.Array) -> pa.Array:
         return ids.filter(pa.array(~is_among(ids, mine))) if len(mine) else ids
 
-    def select(committed: Table) -> pa.Array:
-        return others(ids_where(committed, where, inputs))
+    def select(committed: LanceTable) -> pa.Array:
+        return others(find_matching_ids(committed, where, inputs))
 
     return [SelectionUnchanged(table_key=table.type.table_key, ids=others(chosen), select=select)]

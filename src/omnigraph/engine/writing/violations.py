@@ -6,11 +6,11 @@ from datetime import date, datetime
 
 from omnigraph.commit.requirements import Requirement
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.schema.misfit import shown
-from omnigraph.schema.temporal import date_text, datetime_text
+from omnigraph.schema.misfit import format_value
+from omnigraph.schema.temporal import format_date, format_datetime
 
-MOST_SHOWN = 20
-VIOLATION_BYTES = 600
+MAX_REPORTED_PROBLEMS = 20
+BYTES_PER_VIOLATION = 600
 """About what a violation takes, with its message."""
 
 
@@ -51,7 +51,7 @@ class ConstraintError(OmnigraphError):
 
 
 @dataclass(slots=True)
-class Findings:
+class ConstraintFindings:
     """What checks found: the violations, and what has to stay so that there are none."""
 
     requirements: list[Requirement] = field(default_factory=list)
@@ -74,32 +74,32 @@ class Findings:
     def require(self) -> tuple[Requirement, ...]:
         """The requirements, or ConstraintError with the first violations."""
         if self.violations:
-            raise ConstraintError(self.violations[:MOST_SHOWN], len(self.violations))
+            raise ConstraintError(self.violations[:MAX_REPORTED_PROBLEMS], len(self.violations))
         return tuple(self.requirements)
 
 
-def quoted(value: object) -> str:
+def quote_value(value: object) -> str:
     """A value as messages about data show it: text and dates in single quotes, numbers bare, nothing long."""
     if isinstance(value, datetime):
-        return f"'{datetime_text(value)}'"
+        return f"'{format_datetime(value)}'"
     if isinstance(value, date):
-        return f"'{date_text(value)}'"
+        return f"'{format_date(value)}'"
     if isinstance(value, str):
-        text = shown(value)
+        text = format_value(value)
         if not {"'", "\\"} & set(value):  # then double quotes need no escape: ids of several columns have them
             text = text.replace('\\"', '"')
-        return f"'{value}'" if text == f'"{value}"' else shown(value)
-    return shown(value)
+        return f"'{value}'" if text == f'"{value}"' else format_value(value)
+    return format_value(value)
 
 
-def shown_value(value: object) -> str:
+def format_row_value(value: object) -> str:
     """A value as facts about data show it: its JSON form on one line, never long."""
     if isinstance(value, datetime):
-        return shown(datetime_text(value))
-    return shown(date_text(value)) if isinstance(value, date) else shown(value)
+        return format_value(format_datetime(value))
+    return format_value(format_date(value)) if isinstance(value, date) else format_value(value)
 
 
-def listed_ids(ids: Iterable[str]) -> str:
+def format_ids(ids: Iterable[str]) -> str:
     """`'a' and 'b'`."""
-    names = [quoted(row_id) for row_id in ids]
+    names = [quote_value(row_id) for row_id in ids]
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

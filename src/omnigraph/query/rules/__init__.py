@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, with_columns
+from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, prune_columns
 from omnigraph.query.mutation_plan import Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
-from omnigraph.query.rules.empty_pattern import settle_emptiness
+from omnigraph.query.rules.empty_pattern import reduce_empty_patterns
 from omnigraph.query.rules.pushdown import push_down
 from omnigraph.query.rules.simplify import simplify, simplify_filters
 
-PATTERN_RULES: tuple[Callable[[Pattern], Pattern], ...] = (simplify_filters, push_down, settle_emptiness)
+PATTERN_RULES: tuple[Callable[[Pattern], Pattern], ...] = (simplify_filters, push_down, reduce_empty_patterns)
 
 
 def rewrite(query: BoundQuery) -> BoundQuery:
@@ -36,7 +36,7 @@ def rewrite_read(query: ReadQuery) -> ReadQuery:
     pattern = query.pattern
     for rule in PATTERN_RULES:
         pattern = rule(pattern)
-    return with_columns(replace(query, pattern=pattern))
+    return prune_columns(replace(query, pattern=pattern))
 
 
 def _rewrite_statement(statement: Statement) -> Statement:

@@ -19,10 +19,10 @@ from omnigraph.query.expr import (
     ParamRef,
     StartsWith,
     TextMatch,
-    children,
+    list_children,
     map_children,
 )
-from omnigraph.query.numeric_narrowing import lowest
+from omnigraph.query.numeric_narrowing import find_min_value
 from omnigraph.schema.types import INTEGER_RANGES, ListOf, Scalar
 
 _COMPARE: dict[Op, Callable[..., bool]] = {
@@ -36,7 +36,7 @@ _COMPARE: dict[Op, Callable[..., bool]] = {
 _HOLDS_FOR_EQUALS = (Op.EQ, Op.LE, Op.GE)
 
 
-def truth(value: bool | None, origin: Span) -> Const:
+def build_truth(value: bool | None, origin: Span) -> Const:
     """The constant true, false or, for None, unknown."""
     return Const(value=value, type=Scalar.BOOL, origin=origin)
 
@@ -52,23 +52,23 @@ def fold_constants(expr: Expr) -> Expr:
     What depends on nothing but a value's being null becomes `x = x` (true unless null) or `x != x` (false unless null).
     """
     expr = map_children(expr, fold_constants)
-    if isinstance(expr, Compare | In | Contains | StartsWith | TextMatch) and any(map(_is_null, children(expr))):
-        return truth(None, expr.origin)
+    if isinstance(expr, Compare | In | Contains | StartsWith | TextMatch) and any(map(_is_null, list_children(expr))):
+        return build_truth(None, expr.origin)
     match expr:
         case Compare():
             return _fold_compare(expr)
         case In():
             return _fold_in(expr)
         case Contains(text=Const(value=str(text)), part=Const(value=str(part))):
-            return truth(part in text, expr.origin)
+            return build_truth(part in text, expr.origin)
         case StartsWith(text=Const(value=str(text)), prefix=Const(value=str(prefix))):
-            return truth(text.startswith(prefix), expr.origin)
+            return build_truth(text.startswith(prefix), expr.origin)
         case IsNull() if _is_null(expr.operand):
-            return truth(not expr.negated, expr.origin)
+            return build_truth(not expr.negated, expr.origin)
         case IsNull() if not expr.operand.nullable:
-            return truth(expr.negated, expr.origin)
+            return build_truth(expr.negated, expr.origin)
         case Not(term=Const(value=bool(value))):
-            return truth(not value, expr.origin)
+            return build_truth(not value, expr.origin)
         case Not(term=Const(value=None)):
             return expr.term
         case And():
@@ -85,9 +85,9 @@ def _is_null(expr: Expr) -> bool:
 
 def _fold_compare(expr: Compare) -> Expr:
     if isinstance(expr.left, Const) and isinstance(expr.right, Const):
-        return truth(_COMPARE[expr.op](expr.left.value, expr.right.value), expr.origin)
+        return build_truth(_COMPARE[expr.op](expr.left.value, expr.right.value), expr.origin)
     if expr.left == expr.right:
-        return _unless_null(expr.op in _HOLDS_FOR_EQUALS, expr.left, expr.origin)
+        return _build_unless_null(expr.op in _HOLDS_FOR_EQUALS, expr.left, expr.origin)
     if _is_input(expr.left) and not _is_input(expr.right):
         return _fold_compare(Compare(op=expr.op.mirrored, left=expr.right, right=expr.left, origin=expr.origin))
     return _fold_limit(expr)
@@ -102,18 +102,18 @@ def _fold_limit(expr: Compare) -> Expr:
     type_ = expr.left.type
     if not (isinstance(expr.right, Const) and isinstance(type_, Scalar) and type_.is_numeric):
         return expr
-    highest = INTEGER_RANGES[type_][1] if type_.is_integer else -lowest(type_)
-    if expr.op in (Op.LT, Op.GE) and expr.right.value == lowest(type_):
-        return _unless_null(expr.op is Op.GE, expr.left, expr.origin)
+    highest = INTEGER_RANGES[type_][1] if type_.is_integer else -find_min_value(type_)
+    if expr.op in (Op.LT, Op.GE) and expr.right.value == find_min_value(type_):
+        return _build_unless_null(expr.op is Op.GE, expr.left, expr.origin)
     if expr.op in (Op.GT, Op.LE) and expr.right.value == highest:
-        return _unless_null(expr.op is Op.LE, expr.left, expr.origin)
+        return _build_unless_null(expr.op is Op.LE, expr.left, expr.origin)
     return expr
 
 
-def _unless_null(value: bool, subject: Expr, origin: Span) -> Expr:
+def _build_unless_null(value: bool, subject: Expr, origin: Span) -> Expr:
     """The truth, or unknown where the subject is null."""
     if not subject.nullable:
-        return truth(value, origin)
+        return build_truth(value, origin)
     return Compare(op=Op.EQ if value else Op.NE, left=subject, right=subject, origin=origin)
 
 
@@ -124,10 +124,10 @@ def _fold_in(expr: In) -> Expr:
     if not isinstance(collection.value, tuple):
         return expr
     if isinstance(expr.element, Const):
-        return truth(expr.element.value in collection.value, expr.origin)
+        return build_truth(expr.element.value in collection.value, expr.origin)
     items = tuple(dict.fromkeys(collection.value))
     if not items:
-        return _unless_null(False, expr.element, expr.origin)
+        return _build_unless_null(False, expr.element, expr.origin)
     if len(items) == 1:
         only = Const(value=items[0], type=collection.type.element, origin=collection.origin)
         return Compare(op=Op.EQ, left=expr.element, right=only, origin=expr.origin)
@@ -140,12 +140,12 @@ def _fold_in(expr: In) -> Expr:
 
 def _fold_terms(expr: And | Or, *, neutral: bool) -> Expr:
     if any(is_truth(term, not neutral) for term in expr.terms):
-        return truth(not neutral, expr.origin)
-    return joined(expr, [term for term in expr.terms if not is_truth(term, neutral)])
+        return build_truth(not neutral, expr.origin)
+    return join_terms(expr, [term for term in expr.terms if not is_truth(term, neutral)])
 
 
-def joined(whole: And | Or, terms: list[Expr]) -> Expr:
+def join_terms(whole: And | Or, terms: list[Expr]) -> Expr:
     """The `and` or `or` with other terms: a single one stands alone, none is what an empty `and` or `or` is."""
     if not terms:
-        return truth(isinstance(whole, And), whole.origin)
+        return build_truth(isinstance(whole, And), whole.origin)
     return terms[0] if len(terms) == 1 else type(whole)(terms=tuple(terms), origin=whole.origin)

@@ -9,7 +9,7 @@ from omnigraph.query.rules.constant_folding import is_truth
 
 
 @dataclass(slots=True)
-class _Facts:
+class _ValueConstraints:
     """What the terms say about one value. Literals beside one value are comparable with each other."""
 
     allowed: frozenset[Any] | None = None
@@ -20,7 +20,7 @@ class _Facts:
     is_not_null: bool = False
 
     @property
-    def impossible(self) -> bool:
+    def is_impossible(self) -> bool:
         if self.is_null and self.is_not_null:
             return True
         if self.allowed is not None:
@@ -44,17 +44,17 @@ class _Facts:
         self.is_not_null = True
         self.excluded.update(values)
 
-    def bound_above(self, bound: Any, *, is_out: bool) -> None:  # noqa: ANN401  any literal
+    def bound_above(self, bound: Any, *, is_exclusive: bool) -> None:  # noqa: ANN401  any literal
         """The value is at most the bound, or less when the bound is out."""
         self.is_not_null = True
-        if self.high is None or bound < self.high[0] or (bound == self.high[0] and is_out):
-            self.high = (bound, is_out)
+        if self.high is None or bound < self.high[0] or (bound == self.high[0] and is_exclusive):
+            self.high = (bound, is_exclusive)
 
-    def bound_below(self, bound: Any, *, is_out: bool) -> None:  # noqa: ANN401  any literal
+    def bound_below(self, bound: Any, *, is_exclusive: bool) -> None:  # noqa: ANN401  any literal
         """The value is at least the bound, or more when the bound is out."""
         self.is_not_null = True
-        if self.low is None or bound > self.low[0] or (bound == self.low[0] and is_out):
-            self.low = (bound, is_out)
+        if self.low is None or bound > self.low[0] or (bound == self.low[0] and is_exclusive):
+            self.low = (bound, is_exclusive)
 
 
 def contradicts(terms: Iterable[Expr]) -> bool:
@@ -65,15 +65,15 @@ def contradicts(terms: Iterable[Expr]) -> bool:
         return True
     if any(isinstance(term, Not) and term.term in known for term in terms):
         return True
-    facts: dict[Expr, _Facts] = {}
+    facts: dict[Expr, _ValueConstraints] = {}
     for term in terms:
         _learn(facts, term)
-    return any(fact.impossible for fact in facts.values())
+    return any(fact.is_impossible for fact in facts.values())
 
 
-def _learn(facts: dict[Expr, _Facts], term: Expr) -> None:
-    def about(subject: Expr) -> _Facts:
-        return facts.setdefault(subject, _Facts())
+def _learn(facts: dict[Expr, _ValueConstraints], term: Expr) -> None:
+    def about(subject: Expr) -> _ValueConstraints:
+        return facts.setdefault(subject, _ValueConstraints())
 
     match term:
         case IsNull(negated=True):
@@ -93,13 +93,13 @@ def _learn(facts: dict[Expr, _Facts], term: Expr) -> None:
             pass
 
 
-def _learn_compare(fact: _Facts, op: Op, bound: Any) -> None:  # noqa: ANN401  any literal
+def _learn_compare(fact: _ValueConstraints, op: Op, bound: Any) -> None:  # noqa: ANN401  any literal
     match op:
         case Op.EQ:
             fact.allow((bound,))
         case Op.NE:
             fact.exclude((bound,))
         case Op.LT | Op.LE:
-            fact.bound_above(bound, is_out=op is Op.LT)
+            fact.bound_above(bound, is_exclusive=op is Op.LT)
         case Op.GT | Op.GE:
-            fact.bound_below(bound, is_out=op is Op.GT)
+            fact.bound_below(bound, is_exclusive=op is Op.GT)

@@ -1,40 +1,40 @@
 """What only a filter may do: keep the rows, not the difference between false and unknown."""
 
 from omnigraph.query.expr import And, Compare, Const, Contains, Expr, In, IsNull, Op, Or, StartsWith
-from omnigraph.query.rules.constant_folding import fold_constants, joined, truth
+from omnigraph.query.rules.constant_folding import build_truth, fold_constants, join_terms
 from omnigraph.query.rules.contradiction import contradicts
 
 
-def settle(expr: Expr) -> Expr:
+def reduce_filter(expr: Expr) -> Expr:
     """A predicate that is true for the same rows: unknown becomes false, and what can't be true together is false.
 
     Under a `not` the difference counts, so nothing below one changes.
     """
     match expr:
         case Const(value=None):
-            return truth(False, expr.origin)
+            return build_truth(False, expr.origin)
         case Compare(op=Op.NE) if expr.left == expr.right:
-            return truth(False, expr.origin)
+            return build_truth(False, expr.origin)
         case Compare(op=Op.EQ) if expr.left == expr.right:
             return fold_constants(IsNull(operand=expr.left, negated=True, origin=expr.origin))
         case Or():
-            return fold_constants(joined(expr, [settle(term) for term in expr.terms]))
+            return fold_constants(join_terms(expr, [reduce_filter(term) for term in expr.terms]))
         case And():
-            return _settle_and(expr)
+            return _reduce_and(expr)
         case _:
             return expr
 
 
-def _settle_and(expr: And) -> Expr:
-    terms = [settle(term) for term in expr.terms]
+def _reduce_and(expr: And) -> Expr:
+    terms = [reduce_filter(term) for term in expr.terms]
     if contradicts(terms):
-        return truth(False, expr.origin)
-    never_null = {subject for term in terms for subject in _strict_in(term)}
+        return build_truth(False, expr.origin)
+    never_null = {subject for term in terms for subject in _find_non_null(term)}
     kept = [t for t in terms if not (isinstance(t, IsNull) and t.negated and t.operand in never_null)]
-    return fold_constants(joined(expr, kept))
+    return fold_constants(join_terms(expr, kept))
 
 
-def _strict_in(term: Expr) -> tuple[Expr, ...]:
+def _find_non_null(term: Expr) -> tuple[Expr, ...]:
     """The values that can't be null where the term is true."""
     match term:
         case Compare():

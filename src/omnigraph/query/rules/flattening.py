@@ -1,7 +1,7 @@
 """Nested `and` and `or` become flat, and equal terms stand once. Exact in three-valued logic."""
 
 from omnigraph.query.expr import And, Expr, Or, map_children
-from omnigraph.query.rules.constant_folding import joined
+from omnigraph.query.rules.constant_folding import join_terms
 
 
 def flatten(expr: Expr) -> Expr:
@@ -12,4 +12,4 @@ def flatten(expr: Expr) -> Expr:
     terms: dict[Expr, None] = {}
     for term in expr.terms:
         terms.update(dict.fromkeys(term.terms if type(term) is type(expr) and isinstance(term, And | Or) else (term,)))
-    return joined(expr, list(terms))
+    return join_terms(expr, list(terms))

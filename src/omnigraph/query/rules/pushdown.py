@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from omnigraph.query.expr import Expr, conjuncts, variables
+from omnigraph.query.expr import Expr, find_variables, split_conjuncts
 from omnigraph.query.logical_plan import Pattern
 
 
@@ -15,8 +15,8 @@ def push_down(pattern: Pattern) -> Pattern:
     own = pattern.types
     pushed: dict[str, list[Expr]] = {}
     kept: list[Expr] = []
-    for term in (term for expr in pattern.filters for term in conjuncts(expr)):
-        read = variables(term)
+    for term in (term for expr in pattern.filters for term in split_conjuncts(expr)):
+        read = find_variables(term)
         if len(read) == 1 and read[0] in own:
             pushed.setdefault(read[0], []).append(term)
         else:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from omnigraph.query.expr import And, Expr, conjuncts
+from omnigraph.query.expr import And, Expr, split_conjuncts
 from omnigraph.query.logical_plan import Pattern
 from omnigraph.query.rules.constant_folding import fold_constants, is_truth
-from omnigraph.query.rules.filter_truth import settle
+from omnigraph.query.rules.filter_truth import reduce_filter
 from omnigraph.query.rules.flattening import flatten
 from omnigraph.query.rules.negation import push_negation
 from omnigraph.query.rules.or_to_in import merge_equalities
@@ -19,7 +19,7 @@ EXACT_RULES: tuple[Callable[[Expr], Expr], ...] = (
 )
 """Rules that keep true, false and unknown apart: they hold anywhere."""
 
-FILTER_RULES: tuple[Callable[[Expr], Expr], ...] = (*EXACT_RULES, settle)
+FILTER_RULES: tuple[Callable[[Expr], Expr], ...] = (*EXACT_RULES, reduce_filter)
 """Rules that keep the rows for which a predicate is true: they hold for a filter."""
 
 
@@ -49,7 +49,7 @@ def simplify_filters(pattern: Pattern) -> Pattern:
     terms: tuple[Expr, ...] = ()
     if gathered:
         whole = gathered[0] if len(gathered) == 1 else And(terms=gathered, origin=gathered[0].origin)
-        terms = tuple(term for term in conjuncts(simplify(whole)) if not is_truth(term, True))
+        terms = tuple(term for term in split_conjuncts(simplify(whole)) if not is_truth(term, True))
     return replace(
         pattern,
         nodes=tuple(replace(node, filters=()) for node in pattern.nodes),

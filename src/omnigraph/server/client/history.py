@@ -12,10 +12,10 @@ from omnigraph.ops.session import ANONYMOUS
 from omnigraph.ops.tag import Tag
 from omnigraph.server.client import responses as answers
 from omnigraph.server.client.changes import RemoteChange, RemoteDiff, RemoteFeed
-from omnigraph.server.client.http_transport import path_of
-from omnigraph.server.client.requests import GraphCalls, check_actor, time_text
+from omnigraph.server.client.http_transport import quote_path
+from omnigraph.server.client.requests import GraphCalls, check_actor, format_optional_instant
 from omnigraph.server.client.responses import RemoteDocument, RemoteSnapshot
-from omnigraph.server.http.paging import MOST_ITEMS
+from omnigraph.server.http.paging import MAX_PAGE_ITEMS
 
 
 class RemoteHistory:
@@ -32,7 +32,7 @@ class RemoteHistory:
         self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
     ) -> AcceptedSchema:
         """The schema of a state."""
-        said = self._calls.get("schema", branch=branch, snapshot=snapshot, at=time_text(at))
+        said = self._calls.get("schema", branch=branch, snapshot=snapshot, at=format_optional_instant(at))
         return AcceptedSchema(
             branch=said["branch"],
             commit_id=said["commit_id"],
@@ -45,7 +45,9 @@ class RemoteHistory:
         self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
     ) -> RemoteSnapshot:
         """Which tables a state has, at which versions."""
-        return RemoteSnapshot(self._calls.get("snapshot", branch=branch, snapshot=snapshot, at=time_text(at)))
+        return RemoteSnapshot(
+            self._calls.get("snapshot", branch=branch, snapshot=snapshot, at=format_optional_instant(at))
+        )
 
     @property
     def branches(self) -> "RemoteBranches":
@@ -81,14 +83,14 @@ class RemoteHistory:
     ) -> CommitPage:
         """As `commits`, with which of them cleanup has collected, and what to ask for to get the next page."""
         given = [f"{name}={value}" for name, value in (filters or {}).items()]
-        size = MOST_ITEMS if limit is None else min(limit, MOST_ITEMS)
+        size = MAX_PAGE_ITEMS if limit is None else min(limit, MAX_PAGE_ITEMS)
         said: list[answers.Document] = []
         asked = {"branch": branch, "filter": given or None, "before": before, "all_branches": all_branches or None}
-        for page in self._calls.pages("commits", **asked, limit=size):
+        for page in self._calls.iter_pages("commits", **asked, limit=size):
             said += page["commits"]
             if limit is not None and len(said) >= limit:
                 break
-        found = [answers.commit(one) for one in said[:limit]]
+        found = [answers.decode_commit(one) for one in said[:limit]]
         is_full = bool(found) and len(found) == limit and found[-1].parent is not None
         return CommitPage(
             commits=tuple(found),
@@ -98,13 +100,13 @@ class RemoteHistory:
 
     def commit(self, commit_id: str, *, branch: str | None = None) -> Commit:
         """One commit, of any branch or of one."""
-        return answers.commit(self._calls.get("commits", commit_id, branch=branch))
+        return answers.decode_commit(self._calls.get("commits", commit_id, branch=branch))
 
     def commit_changes(
         self, commit_id: str, *, branch: str | None = None, types: Sequence[str] | None = None
     ) -> RemoteChange:
         """What one commit changed against its first parent; rows are fetched when they are asked for."""
-        rest = f"commits{path_of(commit_id)}/changes"
+        rest = f"commits{quote_path(commit_id)}/changes"
         said = self._calls.get(rest, branch=branch, types=types, counts=True)
         return RemoteChange(self._calls, said, branch, types)
 
@@ -131,7 +133,7 @@ class RemoteHistory:
 
     def diff(self, before: str, after: str, *, types: Sequence[str] | None = None) -> RemoteDiff:
         """What differs between two states; found when it is asked for."""
-        return RemoteDiff.between(self._calls, before, after, types)
+        return RemoteDiff.from_states(self._calls, before, after, types)
 
 
 class RemoteBranches:
@@ -142,7 +144,7 @@ class RemoteBranches:
 
     def list(self) -> list[Branch]:
         """All branches, main first and the others by name."""
-        return [answers.branch(one) for page in self._calls.pages("branches") for one in page["branches"]]
+        return [answers.decode_branch(one) for page in self._calls.iter_pages("branches") for one in page["branches"]]
 
     def create(
         self,
@@ -155,12 +157,12 @@ class RemoteBranches:
     ) -> Branch:
         """A new branch; see `GraphBranches.create`."""
         check_actor(actor)
-        body = {"name": name, "from": from_, "snapshot": snapshot, "at": time_text(at)}
-        return answers.branch(self._calls.post("branches", body))
+        body = {"name": name, "from": from_, "snapshot": snapshot, "at": format_optional_instant(at)}
+        return answers.decode_branch(self._calls.post("branches", body))
 
     def delete(self, name: str) -> Branch:
         """Delete a branch; what it was. See `GraphBranches.delete`."""
-        return answers.branch(self._calls.delete("branches", name))
+        return answers.decode_branch(self._calls.delete("branches", name))
 
 
 class RemoteTags:
@@ -171,7 +173,7 @@ class RemoteTags:
 
     def list(self) -> list[Tag]:
         """All tags of branches that the token's owner may read, by name."""
-        return [Tag(**one) for page in self._calls.pages("tags", limit=MOST_ITEMS) for one in page["tags"]]
+        return [Tag(**one) for page in self._calls.iter_pages("tags", limit=MAX_PAGE_ITEMS) for one in page["tags"]]
 
     def create(self, name: str, ref: str = "main", *, actor: str = ANONYMOUS) -> Tag:
         """Name the state that `ref` stands for now; see `GraphTags.create`."""

@@ -13,11 +13,11 @@ from urllib.parse import quote, urlencode, urlsplit
 from omnigraph.config.server import LOOPBACK
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
-from omnigraph.server.client.errors import raised
-from omnigraph.server.http.request_bodies import JSON, encoded
+from omnigraph.server.client.errors import decode_error
+from omnigraph.server.http.request_bodies import JSON, encode_json
 
-PIECE_BYTES = 256 * 1024
-_KEPT = 8
+CHUNK_BYTES = 256 * 1024
+_MAX_IDLE_CONNECTIONS = 8
 
 Body = bytes | Iterator[bytes] | None
 
@@ -81,7 +81,7 @@ class Transport:
     def __repr__(self) -> str:
         return f"Transport({self.url!r})"
 
-    def document(
+    def request_json(
         self,
         method: str,
         path: str,
@@ -105,7 +105,7 @@ class Transport:
         *,
         query: Mapping[str, object] | None = None,
         accept: str = JSON,
-        part: range | None = None,
+        byte_range: range | None = None,
         sources: Mapping[str, Source] | None = None,
         seconds: float | None = None,
     ) -> Iterator[HTTPResponse]:
@@ -118,27 +118,27 @@ class Transport:
         headers = {"Accept": accept}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
-        if part is not None:
-            headers["Range"] = f"bytes={part.start}-{part.stop - 1}"
-        connection = self._connection(self._seconds if seconds is None else seconds)
+        if byte_range is not None:
+            headers["Range"] = f"bytes={byte_range.start}-{byte_range.stop - 1}"
+        connection = self._acquire(self._seconds if seconds is None else seconds)
         is_done = False
         try:
-            response = self._sent(connection, method, target, _payload(body), headers)
+            response = self._send(connection, method, target, _encode_payload(body), headers)
             if response.status >= 400:
                 data = self._read(response)
                 is_done = True
-                raise raised(data, response.status, sources or {})
+                raise decode_error(data, response.status, sources or {})
             yield response
             is_done = response.isclosed()
         finally:
             if is_done:
-                self._keep(connection)
+                self._release(connection)
             else:
                 connection.close()
 
-    def pieces(self, response: HTTPResponse) -> Iterator[bytes]:
+    def iter_chunks(self, response: HTTPResponse) -> Iterator[bytes]:
         """The bytes of an answer, as they come; ServerUnreachableError when it breaks off before its end."""
-        while piece := self._read(response, PIECE_BYTES):
+        while piece := self._read(response, CHUNK_BYTES):
             yield piece
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ class Transport:
         for connection in kept:
             connection.close()
 
-    def _sent(
+    def _send(
         self, connection: HTTPConnection, method: str, target: str, body: Body, headers: dict[str, str]
     ) -> HTTPResponse:
         if connection.sock is None:
@@ -169,7 +169,7 @@ class Transport:
         except (OSError, HTTPException) as error:
             raise ServerUnreachableError(self.url, f"the answer broke off: {type(error).__name__}") from error
 
-    def _connection(self, seconds: float) -> HTTPConnection:
+    def _acquire(self, seconds: float) -> HTTPConnection:
         """One that is kept and still open, or a new one; it may be silent for so long."""
         while True:
             with self._lock:
@@ -184,20 +184,20 @@ class Transport:
             return HTTPSConnection(self._host, self._port, timeout=seconds, context=ssl.create_default_context())
         return HTTPConnection(self._host, self._port, timeout=seconds)
 
-    def _keep(self, connection: HTTPConnection) -> None:
+    def _release(self, connection: HTTPConnection) -> None:
         with self._lock:
-            if connection.sock is not None and len(self._idle) < _KEPT:
+            if connection.sock is not None and len(self._idle) < _MAX_IDLE_CONNECTIONS:
                 self._idle.append(connection)
                 return
         connection.close()
 
 
-def path_of(*parts: str) -> str:
+def quote_path(*parts: str) -> str:
     """A path of parts, whatever is in them."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def _payload(body: object) -> Body:
+def _encode_payload(body: object) -> Body:
     if body is None or isinstance(body, bytes | Iterator):
         return body
-    return encoded(body)
+    return encode_json(body)

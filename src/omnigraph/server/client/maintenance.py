@@ -17,16 +17,16 @@ from omnigraph.ops.repair_result import RepairResult
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.ops.verify import VerifyResult
 from omnigraph.server.client import maintenance_responses as answers
-from omnigraph.server.client.requests import GraphCalls, check_actor, time_text
-from omnigraph.server.http.paging import MOST_ITEMS
+from omnigraph.server.client.requests import GraphCalls, check_actor, format_optional_instant
+from omnigraph.server.http.paging import MAX_PAGE_ITEMS
 
-PATIENT_SECONDS = 24 * 3_600.0
+MAINTENANCE_TIMEOUT_SECONDS = 24 * 3_600.0
 """How long maintenance may take."""
 
 Progress = Callable[[Any], None] | None
 
 
-class RemoteUpkeep:
+class RemoteMaintenance:
     """What keeps a graph behind a server fast and sound; each method is that of `UpkeepVerbs`, which says more.
 
     Nobody tells how far it is: `progress` is taken, and not called.
@@ -43,21 +43,21 @@ class RemoteUpkeep:
         self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
     ) -> list[IndexReport]:
         """Every index that is declared or there, with the share of rows that it covers."""
-        said = self._calls.get("indexes", branch=branch, snapshot=snapshot, at=time_text(at))
-        return [answers.index(one) for one in said["indexes"]]
+        said = self._calls.get("indexes", branch=branch, snapshot=snapshot, at=format_optional_instant(at))
+        return [answers.decode_index(one) for one in said["indexes"]]
 
     def operations(self) -> Operations:
         """Operations that are at work, or died and wait for recovery."""
-        return answers.operations(self._calls.get("operations"))
+        return answers.decode_operations(self._calls.get("operations"))
 
     def recoveries(self, *, limit: int | None = None, before: str | None = None) -> list[Recovery]:
         """What recovery did about operations that died, newest first."""
         found: list[Recovery] = []
         is_behind = before is None
-        for page in self._calls.pages("recoveries", limit=MOST_ITEMS):
+        for page in self._calls.iter_pages("recoveries", limit=MAX_PAGE_ITEMS):
             for one in page["recoveries"]:
                 if is_behind:
-                    found.append(answers.recovery(one))
+                    found.append(answers.decode_recovery(one))
                 is_behind = is_behind or one["id"] == before
             if limit is not None and len(found) >= limit:
                 break
@@ -94,7 +94,7 @@ class RemoteUpkeep:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
-        return answers.embedded(self._calls.post("embed", body, seconds=PATIENT_SECONDS))
+        return answers.decode_embed(self._calls.post("embed", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
 
     def optimize(  # noqa: PLR0913 - the choices of a run, all by name
         self,
@@ -121,7 +121,7 @@ class RemoteUpkeep:
             "branch": branch,
             "message": message,
         }
-        return answers.optimized(self._calls.post("optimize", body, seconds=PATIENT_SECONDS))
+        return answers.decode_optimize(self._calls.post("optimize", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
 
     def cleanup(
         self,
@@ -140,7 +140,7 @@ class RemoteUpkeep:
             "grace_seconds": None if grace is None else grace.total_seconds(),
             "confirm": confirm,
         }
-        return answers.cleaned(self._calls.post("cleanup", body, seconds=PATIENT_SECONDS))
+        return answers.decode_cleanup(self._calls.post("cleanup", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
 
     def check(
         self,
@@ -157,13 +157,13 @@ class RemoteUpkeep:
         del progress
         check_actor(actor)
         body = {"branch": branch, "quick": quick, "deep": deep, "record": record, "message": message}
-        return answers.checked(self._calls.post("check", body, seconds=PATIENT_SECONDS), self.uri)
+        return answers.decode_check(self._calls.post("check", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), self.uri)
 
     def verify(self, *, branch: str = "main", digest: str | None = None, progress: Progress = None) -> VerifyResult:
         """Prove what a branch shows by the digests of its commits."""
         del progress
         body = {"branch": branch, "digest": digest}
-        return answers.verified(self._calls.post("verify", body, seconds=PATIENT_SECONDS), self.uri)
+        return answers.decode_verify(self._calls.post("verify", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), self.uri)
 
     def repair(
         self,
@@ -183,4 +183,4 @@ class RemoteUpkeep:
         if source is not None:
             raise BadArgumentError("source", "given", "files are put back where the graph is, not through a server")
         body = {"branch": branch, "deep": deep}
-        return answers.repaired(self._calls.post("repair", body, seconds=PATIENT_SECONDS), self.uri)
+        return answers.decode_repair(self._calls.post("repair", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), self.uri)

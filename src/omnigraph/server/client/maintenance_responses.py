@@ -14,14 +14,21 @@ from omnigraph.ops.operations import Operations
 from omnigraph.ops.optimize import OptimizeResult
 from omnigraph.ops.optimize_table import TableUpkeep
 from omnigraph.ops.recoveries import Recovery, TableOutcome
-from omnigraph.ops.repair_plan import Certainty, LostStep, Remedy, TablePlan
-from omnigraph.ops.repair_result import FileRepair, HistoryRepair, ManifestRepair, Outcome, RepairResult, TableRepair
+from omnigraph.ops.repair_plan import Certainty, LostStep, Remedy, TableRepairPlan
+from omnigraph.ops.repair_result import (
+    FileRepair,
+    HistoryRepair,
+    ManifestRepair,
+    RepairOutcome,
+    RepairResult,
+    TableRepair,
+)
 from omnigraph.ops.verify import VerifyResult
 
-Said = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 
-def index(said: Said) -> IndexReport:
+def decode_index(said: JsonObject) -> IndexReport:
     """An index."""
     return IndexReport(
         type_name=said["type"],
@@ -36,7 +43,7 @@ def index(said: Said) -> IndexReport:
     )
 
 
-def operations(said: Said) -> Operations:
+def decode_operations(said: JsonObject) -> Operations:
     """What is under way, as far as every door shows it."""
     dead = frozenset(one["id"] for one in said["pending"] if one["state"] == "dead")
     known = ({**one, "state": "running"} if one["id"] in dead else one for one in said["pending"])
@@ -44,12 +51,12 @@ def operations(said: Said) -> Operations:
     return Operations(pending, tuple(BrokenSidecar(**one) for one in said["broken"]), dead)
 
 
-def recovery(said: Said) -> Recovery:
+def decode_recovery(said: JsonObject) -> Recovery:
     """An operation that was settled."""
     return Recovery(**{**said, "tables": tuple(TableOutcome(**one) for one in said["tables"])})
 
 
-def embedded(said: Said) -> EmbedResult:
+def decode_embed(said: JsonObject) -> EmbedResult:
     """Which vectors were computed."""
     known = {name: said[name] for name in ("type", "provider", "model", "dry_run")}
     return EmbedResult(
@@ -60,7 +67,7 @@ def embedded(said: Said) -> EmbedResult:
     )
 
 
-def optimized(said: Said) -> OptimizeResult:
+def decode_optimize(said: JsonObject) -> OptimizeResult:
     """What was done to tables."""
     tables = []
     for one in said["tables"]:
@@ -70,7 +77,7 @@ def optimized(said: Said) -> OptimizeResult:
     return OptimizeResult(branch=said["branch"], tables=tuple(tables))
 
 
-def cleaned(said: Said) -> CleanupResult:
+def decode_cleanup(said: JsonObject) -> CleanupResult:
     """What was kept and removed."""
     return CleanupResult(
         is_preview=said["preview"],
@@ -83,12 +90,12 @@ def cleaned(said: Said) -> CleanupResult:
     )
 
 
-def checked(said: Said, uri: str) -> CheckResult:
+def decode_check(said: JsonObject, uri: str) -> CheckResult:
     """What a check found."""
     return CheckResult(
         uri=uri,
         branches=tuple(said["branches"]),
-        findings=tuple(_finding(one) for one in said["findings"]),
+        findings=tuple(_decode_finding(one) for one in said["findings"]),
         commits=said["commits"],
         versions=said["versions"],
         files=said["files"],
@@ -100,12 +107,12 @@ def checked(said: Said, uri: str) -> CheckResult:
     )
 
 
-def verified(said: Said, uri: str) -> VerifyResult:
+def decode_verify(said: JsonObject, uri: str) -> VerifyResult:
     """Return what was proved."""
     return VerifyResult(**{**said, "uri": uri, "unproven": tuple(said["unproven"])})
 
 
-def _finding(said: Said) -> Finding:
+def _decode_finding(said: JsonObject) -> Finding:
     return Finding(
         code=said["code"],
         thing=said["thing"],
@@ -117,64 +124,64 @@ def _finding(said: Said) -> Finding:
     )
 
 
-def repaired(said: Said, uri: str) -> RepairResult:
+def decode_repair(said: JsonObject, uri: str) -> RepairResult:
     """What could be repaired."""
     return RepairResult(
         uri=uri,
         is_confirmed=said["confirmed"],
-        manifests=tuple(_manifest(one) for one in said["manifests"]),
-        tables=tuple(_table(one) for one in said["tables"]),
-        histories=tuple(_history(one) for one in said["histories"]),
-        files=tuple(_file(one) for one in said["files"]),
+        manifests=tuple(_decode_manifest(one) for one in said["manifests"]),
+        tables=tuple(_decode_table(one) for one in said["tables"]),
+        histories=tuple(_decode_history(one) for one in said["histories"]),
+        files=tuple(_decode_file(one) for one in said["files"]),
         moved_heads={key: int(version) for key, version in said["moved_heads"].items()},
     )
 
 
-def _file(said: Said) -> FileRepair:
+def _decode_file(said: JsonObject) -> FileRepair:
     return FileRepair(
         owner=said["owner"],
         place=said["place"],
         reason=said["reason"],
         nbytes=said["bytes"],
-        outcome=Outcome(said["outcome"]),
+        outcome=RepairOutcome(said["outcome"]),
         trouble=said["trouble"],
     )
 
 
-def _manifest(said: Said) -> ManifestRepair:
+def _decode_manifest(said: JsonObject) -> ManifestRepair:
     known = {name: value for name, value in said.items() if name not in ("place", "certainty", "outcome")}
-    return ManifestRepair(**known, path=said["place"], outcome=Outcome(said["outcome"]))
+    return ManifestRepair(**known, path=said["place"], outcome=RepairOutcome(said["outcome"]))
 
 
-def _history(said: Said) -> HistoryRepair:
+def _decode_history(said: JsonObject) -> HistoryRepair:
     known = {name: value for name, value in said.items() if name not in ("certainty", "outcome")}
-    return HistoryRepair(**known, outcome=Outcome(said["outcome"]))
+    return HistoryRepair(**known, outcome=RepairOutcome(said["outcome"]))
 
 
-def _table(said: Said) -> TableRepair:
+def _decode_table(said: JsonObject) -> TableRepair:
     key, path = said["table_key"], said["place"]
     target = None
     if said["to_version"] is not None:
         target = Pin(table_key=key, path=path, version=int(said["to_version"]), rows=said["rows_after"])
-    plan = TablePlan(
+    plan = TableRepairPlan(
         pin=Pin(table_key=key, path=path, version=int(said["from_version"]), rows=said["rows_before"]),
         remedy=Remedy(said["remedy"]),
         certainty=Certainty(said["certainty"]),
         reasons=tuple(said["reasons"]),
         target=target,
         dropped_indexes=tuple(said["dropped_indexes"]),
-        lost=tuple(_step(one) for one in said["lost"]),
+        lost=tuple(_decode_lost_step(one) for one in said["lost"]),
         lost_rows=said["lost_rows"],
     )
     return TableRepair(
         branch=said["branch"],
         plan=plan,
-        outcome=Outcome(said["outcome"]),
+        outcome=RepairOutcome(said["outcome"]),
         commit_id=said["commit_id"],
         dangling=tuple(said["dangling"]),
     )
 
 
-def _step(said: Said) -> LostStep:
+def _decode_lost_step(said: JsonObject) -> LostStep:
     known = {name: value for name, value in said.items() if name != "changed_rows"}
     return LostStep(**known, is_content=said["changed_rows"])

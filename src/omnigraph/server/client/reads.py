@@ -10,16 +10,16 @@ from urllib.parse import unquote
 
 from omnigraph.engine.result import Result
 from omnigraph.lang.source import Source
-from omnigraph.locations import local_path
-from omnigraph.ops.argument_checks import BadArgumentError, chosen
+from omnigraph.locations import resolve_local_path
+from omnigraph.ops.argument_checks import BadArgumentError, parse_choice
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
 from omnigraph.options import Engine
 from omnigraph.server.client.blobs import open_blob
-from omnigraph.server.client.requests import GraphCalls, asked, given, time_text
+from omnigraph.server.client.requests import GraphCalls, build_query_body, encode_params, format_optional_instant
 from omnigraph.server.client.responses import RemoteDocument
 from omnigraph.server.http.request_bodies import NDJSON
 
-_TYPE = re.compile(rb'^\{"(?:type|edge)":"([^"]*)"', re.MULTILINE)
+_TYPE_PATTERN = re.compile(rb'^\{"(?:type|edge)":"([^"]*)"', re.MULTILINE)
 
 
 class RemoteReads:
@@ -40,8 +40,12 @@ class RemoteReads:
         memory_bytes: int | None = None,
     ) -> Result:
         """Run a query on one state of the graph; see `Graph.query`. All rows are fetched."""
-        body = {**asked(source, name, params, branch, snapshot, at), "seconds": seconds, "memory_bytes": memory_bytes}
-        return self._calls.rows("query", body=body, source=source)
+        body = {
+            **build_query_body(source, name, params, branch, snapshot, at),
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
+        }
+        return self._calls.fetch_rows("query", body=body, source=source)
 
     def invoke(
         self,
@@ -56,8 +60,14 @@ class RemoteReads:
     ) -> Result:
         """Run a stored query that reads; one that writes is run by `invoke_mutation`."""
         limits = {"seconds": seconds, "memory_bytes": memory_bytes}
-        body = {**given(params), "branch": branch, "snapshot": snapshot, "at": time_text(at), **limits}
-        return self._calls.rows("queries", name, body=body)
+        body = {
+            **encode_params(params),
+            "branch": branch,
+            "snapshot": snapshot,
+            "at": format_optional_instant(at),
+            **limits,
+        }
+        return self._calls.fetch_rows("queries", name, body=body)
 
     def queries(self) -> list[RemoteDocument]:
         """The stored queries that the token's owner may run."""
@@ -78,7 +88,7 @@ class RemoteReads:
     ) -> RemoteDocument:
         """How `query` would run, or with `analyze` did; see `Graph.explain`."""
         limits = {"seconds": seconds, "memory_bytes": memory_bytes}
-        body = {**asked(source, name, params, branch, snapshot, at), **limits, "analyze": analyze}
+        body = {**build_query_body(source, name, params, branch, snapshot, at), **limits, "analyze": analyze}
         return RemoteDocument(self._calls.post("explain", body, source))
 
     def blob(
@@ -92,7 +102,7 @@ class RemoteReads:
         at: datetime | None = None,
     ) -> IO[bytes] | None:
         """The bytes of a Blob property, as a stream that reads as it is asked; None for a null. See `Graph.blob`."""
-        state = {"branch": branch, "snapshot": snapshot, "at": time_text(at)}
+        state = {"branch": branch, "snapshot": snapshot, "at": format_optional_instant(at)}
         return open_blob(self._calls, {"type": type_name, "id": id, "property": property, **state})
 
     def export(  # noqa: PLR0913 - all but the target by name
@@ -115,15 +125,15 @@ class RemoteReads:
         A server gives no other format, and does it by itself; nobody tells `progress` how far it is.
         """
         del progress
-        if chosen("format", ExportFormat, format) is not ExportFormat.JSONL:
+        if parse_choice("format", ExportFormat, format) is not ExportFormat.JSONL:
             raise BadArgumentError("format", f"`{format}`", "a server gives graph JSONL; load that where it is needed")
-        if chosen("engine", Engine, engine) is Engine.SPARK or master is not None:
+        if parse_choice("engine", Engine, engine) is Engine.SPARK or master is not None:
             raise BadArgumentError("engine", "`spark`", "a server does it by itself: leave it out")
         body = {
             "types": types,
             "branch": branch,
             "snapshot": snapshot,
-            "at": time_text(at),
+            "at": format_optional_instant(at),
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
@@ -131,23 +141,23 @@ class RemoteReads:
             response = stack.enter_context(self._calls.stream("export", body, accept=NDJSON))
             types_there = unquote(response.headers["Omnigraph-Types"])
             counts = dict.fromkeys(types_there.split(",") if types_there else (), 0)
-            out, finish = _opened(target, stack)
+            out, finish = _open_target(target, stack)
             rest = b""
-            for piece in self._calls.transport.pieces(response):
+            for piece in self._calls.transport.iter_chunks(response):
                 out.write(piece)
                 whole, sign, rest = (rest + piece).rpartition(b"\n")
-                for name in _TYPE.findall(whole) if sign else ():
+                for name in _TYPE_PATTERN.findall(whole) if sign else ():
                     counts[name.decode()] = counts.get(name.decode(), 0) + 1
             finish()
             commit_id = response.headers["Omnigraph-Commit"]
         return Exported(commit_id=commit_id, format=ExportFormat.JSONL, rows=counts)
 
 
-def _opened(target: str | os.PathLike[str] | BinaryIO, stack: ExitStack) -> tuple[BinaryIO, Any]:
+def _open_target(target: str | os.PathLike[str] | BinaryIO, stack: ExitStack) -> tuple[BinaryIO, Any]:
     """What to write to, and what to do when all is written: a file gets its name then."""
     if not isinstance(target, str | os.PathLike):
         return target, lambda: None
-    path = local_path(target)
+    path = resolve_local_path(target)
     unfinished = path.with_name(f".{path.name}.unfinished")
     out = stack.enter_context(unfinished.open("wb"))
     stack.callback(unfinished.unlink, missing_ok=True)

@@ -5,12 +5,12 @@ from typing import Self
 from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.server.client.history import RemoteHistory
 from omnigraph.server.client.http_transport import Transport
-from omnigraph.server.client.maintenance import RemoteUpkeep
+from omnigraph.server.client.maintenance import RemoteMaintenance
 from omnigraph.server.client.reads import RemoteReads
 from omnigraph.server.client.requests import GraphCalls
 from omnigraph.server.client.writes import RemoteWrites
 
-_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 
 
 def connect(
@@ -18,7 +18,7 @@ def connect(
     token: str | None = None,
     *,
     graph: str | None = None,
-    seconds: float = _SECONDS,
+    seconds: float = _TIMEOUT_SECONDS,
     allow_plain_http: bool = False,
 ) -> "RemoteGraph":
     """A graph of a server, by its name there; without a name, the only one that the token's owner may see.
@@ -38,7 +38,7 @@ def connect(
     """
     transport = Transport(url, token, seconds=seconds, allow_plain_http=allow_plain_http)
     if graph is None:
-        names = [one["id"] for one in transport.document("GET", "/graphs")["graphs"]]
+        names = [one["id"] for one in transport.request_json("GET", "/graphs")["graphs"]]
         if len(names) != 1:
             listed = ", ".join(names) or "none that you may see"
             raise BadArgumentError("graph", "left out", f"name one of the server's graphs: {listed}")
@@ -46,7 +46,7 @@ def connect(
     return RemoteGraph(transport, graph)
 
 
-class RemoteGraph(RemoteReads, RemoteHistory, RemoteWrites, RemoteUpkeep):
+class RemoteGraph(RemoteReads, RemoteHistory, RemoteWrites, RemoteMaintenance):
     """A graph behind a server: the calls of `Graph`, with the same answers and errors. Safe from several threads.
 
     The actor of what it writes is the owner of the token. Made by `omnigraph.connect`; `close` it, or use it in `with`.

@@ -11,20 +11,20 @@ from typing import Any, SupportsIndex
 import pyarrow as pa
 import pyarrow.ipc as pa_ipc
 
-from omnigraph.clock import instant_text
+from omnigraph.clock import format_instant
 from omnigraph.engine.result import Result, Target
-from omnigraph.graph.arguments import parameters
+from omnigraph.graph.arguments import check_parameters
 from omnigraph.lang.source import Source
 from omnigraph.ops.argument_checks import BadArgumentError, check_instant
 from omnigraph.ops.session import ANONYMOUS
-from omnigraph.query.params import PLAIN, ParameterError, ParameterProblem, ParamText
-from omnigraph.schema.misfit import Misfit, shown
-from omnigraph.schema.python_values import NO_ZONE, to_items, to_own_value
+from omnigraph.query.params import JSON_SCALAR_TYPES, ParameterError, ParameterProblem, ParamText
+from omnigraph.schema.misfit import InvalidValue, format_value
+from omnigraph.schema.python_values import NO_ZONE, to_items, to_python_value
 from omnigraph.schema.values import BASE64_PREFIX
-from omnigraph.server.client.http_transport import Transport, path_of
+from omnigraph.server.client.http_transport import Transport, quote_path
 from omnigraph.server.http.request_bodies import ARROW, NDJSON
 
-_QUERY, _SCHEMA = "query.gq", "schema.pg"
+_QUERY_NAME, _SCHEMA_NAME = "query.gq", "schema.pg"
 
 
 class GraphCalls:
@@ -33,13 +33,13 @@ class GraphCalls:
     def __init__(self, transport: Transport, graph: str) -> None:
         self.transport, self.graph = transport, graph
 
-    def path(self, rest: str, *names: str) -> str:
+    def build_path(self, rest: str, *names: str) -> str:
         """A path below the graph; names may have anything in them."""
-        return f"{path_of('graphs', self.graph)}/{rest}{path_of(*names)}"
+        return f"{quote_path('graphs', self.graph)}/{rest}{quote_path(*names)}"
 
     def get(self, rest: str, *names: str, **query: object) -> Any:  # noqa: ANN401 - JSON
         """What a GET answers."""
-        return self.transport.document("GET", self.path(rest, *names), query=query)
+        return self.transport.request_json("GET", self.build_path(rest, *names), query=query)
 
     def post(
         self,
@@ -51,29 +51,31 @@ class GraphCalls:
         seconds: float | None = None,
     ) -> Any:  # noqa: ANN401 - JSON
         """What a POST answers; `source` is the text that errors may be about. `seconds` is as for `stream`."""
-        sources = named(source)
-        return self.transport.document("POST", self.path(rest), body, query=query, sources=sources, seconds=seconds)
+        sources = name_sources(source)
+        return self.transport.request_json(
+            "POST", self.build_path(rest), body, query=query, sources=sources, seconds=seconds
+        )
 
     def delete(self, rest: str, *names: str) -> Any:  # noqa: ANN401 - JSON
         """What a DELETE answers."""
-        return self.transport.document("DELETE", self.path(rest, *names))
+        return self.transport.request_json("DELETE", self.build_path(rest, *names))
 
     def stream(self, rest: str, body: object, accept: str) -> AbstractContextManager[HTTPResponse]:
         """What a POST answers, to be read as it comes."""
-        return self.transport.stream("POST", self.path(rest), body, accept=accept)
+        return self.transport.stream("POST", self.build_path(rest), body, accept=accept)
 
-    def lines(self, rest: str, **query: object) -> Iterator[bytes]:
+    def iter_lines(self, rest: str, **query: object) -> Iterator[bytes]:
         """The lines that a GET answers, in blocks of whole ones, as they come."""
-        with self.transport.stream("GET", self.path(rest), query=query, accept=NDJSON) as response:
+        with self.transport.stream("GET", self.build_path(rest), query=query, accept=NDJSON) as response:
             left = b""
-            for piece in self.transport.pieces(response):
+            for piece in self.transport.iter_chunks(response):
                 whole, sign, left = (left + piece).rpartition(b"\n")
                 if sign:
                     yield whole + sign
             if left:
                 yield left
 
-    def pages(self, rest: str, **query: object) -> Iterator[Any]:
+    def iter_pages(self, rest: str, **query: object) -> Iterator[Any]:
         """All pages of a GET, each when it is asked for."""
         cursor: str | None = None
         while True:
@@ -83,11 +85,13 @@ class GraphCalls:
             if cursor is None:
                 return
 
-    def rows(self, rest: str, *names: str, body: object, source: str | Source = "") -> Result:
+    def fetch_rows(self, rest: str, *names: str, body: object, source: str | Source = "") -> Result:
         """All rows that a POST answers."""
-        opened = self.transport.stream("POST", self.path(rest, *names), body, accept=ARROW, sources=named(source))
+        opened = self.transport.stream(
+            "POST", self.build_path(rest, *names), body, accept=ARROW, sources=name_sources(source)
+        )
         with opened as response:
-            data = b"".join(self.transport.pieces(response))
+            data = b"".join(self.transport.iter_chunks(response))
             headers = response.headers
         table: pa.Table = pa_ipc.open_stream(data).read_all()
         target = Target(headers.get("Omnigraph-Branch", "main"), headers.get("Omnigraph-Snapshot"))
@@ -96,7 +100,7 @@ class GraphCalls:
         )
 
 
-def asked(
+def build_query_body(
     source: str | Source,
     name: str | None,
     params: Mapping[str, object] | None,
@@ -106,27 +110,30 @@ def asked(
 ) -> dict[str, object]:
     """The body of a request that asks a query of a state."""
     return {
-        "query": text_of(source),
+        "query": get_text(source),
         "name": name,
-        **given(params),
+        **encode_params(params),
         "branch": branch,
         "snapshot": snapshot,
-        "at": time_text(at),
+        "at": format_optional_instant(at),
     }
 
 
-def given(params: Mapping[str, object] | None) -> dict[str, object]:
+def encode_params(params: Mapping[str, object] | None) -> dict[str, object]:
     """Parameters as a body has them: values, and apart from them texts that are yet to be read."""
-    checked = parameters(params)
+    checked = check_parameters(params)
     texts = {name: str(value) for name, value in checked.items() if isinstance(value, ParamText)}
-    return {"params": {name: _sent(name, one) for name, one in checked.items() if name not in texts}, "texts": texts}
+    return {
+        "params": {name: _encode_param(name, one) for name, one in checked.items() if name not in texts},
+        "texts": texts,
+    }
 
 
-def _sent(name: str, value: object) -> object:
+def _encode_param(name: str, value: object) -> object:
     """Return the JSON form of a parameter's value; ParameterError for one that no type takes, as in this process."""
-    form = plain(value)
-    if isinstance(form, Misfit):
-        problem = ParameterProblem(name, f"parameter `${name}`: {form.reason}", value=shown(value))
+    form = to_json_value(value)
+    if isinstance(form, InvalidValue):
+        problem = ParameterProblem(name, f"parameter `${name}`: {form.reason}", value=format_value(value))
         raise ParameterError([problem])
     return form
 
@@ -137,36 +144,38 @@ def check_actor(actor: str) -> None:
         raise BadArgumentError("actor", f"`{actor}`", "the owner of the token signs, and nobody else")
 
 
-def text_of(source: str | Source) -> str:
+def get_text(source: str | Source) -> str:
     """The text of a query or schema."""
     return source.text if isinstance(source, Source) else source
 
 
-def named(source: str | Source) -> dict[str, Source]:
+def name_sources(source: str | Source) -> dict[str, Source]:
     """The text that was sent, by the names that the server gives it."""
-    if not text_of(source):
+    if not get_text(source):
         return {}
-    return {name: source if isinstance(source, Source) else Source(source, name) for name in (_QUERY, _SCHEMA)}
+    return {
+        name: source if isinstance(source, Source) else Source(source, name) for name in (_QUERY_NAME, _SCHEMA_NAME)
+    }
 
 
-def time_text(at: datetime | None) -> str | None:
+def format_optional_instant(at: datetime | None) -> str | None:
     """A time as it goes over the wire; BadArgumentError for one without a zone, as in this process."""
     if at is None:
         return None
     check_instant("at", at)
-    return instant_text(at)
+    return format_instant(at)
 
 
-def plain(value: object) -> object:
+def to_json_value(value: object) -> object:
     """A parameter's value in its JSON form; a Misfit for a value that has none."""
-    value = to_items(to_own_value(value))
+    value = to_items(to_python_value(value))
     match value:
         case Mapping():
-            return {str(name): plain(one) for name, one in value.items()}
+            return {str(name): to_json_value(one) for name, one in value.items()}
         case datetime() if value.utcoffset() is None:
-            return Misfit(NO_ZONE)
+            return InvalidValue(NO_ZONE)
         case datetime():
-            return instant_text(value)
+            return format_instant(value)
         case date():
             return value.isoformat()
         case bytes() | bytearray() | memoryview():
@@ -174,13 +183,15 @@ def plain(value: object) -> object:
         case str() | int() | float() | None:
             return value
         case Sequence():
-            if PLAIN.issuperset(map(type, value)):
+            if JSON_SCALAR_TYPES.issuperset(map(type, value)):
                 return list(value)  # a list may be long, and asking each item takes a while
-            items = [plain(one) for one in value]
-            return next((one for one in items if isinstance(one, Misfit)), items)
+            items = [to_json_value(one) for one in value]
+            return next((one for one in items if isinstance(one, InvalidValue)), items)
         case SupportsIndex():
             return operator.index(value)
-        case Misfit():
+        case InvalidValue():
             return value
         case _:
-            return Misfit(f"{shown(value)} is no value of a parameter; make it text, a number or a list first")
+            return InvalidValue(
+                f"{format_value(value)} is no value of a parameter; make it text, a number or a list first"
+            )

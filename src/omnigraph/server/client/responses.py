@@ -22,64 +22,65 @@ Document = dict[str, Any]
 class RemoteDocument:
     """What a server said, by name as attributes: `plan.steps`, `plan.is_safe`. `to_json` is all of it."""
 
-    _said: Document
+    _document: Document
 
     def to_json(self) -> Document:
         """What every door shows."""
-        return {name: value for name, value in self._said.items() if name != "text"}
+        return {name: value for name, value in self._document.items() if name != "text"}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - JSON
         plain = name.removeprefix("is_")
-        if name.startswith("__") or plain not in self._said:
+        if name.startswith("__") or plain not in self._document:
             raise AttributeError(name)
-        return self._said[plain]
+        return self._document[plain]
 
     def __str__(self) -> str:
-        return str(self._said.get("text", self._said))
+        return str(self._document.get("text", self._document))
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteSnapshot:
     """One state of a branch, as far as every door shows it; see `Snapshot`."""
 
-    _said: Document
+    _document: Document
 
     @property
     def branch(self) -> str:
         """The branch."""
-        return str(self._said["branch"])
+        return str(self._document["branch"])
 
     @property
     def commit(self) -> Commit:
         """The commit this is the state of."""
-        return commit(self._said["commit"])
+        return decode_commit(self._document["commit"])
 
     @property
     def manifest_version(self) -> int:
         """The version of the branch's manifest."""
-        return int(self._said["manifest_version"])
+        return int(self._document["manifest_version"])
 
     @property
     def pins(self) -> dict[str, Pin]:
         """The visible tables."""
         names = {one.name for one in fields(Pin)}
         tables = (
-            {name: value for name, value in _at_path(one).items() if name in names} for one in self._said["tables"]
+            {name: value for name, value in _rename_location(one).items() if name in names}
+            for one in self._document["tables"]
         )
         pins = (Pin(**{**one, "version": int(one["version"])}) for one in tables)
         return {pin.table_key: pin for pin in pins}
 
     def to_json(self) -> Document:
         """What every door shows."""
-        return {name: value for name, value in self._said.items() if name != "commit"}
+        return {name: value for name, value in self._document.items() if name != "commit"}
 
 
-def plan(said: Mapping[str, Any]) -> MigrationPlan:
+def decode_plan(said: Mapping[str, Any]) -> MigrationPlan:
     """The steps from one schema to another."""
-    return MigrationPlan(tuple(_step(one) for one in said["steps"]), tuple(said["notes"]))
+    return MigrationPlan(tuple(_decode_step(one) for one in said["steps"]), tuple(said["notes"]))
 
 
-def _step(said: Mapping[str, Any]) -> Step:
+def _decode_step(said: Mapping[str, Any]) -> Step:
     return Step(
         kind=StepKind(said["step"]),
         type=said["type"],
@@ -93,17 +94,17 @@ def _step(said: Mapping[str, Any]) -> Step:
     )
 
 
-def applied(said: Mapping[str, Any]) -> SchemaResult:
+def decode_schema_result(said: Mapping[str, Any]) -> SchemaResult:
     """What a change of the schema did."""
     return SchemaResult(
         branch=said["target"]["branch"],
         commit_id=said["commit_id"],
-        plan=plan(said),
+        plan=decode_plan(said),
         held_by=tuple(said.get("held_by", ())),
     )
 
 
-def mutation(said: Mapping[str, Any]) -> MutationResult:
+def decode_mutation(said: Mapping[str, Any]) -> MutationResult:
     """What a mutation did."""
     return MutationResult(
         query_name=said["query_name"],
@@ -114,7 +115,7 @@ def mutation(said: Mapping[str, Any]) -> MutationResult:
     )
 
 
-def loaded(said: Mapping[str, Any]) -> LoadResult:
+def decode_load(said: Mapping[str, Any]) -> LoadResult:
     """What a load did."""
     return LoadResult(
         mode=LoadMode(said["mode"]),
@@ -128,27 +129,27 @@ def loaded(said: Mapping[str, Any]) -> LoadResult:
     )
 
 
-def branch(said: Mapping[str, Any]) -> Branch:
+def decode_branch(said: Mapping[str, Any]) -> Branch:
     """A branch."""
     return Branch(**said)
 
 
-def commit(said: Mapping[str, Any]) -> Commit:
+def decode_commit(said: Mapping[str, Any]) -> Commit:
     """A commit, as far as every door shows it."""
     own = frozenset(Commit.__struct_fields__) - {"changes", "purged"}
     known = {name: value for name, value in said.items() if name in own}
     return Commit(
         **known,
-        changes=tuple(PinChange(**_at_path(one)) for one in said["changes"]),
-        purged=tuple(Purge(**_at_path(one)) for one in said.get("purged", ())),
+        changes=tuple(PinChange(**_rename_location(one)) for one in said["changes"]),
+        purged=tuple(Purge(**_rename_location(one)) for one in said.get("purged", ())),
     )
 
 
-def _at_path(said: Mapping[str, Any]) -> Document:
+def _rename_location(said: Mapping[str, Any]) -> Document:
     return {"path" if name == "location" else name: value for name, value in said.items()}
 
 
-def merged(said: Mapping[str, Any]) -> MergeResult:
+def decode_merge(said: Mapping[str, Any]) -> MergeResult:
     """What a merge did, or would do."""
     conflicts = said["conflicts"]
     return MergeResult(

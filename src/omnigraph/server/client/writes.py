@@ -12,19 +12,19 @@ from omnigraph.errors import (
 )
 from omnigraph.lang.source import Source
 from omnigraph.ops.argument_checks import BadArgumentError
-from omnigraph.ops.load_arguments import GraphData, load_input
+from omnigraph.ops.load_arguments import GraphData, build_load_input
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.load_inputs import GraphLines, expand_inputs
 from omnigraph.ops.merge_result import MergeConflictsError, MergeResult, Strategy
 from omnigraph.ops.mutate import MutationResult
 from omnigraph.ops.schema_apply import SchemaResult
 from omnigraph.ops.session import ANONYMOUS
-from omnigraph.schema.catalog import catalog_of
+from omnigraph.schema.catalog import build_catalog
 from omnigraph.schema.migration_steps import MigrationPlan
 from omnigraph.server.client import responses as answers
-from omnigraph.server.client.errors import placed
-from omnigraph.server.client.http_transport import PIECE_BYTES, path_of
-from omnigraph.server.client.requests import GraphCalls, check_actor, given, text_of
+from omnigraph.server.client.errors import relocate_error
+from omnigraph.server.client.http_transport import CHUNK_BYTES, quote_path
+from omnigraph.server.client.requests import GraphCalls, check_actor, encode_params, get_text
 from omnigraph.storage.s3_input_files import InputFile
 
 
@@ -50,9 +50,9 @@ class RemoteWrites:
         """Run a mutation, in one commit or not at all; see `Graph.mutate`."""
         check_actor(actor)
         body = {
-            "query": text_of(source),
+            "query": get_text(source),
             "name": name,
-            **given(params),
+            **encode_params(params),
             "branch": branch,
             "message": message,
             "idempotency_key": idempotency_key,
@@ -60,7 +60,7 @@ class RemoteWrites:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
-        return answers.mutation(self._calls.post("mutate", body, source))
+        return answers.decode_mutation(self._calls.post("mutate", body, source))
 
     def invoke_mutation(
         self,
@@ -76,7 +76,7 @@ class RemoteWrites:
     ) -> MutationResult:
         """Run a stored query that writes, in one commit or not at all."""
         body = {
-            **given(params),
+            **encode_params(params),
             "branch": branch,
             "message": message,
             "idempotency_key": idempotency_key,
@@ -84,7 +84,7 @@ class RemoteWrites:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
-        return answers.mutation(self._calls.post(f"queries{path_of(name)}", body))
+        return answers.decode_mutation(self._calls.post(f"queries{quote_path(name)}", body))
 
     def load(  # noqa: PLR0913 - all but the data by name
         self,
@@ -125,12 +125,12 @@ class RemoteWrites:
             "memory_bytes": None if memory_bytes is None else str(memory_bytes),
         }
         if isinstance(data, bytes):
-            return answers.loaded(self._calls.post("load", data, query=query))
-        lines = _Lines(data)
+            return answers.decode_load(self._calls.post("load", data, query=query))
+        lines = _LoadLines(data)
         try:
-            return answers.loaded(self._calls.post("load", lines.pieces(), query=query))
+            return answers.decode_load(self._calls.post("load", lines.iter_chunks(), query=query))
         except OmnigraphError as error:
-            raise placed(error, lines.place) from None
+            raise relocate_error(error, lines.locate) from None
 
     def merge(
         self,
@@ -157,17 +157,17 @@ class RemoteWrites:
             "memory_bytes": memory_bytes,
         }
         try:
-            return answers.merged(self._calls.post("merge", body))
+            return answers.decode_merge(self._calls.post("merge", body))
         except MergeConflictsError as error:
             said = cast("Mapping[str, Any]", error.facts()["merge"])
-            raise MergeConflictsError(answers.merged(said)) from None
+            raise MergeConflictsError(answers.decode_merge(said)) from None
 
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False
     ) -> MigrationPlan:
         """What it takes to get from a branch's schema to another one; see `Graph.plan_schema`."""
-        body = {"schema": text_of(schema), "branch": branch, "allow_data_loss": allow_data_loss}
-        return answers.plan(self._calls.post("schema/plan", body, schema))
+        body = {"schema": get_text(schema), "branch": branch, "allow_data_loss": allow_data_loss}
+        return answers.decode_plan(self._calls.post("schema/plan", body, schema))
 
     def apply_schema(
         self,
@@ -184,7 +184,7 @@ class RemoteWrites:
         """Make a schema the accepted one of a branch; see `Graph.apply_schema`."""
         check_actor(actor)
         body = {
-            "schema": text_of(schema),
+            "schema": get_text(schema),
             "branch": branch,
             "message": message,
             "allow_drops": allow_drops,
@@ -192,42 +192,42 @@ class RemoteWrites:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
-        return answers.applied(self._calls.post("schema/apply", body, schema))
+        return answers.decode_schema_result(self._calls.post("schema/apply", body, schema))
 
 
-class _Lines:
+class _LoadLines:
     """The lines of files, streams or records, one behind the other, and which of them is whose."""
 
     def __init__(self, data: GraphData) -> None:
         """FileMissingError and the like, before anything is sent."""
-        found = expand_inputs(load_input(data, None, None, None), catalog_of())
+        found = expand_inputs(build_load_input(data, None, None, None), build_catalog())
         self._inputs = [one.source for one in found if isinstance(one.source, GraphLines)]
         self._begins: list[tuple[int, str]] = []
         self._sent = 0
 
-    def pieces(self) -> Iterator[bytes]:
+    def iter_chunks(self) -> Iterator[bytes]:
         """All of it, some at a time."""
         for one in self._inputs:
             self._begins.append((self._sent, one.name))
             with ExitStack() as stack:
                 found = stack.enter_context(open_file(one.data)) if isinstance(one.data, InputFile) else one.data
-                yield from map(self._counted, _parts(found))
-            yield self._counted(b"\n")
+                yield from map(self._count_lines, _iter_chunks(found))
+            yield self._count_lines(b"\n")
 
-    def place(self, line: int) -> tuple[str, int]:
+    def locate(self, line: int) -> tuple[str, int]:
         """The name and line of what was sent as that line."""
         begin, name = max(one for one in self._begins if one[0] < line)
         return name, line - begin
 
-    def _counted(self, piece: bytes) -> bytes:
+    def _count_lines(self, piece: bytes) -> bytes:
         self._sent += piece.count(b"\n")
         return piece
 
 
-def _parts(data: Iterable[bytes]) -> Iterable[bytes]:
+def _iter_chunks(data: Iterable[bytes]) -> Iterable[bytes]:
     """Of a file or stream, parts of a good size; anything else as it comes."""
     read = getattr(data, "read", None)
-    return data if read is None else iter(partial(read, PIECE_BYTES), b"")
+    return data if read is None else iter(partial(read, CHUNK_BYTES), b"")
 
 
 def open_file(path: InputFile) -> BinaryIO:

@@ -21,9 +21,9 @@ from omnigraph.server.http import (
     routes_tags,
     routes_write,
 )
-from omnigraph.server.http.middleware import Gate, refuse
+from omnigraph.server.http.middleware import RequestMiddleware, refuse
 from omnigraph.server.http_errors import BadRequestError, MethodRefusedError, RouteMissingError
-from omnigraph.server.service import Service, exchange_of
+from omnigraph.server.service import Service, get_exchange
 
 ROUTERS = (
     routes_server.router,
@@ -38,7 +38,7 @@ ROUTERS = (
 )
 
 
-def make_app(service: Service) -> Gate:
+def build_app(service: Service) -> RequestMiddleware:
     """The server's application, for any ASGI server."""
 
     @asynccontextmanager
@@ -53,9 +53,9 @@ def make_app(service: Service) -> Gate:
     app.add_exception_handler(OmnigraphError, refuse)
     app.add_exception_handler(RequestValidationError, _refuse_parameters)
     app.add_exception_handler(HTTPException, _refuse_path)
-    app.add_exception_handler(ClientDisconnect, _forget)
+    app.add_exception_handler(ClientDisconnect, _ignore_disconnect)
     app.add_exception_handler(Exception, refuse)
-    return Gate(app, service)
+    return RequestMiddleware(app, service)
 
 
 async def _refuse_parameters(request: Request, error: Exception) -> Response:
@@ -66,9 +66,9 @@ async def _refuse_parameters(request: Request, error: Exception) -> Response:
     return await refuse(request, BadRequestError(place, first["msg"]))
 
 
-async def _forget(request: Request, _: Exception) -> Response:
+async def _ignore_disconnect(request: Request, _: Exception) -> Response:
     """A client that went away with half of its body sent: nobody is there to be answered."""
-    exchange_of(request).code = "client_gone"
+    get_exchange(request).code = "client_gone"
     return Response(status_code=408)
 
 

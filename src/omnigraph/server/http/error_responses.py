@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.diagnostic_rendering import diagnostic_json
+from omnigraph.lang.diagnostic_rendering import diagnostic_to_json
 from omnigraph.lang.diagnostics import SourceError
 from omnigraph.policy import ActorDiffersError, DeniedError, NobodyActsError
 
-STATUSES: dict[Kind, int] = {
+STATUS_BY_KIND: dict[Kind, int] = {
     Kind.INVALID: 400,
     Kind.USAGE: 400,
     Kind.CONFLICT: 409,
@@ -19,7 +19,7 @@ STATUSES: dict[Kind, int] = {
     Kind.CORRUPT: 500,
     Kind.INTERNAL: 500,
 }
-_OF_CODES = {
+_STATUS_BY_CODE = {
     "unauthenticated": 401,
     "method_not_allowed": 405,
     "body_too_slow": 408,
@@ -46,42 +46,47 @@ _SAFE_FACTS = ("commit_id", "branch")
 """What is told of an error whose other facts may be of the machine."""
 _DAMAGED = "what is stored is damaged, or of another format"
 _UNREACHABLE = "something that the server relies on does not answer as it should"
-_POLICY = (DeniedError, NobodyActsError, ActorDiffersError)
+_POLICY_ERRORS = (DeniedError, NobodyActsError, ActorDiffersError)
 RETRY_SECONDS = {429: 1, 503: 2}
 
 
-def status_of(error: Exception) -> int:
+def find_status(error: Exception) -> int:
     """The status of an answer that tells of an error; what is not one of ours is a 500."""
     if not isinstance(error, OmnigraphError):
         return 500
-    if error.kind is Kind.DENIED and error.code != "unauthenticated" and not isinstance(error, _POLICY):
+    if error.kind is Kind.DENIED and error.code != "unauthenticated" and not isinstance(error, _POLICY_ERRORS):
         return 503  # the store or a file refuses the server: that is not the caller's fault
-    return _OF_CODES.get(error.code, STATUSES[error.kind])
+    return _STATUS_BY_CODE.get(error.code, STATUS_BY_KIND[error.kind])
 
 
-def body_of(error: Exception, request_id: str, hidden: Mapping[str, str]) -> dict[str, object]:
+def build_error_body(error: Exception, request_id: str, hidden: Mapping[str, str]) -> dict[str, object]:
     """The body of that answer. `hidden` are texts of the machine, such as addresses, with what is shown instead."""
     if not isinstance(error, OmnigraphError):
-        return {"error": _internal(request_id), "code": "internal", "kind": "internal", "request_id": request_id}
+        return {
+            "error": _format_internal_error(request_id),
+            "code": "internal",
+            "kind": "internal",
+            "request_id": request_id,
+        }
     body: dict[str, object] = {"error": "", "code": error.code, "kind": error.kind.value, "request_id": request_id}
     if _is_private(error):
         facts = error.facts()
-        told = _DAMAGED if status_of(error) == 500 else _UNREACHABLE
+        told = _DAMAGED if find_status(error) == 500 else _UNREACHABLE
         body |= {name: facts[name] for name in _SAFE_FACTS if name in facts}
         return body | {"error": f"{told}; the server's log tells more under {request_id}"}
     for name, fact in error.facts().items():
         if name not in _RESERVED:
-            body[name] = shown(fact, hidden)
+            body[name] = redact(fact, hidden)
     match error:
         case SourceError():
-            body["diagnostics"] = [diagnostic_json(error.source, one) for one in error.diagnostics]
+            body["diagnostics"] = [diagnostic_to_json(error.source, one) for one in error.diagnostics]
         case ConflictError():
             body["manifest_conflict"] = {
                 "table_key": error.table_key,
                 "expected": error.expected,
                 "actual": error.actual,
             }
-    body["error"] = shown(str(error), hidden)
+    body["error"] = redact(str(error), hidden)
     return body
 
 
@@ -89,10 +94,10 @@ def _is_private(error: OmnigraphError) -> bool:
     """Whether an error may tell of paths, buckets or reasons of the machine."""
     if type(error).__module__.startswith("omnigraph.server."):
         return False
-    return status_of(error) in (500, 503) and error.code != "query_cancelled"
+    return find_status(error) in (500, 503) and error.code != "query_cancelled"
 
 
-def shown(value: object, hidden: Mapping[str, str]) -> object:
+def redact(value: object, hidden: Mapping[str, str]) -> object:
     """A JSON value, in which texts of the machine are those that are shown instead."""
     match value:
         case str():
@@ -100,12 +105,12 @@ def shown(value: object, hidden: Mapping[str, str]) -> object:
                 value = value.replace(text, instead)
             return value
         case dict():
-            return {name: shown(one, hidden) for name, one in value.items()}
+            return {name: redact(one, hidden) for name, one in value.items()}
         case list() | tuple():
-            return [shown(one, hidden) for one in value]
+            return [redact(one, hidden) for one in value]
         case _:
             return value
 
 
-def _internal(request_id: str) -> str:
+def _format_internal_error(request_id: str) -> str:
     return f"the server failed in a way it should not; please report it with the log's lines of {request_id}"

@@ -6,7 +6,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
-class PunctualProtocol(H11Protocol):
+class HeaderTimeoutProtocol(H11Protocol):
     """HTTP/1.1 with a deadline for the headers of a request.
 
     Uvicorn itself has none: a connection that is open, or has sent the first byte of a request, would be waited for
@@ -28,28 +28,28 @@ class PunctualProtocol(H11Protocol):
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self._await_headers()
         else:
-            self._stop_waiting()
+            self._cancel_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """They are gone."""
-        self._stop_waiting()
+        self._cancel_timeout()
         super().connection_lost(exc)
 
     def _await_headers(self) -> None:
         if self._deadline is None:
-            self._deadline = self.loop.call_later(self.seconds, self._cut)
+            self._deadline = self.loop.call_later(self.seconds, self._close_idle)
 
-    def _stop_waiting(self) -> None:
+    def _cancel_timeout(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _cut(self) -> None:
+    def _close_idle(self) -> None:
         self._deadline = None
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self.transport.close()
 
 
-def punctual(seconds: float) -> type[PunctualProtocol]:
+def build_protocol(seconds: float) -> type[HeaderTimeoutProtocol]:
     """The same, with so many seconds for the headers."""
-    return type("PunctualProtocol", (PunctualProtocol,), {"seconds": seconds})
+    return type("PunctualProtocol", (HeaderTimeoutProtocol,), {"seconds": seconds})

@@ -14,7 +14,7 @@ from omnigraph.server.http.request_bodies import ARROW, JSON, NDJSON
 
 _REF = "#/components/schemas/{name}"
 _BYTES = {"type": "string", "format": "binary"}
-_MEANINGS = {
+_STATUS_TEXTS = {
     "400": "The request can't be understood, or a query or schema in it has mistakes.",
     "401": "There is no valid token.",
     "403": "The policy does not allow it.",
@@ -30,7 +30,7 @@ _MEANINGS = {
     "500": "The server failed, or what is stored is damaged; the log tells more under the id.",
     "503": "The server or its storage can't do it now.",
 }
-_PARAMETERS = {
+_PARAMETER_TEXTS = {
     "branch": "The branch's name; slashes in it stay as they are.",
     "commit": "The commit's id.",
     "dry_run": "Only check, and write nothing.",
@@ -43,45 +43,47 @@ _PARAMETERS = {
     "tag": "The tag's name.",
 }
 """What is said of parameters whose routes say nothing more special."""
-EVERYWHERE = ("400", "401", "403", "404", "405", "408", "413", "422", "429", "500", "503")
+COMMON_STATUSES = ("400", "401", "403", "404", "405", "408", "413", "422", "429", "500", "503")
 
 
-def described(
+def describe_route(
     *answers: type[msgspec.Struct],
     body: type[msgspec.Struct] | None = None,
-    takes_lines: bool = False,
+    takes_ndjson: bool = False,
     streams: Sequence[str] = (),
     status: int = 200,
     can_conflict: bool = False,
     is_open: bool = False,
-    speaks_rpc: bool = False,
-    also: Mapping[str, str] = MappingProxyType({}),
+    is_rpc: bool = False,
+    extra_statuses: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """How a route is described: what a decorator of FastAPI takes by name. `also` are statuses that only it has."""
     content: dict[str, Any] = {}
     if answers:
-        content[JSON] = {"schema": {"anyOf": [_ref(one) for one in answers]} if len(answers) > 1 else _ref(answers[0])}
+        content[JSON] = {
+            "schema": {"anyOf": [_build_ref(one) for one in answers]} if len(answers) > 1 else _build_ref(answers[0])
+        }
     content |= {stream: {"schema": _BYTES} for stream in streams}
-    errors = (*EVERYWHERE, "409") if can_conflict else EVERYWHERE
+    errors = (*COMMON_STATUSES, "409") if can_conflict else COMMON_STATUSES
     extra: dict[str, Any] = {
         "responses": {
             str(status): {"description": "Done.", "content": content},
-            **{one: _error(one) for one in sorted(errors)},
-            **{one: _other(one, said, content) for one, said in also.items()},
+            **{one: _build_error(one) for one in sorted(errors)},
+            **{one: _build_extra_response(one, said, content) for one, said in extra_statuses.items()},
         }
     }
     if is_open:
         extra["security"] = []
-    if speaks_rpc:
+    if is_rpc:
         _add_rpc(extra["responses"])
     if body is not None:
-        extra["requestBody"] = {"required": True, "content": {JSON: {"schema": _ref(body)}}}
-    if takes_lines:
+        extra["requestBody"] = {"required": True, "content": {JSON: {"schema": _build_ref(body)}}}
+    if takes_ndjson:
         extra["requestBody"] = {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}
     return {"openapi_extra": {"x-described": extra}, "status_code": status}
 
 
-def document(app: FastAPI) -> dict[str, Any]:
+def build_document(app: FastAPI) -> dict[str, Any]:
     """The whole document; made once."""
     if app.openapi_schema is None:
         made = get_openapi(
@@ -95,9 +97,9 @@ def document(app: FastAPI) -> dict[str, Any]:
                 extra = operation.pop("x-described", {})
                 operation.pop("responses", None)
                 operation.update(extra)
-                _say(operation.get("parameters", []))
+                _describe_parameters(operation.get("parameters", []))
         made["components"] = {
-            "schemas": _schemas(),
+            "schemas": _build_schemas(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         }
         made["security"] = [{"token": []}]
@@ -105,40 +107,40 @@ def document(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-def _say(parameters: list[dict[str, Any]]) -> None:
+def _describe_parameters(parameters: list[dict[str, Any]]) -> None:
     """Describe the parameters that say no more than their names."""
     for one in parameters:
-        one.setdefault("description", _PARAMETERS.get(one["name"], ""))
+        one.setdefault("description", _PARAMETER_TEXTS.get(one["name"], ""))
 
 
-def _ref(type_: type[msgspec.Struct]) -> dict[str, str]:
+def _build_ref(type_: type[msgspec.Struct]) -> dict[str, str]:
     return {"$ref": _REF.format(name=type_.__name__)}
 
 
-def _error(status: str) -> dict[str, Any]:
-    return {"description": _MEANINGS[status], "content": {JSON: {"schema": _ref(request_bodies.ErrorAnswer)}}}
+def _build_error(status: str) -> dict[str, Any]:
+    return {"description": _STATUS_TEXTS[status], "content": {JSON: {"schema": _build_ref(request_bodies.ErrorAnswer)}}}
 
 
-def _other(status: str, said: str, content: dict[str, Any]) -> dict[str, Any]:
+def _build_extra_response(status: str, said: str, content: dict[str, Any]) -> dict[str, Any]:
     if int(status) >= 400:
-        return {"description": said, "content": {JSON: {"schema": _ref(request_bodies.ErrorAnswer)}}}
+        return {"description": said, "content": {JSON: {"schema": _build_ref(request_bodies.ErrorAnswer)}}}
     return {"description": said} if status == "204" else {"description": said, "content": content}
 
 
 def _add_rpc(responses: dict[str, Any]) -> None:
     """What a route of MCP answers beside what every route does: errors of the protocol, and nothing at all."""
-    either = {"anyOf": [_ref(request_bodies.ErrorAnswer), _ref(request_bodies.RpcAnswer)]}
+    either = {"anyOf": [_build_ref(request_bodies.ErrorAnswer), _build_ref(request_bodies.RpcAnswer)]}
     for status in ("400", "404", "406", "415", "500"):
-        responses[status] = {"description": _MEANINGS[status], "content": {JSON: {"schema": either}}}
+        responses[status] = {"description": _STATUS_TEXTS[status], "content": {JSON: {"schema": either}}}
     responses["200"]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
     responses["202"] = {"description": "A notification was taken."}
 
 
-def _schemas() -> dict[str, Any]:
+def _build_schemas() -> dict[str, Any]:
     named = {**vars(request_bodies), **vars(maintenance_bodies)}
     types = [one for one in named.values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
     _, components = msgspec.json.schema_components(types, ref_template=_REF)
     return dict(components)
 
 
-__all__ = ["ARROW", "described", "document"]
+__all__ = ["ARROW", "build_document", "describe_route"]

@@ -8,8 +8,8 @@ import msgspec
 
 from omnigraph.server.http_errors import BadCursorError
 
-MOST_ITEMS = 1_000
-USUAL_ITEMS = 100
+MAX_PAGE_ITEMS = 1_000
+DEFAULT_PAGE_ITEMS = 100
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -35,12 +35,12 @@ class RowCursor(msgspec.Struct, forbid_unknown_fields=True, tag="rows"):
     skipped: int
 
 
-def cursor_text(place: msgspec.Struct) -> str:
+def encode_cursor(place: msgspec.Struct) -> str:
     """A cursor as it goes over the wire."""
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
-def cursor_of(text: str, type_: type[T]) -> T:
+def decode_cursor(text: str, type_: type[T]) -> T:
     """The place that a cursor of that kind leads to; BadCursorError for any other."""
     try:
         data = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)

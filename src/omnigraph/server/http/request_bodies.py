@@ -12,13 +12,13 @@ NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
 BYTES = "application/octet-stream"
-BODY = "body"
+BODY_NAME = "body"
 """What errors call the body of a load."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _encode = msgspec.json.Encoder().encode
-_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 """The escape of one half of a pair; without the other half, it is no character."""
 
 
@@ -430,11 +430,11 @@ class RpcAnswer(msgspec.Struct, kw_only=True):
 # --- reading and writing ----------------------------------------------------------------------------------
 
 
-def decoded(body: bytes, type_: type[T]) -> T:
+def decode_body(body: bytes, type_: type[T]) -> T:
     """A body of that shape; BadRequestError says what is wrong with it, without its values."""
     try:
-        values = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_number)
-        if _HALF_PAIR.search(body):
+        values = json.loads(body.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
+        if _SURROGATE_ESCAPE.search(body):
             json.dumps(values, ensure_ascii=False).encode()
         return msgspec.convert(values, type_, strict=True)
     except UnicodeError:
@@ -449,12 +449,12 @@ def decoded(body: bytes, type_: type[T]) -> T:
         raise BadRequestError("body", str(error)) from None
 
 
-def encoded(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
     """A JSON document."""
     return _encode(value)
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         msg = "a name is there twice in one object"
@@ -462,6 +462,6 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _no_number(text: str) -> object:
+def _reject_constant(text: str) -> object:
     msg = f"{text} is no number of JSON"
     raise ValueError(msg)

@@ -11,31 +11,31 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from omnigraph.clock import Clock
-from omnigraph.config.server import Limits
+from omnigraph.config.server import ServerLimits
 from omnigraph.engine.result import Result
-from omnigraph.engine.result_files import json_lines
-from omnigraph.server.http.request_bodies import ARROW, JSON, NDJSON, encoded
+from omnigraph.engine.result_files import encode_json_lines
+from omnigraph.server.http.request_bodies import ARROW, JSON, NDJSON, encode_json
 from omnigraph.server.http_errors import AnswerTooLargeError, RequestTooLongError
-from omnigraph.server.service import Service, exchange_of
+from omnigraph.server.service import Service, get_exchange
 
 T = TypeVar("T")
 
-STREAM_ROWS = 4_096
+STREAM_BATCH_ROWS = 4_096
 """The rows of one piece of a stream."""
 
 
-def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def respond_json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """One JSON document."""
-    return Response(encoded(value), status, dict(headers or {}), media_type=JSON)
+    return Response(encode_json(value), status, dict(headers or {}), media_type=JSON)
 
 
-def wanted_stream(request: Request) -> str | None:
+def negotiate_stream(request: Request) -> str | None:
     """The media type of the stream that a request wants; None: a JSON document."""
     accepted = [one.partition(";")[0].strip().lower() for one in request.headers.get("accept", "").split(",")]
     return next((one for one in accepted if one in (NDJSON, ARROW)), None)
 
 
-def result_document(result: Result, limits: Limits) -> bytes:
+def encode_result(result: Result, limits: ServerLimits) -> bytes:
     """A result as one JSON document; AnswerTooLargeError when it has too many rows or bytes."""
     if result.row_count > limits.rows:
         raise AnswerTooLargeError("rows", limits.rows)
@@ -46,10 +46,10 @@ def result_document(result: Result, limits: Limits) -> bytes:
         "row_count": result.row_count,
         "columns": list(result.columns),
     }
-    parts = [encoded(head)[:-1] + b',"rows":[']
+    parts = [encode_json(head)[:-1] + b',"rows":[']
     size = len(parts[0])
-    for batch in result.batches(STREAM_ROWS):
-        piece = json_lines(result.schema, batch).rstrip(b"\n").replace(b"\n", b",")
+    for batch in result.batches(STREAM_BATCH_ROWS):
+        piece = encode_json_lines(result.schema, batch).rstrip(b"\n").replace(b"\n", b",")
         size += len(piece) + 1
         if size > limits.answer_bytes:
             raise AnswerTooLargeError("bytes", limits.answer_bytes)
@@ -57,23 +57,23 @@ def result_document(result: Result, limits: Limits) -> bytes:
     return b"".join([*parts, b"]}"])
 
 
-def result_pieces(result: Result, media_type: str) -> Iterator[bytes]:
+def stream_result(result: Result, media_type: str) -> Iterator[bytes]:
     """A result as a stream, batch by batch; also of no rows there is one piece."""
     if media_type == NDJSON:
         yield b""
-        for batch in result.batches(STREAM_ROWS):
-            yield json_lines(result.schema, batch)
+        for batch in result.batches(STREAM_BATCH_ROWS):
+            yield encode_json_lines(result.schema, batch)
         return
-    sink = _Sink()
+    sink = _ChunkBuffer()
     with pa_ipc.new_stream(sink, result.schema) as writer:
-        yield sink.taken()
-        for batch in result.batches(STREAM_ROWS):
+        yield sink.take()
+        for batch in result.batches(STREAM_BATCH_ROWS):
             writer.write_batch(batch)
-            yield sink.taken()
-    yield sink.taken()
+            yield sink.take()
+    yield sink.take()
 
 
-def result_headers(result: Result) -> dict[str, str]:
+def build_result_headers(result: Result) -> dict[str, str]:
     """What the head of a JSON document says of a result, for a stream, which has none."""
     target = result.target.to_json()
     return {
@@ -84,7 +84,7 @@ def result_headers(result: Result) -> dict[str, str]:
     }
 
 
-def within(pieces: Iterator[T], clock: Clock, seconds: float) -> Iterator[T]:
+def limit_time(pieces: Iterator[T], clock: Clock, seconds: float) -> Iterator[T]:
     """The same, for as long as making them takes no longer than that; RequestTooLongError.
 
     What whoever takes them does in between does not count.
@@ -101,15 +101,15 @@ def within(pieces: Iterator[T], clock: Clock, seconds: float) -> Iterator[T]:
         yield piece
 
 
-def bounded(document: object, limits: Limits) -> Response:
+def respond_limited_json(document: object, limits: ServerLimits) -> Response:
     """One JSON document; AnswerTooLargeError when it is longer than one may be."""
-    text = encoded(document)
+    text = encode_json(document)
     if len(text) > limits.answer_bytes:
         raise AnswerTooLargeError("bytes", limits.answer_bytes)
     return Response(text, media_type=JSON)
 
 
-class Streamed(Response):
+class StreamedResponse(Response):
     """An answer whose pieces are made one after the other, each when the one before is sent.
 
     The first piece is made before anything is sent, so what is wrong from the start has its own status. What goes wrong
@@ -122,7 +122,7 @@ class Streamed(Response):
         rest: Iterator[bytes],
         media_type: str,
         headers: Mapping[str, str],
-        run: "Run",
+        run: "StreamExecutor",
         status: int = 200,
     ) -> None:
         super().__init__(None, status, dict(headers), media_type=media_type)
@@ -132,7 +132,7 @@ class Streamed(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - Starlette's interface
         """Send everything, as long as somebody listens."""
-        gone = asyncio.ensure_future(_gone(receive))
+        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             piece: bytes | None = self._first
@@ -151,7 +151,7 @@ class Streamed(Response):
         return next(self._rest, None)
 
 
-class Run:
+class StreamExecutor:
     """Runs a step of a stream in a thread, as the actor whose stream it is."""
 
     def __init__(self, service: Service, request: Request) -> None:
@@ -162,7 +162,7 @@ class Run:
         return await self._service.run(self._request, step)
 
 
-async def streamed(
+async def start_stream(
     service: Service,
     request: Request,
     pieces: Iterator[bytes],
@@ -171,14 +171,14 @@ async def streamed(
     status: int = 200,
 ) -> Response:
     """A stream of these pieces, for as long as one may work; what goes wrong with the first of them is raised."""
-    run = Run(service, request)
-    timed = within(pieces, service.runtime.clock, service.limits.stream_seconds)
+    run = StreamExecutor(service, request)
+    timed = limit_time(pieces, service.runtime.clock, service.limits.stream_seconds)
     first = await run(lambda: next(timed, b""))
-    exchange_of(request).commit = headers.get("Omnigraph-Commit")
-    return Streamed(first or b"", timed, media_type, headers, run, status)
+    get_exchange(request).commit = headers.get("Omnigraph-Commit")
+    return StreamedResponse(first or b"", timed, media_type, headers, run, status)
 
 
-class _Sink:
+class _ChunkBuffer:
     """What was written since somebody looked."""
 
     closed = False
@@ -191,7 +191,7 @@ class _Sink:
         self._parts.append(bytes(data))
         return len(data)
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         """Everything, which is forgotten."""
         found, self._parts = b"".join(self._parts), []
         return found
@@ -215,6 +215,6 @@ class _Sink:
         return False
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

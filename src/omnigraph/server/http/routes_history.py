@@ -9,10 +9,11 @@ from starlette.responses import Response
 
 from omnigraph.policy import Action
 from omnigraph.server.http.maintenance_bodies import HistoryAnswer
-from omnigraph.server.http.openapi import described
-from omnigraph.server.http.paging import CommitCursor, NameCursor, cursor_of, cursor_text
+from omnigraph.server.http.openapi import describe_route
+from omnigraph.server.http.paging import CommitCursor, NameCursor, decode_cursor, encode_cursor
 from omnigraph.server.http.request_arguments import (
-    USUAL_LIMIT,
+    DEFAULT_LIMIT,
+    BranchFilter,
     BranchName,
     CommitId,
     Cursor,
@@ -21,8 +22,7 @@ from omnigraph.server.http.request_arguments import (
     GraphId,
     Instant,
     Limit,
-    OneBranch,
-    instant_of,
+    parse_optional_instant,
 )
 from omnigraph.server.http.request_bodies import (
     BranchesAnswer,
@@ -31,9 +31,9 @@ from omnigraph.server.http.request_bodies import (
     SchemaAnswer,
     SnapshotAnswer,
 )
-from omnigraph.server.http.responses import answer, bounded
+from omnigraph.server.http.responses import respond_json, respond_limited_json
 from omnigraph.server.http_errors import BadCursorError
-from omnigraph.server.service import service_of
+from omnigraph.server.service import get_service
 
 router = APIRouter()
 
@@ -43,45 +43,47 @@ AllBranches = Annotated[bool, Query(description="Commits of every branch, by the
 Filters = Annotated[list[str] | None, Query(alias="filter", description="`actor=ada`; may be repeated.", max_length=16)]
 
 
-@router.get("/graphs/{graph}/snapshot", **described(SnapshotAnswer))
+@router.get("/graphs/{graph}/snapshot", **describe_route(SnapshotAnswer))
 async def snapshot(
     request: Request, graph: GraphId, branch: BranchName = "main", snapshot: CommitId = None, at: Instant = None
 ) -> Response:
     """Which tables a state has, at which versions."""
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.READ, branch)
-    state = await service.run(request, partial(handle.snapshot, branch=branch, snapshot=snapshot, at=instant_of(at)))
-    return answer({**state.to_json(), "commit": state.commit.to_json()})
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ, branch)
+    state = await service.run(
+        request, partial(handle.snapshot, branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
+    )
+    return respond_json({**state.to_json(), "commit": state.commit.to_json()})
 
 
-@router.get("/graphs/{graph}/schema", **described(SchemaAnswer))
+@router.get("/graphs/{graph}/schema", **describe_route(SchemaAnswer))
 async def schema(
     request: Request, graph: GraphId, branch: BranchName = "main", snapshot: CommitId = None, at: Instant = None
 ) -> Response:
     """The accepted schema of a state."""
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.READ, branch)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ, branch)
     found = await service.run(
-        request, partial(handle.accepted_schema, branch=branch, snapshot=snapshot, at=instant_of(at))
+        request, partial(handle.accepted_schema, branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
     )
     head = {"branch": found.branch, "commit_id": found.commit_id, "schema_id": found.id}
-    return answer({**head, "schema_fingerprint": found.fingerprint, "schema": found.source})
+    return respond_json({**head, "schema_fingerprint": found.fingerprint, "schema": found.source})
 
 
-@router.get("/graphs/{graph}/branches", **described(BranchesAnswer))
-async def branches(request: Request, graph: GraphId, limit: Limit = USUAL_LIMIT, cursor: Cursor = None) -> Response:
+@router.get("/graphs/{graph}/branches", **describe_route(BranchesAnswer))
+async def branches(request: Request, graph: GraphId, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> Response:
     """The branches: main first, the others by name."""
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.READ, None)
-    after = None if cursor is None else cursor_of(cursor, NameCursor).after
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ, None)
+    after = None if cursor is None else decode_cursor(cursor, NameCursor).after
     found = await service.run(request, handle.branches.list)
     rest = [one for one in found if after is None or (one.name != "main" and (after == "main" or one.name > after))]
     page = rest[:limit]
-    more = cursor_text(NameCursor(page[-1].name)) if len(rest) > limit else None
-    return answer({"branches": [one.to_json() for one in page], "next_cursor": more})
+    more = encode_cursor(NameCursor(page[-1].name)) if len(rest) > limit else None
+    return respond_json({"branches": [one.to_json() for one in page], "next_cursor": more})
 
 
-@router.get("/graphs/{graph}/commits", **described(CommitsAnswer))
+@router.get("/graphs/{graph}/commits", **describe_route(CommitsAnswer))
 async def commits(
     request: Request,
     graph: GraphId,
@@ -89,14 +91,14 @@ async def commits(
     filters: Filters = None,
     before: Before = None,
     all_branches: AllBranches = False,
-    limit: Limit = USUAL_LIMIT,
+    limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Response:
     """The history of a branch, or the commits of all branches, newest first."""
-    service = service_of(request)
-    budget = service.budget()
-    handle = service.graph(request, graph, Action.READ, None if all_branches else branch, within=budget)
-    place = None if cursor is None else cursor_of(cursor, CommitCursor)
+    service = get_service(request)
+    budget = service.build_read_budget()
+    handle = service.bind_graph(request, graph, Action.READ, None if all_branches else branch, budget=budget)
+    place = None if cursor is None else decode_cursor(cursor, CommitCursor)
     line = "" if all_branches else branch
     if place is not None and place.branch != line:
         raise BadCursorError
@@ -109,19 +111,19 @@ async def commits(
             handle.commit_page, branch=branch, filters=named, limit=limit, before=before, all_branches=all_branches
         ),
     )
-    more = None if page.next is None else cursor_text(CommitCursor(line, page.next))
-    return answer({"commits": page.to_json()["commits"], "next_cursor": more})
+    more = None if page.next is None else encode_cursor(CommitCursor(line, page.next))
+    return respond_json({"commits": page.to_json()["commits"], "next_cursor": more})
 
 
-@router.get("/graphs/{graph}/commits/{commit}", **described(CommitAnswer))
-async def commit(request: Request, graph: GraphId, commit: str, branch: OneBranch = None) -> Response:
+@router.get("/graphs/{graph}/commits/{commit}", **describe_route(CommitAnswer))
+async def commit(request: Request, graph: GraphId, commit: str, branch: BranchFilter = None) -> Response:
     """One commit, of any branch, or of one."""
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.READ, branch or "main")
-    return answer((await service.run(request, partial(handle.commit, commit, branch=branch))).to_json())
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ, branch or "main")
+    return respond_json((await service.run(request, partial(handle.commit, commit, branch=branch))).to_json())
 
 
-@router.get("/graphs/{graph}/history", **described(HistoryAnswer))
+@router.get("/graphs/{graph}/history", **describe_route(HistoryAnswer))
 async def history(
     request: Request,
     graph: GraphId,
@@ -131,8 +133,8 @@ async def history(
     limit: Versions = None,
 ) -> Response:
     """Every version that one node or edge has had on a branch, newest first."""
-    service = service_of(request)
-    budget = service.budget()
-    handle = service.graph(request, graph, Action.READ, branch, within=budget)
+    service = get_service(request)
+    budget = service.build_read_budget()
+    handle = service.bind_graph(request, graph, Action.READ, branch, budget=budget)
     found = await service.read(request, budget, partial(handle.history, type_, id_, branch=branch, limit=limit))
-    return bounded(found.to_json(), service.limits)
+    return respond_limited_json(found.to_json(), service.limits)

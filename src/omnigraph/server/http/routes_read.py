@@ -14,7 +14,7 @@ from omnigraph.engine.result import Result
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
 from omnigraph.policy import Action
-from omnigraph.server.http.openapi import described
+from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.request_arguments import (
     BranchName,
     CommitId,
@@ -22,10 +22,10 @@ from omnigraph.server.http.request_arguments import (
     EntityType,
     GraphId,
     Instant,
-    body_of,
-    instant_of,
-    params_of,
-    part_of,
+    merge_params,
+    parse_optional_instant,
+    parse_range,
+    read_body,
 )
 from omnigraph.server.http.request_bodies import (
     ARROW,
@@ -39,34 +39,34 @@ from omnigraph.server.http.request_bodies import (
     ResultAnswer,
 )
 from omnigraph.server.http.responses import (
-    answer,
-    result_document,
-    result_headers,
-    result_pieces,
-    streamed,
-    wanted_stream,
+    build_result_headers,
+    encode_result,
+    negotiate_stream,
+    respond_json,
+    start_stream,
+    stream_result,
 )
-from omnigraph.server.service import Service, exchange_of, service_of
+from omnigraph.server.service import Service, get_exchange, get_service
 
 router = APIRouter()
 SOURCE_NAME = "query.gq"
 Property = Annotated[str, Query(alias="property", description="The Blob property.", max_length=256)]
-_PIECE_BYTES = 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
 
 
-@router.post("/graphs/{graph}/query", **described(ResultAnswer, body=ReadBody, streams=[NDJSON, ARROW]))
+@router.post("/graphs/{graph}/query", **describe_route(ResultAnswer, body=ReadBody, streams=[NDJSON, ARROW]))
 async def query(request: Request, graph: GraphId) -> Response:
     """Run a query. With `Accept: application/x-ndjson` or `application/vnd.apache.arrow.stream` rows are streamed."""
-    body = await body_of(request, ReadBody)
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.READ, body.branch)
+    body = await read_body(request, ReadBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ, body.branch)
     return await answer_query(service, request, handle, body, Source(body.query, SOURCE_NAME))
 
 
 async def answer_query(service: Service, request: Request, graph: Graph, body: ReadBody, source: Source) -> Response:
     """The answer to a query: a document, or the stream that the request wants."""
-    budget = service.budget(body.seconds, body.memory_bytes)
-    stream = wanted_stream(request)
+    budget = service.build_read_budget(body.seconds, body.memory_bytes)
+    stream = negotiate_stream(request)
     if stream is not None and body.seconds is None:  # then `seconds` of the settings is for finding the rows alone
         budget.reading_seconds = service.limits.stream_seconds
 
@@ -74,28 +74,28 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
         result = graph.query(
             source,
             name=body.name,
-            params=params_of(body),
+            params=merge_params(body),
             branch=body.branch,
             snapshot=body.snapshot,
-            at=instant_of(body.at),
+            at=parse_optional_instant(body.at),
             budget=budget,
         )
-        return result, b"" if stream is not None else result_document(result, service.limits)
+        return result, b"" if stream is not None else encode_result(result, service.limits)
 
     result, text = await service.read(request, budget, asked)
     if stream is not None:
-        return await streamed(service, request, result_pieces(result, stream), stream, result_headers(result))
-    exchange_of(request).commit = result.commit_id
+        return await start_stream(service, request, stream_result(result, stream), stream, build_result_headers(result))
+    get_exchange(request).commit = result.commit_id
     return Response(text, media_type=JSON)
 
 
-@router.post("/graphs/{graph}/explain", **described(ExplainAnswer, body=ExplainBody))
+@router.post("/graphs/{graph}/explain", **describe_route(ExplainAnswer, body=ExplainBody))
 async def explain(request: Request, graph: GraphId) -> Response:
     """How a query is run; with `analyze` it is run, and each step tells what it did."""
-    body = await body_of(request, ExplainBody)
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.READ, body.branch)
-    budget = service.budget(body.seconds, body.memory_bytes)
+    body = await read_body(request, ExplainBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ, body.branch)
+    budget = service.build_read_budget(body.seconds, body.memory_bytes)
     explained = await service.read(
         request,
         budget,
@@ -103,22 +103,22 @@ async def explain(request: Request, graph: GraphId) -> Response:
             handle.explain,
             Source(body.query, SOURCE_NAME),
             name=body.name,
-            params=params_of(body),
+            params=merge_params(body),
             branch=body.branch,
             snapshot=body.snapshot,
-            at=instant_of(body.at),
+            at=parse_optional_instant(body.at),
             analyze=body.analyze,
             budget=budget,
         ),
     )
-    return answer({**explained.to_json(), "text": explained.text})
+    return respond_json({**explained.to_json(), "text": explained.text})
 
 
 @router.get(
     "/graphs/{graph}/blob",
-    **described(
+    **describe_route(
         streams=[BYTES],
-        also={
+        extra_statuses={
             "204": "The value is null.",
             "206": "The part that `Range` asks for.",
             "416": "It begins behind the end.",
@@ -136,11 +136,11 @@ async def blob(
     at: Instant = None,
 ) -> Response:
     """The bytes of a Blob property of one node or edge, or the part of them that `Range` asks for."""
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.READ, branch)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ, branch)
 
     def opened() -> tuple[str, IO[bytes] | None, int]:
-        state = handle.snapshot(branch=branch, snapshot=snapshot, at=instant_of(at))
+        state = handle.snapshot(branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
         found = handle.blob(type_, id_, property_, branch=branch, snapshot=state.commit.id)
         return state.commit.id, found, 0 if found is None else found.seek(0, SEEK_END)
 
@@ -148,29 +148,29 @@ async def blob(
     headers = {"Omnigraph-Commit": commit_id}
     if found is None:
         return Response(status_code=204, headers=headers)
-    part = part_of(request.headers.get("range"), size)
+    part = parse_range(request.headers.get("range"), size)
     headers |= {"Content-Length": str(len(part)), "Accept-Ranges": "bytes"}
     if len(part) < size:
         headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
-    pieces = _bytes_of(found, part)
-    return await streamed(service, request, pieces, BYTES, headers, 206 if len(part) < size else 200)
+    pieces = _iter_bytes(found, part)
+    return await start_stream(service, request, pieces, BYTES, headers, 206 if len(part) < size else 200)
 
 
-def _bytes_of(file: IO[bytes], part: range) -> Iterator[bytes]:
+def _iter_bytes(file: IO[bytes], part: range) -> Iterator[bytes]:
     with file:
         file.seek(part.start)
         left = len(part)
-        while left and (piece := file.read(min(left, _PIECE_BYTES))):
+        while left and (piece := file.read(min(left, _CHUNK_BYTES))):
             left -= len(piece)
             yield piece
 
 
-@router.post("/graphs/{graph}/export", **described(body=ExportBody, streams=[NDJSON]))
+@router.post("/graphs/{graph}/export", **describe_route(body=ExportBody, streams=[NDJSON]))
 async def export(request: Request, graph: GraphId) -> Response:
     """All rows, or those of some types, as graph JSONL: what a load takes."""
-    body = await body_of(request, ExportBody)
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.EXPORT, body.branch)
+    body = await read_body(request, ExportBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.EXPORT, body.branch)
     found = await service.run(
         request,
         partial(
@@ -178,9 +178,9 @@ async def export(request: Request, graph: GraphId) -> Response:
             types=body.types,
             branch=body.branch,
             snapshot=body.snapshot,
-            at=instant_of(body.at),
-            budget=service.stream_budget(body.seconds, body.memory_bytes),
+            at=parse_optional_instant(body.at),
+            budget=service.build_stream_budget(body.seconds, body.memory_bytes),
         ),
     )
     headers = {"Omnigraph-Commit": found.commit_id, "Omnigraph-Types": quote(",".join(found.types))}
-    return await streamed(service, request, found.pieces, NDJSON, headers)
+    return await start_stream(service, request, found.pieces, NDJSON, headers)

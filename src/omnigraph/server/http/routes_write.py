@@ -11,10 +11,10 @@ from starlette.responses import Response
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
 from omnigraph.policy import Action
-from omnigraph.server.http.openapi import described
-from omnigraph.server.http.request_arguments import GraphId, body_of, check_text, instant_of, params_of
+from omnigraph.server.http.openapi import describe_route
+from omnigraph.server.http.request_arguments import GraphId, check_text, merge_params, parse_optional_instant, read_body
 from omnigraph.server.http.request_bodies import (
-    BODY,
+    BODY_NAME,
     ApplyAnswer,
     ApplyBody,
     BranchAnswer,
@@ -27,8 +27,8 @@ from omnigraph.server.http.request_bodies import (
     PlanAnswer,
     PlanBody,
 )
-from omnigraph.server.http.responses import answer
-from omnigraph.server.service import Service, exchange_of, service_of
+from omnigraph.server.http.responses import respond_json
+from omnigraph.server.service import Service, get_exchange, get_service
 
 router = APIRouter()
 
@@ -38,16 +38,16 @@ IfExists = Annotated[bool, Query(description="With `from`: load into the branch 
 From = Annotated[str | None, Query(alias="from", description="Make the branch from this one first.", max_length=256)]
 Text = Annotated[str | None, Query(max_length=16_384)]
 
-_IN_MEMORY = 1024 * 1024
+_MAX_MEMORY_BYTES = 1024 * 1024
 
 
-@router.post("/graphs/{graph}/mutate", **described(MutationAnswer, body=MutateBody, can_conflict=True))
+@router.post("/graphs/{graph}/mutate", **describe_route(MutationAnswer, body=MutateBody, can_conflict=True))
 async def mutate(request: Request, graph: GraphId) -> Response:
     """Run a mutation, in one commit or not at all."""
-    body = await body_of(request, MutateBody)
-    service = service_of(request)
+    body = await read_body(request, MutateBody)
+    service = get_service(request)
     check_text(body.query, "query.gq", service.limits)
-    handle = service.graph(request, graph, Action.CHANGE, body.branch)
+    handle = service.bind_graph(request, graph, Action.CHANGE, body.branch)
     return await answer_mutation(service, request, handle, body, Source(body.query, "query.gq"))
 
 
@@ -61,19 +61,19 @@ async def answer_mutation(
             graph.mutate,
             source,
             name=body.name,
-            params=params_of(body),
+            params=merge_params(body),
             branch=body.branch,
             message=body.message,
             idempotency_key=body.idempotency_key,
             if_commit=body.if_commit,
-            budget=service.write_budget(body.seconds, body.memory_bytes),
+            budget=service.build_write_budget(body.seconds, body.memory_bytes),
         ),
     )
-    service.committed(request, "mutate", done.commit_id)
-    return answer(done.to_json())
+    service.record_commit(request, "mutate", done.commit_id)
+    return respond_json(done.to_json())
 
 
-@router.post("/graphs/{graph}/load", **described(LoadAnswer, takes_lines=True, can_conflict=True))
+@router.post("/graphs/{graph}/load", **describe_route(LoadAnswer, takes_ndjson=True, can_conflict=True))
 async def load(  # noqa: PLR0913 - FastAPI's way to declare what a query string has
     request: Request,
     graph: GraphId,
@@ -89,20 +89,20 @@ async def load(  # noqa: PLR0913 - FastAPI's way to declare what a query string 
     memory_bytes: Annotated[int | None, Query(description="How much memory it may use.")] = None,
 ) -> Response:
     """Load graph JSONL, all of it in one commit or nothing; with `from`, into a branch that is made for it."""
-    service = service_of(request)
-    hosted, actor = service.hosted(request, graph, Action.CHANGE, branch, read=from_), exchange_of(request).actor
-    handle = hosted.graph(actor)
+    service = get_service(request)
+    hosted, actor = service.find_graph(request, graph, Action.CHANGE, branch, read=from_), get_exchange(request).actor
+    handle = hosted.bind_actor(actor)
     if from_ is not None:
         hosted.require(actor, Action.READ, from_)
     hosted.require(actor, Action.CHANGE, branch)  # before the body is read
-    with service.admission.write(actor.name), _Spooled() as spooled:
+    with service.admission.admit_write(actor.name), _SpooledBody() as spooled:
         async for piece in request.stream():
             spooled.write(piece)
         done = await service.admission.run_write(
             actor.name,
             partial(
                 handle.load,
-                spooled.rewound(),
+                spooled.rewind(),
                 mode=mode,
                 branch=branch,
                 from_=from_,
@@ -111,40 +111,46 @@ async def load(  # noqa: PLR0913 - FastAPI's way to declare what a query string 
                 idempotency_key=idempotency_key,
                 dry_run=dry_run,
                 engine="local",
-                budget=service.write_budget(seconds, memory_bytes),
+                budget=service.build_write_budget(seconds, memory_bytes),
             ),
         )
-    service.committed(request, "load", done.commit_id)
-    return answer(done.to_json())
+    service.record_commit(request, "load", done.commit_id)
+    return respond_json(done.to_json())
 
 
-@router.post("/graphs/{graph}/branches", **described(BranchAnswer, body=BranchBody, status=201, can_conflict=True))
+@router.post("/graphs/{graph}/branches", **describe_route(BranchAnswer, body=BranchBody, status=201, can_conflict=True))
 async def create_branch(request: Request, graph: GraphId) -> Response:
     """Make a branch from any state of another."""
-    body = await body_of(request, BranchBody)
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.BRANCH_CREATE, body.name, read=body.from_)
+    body = await read_body(request, BranchBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.BRANCH_CREATE, body.name, read=body.from_)
     made = await service.write(
         request,
-        partial(handle.branches.create, body.name, from_=body.from_, snapshot=body.snapshot, at=instant_of(body.at)),
+        partial(
+            handle.branches.create,
+            body.name,
+            from_=body.from_,
+            snapshot=body.snapshot,
+            at=parse_optional_instant(body.at),
+        ),
     )
-    return answer(made.to_json(), 201)
+    return respond_json(made.to_json(), 201)
 
 
-@router.delete("/graphs/{graph}/branches/{branch:path}", **described(BranchAnswer, can_conflict=True))
+@router.delete("/graphs/{graph}/branches/{branch:path}", **describe_route(BranchAnswer, can_conflict=True))
 async def delete_branch(request: Request, graph: GraphId, branch: str) -> Response:
     """Delete a branch, with its commits."""
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.BRANCH_DELETE, branch)
-    return answer((await service.write(request, partial(handle.branches.delete, branch))).to_json())
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.BRANCH_DELETE, branch)
+    return respond_json((await service.write(request, partial(handle.branches.delete, branch))).to_json())
 
 
-@router.post("/graphs/{graph}/merge", **described(MergeAnswer, body=MergeBody, can_conflict=True))
+@router.post("/graphs/{graph}/merge", **describe_route(MergeAnswer, body=MergeBody, can_conflict=True))
 async def merge(request: Request, graph: GraphId) -> Response:
     """Bring to a branch what another one has done since they parted. With conflicts nothing is done: 409 lists them."""
-    body = await body_of(request, MergeBody)
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.BRANCH_MERGE, body.into, read=body.source)
+    body = await read_body(request, MergeBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.BRANCH_MERGE, body.into, read=body.source)
     done = await service.write(
         request,
         partial(
@@ -154,33 +160,33 @@ async def merge(request: Request, graph: GraphId) -> Response:
             strategy=body.strategy,
             message=body.message,
             dry_run=body.dry_run,
-            budget=service.write_budget(body.seconds, body.memory_bytes),
+            budget=service.build_write_budget(body.seconds, body.memory_bytes),
         ),
     )
-    service.committed(request, "merge", done.commit_id)
-    return answer(done.to_json())
+    service.record_commit(request, "merge", done.commit_id)
+    return respond_json(done.to_json())
 
 
-@router.post("/graphs/{graph}/schema/plan", **described(PlanAnswer, body=PlanBody))
+@router.post("/graphs/{graph}/schema/plan", **describe_route(PlanAnswer, body=PlanBody))
 async def plan_schema(request: Request, graph: GraphId) -> Response:
     """What it takes to get from a branch's schema to another; nothing is changed."""
-    body = await body_of(request, PlanBody)
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.SCHEMA_APPLY, body.branch)
+    body = await read_body(request, PlanBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.SCHEMA_APPLY, body.branch)
     check_text(body.schema, "schema.pg", service.limits)
     plan = await service.run(
         request,
         partial(handle.plan_schema, body.schema, branch=body.branch, allow_data_loss=body.allow_data_loss),
     )
-    return answer(plan.to_json())
+    return respond_json(plan.to_json())
 
 
-@router.post("/graphs/{graph}/schema/apply", **described(ApplyAnswer, body=ApplyBody, can_conflict=True))
+@router.post("/graphs/{graph}/schema/apply", **describe_route(ApplyAnswer, body=ApplyBody, can_conflict=True))
 async def apply_schema(request: Request, graph: GraphId) -> Response:
     """Make a schema the accepted one of a branch, in one commit or not at all."""
-    body = await body_of(request, ApplyBody)
-    service = service_of(request)
-    handle = service.graph(request, graph, Action.SCHEMA_APPLY, body.branch)
+    body = await read_body(request, ApplyBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.SCHEMA_APPLY, body.branch)
     check_text(body.schema, "schema.pg", service.limits)
     done = await service.write(
         request,
@@ -191,24 +197,24 @@ async def apply_schema(request: Request, graph: GraphId) -> Response:
             message=body.message,
             allow_drops=body.allow_drops,
             allow_data_loss=body.allow_data_loss,
-            budget=service.write_budget(body.seconds, body.memory_bytes),
+            budget=service.build_write_budget(body.seconds, body.memory_bytes),
         ),
     )
-    service.committed(request, "schema_apply", done.commit_id)
-    return answer(done.to_json())
+    service.record_commit(request, "schema_apply", done.commit_id)
+    return respond_json(done.to_json())
 
 
-class _Spooled:
+class _SpooledBody:
     """The body of a load: in memory while it is short, else in a file without a name. It is gone with the request."""
 
-    name = BODY
+    name = BODY_NAME
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by `__exit__`
+        self._file = tempfile.SpooledTemporaryFile(max_size=_MAX_MEMORY_BYTES)  # noqa: SIM115 - closed by `__exit__`
         self.write = self._file.write
         self.read = self._file.read
 
-    def rewound(self) -> BinaryIO:
+    def rewind(self) -> BinaryIO:
         """Itself, to be read from the start."""
         self._file.seek(0)
         return self  # type: ignore[return-value]  # a load reads, and asks for the name

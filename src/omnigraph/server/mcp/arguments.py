@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from omnigraph.server.http.request_bodies import decoded
+from omnigraph.server.http.request_bodies import decode_body
 from omnigraph.server.http_errors import BadRequestError
 
-MOST_ROWS = 1_000
-USUAL_ROWS = 100
+MAX_ROWS = 1_000
+DEFAULT_ROWS = 100
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -22,13 +22,13 @@ ReadBranch = Annotated[str, Meta(description="The branch to read.")]
 WriteBranch = Annotated[str, Meta(description="The branch to write to; make one of your own with graph_create_branch.")]
 CommitRef = Annotated[str | None, Meta(description="Read the state of this commit or tag instead of the newest.")]
 At = Annotated[str | None, Meta(description="Read the state at this time, such as 2026-01-31T12:00:00Z.")]
-Limit = Annotated[int, Meta(ge=1, le=MOST_ROWS, description="The most items of this answer.")]
+Limit = Annotated[int, Meta(ge=1, le=MAX_ROWS, description="The most items of this answer.")]
 Offset = Annotated[int, Meta(ge=0, description="How many items to skip: `next_offset` of the answer before.")]
 Message = Annotated[str | None, Meta(description="What the commit says it is for.")]
-RepeatKey = Annotated[
+IdempotencyKey = Annotated[
     str | None, Meta(description="A key of your choice: the same call with the same key is done only once.")
 ]
-Unchanged = Annotated[str | None, Meta(description="Write only if this is still the branch's newest commit.")]
+IfCommit = Annotated[str | None, Meta(description="Write only if this is still the branch's newest commit.")]
 Seconds = Annotated[
     float | None, Meta(description="How long it may run; the server allows no more than its own limit.")
 ]
@@ -47,7 +47,7 @@ class QueryArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     branch: ReadBranch = "main"
     snapshot: CommitRef = None
     at: At = None
-    limit: Limit = USUAL_ROWS
+    limit: Limit = DEFAULT_ROWS
     offset: Offset = 0
     seconds: Seconds = None
     memory_bytes: MemoryBytes = None
@@ -73,8 +73,8 @@ class MutateArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     name: QueryName = None
     params: Params = {}
     message: Message = None
-    idempotency_key: RepeatKey = None
-    if_commit: Unchanged = None
+    idempotency_key: IdempotencyKey = None
+    if_commit: IfCommit = None
     seconds: Seconds = None
     memory_bytes: MemoryBytes = None
 
@@ -88,7 +88,7 @@ class SchemaArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class BranchesArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Which of the branches are wanted."""
 
-    limit: Limit = USUAL_ROWS
+    limit: Limit = DEFAULT_ROWS
     offset: Offset = 0
 
 
@@ -106,7 +106,7 @@ class DiffArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     before: State
     after: State
     types: Annotated[list[str] | None, Meta(description="Only these node and edge types.")] = None
-    limit: Limit = USUAL_ROWS
+    limit: Limit = DEFAULT_ROWS
     offset: Offset = 0
 
 
@@ -144,7 +144,7 @@ class ReadControls(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     branch: ReadBranch = "main"
     snapshot: CommitRef = None
     at: At = None
-    limit: Limit = USUAL_ROWS
+    limit: Limit = DEFAULT_ROWS
     offset: Offset = 0
     seconds: Seconds = None
     memory_bytes: MemoryBytes = None
@@ -155,8 +155,8 @@ class WriteControls(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     branch: WriteBranch
     message: Message = None
-    idempotency_key: RepeatKey = None
-    if_commit: Unchanged = None
+    idempotency_key: IdempotencyKey = None
+    if_commit: IfCommit = None
     seconds: Seconds = None
     memory_bytes: MemoryBytes = None
 
@@ -172,6 +172,6 @@ def read_arguments(given: Mapping[str, object], type_: type[T]) -> T:
     except (TypeError, ValueError):
         raise BadRequestError("arguments", "there is a value that JSON does not have, such as NaN") from None
     try:
-        return decoded(text, type_)
+        return decode_body(text, type_)
     except BadRequestError as error:
         raise BadRequestError("arguments", error.reason) from None

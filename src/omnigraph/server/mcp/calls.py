@@ -13,15 +13,15 @@ from starlette.requests import Request
 
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result import Result
-from omnigraph.engine.result_files import json_objects
+from omnigraph.engine.result_files import build_json_objects
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
 from omnigraph.ops.merge_result import MergeConflictsError, MergeResult
 from omnigraph.policy import Action, Actor
-from omnigraph.server.graph_registry import Hosted
-from omnigraph.server.http.request_arguments import branch_of, check_text, instant_of
-from omnigraph.server.http.request_bodies import encoded
-from omnigraph.server.http.responses import within
+from omnigraph.server.graph_registry import ServedGraph
+from omnigraph.server.http.request_arguments import check_text, parse_branch, parse_optional_instant
+from omnigraph.server.http.request_bodies import encode_json
+from omnigraph.server.http.responses import limit_time
 from omnigraph.server.http_errors import ColumnsDifferError, RowTooLargeError
 from omnigraph.server.mcp.arguments import (
     BranchesArguments,
@@ -38,9 +38,9 @@ from omnigraph.server.mcp.arguments import (
     WriteControls,
 )
 from omnigraph.server.mcp.schemas import is_as_declared
-from omnigraph.server.service import Exchange, Service, exchange_of
+from omnigraph.server.service import Exchange, Service, get_exchange
 
-MOST_BYTES = 64 * 1024
+MAX_RESPONSE_BYTES = 64 * 1024
 """The longest answer: what an agent reads costs it more than what a program reads."""
 SOURCE_NAME = "query.gq"
 
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ToolResult:
     """The answer to a call: an object for programs, and the same as text for models."""
 
     value: dict[str, Any]
@@ -56,9 +56,9 @@ class Told:
     is_error: bool = False
 
     @classmethod
-    def of(cls, value: dict[str, Any]) -> "Told":
+    def from_value(cls, value: dict[str, Any]) -> "ToolResult":
         """A text that is the object."""
-        return cls(value=value, text=encoded(value).decode())
+        return cls(value=value, text=encode_json(value).decode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,22 +72,22 @@ class Caller:
     @property
     def exchange(self) -> Exchange:
         """What is known of the request."""
-        return exchange_of(self.request)
+        return get_exchange(self.request)
 
     @property
     def actor(self) -> Actor:
         """Who it is."""
         return self.exchange.actor
 
-    def hosted(self, action: Action, branch: str | None, *, read: str | None = None) -> Hosted:
+    def find_graph(self, action: Action, branch: str | None, *, read: str | None = None) -> ServedGraph:
         """The graph; the log tells what is wanted of it. GraphMissingError, DeniedError."""
-        return self.service.hosted(self.request, self.graph_id, action, branch, read=read)
+        return self.service.find_graph(self.request, self.graph_id, action, branch, read=read)
 
-    def graph(
+    def bind_graph(
         self, action: Action, branch: str | None, *, read: str | None = None, through: str | None = None
     ) -> Graph:
         """The graph in the caller's hands; what they may do is up to the verb."""
-        return self.hosted(action, branch, read=read).graph(self.actor, through=through)
+        return self.find_graph(action, branch, read=read).bind_actor(self.actor, through=through)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do something short in a thread."""
@@ -101,7 +101,7 @@ class Caller:
         self, work: Callable[[Budget], T], seconds: float | None = None, memory_bytes: int | None = None
     ) -> T:
         """Read within a budget, which ends when nobody waits for the answer any more."""
-        budget = self.service.budget(seconds, memory_bytes)
+        budget = self.service.build_read_budget(seconds, memory_bytes)
         try:
             return await self.service.read(self.request, budget, partial(work, budget))
         finally:
@@ -111,9 +111,9 @@ class Caller:
 # --- reads -----------------------------------------------------------------------------------------------
 
 
-async def query(caller: Caller, given: QueryArguments) -> Told:
+async def query(caller: Caller, given: QueryArguments) -> ToolResult:
     """Some rows of a query."""
-    graph = caller.graph(Action.READ, given.branch)
+    graph = caller.bind_graph(Action.READ, given.branch)
     controls = ReadControls(
         branch=given.branch,
         snapshot=given.snapshot,
@@ -123,10 +123,10 @@ async def query(caller: Caller, given: QueryArguments) -> Told:
         seconds=given.seconds,
         memory_bytes=given.memory_bytes,
     )
-    return await rows_of(caller, graph, Source(given.query, SOURCE_NAME), given.name, given.params, controls)
+    return await run_query(caller, graph, Source(given.query, SOURCE_NAME), given.name, given.params, controls)
 
 
-async def rows_of(
+async def run_query(
     caller: Caller,
     graph: Graph,
     source: Source,
@@ -135,44 +135,44 @@ async def rows_of(
     controls: ReadControls,
     *,
     declared: pa.Schema | None = None,
-) -> Told:
+) -> ToolResult:
     """As many rows as asked for, and as an answer may hold; it says how to get the others.
 
     `declared` are the columns that were promised: ColumnsDifferError when there are others.
     """
 
-    def asked(budget: Budget) -> Told:
+    def asked(budget: Budget) -> ToolResult:
         result = graph.query(
             source,
             name=name,
             params=params,
             branch=controls.branch,
             snapshot=controls.snapshot,
-            at=instant_of(controls.at),
+            at=parse_optional_instant(controls.at),
             budget=budget,
         )
         caller.exchange.commit = result.commit_id
         if declared is not None and not is_as_declared(result.schema, declared):
             raise ColumnsDifferError(result.query_name)
-        return _page(result, controls.offset, controls.limit)
+        return _build_page(result, controls.offset, controls.limit)
 
     return await caller.read(asked, controls.seconds, controls.memory_bytes)
 
 
-def _page(result: Result, offset: int, limit: int) -> Told:
+def _build_page(result: Result, offset: int, limit: int) -> ToolResult:
     total, columns = result.row_count, list(result.columns)
-    rows = json_objects(result.schema, result.part(offset, offset + limit))
-    lines = [encoded(columns).decode()]
+    rows = build_json_objects(result.schema, result.part(offset, offset + limit))
+    lines = [encode_json(columns).decode()]
     size = 0
     for row in rows:
-        line = encoded(list(row.values())).decode()
+        line = encode_json(list(row.values())).decode()
         size += len(line.encode())
-        if size > MOST_BYTES:
+        if size > MAX_RESPONSE_BYTES:
             break
         lines.append(line)
     shown = len(lines) - 1
     if rows and not shown:
-        raise RowTooLargeError(offset, MOST_BYTES)
+        raise RowTooLargeError(offset, MAX_RESPONSE_BYTES)
     after = offset + shown
     more = after if after < total else None
     note = f"{shown} of {total} rows from offset {offset}, commit {result.commit_id}"
@@ -181,17 +181,17 @@ def _page(result: Result, offset: int, limit: int) -> Told:
     value = {
         "commit_id": result.commit_id,
         "columns": columns,
-        "rows": json.loads(encoded(rows[:shown])),
+        "rows": json.loads(encode_json(rows[:shown])),
         "row_count": total,
         "offset": offset,
         "next_offset": more,
     }
-    return Told(value=value, text="\n".join([*lines, note]))
+    return ToolResult(value=value, text="\n".join([*lines, note]))
 
 
-async def explain(caller: Caller, given: ExplainArguments) -> Told:
+async def explain(caller: Caller, given: ExplainArguments) -> ToolResult:
     """How a query is run."""
-    graph = caller.graph(Action.READ, given.branch)
+    graph = caller.bind_graph(Action.READ, given.branch)
     explained = await caller.read(
         lambda budget: graph.explain(
             Source(given.query, SOURCE_NAME),
@@ -204,63 +204,65 @@ async def explain(caller: Caller, given: ExplainArguments) -> Told:
         given.seconds,
         given.memory_bytes,
     )
-    return Told(value={"commit_id": explained.to_json()["commit_id"], "plan": explained.text}, text=explained.text)
+    return ToolResult(
+        value={"commit_id": explained.to_json()["commit_id"], "plan": explained.text}, text=explained.text
+    )
 
 
-async def schema(caller: Caller, given: SchemaArguments) -> Told:
+async def read_schema(caller: Caller, given: SchemaArguments) -> ToolResult:
     """The accepted schema of a branch."""
-    graph = caller.graph(Action.READ, given.branch)
+    graph = caller.bind_graph(Action.READ, given.branch)
     state = await caller.run(partial(graph.snapshot, branch=given.branch))
     text = state.manifest.schema.source
-    return Told(value={"branch": state.branch, "commit_id": state.commit.id, "schema": text}, text=text)
+    return ToolResult(value={"branch": state.branch, "commit_id": state.commit.id, "schema": text}, text=text)
 
 
-async def branches(caller: Caller, given: BranchesArguments) -> Told:
+async def list_branches(caller: Caller, given: BranchesArguments) -> ToolResult:
     """The branches: main first, the others by name."""
-    graph = caller.graph(Action.READ, None)
+    graph = caller.bind_graph(Action.READ, None)
     found = await caller.run(graph.branches.list)
-    page = _fitting([one.to_json() for one in found[given.offset : given.offset + given.limit]])
+    page = _truncate_items([one.to_json() for one in found[given.offset : given.offset + given.limit]])
     after = given.offset + len(page)
-    return Told.of({"branches": page, "next_offset": after if after < len(found) else None})
+    return ToolResult.from_value({"branches": page, "next_offset": after if after < len(found) else None})
 
 
-async def commits(caller: Caller, given: CommitsArguments) -> Told:
+async def list_commits(caller: Caller, given: CommitsArguments) -> ToolResult:
     """The history of a branch, newest first."""
-    graph = caller.graph(Action.READ, given.branch)
+    graph = caller.bind_graph(Action.READ, given.branch)
     page = await caller.run(partial(graph.commit_page, branch=given.branch, limit=given.limit, before=given.before))
     found = page.to_json()["commits"]
     assert isinstance(found, list)  # noqa: S101 - of objects
-    shown = _fitting(found)
+    shown = _truncate_items(found)
     more = page.next if len(shown) == len(found) else str(shown[-1]["id"])
-    return Told.of({"commits": shown, "next_before": more})
+    return ToolResult.from_value({"commits": shown, "next_before": more})
 
 
-def _fitting(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _truncate_items(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """As many of the first as an answer may hold, and one at least."""
     size = 0
     for place, item in enumerate(items):
-        size += len(encoded(item))
-        if size > MOST_BYTES:
+        size += len(encode_json(item))
+        if size > MAX_RESPONSE_BYTES:
             return items[: max(1, place)]
     return items
 
 
-async def diff(caller: Caller, given: DiffArguments) -> Told:
+async def diff(caller: Caller, given: DiffArguments) -> ToolResult:
     """What has to be done to one state to make it another."""
-    graph, service = caller.graph(Action.READ, branch_of(given.before)), caller.service
+    graph, service = caller.bind_graph(Action.READ, parse_branch(given.before)), caller.service
 
-    def compared(_: Budget) -> Told:
+    def compared(_: Budget) -> ToolResult:
         found = graph.diff(given.before, given.after, types=given.types)
-        made = within(found.json_lines(), service.runtime.clock, service.limits.seconds)
+        made = limit_time(found.json_lines(), service.runtime.clock, service.limits.seconds)
         lines = list(islice(made, given.offset, given.offset + given.limit + 1))
         kept, size = 0, 0
         for line in lines[: given.limit]:
             size += len(line)
-            if size > MOST_BYTES:
+            if size > MAX_RESPONSE_BYTES:
                 break
             kept += 1
         if lines and not kept:
-            raise RowTooLargeError(given.offset, MOST_BYTES)
+            raise RowTooLargeError(given.offset, MAX_RESPONSE_BYTES)
         value = {
             "before": found.before.commit.id,
             "after": found.after.commit.id,
@@ -268,7 +270,7 @@ async def diff(caller: Caller, given: DiffArguments) -> Told:
             "changes": [msgspec.json.decode(line) for line in lines[:kept]],
             "next_offset": given.offset + kept if kept < len(lines) else None,
         }
-        return Told.of(value)
+        return ToolResult.from_value(value)
 
     return await caller.read(compared)
 
@@ -276,10 +278,10 @@ async def diff(caller: Caller, given: DiffArguments) -> Told:
 # --- writes ----------------------------------------------------------------------------------------------
 
 
-async def mutate(caller: Caller, given: MutateArguments) -> Told:
+async def mutate(caller: Caller, given: MutateArguments) -> ToolResult:
     """A mutation, in one commit or not at all."""
     check_text(given.query, SOURCE_NAME, caller.service.limits)
-    graph = caller.graph(Action.CHANGE, given.branch)
+    graph = caller.bind_graph(Action.CHANGE, given.branch)
     controls = WriteControls(
         branch=given.branch,
         message=given.message,
@@ -288,12 +290,12 @@ async def mutate(caller: Caller, given: MutateArguments) -> Told:
         seconds=given.seconds,
         memory_bytes=given.memory_bytes,
     )
-    return await changed(caller, graph, Source(given.query, SOURCE_NAME), given.name, given.params, controls)
+    return await run_mutation(caller, graph, Source(given.query, SOURCE_NAME), given.name, given.params, controls)
 
 
-async def changed(
+async def run_mutation(
     caller: Caller, graph: Graph, source: Source, name: str | None, params: dict[str, Any], controls: WriteControls
-) -> Told:
+) -> ToolResult:
     """What a mutation did."""
     done = await caller.write(
         partial(
@@ -305,29 +307,29 @@ async def changed(
             message=controls.message,
             idempotency_key=controls.idempotency_key,
             if_commit=controls.if_commit,
-            budget=caller.service.write_budget(controls.seconds, controls.memory_bytes),
+            budget=caller.service.build_write_budget(controls.seconds, controls.memory_bytes),
         )
     )
-    caller.service.committed(caller.request, "mutate", done.commit_id)
-    return Told.of(done.to_json())
+    caller.service.record_commit(caller.request, "mutate", done.commit_id)
+    return ToolResult.from_value(done.to_json())
 
 
-async def create_branch(caller: Caller, given: CreateBranchArguments) -> Told:
+async def create_branch(caller: Caller, given: CreateBranchArguments) -> ToolResult:
     """Make a branch of the newest state of another."""
-    graph = caller.graph(Action.BRANCH_CREATE, given.name, read=given.from_)
+    graph = caller.bind_graph(Action.BRANCH_CREATE, given.name, read=given.from_)
     made = await caller.write(partial(graph.branches.create, given.name, from_=given.from_))
-    return Told.of(made.to_json())
+    return ToolResult.from_value(made.to_json())
 
 
-async def delete_branch(caller: Caller, given: DeleteBranchArguments) -> Told:
+async def delete_branch(caller: Caller, given: DeleteBranchArguments) -> ToolResult:
     """Delete a branch, with its commits."""
-    graph = caller.graph(Action.BRANCH_DELETE, given.name)
-    return Told.of((await caller.write(partial(graph.branches.delete, given.name))).to_json())
+    graph = caller.bind_graph(Action.BRANCH_DELETE, given.name)
+    return ToolResult.from_value((await caller.write(partial(graph.branches.delete, given.name))).to_json())
 
 
-async def merge(caller: Caller, given: MergeArguments) -> Told:
+async def merge(caller: Caller, given: MergeArguments) -> ToolResult:
     """Bring to a branch what another one has done since they parted; with conflicts nothing is done."""
-    graph = caller.graph(Action.BRANCH_MERGE, given.into, read=given.source)
+    graph = caller.bind_graph(Action.BRANCH_MERGE, given.into, read=given.source)
     call = partial(
         graph.merge,
         given.source,
@@ -335,17 +337,17 @@ async def merge(caller: Caller, given: MergeArguments) -> Told:
         strategy=given.strategy,
         message=given.message,
         dry_run=given.dry_run,
-        budget=caller.service.write_budget(given.seconds, given.memory_bytes),
+        budget=caller.service.build_write_budget(given.seconds, given.memory_bytes),
     )
     try:
         done = await caller.write(call)
     except MergeConflictsError as error:
-        return _conflicts(caller, error.result)
-    caller.service.committed(caller.request, "merge", done.commit_id)
-    return Told.of(done.to_json())
+        return _report_conflicts(caller, error.result)
+    caller.service.record_commit(caller.request, "merge", done.commit_id)
+    return ToolResult.from_value(done.to_json())
 
 
-def _conflicts(caller: Caller, done: MergeResult) -> Told:
+def _report_conflicts(caller: Caller, done: MergeResult) -> ToolResult:
     exchange = caller.exchange
     exchange.code = "merge_conflicts"
     caller.service.metrics.count("omnigraph_conflicts_total", graph=caller.graph_id)
@@ -360,5 +362,5 @@ def _conflicts(caller: Caller, done: MergeResult) -> Told:
         "request_id": exchange.id,
         "merge": done.to_json(),
     }
-    shown = encoded([one.to_json() for one in done.conflicts]).decode()
-    return Told(value=value, text=f"{exchange.code}: {story}\n{shown}", is_error=True)
+    shown = encode_json([one.to_json() for one in done.conflicts]).decode()
+    return ToolResult(value=value, text=f"{exchange.code}: {story}\n{shown}", is_error=True)

@@ -8,19 +8,19 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from omnigraph.server.mcp.calls import Caller
-from omnigraph.server.mcp.server import AgentDoor, Context
-from omnigraph.server.service import service_of
+from omnigraph.server.mcp.server import Context, McpServer
+from omnigraph.server.service import get_service
 
-_GRAPH = "agent_graph"
+_GRAPH_KEY = "agent_graph"
 
 
-def _caller(context: Context) -> Caller:
+def _build_caller(context: Context) -> Caller:
     request = context.request
     assert isinstance(request, Request)  # noqa: S101 - this transport attaches it
-    return Caller(service=service_of(request), request=request, graph_id=request.scope["state"][_GRAPH])
+    return Caller(service=get_service(request), request=request, graph_id=request.scope["state"][_GRAPH_KEY])
 
 
-_DOOR = AgentDoor(_caller)
+_MCP_SERVER = McpServer(_build_caller)
 
 
 class McpResponse(Response):
@@ -29,18 +29,18 @@ class McpResponse(Response):
     def __init__(self, request: Request, graph: str, body: bytes) -> None:
         super().__init__()
         self._request, self._body = request, body
-        request.scope["state"][_GRAPH] = graph
+        request.scope["state"][_GRAPH_KEY] = graph
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the library answer. Host, token and size were looked at before."""
         manager = StreamableHTTPSessionManager(
-            _DOOR.server, json_response=True, stateless=True, max_request_body_size=max(1, len(self._body))
+            _MCP_SERVER.server, json_response=True, stateless=True, max_request_body_size=max(1, len(self._body))
         )
         async with manager.run():
-            await manager.handle_request(scope, _Replayed(self._body, receive), send)
+            await manager.handle_request(scope, _ReplayedBody(self._body, receive), send)
 
 
-class _Replayed:
+class _ReplayedBody:
     """A body that was read already, and then whatever else there is to hear from the client."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:

@@ -8,12 +8,12 @@ import anyio.to_thread
 
 from omnigraph.server.logs import FIELDS, log
 
-NO_MESSAGE = "a line that was too long"
+OVERSIZED_LINE = "a line that was too long"
 """What comes in the place of such a line; it is answered like any other nonsense."""
-_PIECE_BYTES = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
 
 
-class Lines:
+class StdinLines:
     """The lines of a file, as text. Of one that is longer than it may be, no more than a piece is in memory.
 
     What ends a line does not count.
@@ -23,21 +23,21 @@ class Lines:
         self._file, self._limit = file, limit
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        while line := await anyio.to_thread.run_sync(self._next):
+        while line := await anyio.to_thread.run_sync(self._read_line):
             yield line
 
-    def _next(self) -> str:
+    def _read_line(self) -> str:
         """The next line, or nothing at the end."""
         line = self._file.readline(self._limit + len(b"\r\n"))
         if len(line.removesuffix(b"\n").removesuffix(b"\r")) <= self._limit:
             return line.decode("utf-8", errors="replace")
         while line and not line.endswith(b"\n"):
-            line = self._file.readline(_PIECE_BYTES)
+            line = self._file.readline(_CHUNK_BYTES)
         log.warning("too long", extra={FIELDS: {"limit": self._limit}})
-        return NO_MESSAGE
+        return OVERSIZED_LINE
 
 
-def own_stdin() -> BinaryIO:
+def take_stdin() -> BinaryIO:
     """This process's stdin, for whoever asks and nobody else: what is started from now on reads nothing there."""
     wire = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)

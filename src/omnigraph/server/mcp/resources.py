@@ -10,78 +10,78 @@ from omnigraph.policy import Action
 from omnigraph.server.http.request_bodies import JSON
 from omnigraph.server.mcp import calls
 from omnigraph.server.mcp.arguments import BranchesArguments, CommitsArguments, SchemaArguments
-from omnigraph.server.mcp.calls import Caller, Told
+from omnigraph.server.mcp.calls import Caller, ToolResult
 
-_TEXT = "text/plain"
-_LONGEST_URI = 2_048
-
-
-def _schema(caller: Caller, branch: str) -> Awaitable[Told]:
-    return calls.schema(caller, SchemaArguments(branch=branch))
+_PLAIN_TEXT = "text/plain"
+_MAX_URI_LENGTH = 2_048
 
 
-def _branches(caller: Caller, _: str) -> Awaitable[Told]:
-    return calls.branches(caller, BranchesArguments(limit=1_000))
+def _read_schema(caller: Caller, branch: str) -> Awaitable[ToolResult]:
+    return calls.read_schema(caller, SchemaArguments(branch=branch))
 
 
-def _commits(caller: Caller, branch: str) -> Awaitable[Told]:
-    return calls.commits(caller, CommitsArguments(branch=branch))
+def _read_branches(caller: Caller, _: str) -> Awaitable[ToolResult]:
+    return calls.list_branches(caller, BranchesArguments(limit=1_000))
 
 
-_READERS: dict[str, tuple[str, str, Callable[[Caller, str], Awaitable[Told]]]] = {
-    "schema": (_TEXT, "The schema of main: node types, edge types, properties.", _schema),
-    "branches": (JSON, "The branches, main first.", _branches),
-    "commits": (JSON, "The newest commits of main.", _commits),
+def _read_commits(caller: Caller, branch: str) -> Awaitable[ToolResult]:
+    return calls.list_commits(caller, CommitsArguments(branch=branch))
+
+
+_READERS: dict[str, tuple[str, str, Callable[[Caller, str], Awaitable[ToolResult]]]] = {
+    "schema": (_PLAIN_TEXT, "The schema of main: node types, edge types, properties.", _read_schema),
+    "branches": (JSON, "The branches, main first.", _read_branches),
+    "commits": (JSON, "The newest commits of main.", _read_commits),
 }
-_OF_BRANCHES = {"schema": "The schema of a branch.", "commits": "The newest commits of a branch."}
+_BRANCH_RESOURCES = {"schema": "The schema of a branch.", "commits": "The newest commits of a branch."}
 
 
-def resources(caller: Caller) -> list[Resource]:
+def list_resources(caller: Caller) -> list[Resource]:
     """Those that the caller may read."""
-    if not caller.hosted(Action.READ, None).may_somewhere(caller.actor, Action.READ):
+    if not caller.find_graph(Action.READ, None).is_allowed_somewhere(caller.actor, Action.READ):
         return []
     return [
-        Resource(name=name, uri=f"{_root(caller)}{name}", description=told, mime_type=type_)
+        Resource(name=name, uri=f"{_format_root(caller)}{name}", description=told, mime_type=type_)
         for name, (type_, told, _) in _READERS.items()
     ]
 
 
-def templates(caller: Caller) -> list[ResourceTemplate]:
+def list_templates(caller: Caller) -> list[ResourceTemplate]:
     """The same of any branch."""
-    if not resources(caller):
+    if not list_resources(caller):
         return []
     return [
         ResourceTemplate(
             name=f"{name} of a branch",
-            uri_template=f"{_root(caller)}{name}/{{+branch}}",
+            uri_template=f"{_format_root(caller)}{name}/{{+branch}}",
             description=told,
             mime_type=_READERS[name][0],
         )
-        for name, told in _OF_BRANCHES.items()
+        for name, told in _BRANCH_RESOURCES.items()
     ]
 
 
 async def read(caller: Caller, uri: str) -> TextResourceContents:
     """A resource. One that is not there and one that the caller may not read are refused alike, by MCPError."""
-    root = _root(caller)
+    root = _format_root(caller)
     name, _, branch = uri.removeprefix(root).partition("/")
-    if not uri.startswith(root) or len(uri) > _LONGEST_URI or name not in _READERS:
-        raise _missing(uri)
-    if branch and name not in _OF_BRANCHES:
-        raise _missing(uri)
+    if not uri.startswith(root) or len(uri) > _MAX_URI_LENGTH or name not in _READERS:
+        raise _build_missing_error(uri)
+    if branch and name not in _BRANCH_RESOURCES:
+        raise _build_missing_error(uri)
     type_, _, reader = _READERS[name]
     try:
         told = await reader(caller, branch or "main")
     except OmnigraphError as error:
         if error.kind in (Kind.DENIED, Kind.NOT_FOUND, Kind.USAGE):
-            raise _missing(uri) from None
+            raise _build_missing_error(uri) from None
         raise
     return TextResourceContents(uri=uri, mime_type=type_, text=told.text)
 
 
-def _root(caller: Caller) -> str:
+def _format_root(caller: Caller) -> str:
     return f"omnigraph://{caller.graph_id}/"
 
 
-def _missing(uri: str) -> MCPError:
-    return MCPError(INVALID_PARAMS, "there is no such resource that you may read", {"uri": uri[:_LONGEST_URI]})
+def _build_missing_error(uri: str) -> MCPError:
+    return MCPError(INVALID_PARAMS, "there is no such resource that you may read", {"uri": uri[:_MAX_URI_LENGTH]})

@@ -34,27 +34,27 @@ from mcp_types import (
 from omnigraph import __version__
 from omnigraph.errors import OmnigraphError
 from omnigraph.policy import Action
-from omnigraph.server.http.middleware import noted
-from omnigraph.server.http.request_bodies import encoded
+from omnigraph.server.http.middleware import report_error
+from omnigraph.server.http.request_bodies import encode_json
 from omnigraph.server.http_errors import BadRequestError
 from omnigraph.server.logs import log
 from omnigraph.server.mcp import resources
-from omnigraph.server.mcp.calls import MOST_BYTES, Caller, Told
-from omnigraph.server.mcp.stored_query_tools import StoredTool, stored_tools
+from omnigraph.server.mcp.calls import MAX_RESPONSE_BYTES, Caller, ToolResult
+from omnigraph.server.mcp.stored_query_tools import StoredTool, load_stored_tools
 from omnigraph.server.mcp.tools import TOOLS, GraphTool
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 Tools: TypeAlias = dict[str, GraphTool | StoredTool]
-Seen: TypeAlias = dict[ServerEvent, str]
+WatchState: TypeAlias = dict[ServerEvent, str]
 """What can change, by how that is told."""
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """How often it is looked, for somebody who wants to know of changes, whether there are any."""
-MOST_STORY = 16 * 1024
+MAX_ERROR_CHARACTERS = 16 * 1024
 """The longest story of an error, in characters."""
-MOST_WATCHED = 16
+MAX_WATCHED_RESOURCES = 16
 """The most resources that one may have watched at once."""
-LISTEN_SECONDS = 600.0
+MAX_LISTEN_SECONDS = 600.0
 """How long one may listen before one has to ask again, with a token that is valid then."""
 
 INSTRUCTIONS = """\
@@ -65,11 +65,11 @@ If you may write: make a branch of your own (graph_create_branch), write there (
 carries your name."""
 
 
-def _in_no_header(_: str) -> None:
+def _skip_input_schema(_: str) -> None:
     """No tool has arguments that are headers, too: nothing is looked up before a call."""
 
 
-class AgentDoor:
+class McpServer:
     """Answers what agents ask.
 
     `callers` says who asks, and about which graph; `finished` is told when they have their answer, and `listed` when
@@ -80,10 +80,10 @@ class AgentDoor:
         self,
         callers: Callable[[Context], Caller],
         *,
-        finished: Callable[[Caller], None] | None = None,
-        listed: Callable[[Context], None] | None = None,
+        on_finish: Callable[[Caller], None] | None = None,
+        on_list: Callable[[Context], None] | None = None,
     ) -> None:
-        self._callers, self._finished, self._listed = callers, finished, listed
+        self._build_caller, self._on_finish, self._on_list = callers, on_finish, on_list
         self.server: Server[Any] = Server(
             "omnigraph",
             version=__version__,
@@ -95,48 +95,48 @@ class AgentDoor:
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
             on_subscriptions_listen=self._listen,
-            get_tool_input_schema=_in_no_header,
+            get_tool_input_schema=_skip_input_schema,
         )
         self.server.middleware.clear()  # no spans: what is traced would have the names that callers choose
 
     @contextmanager
-    def _asked(self, context: Context) -> Iterator[Caller]:
+    def _handle_call(self, context: Context) -> Iterator[Caller]:
         """Who asks. What goes wrong is told as an error of the protocol, with the facts that a body of HTTP has."""
-        caller = self._callers(context)
+        caller = self._build_caller(context)
         try:
             yield caller
         except MCPError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever happens, an agent is told no more than other clients
-            body = noted(error, caller.exchange, caller.service)
-            raise MCPError(INTERNAL_ERROR, _story(body), _short(body)) from None
+            body = report_error(error, caller.exchange, caller.service)
+            raise MCPError(INTERNAL_ERROR, _format_error(body), _shorten_body(body)) from None
         finally:
-            if self._finished is not None:
-                self._finished(caller)
+            if self._on_finish is not None:
+                self._on_finish(caller)
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
-        with self._asked(context) as caller:
-            if self._listed is not None:
-                self._listed(context)  # first: whatever changes while they are listed is told
-            return ListToolsResult(tools=[tool.shown() for tool in (await seen(caller)).values()])
+        with self._handle_call(context) as caller:
+            if self._on_list is not None:
+                self._on_list(context)  # first: whatever changes while they are listed is told
+            return ListToolsResult(tools=[tool.to_tool() for tool in (await list_visible_tools(caller)).values()])
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
-        with self._asked(context) as caller:
-            told = await _called(caller, params.name, params.arguments or {})
+        with self._handle_call(context) as caller:
+            told = await _run_tool(caller, params.name, params.arguments or {})
             return CallToolResult(
                 content=[TextContent(text=told.text)], structured_content=told.value, is_error=told.is_error
             )
 
     async def _list_resources(self, context: Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
-        with self._asked(context) as caller:
-            return ListResourcesResult(resources=resources.resources(caller))
+        with self._handle_call(context) as caller:
+            return ListResourcesResult(resources=resources.list_resources(caller))
 
     async def _list_templates(self, context: Context, _: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        with self._asked(context) as caller:
-            return ListResourceTemplatesResult(resource_templates=resources.templates(caller))
+        with self._handle_call(context) as caller:
+            return ListResourceTemplatesResult(resource_templates=resources.list_templates(caller))
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        with self._asked(context) as caller:
+        with self._handle_call(context) as caller:
             return ReadResourceResult(contents=[await resources.read(caller, params.uri)])
 
     async def _listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
@@ -144,11 +144,13 @@ class AgentDoor:
         bus = InMemorySubscriptionBus()
         handler = ListenHandler(bus)
         uris = params.notifications.resource_subscriptions or ()
-        with self._asked(context) as caller:
-            known = await look(caller, uris)  # before it is said that somebody listens: nothing is missed from then on
+        with self._handle_call(context) as caller:
+            known = await observe(
+                caller, uris
+            )  # before it is said that somebody listens: nothing is missed from then on
 
             async def watch() -> None:
-                with anyio.move_on_after(LISTEN_SECONDS):
+                with anyio.move_on_after(MAX_LISTEN_SECONDS):
                     await watch_all(caller, uris, known, bus.publish)
                 handler.close()
 
@@ -159,23 +161,23 @@ class AgentDoor:
             return found
 
 
-async def look(caller: Caller, uris: Sequence[str] = ()) -> Seen:
+async def observe(caller: Caller, uris: Sequence[str] = ()) -> WatchState:
     """What the caller sees of the tools and of some resources. BadRequestError for too many of them."""
-    if len(uris) > MOST_WATCHED:
-        raise BadRequestError("resourceSubscriptions", f"no more than {MOST_WATCHED} are watched at once")
-    tools = [tool.shown().model_dump_json() for tool in (await seen(caller)).values()]
-    found: Seen = {ToolsListChanged(): "\n".join(tools)}
-    return found | {ResourceUpdated(uri=uri): await _text(caller, uri) for uri in uris}
+    if len(uris) > MAX_WATCHED_RESOURCES:
+        raise BadRequestError("resourceSubscriptions", f"no more than {MAX_WATCHED_RESOURCES} are watched at once")
+    tools = [tool.to_tool().model_dump_json() for tool in (await list_visible_tools(caller)).values()]
+    found: WatchState = {ToolsListChanged(): "\n".join(tools)}
+    return found | {ResourceUpdated(uri=uri): await _read_text(caller, uri) for uri in uris}
 
 
 async def watch_all(
-    caller: Caller, uris: Sequence[str], known: Seen, publish: Callable[[ServerEvent], Awaitable[None]]
+    caller: Caller, uris: Sequence[str], known: WatchState, publish: Callable[[ServerEvent], Awaitable[None]]
 ) -> None:
     """Say when something is no longer as it was known; ends when the server is about to stop."""
     while not caller.service.is_draining:
-        await anyio.sleep(LOOK_SECONDS)
+        await anyio.sleep(POLL_SECONDS)
         try:
-            now = await look(caller, uris)
+            now = await observe(caller, uris)
         except OmnigraphError as error:  # such as a server that has too much to do: the next look tells
             log.debug("it could not be seen whether anything changed: %s", error.code)
             continue
@@ -185,33 +187,33 @@ async def watch_all(
         known = now
 
 
-async def seen(caller: Caller) -> Tools:
+async def list_visible_tools(caller: Caller) -> Tools:
     """The tools that the caller may use, by name."""
-    hosted = caller.hosted(Action.READ, None)
-    return {name: tool for name, tool in (await _all(caller)).items() if tool.is_seen(caller, hosted, {})}
+    hosted = caller.find_graph(Action.READ, None)
+    return {name: tool for name, tool in (await _load_tools(caller)).items() if tool.is_visible(caller, hosted, {})}
 
 
-async def _all(caller: Caller) -> Tools:
+async def _load_tools(caller: Caller) -> Tools:
     """Every tool of the graph. GraphUnavailableError while it can't be asked."""
-    hosted = caller.hosted(Action.READ, None)
-    hosted.graph(caller.actor)
-    return {**await caller.run(lambda: stored_tools(hosted)), **TOOLS}
+    hosted = caller.find_graph(Action.READ, None)
+    hosted.bind_actor(caller.actor)
+    return {**await caller.run(lambda: load_stored_tools(hosted)), **TOOLS}
 
 
-async def _called(caller: Caller, name: str, arguments: dict[str, Any]) -> Told:
+async def _run_tool(caller: Caller, name: str, arguments: dict[str, Any]) -> ToolResult:
     """What a tool says, or the error that it ends with. A tool that is hidden is as one that is not there."""
     counted = "-"
     try:
-        tool = (await _all(caller)).get(name)
-        if tool is not None and tool.is_seen(caller, caller.hosted(Action.READ, None), arguments):
+        tool = (await _load_tools(caller)).get(name)
+        if tool is not None and tool.is_visible(caller, caller.find_graph(Action.READ, None), arguments):
             counted = tool.name
             told = await tool.run(caller, arguments)
             _count(caller, counted, told.value["code"] if told.is_error else "ok")
             return told
     except Exception as error:  # noqa: BLE001 - whatever happens, an agent is told no more than other clients
-        body = noted(error, caller.exchange, caller.service)
+        body = report_error(error, caller.exchange, caller.service)
         _count(caller, counted, str(body["code"]))
-        return Told(value=_short(body), text=_story(body), is_error=True)
+        return ToolResult(value=_shorten_body(body), text=_format_error(body), is_error=True)
     caller.exchange.code = "tool_not_found"
     _count(caller, counted, caller.exchange.code)
     raise MCPError(INVALID_PARAMS, f"there is no tool `{name[:128]}` that you may call")
@@ -222,19 +224,19 @@ def _count(caller: Caller, tool: str, outcome: str) -> None:
     caller.service.metrics.count("omnigraph_tool_calls_total", graph=caller.graph_id, tool=tool, outcome=outcome)
 
 
-def _story(body: dict[str, object]) -> str:
+def _format_error(body: dict[str, object]) -> str:
     story = f"{body['code']}: {body['error']}"
-    return story if len(story) <= MOST_STORY else f"{story[:MOST_STORY]}…"
+    return story if len(story) <= MAX_ERROR_CHARACTERS else f"{story[:MAX_ERROR_CHARACTERS]}…"
 
 
-def _short(body: dict[str, object]) -> dict[str, object]:
+def _shorten_body(body: dict[str, object]) -> dict[str, object]:
     """The facts of an error; of one that has very many, such as a text full of mistakes, the story alone."""
-    if len(encoded(body)) <= MOST_BYTES:
+    if len(encode_json(body)) <= MAX_RESPONSE_BYTES:
         return body
-    return {name: body[name] for name in ("code", "kind", "request_id")} | {"error": _story(body)}
+    return {name: body[name] for name in ("code", "kind", "request_id")} | {"error": _format_error(body)}
 
 
-async def _text(caller: Caller, uri: str) -> str:
+async def _read_text(caller: Caller, uri: str) -> str:
     try:
         return (await resources.read(caller, uri)).text
     except MCPError:  # not there, or not to be read: it may be later

@@ -16,20 +16,20 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.types import Message
 
-from omnigraph.api import runtime_here
-from omnigraph.config.server import NothingToServeError, ServerConfig, config_here
+from omnigraph.api import load_runtime
+from omnigraph.config.server import NothingToServeError, ServerConfig, load_server_config
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.policy import Actor
 from omnigraph.runtime import Runtime
 from omnigraph.server.logs import FIELDS, log, start_logging
 from omnigraph.server.mcp.calls import Caller
-from omnigraph.server.mcp.line_reader import Lines, own_stdin
-from omnigraph.server.mcp.server import AgentDoor, Context, Seen, look, watch_all
+from omnigraph.server.mcp.line_reader import StdinLines, take_stdin
+from omnigraph.server.mcp.server import Context, McpServer, WatchState, observe, watch_all
 from omnigraph.server.service import Exchange, Service
 
-ANYBODY = "anonymous"
-_LOOK_SECONDS = 0.05
+ANONYMOUS_NAME = "anonymous"
+_POLL_SECONDS = 0.05
 
 
 class AgentSettingsError(OmnigraphError):
@@ -73,33 +73,33 @@ def serve_mcp(
         AgentSettingsError: It is not clear which graph it is about, or who acts.
         SettingsError, PoliciesError, StoredQueriesError, NotAGraphError: What it is told can't be served.
     """
-    machine = runtime or runtime_here()
+    machine = runtime or load_runtime()
     try:
-        told = config_here(() if uri is None else (uri,), config, None)
+        told = load_server_config(() if uri is None else (uri,), config, None)
     except NothingToServeError:
         raise AgentSettingsError("name the graph: `omnigraph mcp URI`, or `--config FILE` with settings") from None
-    settings = _settings(told, graph, queries)
+    settings = _select_graph(told, graph, queries)
     if settings.policies is not None and actor is None:
         raise AgentSettingsError("there are policies: say with --as for whom the agent acts")
     if settings.policies is not None and write:
         raise AgentSettingsError("there are policies, and they decide who may write: leave --write out")
-    for name in (actor or ANYBODY, *groups):
+    for name in (actor or ANONYMOUS_NAME, *groups):
         check_actor(name)
     if settings.policies is None and not write:
         settings = replace(settings, graphs=tuple(replace(one, is_read_only=True) for one in settings.graphs))
     start_logging(machine.clock)
     service = Service.start(settings, machine, is_open_to_all=write)
     try:
-        (hosted,) = service.hosting.graphs.values()
+        (hosted,) = service.registry.graphs.values()
         if not hosted.is_open:
             hosted.open()  # raises what is wrong
-        anyio.run(_Agent(service, hosted.id, Actor(name=actor or ANYBODY, groups=frozenset(groups))).serve)
+        anyio.run(_StdioAgent(service, hosted.id, Actor(name=actor or ANONYMOUS_NAME, groups=frozenset(groups))).serve)
     finally:
         service.is_draining = True
         service.close()
 
 
-def _settings(config: ServerConfig, graph: str | None, queries: str | os.PathLike[str] | None) -> ServerConfig:
+def _select_graph(config: ServerConfig, graph: str | None, queries: str | os.PathLike[str] | None) -> ServerConfig:
     """Only one graph, and no tokens: whoever starts this process has its files."""
     ids = sorted(one.id for one in config.graphs)
     chosen = [one for one in config.graphs if graph in (None, one.id)]
@@ -112,7 +112,7 @@ def _settings(config: ServerConfig, graph: str | None, queries: str | os.PathLik
 
 
 @dataclass
-class _Agent:
+class _StdioAgent:
     """The one who asks."""
 
     service: Service
@@ -123,57 +123,63 @@ class _Agent:
 
     async def serve(self) -> None:
         """Answer until there is nothing more to read."""
-        door = AgentDoor(lambda context: self._caller(context.method), finished=self._log, listed=self._listed)
-        known = await look(self._caller("watch"))  # before anybody can have seen the tools: no change is missed
+        door = McpServer(
+            lambda context: self._build_caller(context.method),
+            on_finish=self._log_request,
+            on_list=self._remember_session,
+        )
+        known = await observe(
+            self._build_caller("watch")
+        )  # before anybody can have seen the tools: no change is missed
         options = door.server.create_initialization_options(NotificationOptions(tools_changed=True))
         lines = cast(
-            "anyio.AsyncFile[str]", Lines(own_stdin(), self.service.limits.body_bytes)
+            "anyio.AsyncFile[str]", StdinLines(take_stdin(), self.service.limits.body_bytes)
         )  # all that is asked of one
         async with stdio_server(lines) as (incoming, outgoing), anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch, known)
-            tasks.start_soon(self._stop_when_told)
+            tasks.start_soon(self._stop_on_signal)
             await door.server.run(incoming, outgoing, options)
             tasks.cancel_scope.cancel()
 
-    def _caller(self, method: str) -> Caller:
+    def _build_caller(self, method: str) -> Caller:
         runtime = self.service.runtime
         exchange = Exchange(
             id=runtime.ids.ulid(), method="MCP", began=runtime.clock.monotonic(), actor=self.actor, route=method
         )
         scope = {"type": "http", "method": "MCP", "path": "/", "headers": [], "state": {"exchange": exchange}}
-        return Caller(service=self.service, request=Request(scope, _silence), graph_id=self.graph_id)
+        return Caller(service=self.service, request=Request(scope, _wait_forever), graph_id=self.graph_id)
 
-    def _log(self, caller: Caller) -> None:
+    def _log_request(self, caller: Caller) -> None:
         exchange = caller.exchange
         seconds = self.service.runtime.clock.monotonic() - exchange.began
-        fields = {name: value for name, value in exchange.fields().items() if name != "status"}  # that is HTTP's
+        fields = {name: value for name, value in exchange.to_log_fields().items() if name != "status"}  # that is HTTP's
         log.info("request", extra={FIELDS: {**fields, "ms": round(seconds * 1e3, 3)}})
 
-    def _listed(self, context: Context) -> None:
+    def _remember_session(self, context: Context) -> None:
         """An agent of an older protocol is told on this connection; one of a newer protocol asks to be told."""
         if context.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
             self.session = context.session
 
-    async def _stop_when_told(self) -> None:
+    async def _stop_on_signal(self) -> None:
         """On a signal let what runs finish, for as long as a server would, and be gone."""
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for number in signals:
                 log.info("stopping", extra={FIELDS: {"signal": number.name}})
                 with anyio.move_on_after(self.service.config.drain_seconds):
                     while self.service.admission.working:  # noqa: ASYNC110 - nobody tells when the last one ends
-                        await anyio.sleep(_LOOK_SECONDS)
-                    await anyio.sleep(_LOOK_SECONDS)  # for the last answers to be written
+                        await anyio.sleep(_POLL_SECONDS)
+                    await anyio.sleep(_POLL_SECONDS)  # for the last answers to be written
                 os._exit(0)  # a thread waits for stdin, which nothing but its end would wake
 
-    async def _watch(self, known: Seen) -> None:
-        await watch_all(self._caller("watch"), (), known, self._tell)
+    async def _watch(self, known: WatchState) -> None:
+        await watch_all(self._build_caller("watch"), (), known, self._notify)
 
-    async def _tell(self, _: ServerEvent) -> None:
+    async def _notify(self, _: ServerEvent) -> None:
         if self.session is not None:
             await self.session.send_tool_list_changed()
 
 
-async def _silence() -> Message:
+async def _wait_forever() -> Message:
     """A client that never goes away by itself: its pipe ends, or it takes a request back."""
     await anyio.sleep_forever()
     raise AssertionError

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from omnigraph.commit.task_journal import TaskNote
+from omnigraph.commit.task_journal import TaskJournal
 
-MOST_HELD = 64 * 1024 * 1024
+MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 """How many bytes stay in memory; what comes then is kept as a task of Spark keeps it."""
 
 
-class Keeper(Protocol):
+class ScratchWriter(Protocol):
     """Keeps something for the driver."""
 
     def keep(self, name: str, data: bytes) -> str:
@@ -17,18 +17,18 @@ class Keeper(Protocol):
         ...
 
 
-class HeldNote:
+class DriverBuffer:
     """Keeps what one split gives in `held`, and what is too much by a note, which is begun then."""
 
-    def __init__(self, held: dict[str, bytes], split: int, begun: Callable[[], TaskNote]) -> None:
-        self._held, self._split, self._begun = held, split, begun
-        self._note: TaskNote | None = None
+    def __init__(self, held: dict[str, bytes], split: int, begun: Callable[[], TaskJournal]) -> None:
+        self._buffer, self._split, self._begin_note = held, split, begun
+        self._note: TaskJournal | None = None
 
     def keep(self, name: str, data: bytes) -> str:
         """See Keeper."""
-        if sum(map(len, self._held.values())) + len(data) > MOST_HELD:
-            self._note = self._note or self._begun()
+        if sum(map(len, self._buffer.values())) + len(data) > MAX_BUFFERED_BYTES:
+            self._note = self._note or self._begin_note()
             return self._note.keep(name, data)
         key = f"held:{self._split}.{name}"
-        self._held[key] = data
+        self._buffer[key] = data
         return key

@@ -10,23 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from omnigraph.config.spark import spark_settings
-from omnigraph.engine.tables.graph_cache import machine_memory
+from omnigraph.config.spark import load_spark_settings
+from omnigraph.engine.tables.graph_cache import detect_memory_limit
 from omnigraph.errors import OmnigraphError
-from omnigraph.ops.load_inputs import LoadInput, total_bytes
+from omnigraph.ops.load_inputs import LoadInput, count_bytes
 from omnigraph.options import Engine, Options
-from omnigraph.spark.session.java_runtime import JavaMissingError, java_of_process
+from omnigraph.spark.session.java_runtime import JavaMissingError, detect_java
 from omnigraph.spark.session.master import is_own_machine
-from omnigraph.telemetry import bytes_text
+from omnigraph.telemetry import format_bytes
 
-MANY_CORES = 8
+MIN_CORES = 8
 """With fewer, Spark on this machine takes longer than one process, whatever the size."""
-LARGE = 2 * 1024**3
+MIN_SPARK_BYTES = 2 * 1024**3
 """From so many bytes on Spark's start is made good for, given many cores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class EngineChoice:
     """An engine, which is not AUTO, and why it was taken; `master` is where Spark runs, if not where it runs anyway."""
 
     engine: Engine
@@ -39,7 +39,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class LoadRequest:
     """What is known of a load. `size` is None when part of its input is a stream; `limit` is the caller's own."""
 
     engine: Engine = Engine.AUTO
@@ -56,58 +56,60 @@ class Machine:
     cores: int
     memory: int
     cluster: str | None = None
-    lacks: Callable[[], str | None] = lambda: None
+    find_missing: Callable[[], str | None] = lambda: None
     """What Spark misses here, if anything."""
 
 
-def choose_engine(given: LoadInput, options: Options, engine: Engine, master: str | None) -> Choice:
+def choose_engine(given: LoadInput, options: Options, engine: Engine, master: str | None) -> EngineChoice:
     """The engine of a load. Input that can't be found is left to whoever reads it: it tells what is wrong."""
     has_frames = any(_is_frame(one.data) for one in given.typed)
-    asked = Asked(
+    asked = LoadRequest(
         engine=engine,
         master=master,
         has_frames=has_frames,
-        size=_size(given, options) if engine is Engine.AUTO and master is None and not has_frames else None,
+        size=_measure_input(given, options) if engine is Engine.AUTO and master is None and not has_frames else None,
         limit=options.spark_bytes,
     )
-    return choice_of(asked, this_machine(spark_settings().master))
+    return choose_by_rules(asked, describe_machine(load_spark_settings().master))
 
 
-def this_machine(master: str | None) -> Machine:
+def describe_machine(master: str | None) -> Machine:
     """The machine of this process; `master` is where Spark runs, if that is said."""
     cluster = None if master is None or is_own_machine(master) else master
-    return Machine(cores=os.cpu_count() or 1, memory=machine_memory(), cluster=cluster, lacks=_lacks)
+    return Machine(cores=os.cpu_count() or 1, memory=detect_memory_limit(), cluster=cluster, find_missing=_find_missing)
 
 
-def choice_of(asked: Asked, machine: Machine) -> Choice:
+def choose_by_rules(asked: LoadRequest, machine: Machine) -> EngineChoice:
     """The engine by the rules alone."""
     if asked.engine is not Engine.AUTO:
-        return Choice(engine=asked.engine, reason="as asked", master=asked.master)
+        return EngineChoice(engine=asked.engine, reason="as asked", master=asked.master)
     if asked.has_frames:
-        return Choice(engine=Engine.SPARK, reason="a DataFrame is in Spark already", master=asked.master)
+        return EngineChoice(engine=Engine.SPARK, reason="a DataFrame is in Spark already", master=asked.master)
     if asked.master is not None:
-        return Choice(engine=Engine.SPARK, reason="a master is named", master=asked.master)
+        return EngineChoice(engine=Engine.SPARK, reason="a master is named", master=asked.master)
     if asked.size is None:
-        return Choice(engine=Engine.LOCAL, reason="a stream is read once, by one process")
-    limit = asked.limit if asked.limit is not None else least_bytes(machine)
+        return EngineChoice(engine=Engine.LOCAL, reason="a stream is read once, by one process")
+    limit = asked.limit if asked.limit is not None else compute_min_bytes(machine)
     if asked.size < limit:
-        return Choice(engine=Engine.LOCAL, reason=f"{bytes_text(asked.size)} of input, less than {bytes_text(limit)}")
-    lacks = machine.lacks()
-    told = f"{bytes_text(asked.size)} of input"
+        return EngineChoice(
+            engine=Engine.LOCAL, reason=f"{format_bytes(asked.size)} of input, less than {format_bytes(limit)}"
+        )
+    lacks = machine.find_missing()
+    told = f"{format_bytes(asked.size)} of input"
     if lacks is not None:
-        return Choice(engine=Engine.LOCAL, reason=f"{told}, and {lacks}")
-    return Choice(engine=Engine.SPARK, reason=f"{told}, {bytes_text(limit)} or more")
+        return EngineChoice(engine=Engine.LOCAL, reason=f"{told}, and {lacks}")
+    return EngineChoice(engine=Engine.SPARK, reason=f"{told}, {format_bytes(limit)} or more")
 
 
-def least_bytes(machine: Machine) -> int:
+def compute_min_bytes(machine: Machine) -> int:
     """From how many bytes of input on a load is run on Spark: the rule that OMNIGRAPH_SPARK_BYTES replaces."""
-    has_many_cores = machine.cluster is not None or machine.cores >= MANY_CORES
-    return LARGE if has_many_cores else max(machine.memory, LARGE)
+    has_many_cores = machine.cluster is not None or machine.cores >= MIN_CORES
+    return MIN_SPARK_BYTES if has_many_cores else max(machine.memory, MIN_SPARK_BYTES)
 
 
-def _size(given: LoadInput, options: Options) -> int | None:
+def _measure_input(given: LoadInput, options: Options) -> int | None:
     try:
-        return total_bytes(given, options.storage)
+        return count_bytes(given, options.storage)
     except OmnigraphError:
         return 0
 
@@ -117,11 +119,11 @@ def _is_frame(data: object) -> bool:
     return type(data).__module__.startswith("pyspark.sql.")
 
 
-def _lacks() -> str | None:
+def _find_missing() -> str | None:
     if find_spec("pyspark") is None:
         return "Spark is not installed (`pip install 'omnigraph[spark]'`)"
     try:
-        java_of_process()
+        detect_java()
     except JavaMissingError:
         return "there is no Java for Spark (`pip install 'omnigraph[jvm]'`)"
     return None

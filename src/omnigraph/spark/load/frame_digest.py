@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from omnigraph.ops.load_inputs import LoadInput
-from omnigraph.spark.session.error_translation import surfacing
+from omnigraph.spark.session.error_translation import surface_errors
 
 
 def digest_frames(given: LoadInput) -> dict[int, str]:
@@ -18,7 +18,7 @@ def digest_frames(given: LoadInput) -> dict[int, str]:
 
 
 def _digest(frame: DataFrame) -> str:
-    with surfacing():
+    with surface_errors():
         columns = [f.col(f"`{name.replace('`', '``')}`") for name in frame.columns]
         # A hash passes over nulls: where they are has to be hashed too.
         hashed = frame.select(f.xxhash64(*columns, *(column.isNull() for column in columns)).alias("hash"))

@@ -15,19 +15,25 @@ import pyarrow.orc as pa_orc
 import pyarrow.parquet as pa_parquet
 from pyspark import TaskContext
 
-from omnigraph.engine.decoding.csv_splitting import csv_cuts
-from omnigraph.engine.decoding.file_ranges import FilePart, line_chunks
+from omnigraph.engine.decoding.csv_splitting import find_csv_cuts
+from omnigraph.engine.decoding.file_ranges import FilePart, read_line_chunks
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
-from omnigraph.engine.decoding.input_files import COMPRESSED, LINE_ENDINGS, FileDamagedError, ending_of, file_errors
-from omnigraph.engine.decoding.json_lines import chunks_of
+from omnigraph.engine.decoding.input_files import (
+    COMPRESSED,
+    LINE_ENDINGS,
+    FileDamagedError,
+    find_ending,
+    translate_file_errors,
+)
+from omnigraph.engine.decoding.json_lines import iter_chunks
 from omnigraph.engine.decoding.record_error import RecordError, Reject
-from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, arrow_file, open_stream, read_typed
-from omnigraph.engine.decoding.typed_jsonl import typed_line_parts
+from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, open_arrow_file, open_stream, read_typed
+from omnigraph.engine.decoding.typed_jsonl import read_typed_lines
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.errors import FileDeniedError, FileMissingError, FileUnreadableError, Kind, OmnigraphError
 from omnigraph.ids import Ids
-from omnigraph.locations import scheme_of
-from omnigraph.ops.load_inputs import GraphLines, OneInput
+from omnigraph.locations import parse_scheme
+from omnigraph.ops.load_inputs import GraphLines, InputSource
 from omnigraph.spark.session.master import is_own_machine
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile
 
@@ -93,26 +99,26 @@ class Split:
 # --- on the driver -----------------------------------------------------------------------------------
 
 
-def spooled(inputs: Sequence[OneInput], directory: Path) -> list[OneInput]:
+def spool_inputs(inputs: Sequence[InputSource], directory: Path) -> list[InputSource]:
     """The same inputs, with streams and tables written to files of a directory that all tasks can read.
 
     A stream is read here, once and to its end. What messages call it stays.
     """
-    return [_spooled(one, directory / f"{number:05}") for number, one in enumerate(inputs)]
+    return [_spool_input(one, directory / f"{number:05}") for number, one in enumerate(inputs)]
 
 
-def with_absolute_path(one: OneInput) -> OneInput:
+def make_path_absolute(one: InputSource) -> InputSource:
     """Return the same input for processes with another working directory. What messages call it stays."""
     match one.source:
         case GraphLines(data=Path() as path) as lines:
             return replace(one, source=replace(lines, data=path.absolute()))
         case TypedFile(path=Path() as path) as file:
-            return replace(one, source=replace(file, path=path.absolute(), called=one.name))
+            return replace(one, source=replace(file, path=path.absolute(), label=one.name))
         case _:
             return one
 
 
-def check_reachable(inputs: Sequence[OneInput], master: str) -> None:
+def check_reachable(inputs: Sequence[InputSource], master: str) -> None:
     """StreamElsewhereError if tasks on that master could not read what is spooled for them."""
     if is_own_machine(master):
         return
@@ -123,7 +129,7 @@ def check_reachable(inputs: Sequence[OneInput], master: str) -> None:
             raise StreamElsewhereError(one.name, master)
 
 
-def plan_splits(inputs: Sequence[OneInput], *, target_bytes: int = TARGET_BYTES) -> list[Split]:
+def plan_splits(inputs: Sequence[InputSource], *, target_bytes: int = TARGET_BYTES) -> list[Split]:
     """Splits of about so many bytes. Every input has at least one, so that its columns are looked at.
 
     Compressed text can't be cut, nor can a CSV whose lines end in carriage returns alone; such an input is one split.
@@ -134,12 +140,12 @@ def plan_splits(inputs: Sequence[OneInput], *, target_bytes: int = TARGET_BYTES)
     """
     found: list[Split] = []
     for number, one in enumerate(inputs):
-        for start, end, size in _ranges(one, max(target_bytes, 1)):
+        for start, end, size in _plan_ranges(one, max(target_bytes, 1)):
             found.append(Split(number=len(found), input=number, start=start, end=end, size=size))
     return found
 
 
-def lines_before(splits: Sequence[Split], lines: Mapping[int, int]) -> dict[int, int]:
+def count_lines_before(splits: Sequence[Split], lines: Mapping[int, int]) -> dict[int, int]:
     """For each split by its number, how many lines its input has before it; `lines` has the lines of each split."""
     before: dict[int, int] = {}
     total: dict[int, int] = {}
@@ -149,39 +155,39 @@ def lines_before(splits: Sequence[Split], lines: Mapping[int, int]) -> dict[int,
     return before
 
 
-def _ranges(one: OneInput, target: int) -> Iterator[tuple[int, int, int]]:
+def _plan_ranges(one: InputSource, target: int) -> Iterator[tuple[int, int, int]]:
     match one.source:
         case GraphLines(data=(Path() | RemoteFile()) as path):
-            yield from _byte_ranges(path, one.size or 0, target)
-        case TypedFile(path=path) if ending_of(path) in LINE_ENDINGS:
-            yield from _byte_ranges(path, one.size or 0, target)
-        case TypedFile(path=path) if ending_of(path) == ".csv":
+            yield from _split_bytes(path, one.size or 0, target)
+        case TypedFile(path=path) if find_ending(path) in LINE_ENDINGS:
+            yield from _split_bytes(path, one.size or 0, target)
+        case TypedFile(path=path) if find_ending(path) == ".csv":
             size = one.size or 0
-            cuts = [] if size <= target or _is_compressed(path) else csv_cuts(path, target)
-            yield from _between([0, *cuts, size]) if cuts else [(0, WHOLE, size)]
-        case TypedFile(path=path) if ending_of(path) == ".parquet":
-            yield from _grouped(_group_sizes(path), target)
+            cuts = [] if size <= target or _is_compressed(path) else find_csv_cuts(path, target)
+            yield from _iter_ranges([0, *cuts, size]) if cuts else [(0, WHOLE, size)]
+        case TypedFile(path=path) if find_ending(path) == ".parquet":
+            yield from _group_neighbours(_read_group_sizes(path), target)
         case TypedFile(path=path):
-            yield from _grouped(_stripe_sizes(path, one.size or 0), target)
+            yield from _group_neighbours(_read_stripe_sizes(path, one.size or 0), target)
         case TypedTable(data=SpooledTable() as table):
-            yield from _grouped(table.sizes(), target)
+            yield from _group_neighbours(table.read_sizes(), target)
         case _:
-            raise _not_spooled(one)
+            raise _build_not_spooled_error(one)
 
 
-def _byte_ranges(path: InputFile, size: int, target: int) -> Iterable[tuple[int, int, int]]:
+def _split_bytes(path: InputFile, size: int, target: int) -> Iterable[tuple[int, int, int]]:
     count = -(-size // target)
     if count <= 1 or _is_compressed(path):
         return [(0, WHOLE, size)]
-    return _between([size * number // count for number in range(count + 1)])
+    return _iter_ranges([size * number // count for number in range(count + 1)])
 
 
-def _between(places: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+def _iter_ranges(places: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     for start, end in pairwise(places):
         yield start, end, end - start
 
 
-def _grouped(sizes: Sequence[int], target: int) -> Iterator[tuple[int, int, int]]:
+def _group_neighbours(sizes: Sequence[int], target: int) -> Iterator[tuple[int, int, int]]:
     """Neighbours together, up to the target; one alone may be larger."""
     if not sizes:
         yield 0, WHOLE, 0
@@ -199,14 +205,14 @@ def _is_compressed(path: InputFile) -> bool:
     return path.name.lower().endswith(COMPRESSED)
 
 
-def _group_sizes(path: InputFile) -> list[int]:
-    with file_errors(str(path)):
-        metadata = pa_parquet.read_metadata(arrow_file(path))
+def _read_group_sizes(path: InputFile) -> list[int]:
+    with translate_file_errors(str(path)):
+        metadata = pa_parquet.read_metadata(open_arrow_file(path))
         return [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
 
 
-def _stripe_sizes(path: InputFile, size: int) -> list[int]:
-    with file_errors(str(path)), path.open("rb", buffering=0) as opened:
+def _read_stripe_sizes(path: InputFile, size: int) -> list[int]:
+    with translate_file_errors(str(path)), path.open("rb", buffering=0) as opened:
         stripes = pa_orc.ORCFile(opened).nstripes
     return [size // stripes] * stripes if stripes else []
 
@@ -229,17 +235,17 @@ class SpooledTable:
         reader = pa.RecordBatchReader.from_batches(file.schema, (file.get_batch(number) for number in numbers))
         return reader.__arrow_c_stream__(requested_schema)
 
-    def sizes(self) -> list[int]:
+    def read_sizes(self) -> list[int]:
         """The bytes of each batch."""
         with pa.ipc.open_file(pa.memory_map(str(self.path))) as file:
             return [file.get_batch(number).nbytes for number in range(file.num_record_batches)]
 
 
-def _spooled(one: OneInput, path: Path) -> OneInput:
+def _spool_input(one: InputSource, path: Path) -> InputSource:
     match one.source:
         case GraphLines(data=data) as lines if not isinstance(data, InputFile):
             with path.open("xb") as file:
-                for chunk in chunks_of(data):
+                for chunk in iter_chunks(data):
                     file.write(chunk)
             return replace(one, source=replace(lines, data=path), size=path.stat().st_size)
         case TypedTable(data=data) as table if not isinstance(data, SpooledTable):
@@ -256,8 +262,8 @@ def _spooled(one: OneInput, path: Path) -> OneInput:
 # --- on an executor ----------------------------------------------------------------------------------
 
 
-def split_rows(
-    one: OneInput, split: Split, ids: Ids, *, reject: Reject, describe: Callable[[str], None] | None = None
+def read_split(
+    one: InputSource, split: Split, ids: Ids, *, reject: Reject, describe: Callable[[str], None] | None = None
 ) -> "SplitRows":
     """The rows of one split; bad records go to `reject`, in the order of their lines. Lines count from the split's 1.
 
@@ -276,9 +282,9 @@ class SplitRows:
     """
 
     def __init__(
-        self, one: OneInput, split: Split, ids: Ids, reject: Reject, describe: Callable[[str], None] | None = None
+        self, one: InputSource, split: Split, ids: Ids, reject: Reject, describe: Callable[[str], None] | None = None
     ) -> None:
-        self._one, self._split, self._ids, self._given_reject = one, split, ids, reject
+        self._one, self._split, self._ids, self._on_reject = one, split, ids, reject
         self._describe = describe
         self.lines = 0
         self._is_line_open = False
@@ -287,7 +293,7 @@ class SplitRows:
         try:
             yield from self._read()
         except FileMissingError as error:
-            if TaskContext.get() is None or scheme_of(error.path) is not None:  # on S3 it is gone for everybody
+            if TaskContext.get() is None or parse_scheme(error.path) is not None:  # on S3 it is gone for everybody
                 raise FileMissingError(self._one.name) from error
             raise InputNotOnExecutorError(self._one.name, error.path, socket.gethostname()) from error
         except (FileDeniedError, FileUnreadableError, FileDamagedError) as error:
@@ -297,46 +303,46 @@ class SplitRows:
         part = self._split.part
         match self._one.source:
             case GraphLines(data=(Path() | RemoteFile()) as path) as graph:
-                yield from self._graph_rows(graph, line_chunks(path, part))
-            case TypedFile(path=path) as file if ending_of(path) in LINE_ENDINGS:
-                yield from self._line_rows(file, line_chunks(path, part))
+                yield from self._read_graph(graph, read_line_chunks(path, part))
+            case TypedFile(path=path) as file if find_ending(path) in LINE_ENDINGS:
+                yield from self._read_lines(file, read_line_chunks(path, part))
             case TypedFile() as file:
-                yield from self._numbered(replace(file, part=part))
+                yield from self._read_numbered(replace(file, part=part))
             case TypedTable(data=SpooledTable() as table) as typed:
                 chosen = replace(table, start=self._split.start, end=self._split.end)
-                yield from self._numbered(replace(typed, data=chosen))
+                yield from self._read_numbered(replace(typed, data=chosen))
             case _:
-                raise _not_spooled(self._one)
+                raise _build_not_spooled_error(self._one)
 
-    def _graph_rows(self, graph: GraphLines, chunks: Iterable[bytes]) -> Iterator[TypedRows]:
+    def _read_graph(self, graph: GraphLines, chunks: Iterable[bytes]) -> Iterator[TypedRows]:
         yield from read_graph_records(
-            self._counted(chunks),
+            self._count_lines(chunks),
             graph.catalog,
             self._ids,
             name=graph.name,
             is_partial=graph.is_partial,
             blobs=graph.blobs,
-            reject=self._given_reject,
+            reject=self._on_reject,
             is_start=self._split.start == 0,
             describe=self._describe,
         )
         self.lines += self._is_line_open
 
-    def _line_rows(self, file: TypedFile, chunks: Iterable[bytes]) -> Iterator[TypedRows]:
-        for rows, rejected in typed_line_parts(file, self._ids, chunks=self._counted(chunks)):
+    def _read_lines(self, file: TypedFile, chunks: Iterable[bytes]) -> Iterator[TypedRows]:
+        for rows, rejected in read_typed_lines(file, self._ids, chunks=self._count_lines(chunks)):
             for error, text in rejected:
-                self._given_reject(error, text)
+                self._on_reject(error, text)
             if rows.rows.num_rows:
                 yield rows
         self.lines += self._is_line_open
 
-    def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    def _count_lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         for chunk in chunks:
             self.lines += chunk.count(b"\n")
             self._is_line_open = not chunk.endswith(b"\n")
             yield chunk
 
-    def _numbered(self, source: TypedFile | TypedTable) -> Iterator[TypedRows]:
+    def _read_numbered(self, source: TypedFile | TypedTable) -> Iterator[TypedRows]:
         """Every record is among the rows or refused, so the highest number is that of the last one."""
         for rows in read_typed(source, self._ids, reject=self._reject):
             self.lines = max(self.lines, rows.lines[-1].as_py())
@@ -344,8 +350,8 @@ class SplitRows:
 
     def _reject(self, error: RecordError, text: bytes) -> None:
         self.lines = max(self.lines, error.line)
-        self._given_reject(error, text)
+        self._on_reject(error, text)
 
 
-def _not_spooled(one: OneInput) -> TypeError:
+def _build_not_spooled_error(one: InputSource) -> TypeError:
     return TypeError(f"`{one.name}` is read once: it has to be spooled before it can be split")

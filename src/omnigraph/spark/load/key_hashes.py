@@ -12,66 +12,66 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.requirements import normalised
+from omnigraph.commit.requirements import normalize_zeros
 from omnigraph.engine.bulk.endpoints import ENDS
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, EdgeType
-from omnigraph.storage.column_hashing import HASHED_BYTES, Hashes, hashes_of, longest_text
-from omnigraph.storage.columnar_sets import Column, Positions, mask_of, one_array
+from omnigraph.storage.column_hashing import HASHED_BYTES, Hashes, hash_rows, measure_longest_text
+from omnigraph.storage.columnar_sets import Column, Positions, concat_chunks, to_mask
 
-Wanted: TypeAlias = Mapping[str, Mapping[str, bytes]]
+WantedKeys: TypeAlias = Mapping[str, Mapping[str, bytes]]
 """By type and role, sorted hashes, packed: rows that have one of them are wanted."""
 
 
-def unique_role(number: int) -> str:
+def format_unique_role(number: int) -> str:
     """The role of a type's unique group."""
     return f"unique {number}"
 
 
-def roles_of(type_: AnyType) -> dict[str, tuple[str, ...]]:
+def find_roles(type_: AnyType) -> dict[str, tuple[str, ...]]:
     """Every role that rows of a type have keys in, and its columns."""
     roles: dict[str, tuple[str, ...]] = {ID: (ID,)}
     if isinstance(type_, EdgeType):
         roles |= {column: (column,) for column, _ in ENDS}
-    return roles | {unique_role(number): columns for number, columns in enumerate(type_.unique)}
+    return roles | {format_unique_role(number): columns for number, columns in enumerate(type_.unique)}
 
 
-def id_hashes(column: Column, seed: int) -> Hashes:
+def hash_ids(column: Column, seed: int) -> Hashes:
     """The hashes of ids, which are also those of ends."""
-    return _finished([column], seed)
+    return _hash_columns([column], seed)
 
 
-def key_hashes(rows: pa.Table, columns: Sequence[str], seed: int) -> tuple[Hashes, Positions | None]:
+def hash_keys(rows: pa.Table, columns: Sequence[str], seed: int) -> tuple[Hashes, Positions | None]:
     """The hashes of a group of columns, and the rows that have them: those without a null; None when all do."""
-    group = normalised(rows.select(list(columns)))
+    group = normalize_zeros(rows.select(list(columns)))
     is_held = None
     for column in group.columns:
         if column.null_count:
-            valid = mask_of(pc.is_valid(column))
+            valid = to_mask(pc.is_valid(column))
             is_held = valid if is_held is None else is_held & valid
     if is_held is None:
-        return _finished(group.columns, seed), None
+        return _hash_columns(group.columns, seed), None
     held = np.flatnonzero(is_held)
     group = group.take(pa.array(held))
-    return _finished(group.columns, seed), held
+    return _hash_columns(group.columns, seed), held
 
 
-def _finished(columns: Sequence[Column], seed: int) -> Hashes:
+def _hash_columns(columns: Sequence[Column], seed: int) -> Hashes:
     if not len(columns[0]):
         return np.empty(0, np.uint64)
-    hashes = hashes_of([_shortened(column, seed) for column in columns], np.uint64(seed))
+    hashes = hash_rows([_shorten(column, seed) for column in columns], np.uint64(seed))
     hashes *= np.uint64(0x9E3779B97F4A7C15)
     hashes ^= hashes >> np.uint64(29)
     return hashes
 
 
-def _shortened(column: Column, seed: int) -> Column:
+def _shorten(column: Column, seed: int) -> Column:
     """Of long texts only the ends are hashed: here they are replaced by a digest of the whole."""
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
-    if all(longest_text(chunk) <= HASHED_BYTES for chunk in _chunks(column)):
+    if all(measure_longest_text(chunk) <= HASHED_BYTES for chunk in _iter_chunks(column)):
         return column
-    texts = one_array(column).to_pylist()
+    texts = concat_chunks(column).to_pylist()
     key = seed.to_bytes(8)
     return pa.array(
         [
@@ -82,33 +82,33 @@ def _shortened(column: Column, seed: int) -> Column:
     )
 
 
-def _chunks(column: Column) -> Iterator[pa.Array]:
+def _iter_chunks(column: Column) -> Iterator[pa.Array]:
     yield from column.chunks if isinstance(column, pa.ChunkedArray) else [column]
 
 
-class Chosen:
+class RowSelector:
     """Chooses the wanted rows."""
 
-    def __init__(self, wanted: Wanted, seed: int) -> None:
+    def __init__(self, wanted: WantedKeys, seed: int) -> None:
         self._seed = seed
         self._wanted = {
             name: {role: np.frombuffer(packed, np.uint64) for role, packed in roles.items()}
             for name, roles in wanted.items()
         }
 
-    def of(self, type_: AnyType, rows: pa.Table) -> Positions:
+    def select(self, type_: AnyType, rows: pa.Table) -> Positions:
         """The positions of those rows of a type that are wanted, ascending."""
         roles = self._wanted.get(type_.name, {})
         is_wanted = np.zeros(rows.num_rows, np.bool_)
-        known = roles_of(type_)
+        known = find_roles(type_)
         for role, hashes in roles.items():
-            found, held = key_hashes(rows, known[role], self._seed)
-            hits = among(found, hashes)
+            found, held = hash_keys(rows, known[role], self._seed)
+            hits = find_among(found, hashes)
             is_wanted[hits if held is None else held[hits]] = True
         return np.flatnonzero(is_wanted)
 
 
-def among(hashes: Hashes, known: Hashes) -> Positions:
+def find_among(hashes: Hashes, known: Hashes) -> Positions:
     """The positions of the hashes that are among the known ones, which are sorted."""
     return np.flatnonzero(is_among_sorted(hashes, known))
 

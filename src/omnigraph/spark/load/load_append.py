@@ -5,29 +5,29 @@ from dataclasses import replace
 
 import numpy as np
 
-from omnigraph.commit.publisher import Armed, abandon
+from omnigraph.commit.publisher import ArmedWrite, abandon
 from omnigraph.commit.requirements import Requirement
-from omnigraph.engine.bulk.load_batch import Batch, Incoming, LoadMode
-from omnigraph.engine.bulk.load_errors import Inputs
-from omnigraph.engine.bulk.rejected_records import Rejects
-from omnigraph.engine.bulk.temp_directory import Scratch
+from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, TypeBatch
+from omnigraph.engine.bulk.load_errors import InputNames
+from omnigraph.engine.bulk.rejected_records import UnreadableRecords
+from omnigraph.engine.bulk.temp_directory import TempDirectory
 from omnigraph.engine.view import View
 from omnigraph.ops.load_call import TypeCounts
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite
-from omnigraph.spark.load.key_hashes import Wanted
-from omnigraph.spark.load.key_shuffle import KNOWN, Rules
-from omnigraph.spark.load.key_sources import ledger_units
+from omnigraph.spark.load.key_hashes import WantedKeys
+from omnigraph.spark.load.key_shuffle import KNOWN, KeyRules
+from omnigraph.spark.load.key_sources import plan_key_sources
 from omnigraph.spark.load.load_input import SparkInput
 from omnigraph.spark.load.load_jobs import LoadJobs
-from omnigraph.spark.load.load_requirements import relied_on
-from omnigraph.spark.load.load_state import StagedLoad, total_rows
-from omnigraph.spark.load.load_task import Done, HandingOver, Staging
-from omnigraph.spark.load.recheck import Fetched, SuspectCheck, SuspectRows, Suspects
+from omnigraph.spark.load.load_requirements import build_requirements
+from omnigraph.spark.load.load_state import StagedLoad, sum_fragment_rows
+from omnigraph.spark.load.load_task import HandOverWork, SplitResult, StageWork
+from omnigraph.spark.load.recheck import FetchedRows, SuspectCheck, SuspectRows, Suspects
 from omnigraph.spark.load.task_phases import Phases
-from omnigraph.storage.fragment_writer import fragment_files
-from omnigraph.storage.lance_table import Table
-from omnigraph.storage.staging import Change, stage_fragments
+from omnigraph.storage.fragment_writer import list_fragment_files
+from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.staging import WriteKind, stage_fragments
 
 
 class SparkRecords:
@@ -36,13 +36,13 @@ class SparkRecords:
     def __init__(self, session: Session, input_: SparkInput, jobs: LoadJobs) -> None:
         self._session, self._input, self._jobs = session, input_, jobs
         self._call = input_.call
-        self._scratch = Scratch("omnigraph-load-")
-        self.rejects = Rejects(self._scratch.directory if self._call.on_error is not None else None, {})
+        self._scratch = TempDirectory("omnigraph-load-")
+        self.rejects = UnreadableRecords(self._scratch.directory if self._call.on_error is not None else None, {})
         self.unreadable: set[str] = set()
         """The types of which records were refused while they were read."""
         self.export: str | None = None
         """See Records."""
-        self.armed: Armed | None = None
+        self.armed: ArmedWrite | None = None
         self._phases: Phases | None = None
         self.staged = StagedLoad()
         self._known: dict[str, int] = {}
@@ -55,7 +55,7 @@ class SparkRecords:
         return self._input.schema_id
 
     @property
-    def inputs(self) -> Inputs:
+    def inputs(self) -> InputNames:
         """See Records."""
         return self._input.inputs
 
@@ -67,7 +67,7 @@ class SparkRecords:
     @property
     def loaded(self) -> list[str]:
         """The types that the load has rows of, or names."""
-        return list(dict.fromkeys([*self._input.named, *self.staged.types]))
+        return list(dict.fromkeys([*self._input.named_types, *self.staged.types]))
 
     @property
     def _open(self) -> Phases:
@@ -77,23 +77,23 @@ class SparkRecords:
     def read(self) -> None:
         """See Records. The rows are staged while they are read."""
         self.armed, self._phases = self._input.begin(keeps_staged=True)
-        with self._open.opened() as phase:
-            done = self._jobs.work(self._input.spec, phase.number, Staging(), doing="read", is_first=True)
+        with self._open.open_phase() as phase:
+            done = self._jobs.run_splits(self._input.spec, phase.number, StageWork(), doing="read", is_first=True)
             self.unreadable = self._input.take_over(done, self.rejects)
             self.export = self._input.export
             self.staged = StagedLoad({one.split: one for one in done})
-            phase.keep(self._staged_files(done))
+            phase.keep(self._list_staged_files(done))
 
     # --- checking --------------------------------------------------------------------------------------
 
-    def checked(self, view: View, *, leaves_out: bool) -> Batch:
+    def check(self, view: View, *, leaves_out: bool) -> LoadBatch:
         """See Records: the batch holds the rows under suspicion."""
         self._drop_suspects()
         self._restage({})
-        replaced = self._replaced(leaves_out=leaves_out)
+        replaced = self._find_replaced(leaves_out=leaves_out)
         suspects = Suspects()
         while True:
-            batch = self._judged(view, replaced, suspects, leaves_out=leaves_out)
+            batch = self._check_replacing(view, replaced, suspects, leaves_out=leaves_out)
             goes = frozenset(name for name in replaced if batch.types[name].replaces_all)
             if goes == replaced:
                 return batch
@@ -101,89 +101,91 @@ class SparkRecords:
             self._drop_suspects()
             replaced = goes
 
-    def _judged(self, view: View, replaced: frozenset[str], suspects: Suspects, *, leaves_out: bool) -> Batch:
+    def _check_replacing(
+        self, view: View, replaced: frozenset[str], suspects: Suspects, *, leaves_out: bool
+    ) -> LoadBatch:
         """The batch, when the committed rows of these types go; with the suspects that there are already."""
         loaded = self.loaded
         spec = replace(
             self._input.spec, pins={key: (pin.path, str(pin.version)) for key, pin in view.snapshot.pins.items()}
         )
-        rules = Rules(
+        rules = KeyRules(
             loaded=frozenset(loaded),
             replaced=replaced,
             is_append=self._call.mode is LoadMode.APPEND,
-            made=frozenset(name for name in loaded if self.staged.is_made(name)),
+            generated=frozenset(name for name in loaded if self.staged.has_generated_ids(name)),
         )
-        units, keys = ledger_units(view, rules, self.staged)
-        judged = self._jobs.judge(spec, units, rules, keys)
+        units, keys = plan_key_sources(view, rules, self.staged)
+        judged = self._jobs.find_suspicious_keys(spec, units, rules, keys)
         self._known = {name: int(judged.pop(f"{KNOWN}/{name}", np.zeros(1)).sum()) for name in loaded}
         check = SuspectCheck(
             view=view,
             mode=self._call.mode,
             loaded=loaded,
-            total={name: self.staged.rows(name) for name in loaded},
+            total={name: self.staged.count_rows(name) for name in loaded},
             inputs=lambda: self.inputs,
             seed=spec.seed,
             keeps_left_out=spec.keeps_left_out,
             leaves_out=leaves_out,
             unreadable=frozenset(self.unreadable),
-            fetch=self._fetched,
+            fetch=self._fetch_rows,
         )
-        suspects.join(Suspects.of(judged, view.catalog))
+        suspects.merge(Suspects.from_hashes(judged, view.catalog))
         has_any = bool(suspects.missing or any(len(one) for one in suspects.hashes.values()))
-        batch, self._suspects = check.run(suspects) if has_any else check.nothing()
+        batch, self._suspects = check.run(suspects) if has_any else check.build_empty()
         return batch
 
-    def _replaced(self, *, leaves_out: bool) -> frozenset[str]:
+    def _find_replaced(self, *, leaves_out: bool) -> frozenset[str]:
         """The types whose committed rows go: not one of which every record is bad."""
         if self._call.mode is not LoadMode.OVERWRITE:
             return frozenset()
-        all_bad = {name for name in self.unreadable if leaves_out and not self.staged.rows(name)}
+        all_bad = {name for name in self.unreadable if leaves_out and not self.staged.count_rows(name)}
         return frozenset(self.loaded) - all_bad
 
-    def _fetched(self, wanted: Wanted) -> Mapping[str, Sequence[Fetched]]:
+    def _fetch_rows(self, wanted: WantedKeys) -> Mapping[str, Sequence[FetchedRows]]:
         """The wanted rows of all splits."""
-        found: dict[str, list[Fetched]] = {}
-        with self._open.opened() as phase:
-            done = self._jobs.work(self._input.spec, phase.number, HandingOver(wanted=wanted), doing="check")
-            self.staged.check_same(done, self._input.name_of)
-            for name, rows in self._input.handed_over(done):
+        found: dict[str, list[FetchedRows]] = {}
+        with self._open.open_phase() as phase:
+            done = self._jobs.run_splits(self._input.spec, phase.number, HandOverWork(wanted=wanted), doing="check")
+            self.staged.check_same(done, self._input.find_name)
+            for name, rows in self._input.iter_fetched(done):
                 found.setdefault(name, []).append(rows)
         return found
 
-    def compare(self, batch: Batch) -> None:
+    def compare(self, batch: LoadBatch) -> None:
         """See Records: nothing is compared but in a merge."""
 
-    def counts(self, rows: Incoming) -> TypeCounts:
+    def count_changes(self, rows: TypeBatch) -> TypeCounts:
         """See Records."""
         name = rows.type.name
-        read = self.staged.rows(name) - int(rows.is_out.sum())
+        read = self.staged.count_rows(name) - int(rows.is_excluded.sum())
         if self._call.mode is LoadMode.APPEND:
             return TypeCounts(read=read, inserted=read)
-        there = rows.ids().filter(rows.exists) if rows.exists.any() else rows.ids().slice(0, 0)
-        known = self._known[name] - len(there.unique()) + int((rows.exists & ~rows.is_out).sum())
+        there = rows.read_ids().filter(rows.exists) if rows.exists.any() else rows.read_ids().slice(0, 0)
+        known = self._known[name] - len(there.unique()) + int((rows.exists & ~rows.is_excluded).sum())
         deleted = rows.table.count() - known if rows.replaces_all else 0
         return TypeCounts(read=read, inserted=read - known, updated=known, deleted=deleted)
 
     # --- writing ---------------------------------------------------------------------------------------
 
-    def writes(self, batch: Batch) -> Sequence[TableWrite]:
+    def build_writes(self, batch: LoadBatch) -> Sequence[TableWrite]:
         """See Records: what is staged, without what was refused."""
-        self._call.tell("write", sum(self.staged.rows(name) for name in self.loaded))
+        self._call.report_progress("write", sum(self.staged.count_rows(name) for name in self.loaded))
         assert self._suspects is not None  # noqa: S101 - `checked` comes first
-        self._restage(_refused(batch, self._suspects))
+        self._restage(_find_refused(batch, self._suspects))
         found: list[TableWrite] = []
-        change = Change.OVERWRITE if self._call.mode is LoadMode.OVERWRITE else Change.APPEND
-        for rows in (*batch.node_rows(), *batch.edge_rows()):
-            fragments = self.staged.fragments(rows.type.name)
+        change = WriteKind.OVERWRITE if self._call.mode is LoadMode.OVERWRITE else WriteKind.APPEND
+        for rows in (*batch.list_node_batches(), *batch.list_edge_batches()):
+            fragments = self.staged.list_fragments(rows.type.name)
             if fragments or (rows.replaces_all and rows.table.count()):
-                staged = stage_fragments(rows.table, change, fragments, total_rows(fragments))
+                staged = stage_fragments(rows.table, change, fragments, sum_fragment_rows(fragments))
                 found.append(TableWrite(table_key=rows.type.table_key, staged=staged))
-        self._call.tell("publish", sum(self.staged.rows(name) for name in self.loaded))
+        self._call.report_progress("publish", sum(self.staged.count_rows(name) for name in self.loaded))
         return found
 
-    def requirements(self, batch: Batch) -> Sequence[Requirement]:
+    def build_requirements(self, batch: LoadBatch) -> Sequence[Requirement]:
         """See Records."""
-        return relied_on(batch, self.staged)
+        return build_requirements(batch, self.staged)
 
     def _restage(self, left_out: Mapping[tuple[int, str], bytes]) -> None:
         """Write the rows of those splits and types anew of which other rows are left out than so far."""
@@ -196,28 +198,28 @@ class SparkRecords:
         for (split, name), ordinals in changed.items():
             only.setdefault(split, set()).add(name)
             without.setdefault(split, {})[name] = ordinals
-        work = Staging(left_out=without, only={split: frozenset(names) for split, names in only.items()})
-        with self._open.opened() as phase:
-            done = self._jobs.work(self._input.spec, phase.number, work, doing="write")
-            self.staged.check_same(done, self._input.name_of, only)
-            phase.keep(self._staged_files(done))
+        work = StageWork(left_out=without, only={split: frozenset(names) for split, names in only.items()})
+        with self._open.open_phase() as phase:
+            done = self._jobs.run_splits(self._input.spec, phase.number, work, doing="write")
+            self.staged.check_same(done, self._input.find_name, only)
+            phase.keep(self._list_staged_files(done))
             replaced = self.staged.replace(done, changed)
         for name, fragments in replaced.items():
-            for file in self._fragment_files(name, fragments):
+            for file in self._list_fragment_files(name, fragments):
                 self._session.store.objects.delete(file)
 
-    def _staged_files(self, done: Sequence[Done]) -> list[str]:
+    def _list_staged_files(self, done: Sequence[SplitResult]) -> list[str]:
         return [
             file
             for one in done
             for name, told in one.types.items()
-            for file in self._fragment_files(name, told.fragments)
+            for file in self._list_fragment_files(name, told.fragments)
         ]
 
-    def _fragment_files(self, name: str, fragments: Sequence[str]) -> Sequence[str]:
-        key = self._input.type(name).table_key
+    def _list_fragment_files(self, name: str, fragments: Sequence[str]) -> Sequence[str]:
+        key = self._input.get_type(name).table_key
         path, version = self._input.spec.pins[key]
-        return fragment_files(Table(self._session.handles, path, int(version)), fragments)
+        return list_fragment_files(LanceTable(self._session.handles, path, int(version)), fragments)
 
     # --- the end ---------------------------------------------------------------------------------------
 
@@ -236,10 +238,10 @@ class SparkRecords:
             self._suspects = None
 
 
-def _refused(batch: Batch, suspects: SuspectRows) -> dict[tuple[int, str], bytes]:
+def _find_refused(batch: LoadBatch, suspects: SuspectRows) -> dict[tuple[int, str], bytes]:
     """By split and type, the ordinals of the rows that are out."""
     found: dict[tuple[int, str], bytes] = {}
     for name, rows in batch.types.items():
-        for split, ordinals in suspects.places(name, np.flatnonzero(rows.is_out)).items():
+        for split, ordinals in suspects.group_ordinals(name, np.flatnonzero(rows.is_excluded)).items():
             found[split, name] = ordinals.tobytes()
     return found

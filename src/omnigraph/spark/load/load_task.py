@@ -14,30 +14,30 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from omnigraph.engine.bulk.row_rules import keeping_rules
+from omnigraph.engine.bulk.row_rules import reject_broken_rows
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.faults import Faults, NoFaults
 from omnigraph.schema.arrow import ID
-from omnigraph.spark.load.driver_buffer import Keeper
-from omnigraph.spark.load.fragment_writers import TypeWriters
-from omnigraph.spark.load.input_splits import split_rows
-from omnigraph.spark.load.key_hashes import Chosen, Wanted, key_hashes, roles_of
+from omnigraph.spark.load.driver_buffer import ScratchWriter
+from omnigraph.spark.load.fragment_writers import FragmentWriters
+from omnigraph.spark.load.input_splits import read_split
+from omnigraph.spark.load.key_hashes import RowSelector, WantedKeys, find_roles, hash_keys
 from omnigraph.spark.load.load_spec import FrameSource, LoadSpec, Worker, check_parts
-from omnigraph.spark.load.row_chunks import Piece, PieceRoll, chosen_rows
-from omnigraph.spark.session.error_translation import carrying
-from omnigraph.spark.session.handshake import Body
+from omnigraph.spark.load.row_chunks import RollingChunkWriter, RowChunk, take_rows
+from omnigraph.spark.session.error_translation import carry_errors
+from omnigraph.spark.session.handshake import TaskBody
 from omnigraph.storage.columnar_sets import Positions
 
-RESULT = "payload binary"
+RESULT_SCHEMA = "payload binary"
 _PAYLOAD = pa.schema([pa.field("payload", pa.binary())])
 
 LeftOut: TypeAlias = Mapping[int, Mapping[str, bytes]]
 """By split and type, the ordinals of rows that are not written, packed as 64-bit integers."""
 
 
-class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+class RejectedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record that was refused while it was read; its line counts from the split's start."""
 
     line: int
@@ -50,7 +50,7 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
     text: bytes
 
 
-class TypeDone(msgspec.Struct, kw_only=True):
+class TypeResult(msgspec.Struct, kw_only=True):
     """What a task did with the rows of one type."""
 
     rows: int = 0
@@ -59,16 +59,16 @@ class TypeDone(msgspec.Struct, kw_only=True):
     checksum: int = 0
     """The sum of the hashes of all ids: equal when the split is read again, or it is not the same input any more."""
     fragments: list[str] = msgspec.field(default_factory=list)
-    pieces: list[Piece] = msgspec.field(default_factory=list)
+    pieces: list[RowChunk] = msgspec.field(default_factory=list)
     """The rows that are handed over."""
 
 
-class Done(msgspec.Struct, kw_only=True):
+class SplitResult(msgspec.Struct, kw_only=True):
     """What a task tells the driver."""
 
     split: int
     lines: int = 0
-    types: dict[str, TypeDone] = msgspec.field(default_factory=dict)
+    types: dict[str, TypeResult] = msgspec.field(default_factory=dict)
     rejects: int = 0
     rejected: str | None = None
     """The key of what was refused."""
@@ -77,13 +77,13 @@ class Done(msgspec.Struct, kw_only=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-decode_done = msgspec.msgpack.Decoder(Done).decode
+decode_result = msgspec.msgpack.Decoder(SplitResult).decode
 _encode_rejected = msgspec.json.Encoder().encode
-decode_rejected = msgspec.json.Decoder(Rejected).decode_lines
+decode_rejected = msgspec.json.Decoder(RejectedRecord).decode_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staging:
+class StageWork:
     """Writes the rows of splits: of all types or `only` of some, without those that are left out."""
 
     left_out: LeftOut = field(default_factory=dict)
@@ -93,16 +93,16 @@ class Staging:
         """Whether anything of a split is written."""
         return self.only is None or split in self.only
 
-    def done(self, worker: Worker, phase: int, split: int, rows: "_Rows") -> "Done":
+    def run(self, worker: Worker, phase: int, split: int, rows: "_AcceptedRows") -> "SplitResult":
         """The rows of one split."""
-        return _staged(worker, phase, split, rows, self)
+        return _stage_split(worker, phase, split, rows, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandingOver:
+class HandOverWork:
     """Hands the rows of splits to others: those that are wanted, or all, where asked `with_ids` hashed."""
 
-    wanted: Wanted | None
+    wanted: WantedKeys | None
     with_ids: bool = False
 
     def is_about(self, split: int) -> bool:
@@ -110,44 +110,44 @@ class HandingOver:
         del split
         return True
 
-    def done(self, worker: Worker, phase: int, split: int, rows: "_Rows") -> "Done":
+    def run(self, worker: Worker, phase: int, split: int, rows: "_AcceptedRows") -> "SplitResult":
         """The rows of one split."""
-        return _handed_over(worker, phase, split, rows, self)
+        return _hand_over_split(worker, phase, split, rows, self)
 
 
-Work: TypeAlias = Staging | HandingOver
+Work: TypeAlias = StageWork | HandOverWork
 
 
-def worked_on(
+def run_splits(
     spec: LoadSpec, phase: int, numbers: Iterable[int], work: Work, held: dict[str, bytes] | None = None
-) -> Iterator["Done"]:
+) -> Iterator["SplitResult"]:
     """Work on splits of files. A driver that does it for itself gives where to hold what it hands over."""
-    worker = spec.worker(held)
+    worker = spec.create_worker(held)
     for number in numbers:
-        yield work.done(worker, phase, number, _rows_of(worker, number))
+        yield work.run(worker, phase, number, _open_split(worker, number))
 
 
-def split_body(spec: LoadSpec, phase: int, numbers: Sequence[int], work: Work) -> Body:
+def build_split_task(spec: LoadSpec, phase: int, numbers: Sequence[int], work: Work) -> TaskBody:
     """Work on splits of files, which come as places in `numbers`."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with carrying():
+        with carry_errors():
             for batch in batches:
                 chosen = [numbers[place] for place in batch.column(0).to_pylist()]
-                yield from map(_told, worked_on(spec, phase, chosen, work))
+                yield from map(_encode_batch, run_splits(spec, phase, chosen, work))
 
     return run
 
 
-def frame_body(spec: LoadSpec, phase: int, source: FrameSource, work: Work) -> Body:
+def build_frame_task(spec: LoadSpec, phase: int, source: FrameSource, work: Work) -> TaskBody:
     """Work on the partitions of a DataFrame."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with carrying():
-            worker = spec.worker()
-            split, rows = _frame_rows(worker, source, batches)
+        with carry_errors():
+            worker = spec.create_worker()
+            split, rows = _open_frame(worker, source, batches)
             if work.is_about(split):
-                yield _told(work.done(worker, phase, split, rows))
+                yield _encode_batch(work.run(worker, phase, split, rows))
 
     return run
 
@@ -155,7 +155,7 @@ def frame_body(spec: LoadSpec, phase: int, source: FrameSource, work: Work) -> B
 # --- reading -----------------------------------------------------------------------------------------
 
 
-class _Rows:
+class _AcceptedRows:
     """The good rows of a split, a window at a time; the others are kept as what was rejected."""
 
     def __init__(self, name: str, unit: str) -> None:
@@ -168,7 +168,7 @@ class _Rows:
         self._windows: Iterator[TypedRows] = iter(())
         self._lines: Callable[[], int] = lambda: 0
 
-    def reads(self, windows: Iterator[TypedRows], lines: Callable[[], int]) -> "_Rows":
+    def read_from(self, windows: Iterator[TypedRows], lines: Callable[[], int]) -> "_AcceptedRows":
         """Where the rows come from; `lines` is asked behind the last."""
         self._windows, self._lines = windows, lines
         return self
@@ -180,7 +180,7 @@ class _Rows:
 
     def __iter__(self) -> Iterator[TypedRows]:
         for window in self._windows:
-            kept = keeping_rules(window, self._name, self._unit, self.reject)
+            kept = reject_broken_rows(window, self._name, self._unit, self.reject)
             if kept.rows.num_rows:
                 yield kept
 
@@ -190,7 +190,7 @@ class _Rows:
 
     def reject(self, error: RecordError, text: bytes, rule: str = "record") -> None:
         """One more bad record."""
-        one = Rejected(
+        one = RejectedRecord(
             line=error.line,
             type=error.type,
             property=error.property,
@@ -204,38 +204,38 @@ class _Rows:
         self.rejected.write(_encode_rejected(one) + b"\n")
 
 
-def _rows_of(worker: Worker, number: int) -> _Rows:
+def _open_split(worker: Worker, number: int) -> _AcceptedRows:
     spec = worker.spec
     split = spec.splits[number]
     one = spec.inputs[split.input]
-    rows = _Rows(one.name, spec.units[split.input])
-    found = split_rows(one, split, worker.ids(number), reject=rows.reject, describe=rows.describe)
-    return rows.reads(iter(found), lambda: found.lines)
+    rows = _AcceptedRows(one.name, spec.units[split.input])
+    found = read_split(one, split, worker.create_ids(number), reject=rows.reject, describe=rows.describe)
+    return rows.read_from(iter(found), lambda: found.lines)
 
 
-def _frame_rows(worker: Worker, source: FrameSource, batches: Iterator[pa.RecordBatch]) -> tuple[int, _Rows]:
+def _open_frame(worker: Worker, source: FrameSource, batches: Iterator[pa.RecordBatch]) -> tuple[int, _AcceptedRows]:
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - partitions of a DataFrame are read by tasks only
     partition = context.partitionId()
-    check_parts(source.name_of(partition), partition + 1)
+    check_parts(source.format_name(partition), partition + 1)
     split = source.first_split + partition
-    rows = _Rows(source.name_of(partition), "row")
+    rows = _AcceptedRows(source.format_name(partition), "row")
     first = next(batches, None)
     if first is None:
         return split, rows
-    counted = _Counted(first, batches)
+    counted = _BatchCounter(first, batches)
     table = TypedTable(
-        type=worker.type(source.type),
+        type=worker.get_type(source.type),
         columns=source.columns,
         is_partial=source.is_partial,
         blobs=worker.spec.blobs,
         data=pa.RecordBatchReader.from_batches(first.schema, counted),
-        called=source.name_of(partition),
+        label=source.format_name(partition),
     )
-    return split, rows.reads(read_typed(table, worker.ids(split), reject=rows.reject), lambda: counted.rows)
+    return split, rows.read_from(read_typed(table, worker.create_ids(split), reject=rows.reject), lambda: counted.rows)
 
 
-class _Counted:
+class _BatchCounter:
     """Batches, and how many rows they had."""
 
     def __init__(self, first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> None:
@@ -253,60 +253,60 @@ class _Counted:
 # --- writing -----------------------------------------------------------------------------------------
 
 
-def _staged(worker: Worker, phase: int, split: int, rows: _Rows, work: Staging) -> Done:
-    note = worker.note(phase, split)
-    _faults(worker).reach("task.begun")
-    done = Done(split=split)
+def _stage_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, work: StageWork) -> SplitResult:
+    note = worker.begin_note(phase, split)
+    _select_faults(worker).reach("task.begun")
+    done = SplitResult(split=split)
     without = {name: np.frombuffer(packed, np.int64) for name, packed in work.left_out.get(split, {}).items()}
-    writers = TypeWriters(worker, note)
+    writers = FragmentWriters(worker, note)
     try:
         for window in rows:
             name = window.type.name
-            ordinals = _counted(worker, done, window)
+            ordinals = _count_rows(worker, done, window)
             if work.only is not None and name not in work.only[split]:
                 continue
             if name in without:
-                window = chosen_rows(window, np.flatnonzero(~np.isin(ordinals, without[name])))  # noqa: PLW2901 - less of the same
+                window = take_rows(window, np.flatnonzero(~np.isin(ordinals, without[name])))  # noqa: PLW2901 - less of the same
             writers.add(window.type, window.rows)
         for name, fragments in writers.finish().items():
             done.types[name].fragments = fragments
     except BaseException:
         writers.abort()
         raise
-    _faults(worker).reach("task.staged")
-    return _finished(note, done, rows)
+    _select_faults(worker).reach("task.staged")
+    return _finalize(note, done, rows)
 
 
-def _handed_over(worker: Worker, phase: int, split: int, rows: _Rows, work: HandingOver) -> Done:
-    note = worker.keeper(phase, split)
-    _faults(worker).reach("task.begun")
-    done = Done(split=split)
-    pieces = PieceRoll(note.keep, worker.spec.seed if work.with_ids else None)
-    chosen = None if work.wanted is None else Chosen(work.wanted, worker.spec.seed)
+def _hand_over_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, work: HandOverWork) -> SplitResult:
+    note = worker.open_scratch(phase, split)
+    _select_faults(worker).reach("task.begun")
+    done = SplitResult(split=split)
+    pieces = RollingChunkWriter(note.keep, worker.spec.seed if work.with_ids else None)
+    chosen = None if work.wanted is None else RowSelector(work.wanted, worker.spec.seed)
     for window in rows:
-        ordinals = _counted(worker, done, window, is_repeatable=chosen is not None)
+        ordinals = _count_rows(worker, done, window, is_repeatable=chosen is not None)
         if chosen is not None:
-            at = chosen.of(window.type, window.rows)
+            at = chosen.select(window.type, window.rows)
             if not len(at):
                 continue
-            window, ordinals = chosen_rows(window, at), ordinals[at]  # noqa: PLW2901 - less of the same
+            window, ordinals = take_rows(window, at), ordinals[at]  # noqa: PLW2901 - less of the same
         pieces.add(window, ordinals)
     for name, kept in pieces.finish().items():
         done.types[name].pieces = kept
-    _faults(worker).reach("task.staged")
-    return _finished(note, done, rows)
+    _select_faults(worker).reach("task.staged")
+    return _finalize(note, done, rows)
 
 
-def _counted(worker: Worker, done: Done, window: TypedRows, *, is_repeatable: bool = True) -> Positions:
+def _count_rows(worker: Worker, done: SplitResult, window: TypedRows, *, is_repeatable: bool = True) -> Positions:
     """Count the rows of a window; their ordinals. What is never read again needs no checksum."""
-    told = done.types.setdefault(window.type.name, TypeDone())
+    told = done.types.setdefault(window.type.name, TypeResult())
     ordinals = np.arange(told.rows, told.rows + window.rows.num_rows, dtype=np.int64)
     told.rows += window.rows.num_rows
     told.made += window.left_out[ID].true_count if ID in window.left_out else 0
     if not is_repeatable:
         return ordinals
-    for number, columns in enumerate(roles_of(window.type).values()):
-        hashes, held = key_hashes(window.rows, columns, worker.spec.seed)
+    for number, columns in enumerate(find_roles(window.type).values()):
+        hashes, held = hash_keys(window.rows, columns, worker.spec.seed)
         places = (ordinals if held is None else ordinals[held]).astype(np.uint64)
         # By place, so that the same rows in another order are not the same: rows are found again by their ordinals.
         total = int((hashes * (2 * places + 1)).sum(dtype=np.uint64))
@@ -314,18 +314,18 @@ def _counted(worker: Worker, done: Done, window: TypedRows, *, is_repeatable: bo
     return ordinals
 
 
-def _finished(note: Keeper, done: Done, rows: _Rows) -> Done:
+def _finalize(note: ScratchWriter, done: SplitResult, rows: _AcceptedRows) -> SplitResult:
     done.lines, done.rejects, done.export = rows.lines, rows.rejects, rows.export
     if rows.rejects:
         done.rejected = note.keep("rejected", rows.rejected.getvalue())
     return done
 
 
-def _told(done: Done) -> pa.RecordBatch:
+def _encode_batch(done: SplitResult) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([_encode(done)], pa.binary())], schema=_PAYLOAD)
 
 
-def _faults(worker: Worker) -> Faults:
+def _select_faults(worker: Worker) -> Faults:
     """Those of a task's first try: what a test breaks there is not broken when the task is tried again."""
     context = TaskContext.get()
     return worker.spec.faults if context is None or context.attemptNumber() == 0 else NoFaults()

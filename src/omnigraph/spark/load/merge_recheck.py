@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnigraph.engine.bulk.load_batch import Batch, LoadMode
-from omnigraph.engine.bulk.load_errors import Inputs
-from omnigraph.spark.load.distributed_merge import ExecutorMerge, ExecutorMerging
-from omnigraph.spark.load.key_hashes import Wanted
-from omnigraph.spark.load.recheck import Fetched, SuspectCheck, SuspectRows, Suspects
-from omnigraph.spark.load.row_chunks import Piece, piece_rows
+from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode
+from omnigraph.engine.bulk.load_errors import InputNames
+from omnigraph.spark.load.distributed_merge import DistributedMerge, StagedMerge
+from omnigraph.spark.load.key_hashes import WantedKeys
+from omnigraph.spark.load.recheck import FetchedRows, SuspectCheck, SuspectRows, Suspects
+from omnigraph.spark.load.row_chunks import RowChunk, read_chunk
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ChunkOrigin:
     """Where the rows of a piece come from: the number of their input, and the lines that it has before them."""
 
     file: int
@@ -28,71 +28,71 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedMerge:
+class MergeCheckResult:
     """The rows of a merge that were under suspicion, checked; and the merge of all rows that were not refused.
 
     `merge` is None when something was refused and nothing may be left out: then nothing is written.
     """
 
-    batch: Batch
+    batch: LoadBatch
     suspects: SuspectRows
-    merge: ExecutorMerge | None
+    merge: StagedMerge | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeCheck:
     """Checks a merge on one state."""
 
-    merging: ExecutorMerging
-    pieces: Mapping[str, Sequence[Piece]]
-    origin: Callable[[Piece], Origin]
+    merging: DistributedMerge
+    chunks: Mapping[str, Sequence[RowChunk]]
+    find_origin: Callable[[RowChunk], ChunkOrigin]
     loaded: Sequence[str]
-    inputs: Callable[[], Inputs]
+    inputs: Callable[[], InputNames]
     leaves_out: bool
     unreadable: frozenset[str]
 
-    def run(self) -> CheckedMerge | None:
+    def run(self) -> MergeCheckResult | None:
         """What is wrong, and the merge without it; None when only a look at all rows can tell."""
-        judged = self.merging.suspicious()
+        judged = self.merging.find_suspicious_keys()
         if judged is None:
             return None
         check = SuspectCheck(
             view=self.merging.view,
             mode=LoadMode.MERGE,
             loaded=self.loaded,
-            total={name: sum(piece.rows for piece in self.pieces.get(name, ())) for name in self.loaded},
+            total={name: sum(piece.rows for piece in self.chunks.get(name, ())) for name in self.loaded},
             inputs=self.inputs,
             seed=self.merging.spec.seed,
             keeps_left_out=True,
             leaves_out=self.leaves_out,
             unreadable=self.unreadable,
-            fetch=self._fetched,
+            fetch=self._fetch_rows,
             only_known=self.merging.jobs.call.only_known,
         )
-        batch, rows = check.run(Suspects.of(judged, self.merging.view.catalog))
-        if (batch.refusals.records or batch.refusals.unplaced) and not self.leaves_out:
-            return CheckedMerge(batch, rows, None)
-        merge = self.merging.merged(self._left_out(batch, rows))
+        batch, rows = check.run(Suspects.from_hashes(judged, self.merging.view.catalog))
+        if (batch.rejections.records or batch.rejections.global_problems) and not self.leaves_out:
+            return MergeCheckResult(batch, rows, None)
+        merge = self.merging.merge(self._find_left_out(batch, rows))
         if merge is None:
             rows.spool.close()
             return None
-        return CheckedMerge(batch, rows, merge)
+        return MergeCheckResult(batch, rows, merge)
 
-    def _fetched(self, wanted: Wanted) -> Mapping[str, Sequence[Fetched]]:
+    def _fetch_rows(self, wanted: WantedKeys) -> Mapping[str, Sequence[FetchedRows]]:
         """The rows that are wanted, by type."""
-        every = [piece for group in self.merging.groups for piece in group.pieces]
-        found: dict[str, list[Fetched]] = {}
-        for told, number, data in self.merging.handed_over(wanted):
-            origin = self.origin(every[number])
+        every = [piece for group in self.merging.groups for piece in group.chunks]
+        found: dict[str, list[FetchedRows]] = {}
+        for told, number, data in self.merging.fetch_rows(wanted):
+            origin = self.find_origin(every[number])
             shared = {role: np.frombuffer(packed, np.uint64) for role, packed in told.shared.items()}
-            for rows in piece_rows(self.merging.view.type(told.type), data, origin.lines_before):
-                found.setdefault(told.type, []).append(Fetched(number, origin.file, rows, shared))
+            for rows in read_chunk(self.merging.view.get_type(told.type), data, origin.lines_before):
+                found.setdefault(told.type, []).append(FetchedRows(number, origin.file, rows, shared))
         return found
 
-    def _left_out(self, batch: Batch, rows: SuspectRows) -> dict[int, bytes]:
+    def _find_left_out(self, batch: LoadBatch, rows: SuspectRows) -> dict[int, bytes]:
         """By the number of their piece, the places of the rows that are out."""
         found: dict[int, bytes] = {}
         for name, incoming in batch.types.items():
-            for number, places in rows.places(name, np.flatnonzero(incoming.is_out)).items():
+            for number, places in rows.group_ordinals(name, np.flatnonzero(incoming.is_excluded)).items():
                 found[number] = places.tobytes()
         return found

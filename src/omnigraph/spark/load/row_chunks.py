@@ -9,25 +9,25 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.blob_marks import claim, claims_in
-from omnigraph.engine.bulk.row_spool import LINE, left_out_name
+from omnigraph.engine.blob_marks import encode_claim, find_claims
+from omnigraph.engine.bulk.row_spool import LINE, build_left_out_name
 from omnigraph.engine.decoding.typed_rows import TypedRows
-from omnigraph.engine.writing.blobs import blob_names
-from omnigraph.schema.arrow import ID, arrow_schema
+from omnigraph.engine.writing.blobs import list_blob_properties
+from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType
-from omnigraph.spark.load.key_hashes import id_hashes
-from omnigraph.storage.columnar_sets import Positions, one_array
+from omnigraph.spark.load.key_hashes import hash_ids
+from omnigraph.storage.columnar_sets import Positions, concat_chunks
 
 ORDINAL = "@ordinal"
 """The column that says the how-manieth row of its type a row is in its split."""
 _CLAIMS = b"claims"
-PIECE_BYTES = 32 * 1024 * 1024
+CHUNK_BYTES = 32 * 1024 * 1024
 """A piece that has so many bytes is done, and another one begun."""
-HELD_BYTES = 128 * 1024 * 1024
+MAX_BUFFERED_BYTES = 128 * 1024 * 1024
 """How much the unfinished pieces of a task may have together: beyond it, the largest is done."""
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
+class RowChunk(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of one type that a task has kept for others."""
 
     key: str
@@ -38,23 +38,23 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PieceRows:
+class ChunkRows:
     """Some rows of a piece, as they were read, and their ordinals."""
 
     window: TypedRows
     ordinals: Positions
 
 
-class PieceWriter:
+class ChunkWriter:
     """Collects rows of one type as the bytes of an Arrow stream."""
 
     def __init__(self, type_: AnyType) -> None:
         self._type = type_
         self._sink = io.BytesIO()
-        fields = [pa.field(one.name, one.type) for one in arrow_schema(type_)]
+        fields = [pa.field(one.name, one.type) for one in build_arrow_schema(type_)]
         fields += [pa.field(LINE, pa.int64()), pa.field(ORDINAL, pa.int64())]
         self._names = [p.name for p in type_.properties]
-        fields += [pa.field(left_out_name(name), pa.bool_()) for name in ("id", *self._names)]
+        fields += [pa.field(build_left_out_name(name), pa.bool_()) for name in ("id", *self._names)]
         self._schema = pa.schema(fields)
         self._writer = pa.ipc.new_stream(self._sink, self._schema)
         self.rows = 0
@@ -73,18 +73,18 @@ class PieceWriter:
         columns += [window.left_out.get(name, nowhere) for name in ("id", *self._names)]
         table = pa.Table.from_arrays(columns, schema=self._schema).combine_chunks()
         # A claim is marked in the way of this process: what it stands for goes along in plain words.
-        claims = {name: claims_in(table.column(name)) for name in blob_names(self._type)}
+        claims = {name: find_claims(table.column(name)) for name in list_blob_properties(self._type)}
         for batch in table.to_batches():
             self._writer.write_batch(batch, custom_metadata={_CLAIMS: json.dumps(claims).encode()})
         self.rows += table.num_rows
 
-    def bytes(self) -> bytes:
+    def finalize(self) -> bytes:
         """The whole stream."""
         self._writer.close()
         return self._sink.getvalue()
 
 
-class PieceRoll:
+class RollingChunkWriter:
     """The rows of a task in pieces of a size, whatever their number: `keep` puts a finished one somewhere.
 
     With a seed, the hashes of ids go with every piece.
@@ -92,81 +92,81 @@ class PieceRoll:
 
     def __init__(self, keep: Callable[[str, bytes], str], id_seed: int | None = None) -> None:
         self._keep, self._seed = keep, id_seed
-        self._open: dict[str, PieceWriter] = {}
+        self._open: dict[str, ChunkWriter] = {}
         self._ids: dict[str, list[bytes]] = {}
         self._count = 0
-        self.done: dict[str, list[Piece]] = {}
+        self.chunks: dict[str, list[RowChunk]] = {}
         """By type, in the order of their rows; complete after `finish`."""
 
     def add(self, window: TypedRows, ordinals: Positions) -> None:
         """Some more rows of a type."""
         name = window.type.name
         if name not in self._open:
-            self._open[name] = PieceWriter(window.type)
+            self._open[name] = ChunkWriter(window.type)
         self._open[name].add(window, ordinals)
         if self._seed is not None:
-            self._ids.setdefault(name, []).append(id_hashes(window.rows.column(ID), self._seed).tobytes())
-        if self._open[name].nbytes >= PIECE_BYTES:
+            self._ids.setdefault(name, []).append(hash_ids(window.rows.column(ID), self._seed).tobytes())
+        if self._open[name].nbytes >= CHUNK_BYTES:
             self._finish(name)
-        elif sum(one.nbytes for one in self._open.values()) >= HELD_BYTES:
+        elif sum(one.nbytes for one in self._open.values()) >= MAX_BUFFERED_BYTES:
             self._finish(max(self._open, key=lambda one: self._open[one].nbytes))
 
-    def finish(self) -> dict[str, list[Piece]]:
+    def finish(self) -> dict[str, list[RowChunk]]:
         """No more rows come: all pieces, by type."""
         while self._open:
             self._finish(next(iter(self._open)))
-        return self.done
+        return self.chunks
 
     def _finish(self, name: str) -> None:
         writer = self._open.pop(name)
-        data = writer.bytes()
+        data = writer.finalize()
         ids = self._ids.pop(name, None)
-        piece = Piece(
+        piece = RowChunk(
             key=self._keep(f"{self._count}.piece", data),
             rows=writer.rows,
             nbytes=len(data),
             ids=None if ids is None else self._keep(f"{self._count}.ids", b"".join(ids)),
         )
         self._count += 1
-        self.done.setdefault(name, []).append(piece)
+        self.chunks.setdefault(name, []).append(piece)
 
 
-def piece_rows(type_: AnyType, data: bytes, lines_before: int) -> Iterator[PieceRows]:
+def read_chunk(type_: AnyType, data: bytes, lines_before: int) -> Iterator[ChunkRows]:
     """The rows of a piece, with lines counted from the start of their input."""
-    names = arrow_schema(type_).names
+    names = build_arrow_schema(type_).names
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         while True:
             try:
                 batch, metadata = reader.read_next_batch_with_custom_metadata()
             except StopIteration:
                 return
-            rows = _claimed(pa.Table.from_batches([batch]), json.loads(metadata[_CLAIMS]))
+            rows = _restore_claims(pa.Table.from_batches([batch]), json.loads(metadata[_CLAIMS]))
             left_out = {
-                name: one_array(rows.column(left_out_name(name)))
+                name: concat_chunks(rows.column(build_left_out_name(name)))
                 for name in ("id", *(p.name for p in type_.properties))
             }
             lines = np.asarray(rows.column(LINE).to_numpy(), np.int64) + lines_before
             window = TypedRows(
                 type=type_,
-                rows=pa.Table.from_arrays(rows.select(names).columns, schema=arrow_schema(type_)),
+                rows=pa.Table.from_arrays(rows.select(names).columns, schema=build_arrow_schema(type_)),
                 lines=pa.array(lines),
                 left_out={name: mask for name, mask in left_out.items() if mask.true_count},
             )
-            yield PieceRows(window=window, ordinals=np.asarray(rows.column(ORDINAL).to_numpy(), np.int64))
+            yield ChunkRows(window=window, ordinals=np.asarray(rows.column(ORDINAL).to_numpy(), np.int64))
 
 
-def _claimed(rows: pa.Table, claims: Mapping[str, Mapping[str, str]]) -> pa.Table:
+def _restore_claims(rows: pa.Table, claims: Mapping[str, Mapping[str, str]]) -> pa.Table:
     for name, uris in claims.items():
         if uris:
             place = rows.schema.get_field_index(name)
             values: list[object] = rows.column(place).to_pylist()
             for row, uri in uris.items():
-                values[int(row)] = claim(uri)
+                values[int(row)] = encode_claim(uri)
             rows = rows.set_column(place, rows.schema.field(place), pa.array(values, pa.large_binary()))
     return rows
 
 
-def chosen_rows(window: TypedRows, rows: Positions | Sequence[int]) -> TypedRows:
+def take_rows(window: TypedRows, rows: Positions | Sequence[int]) -> TypedRows:
     """Some rows of a window."""
     at = pa.array(rows, pa.int64())
     return TypedRows(

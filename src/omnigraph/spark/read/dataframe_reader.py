@@ -10,37 +10,37 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, StringType
 
-from omnigraph.runtime_memory import keep_batches
-from omnigraph.spark.read.table_scan import Piece, Scan, has_blobs, pieces_of, read_piece
-from omnigraph.spark.session.error_translation import carrying, surfacing
-from omnigraph.spark.session.handshake import Body, map_tasks
+from omnigraph.runtime_memory import reuse_batch_memory
+from omnigraph.spark.read.table_scan import ScanTask, TableScan, has_blobs, plan_scan_tasks, read_task
+from omnigraph.spark.session.error_translation import carry_errors, surface_errors
+from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.storage.lance_table import Fragment
 
-_NUMBER = 8
+_BYTES_PER_NUMBER = 8
 """What Spark takes a number for, in bytes."""
-_SHORT, _LONG = 16, 64
+_MIN_NUMBER_BYTES, _MIN_TEXT_BYTES = 16, 64
 """What a value takes in a row of Spark, at least: a number, and a text or a list."""
-_UNPACKED = 3
+_EXPANSION_FACTOR = 3
 """Rows of Spark are about so many times as large as the files that they are read from."""
-_VERY_LARGE = 1 << 50
+_UNKNOWN_BYTES = 1 << 50
 
 
-def frame_of(spark: SparkSession, scan: Scan) -> DataFrame:
+def read_frame(spark: SparkSession, scan: TableScan) -> DataFrame:
     """The rows of a scan, read in as many tasks as its size asks for, or as there are cores where that pays."""
-    fragments = scan.table().fragments()
-    todo = pieces_of(scan, fragments, at_least=spark.sparkContext.defaultParallelism)
-    each = max(_nbytes(scan, fragments) // _NUMBER // max(len(todo), 1), 1)
-    with surfacing():
-        return map_tasks(_numbers(spark, len(todo), each), _body(scan, todo, each), scan.schema)
+    fragments = scan.open_table().list_fragments()
+    todo = plan_scan_tasks(scan, fragments, min_tasks=spark.sparkContext.defaultParallelism)
+    each = max(_estimate_bytes(scan, fragments) // _BYTES_PER_NUMBER // max(len(todo), 1), 1)
+    with surface_errors():
+        return map_tasks(_build_numbers(spark, len(todo), each), _build_task(scan, todo, each), scan.schema)
 
 
-def _body(scan: Scan, todo: Sequence[Piece], each: int) -> Body:
+def _build_task(scan: TableScan, todo: Sequence[ScanTask], each: int) -> TaskBody:
     def omnigraph(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        keep_batches()
-        with carrying():
+        reuse_batch_memory()
+        with carry_errors():
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    yield from read_piece(scan, todo[number // each])
+                    yield from read_task(scan, todo[number // each])
 
     return omnigraph
 
@@ -48,7 +48,7 @@ def _body(scan: Scan, todo: Sequence[Piece], each: int) -> Body:
 # --- what Spark thinks of its size -----------------------------------------------------------------------
 
 
-def _numbers(spark: SparkSession, count: int, each: int) -> DataFrame:
+def _build_numbers(spark: SparkSession, count: int, each: int) -> DataFrame:
     """A number for each of so many tasks, from 0 in steps of `each`.
 
     Spark takes the output of a function for as large as its input, and chooses by that how to join it. So it is told of
@@ -62,14 +62,17 @@ def _numbers(spark: SparkSession, count: int, each: int) -> DataFrame:
     return DataFrame(found, spark)
 
 
-def _nbytes(scan: Scan, fragments: Sequence[Fragment]) -> int:
+def _estimate_bytes(scan: TableScan, fragments: Sequence[Fragment]) -> int:
     """About how large the rows of a scan are in Spark, rather more than less: what it takes for small, it broadcasts.
 
     By the files of all columns, read or not. Only texts that are much alike are larger than this says, as they are in
     Parquet: nothing tells how long they are but themselves.
     """
     if has_blobs(scan) or not all(one.nbytes for one in fragments):
-        return _VERY_LARGE  # blobs lie in files of their own, and sizes of files may be unknown
+        return _UNKNOWN_BYTES  # blobs lie in files of their own, and sizes of files may be unknown
     rows = sum(one.rows - one.deleted for one in fragments)
-    least = sum(_LONG if isinstance(field.dataType, StringType | ArrayType) else _SHORT for field in scan.schema)
-    return max(rows * least, _UNPACKED * sum(one.nbytes for one in fragments))
+    least = sum(
+        _MIN_TEXT_BYTES if isinstance(field.dataType, StringType | ArrayType) else _MIN_NUMBER_BYTES
+        for field in scan.schema
+    )
+    return max(rows * least, _EXPANSION_FACTOR * sum(one.nbytes for one in fragments))

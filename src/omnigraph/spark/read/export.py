@@ -20,43 +20,43 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.engine.jsonl_encoding import json_lines
-from omnigraph.engine.writing.blobs import blob_names, stored_by_id
+from omnigraph.engine.jsonl_encoding import iter_json_lines
+from omnigraph.engine.writing.blobs import iter_stored_by_id, list_blob_properties
 from omnigraph.ops.export import (
     Exported,
     ExportFormat,
     ExportProgress,
     ExportTargetError,
-    chosen_types,
-    file_errors,
-    large_pieces,
+    build_parquet_name,
+    iter_chunks,
     locate_target,
-    parquet_name,
+    select_types,
+    wrap_file_errors,
 )
 from omnigraph.ops.session import Session
-from omnigraph.schema.arrow import ID, arrow_schema
+from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType
-from omnigraph.spark.read.spark_types import taken_back
-from omnigraph.spark.read.table_scan import PART, Scan, plan_scan
-from omnigraph.spark.session.error_translation import carrying
-from omnigraph.spark.session.handshake import Body, map_tasks
+from omnigraph.spark.read.spark_types import from_spark_batch
+from omnigraph.spark.read.table_scan import PART, TableScan, plan_scan
+from omnigraph.spark.session.error_translation import carry_errors
+from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.spark.session.job_monitor import JobProgress, run_job
 
 ROWS_PER_FILE = 1_000_000
-LEAST_ROWS_PER_FILE = 50_000
+MIN_ROWS_PER_FILE = 50_000
 """Fewer are not worth another task, however many cores are idle."""
 BLOB_ROWS_PER_FILE = 20_000
-_SAMPLED_PER_FILE = 200
-_OURS = re.compile(r"(\d{3}-\w+|part)-\d{5}\.(jsonl|parquet)")
-_WRITTEN = "part int, rows long"
-_WRITTEN_SCHEMA = pa.schema([pa.field("part", pa.int32()), pa.field("rows", pa.int64())])
+_SAMPLES_PER_FILE = 200
+_FILE_NAME = re.compile(r"(\d{3}-\w+|part)-\d{5}\.(jsonl|parquet)")
+_RESULT_DDL = "part int, rows long"
+_RESULT_SCHEMA = pa.schema([pa.field("part", pa.int32()), pa.field("rows", pa.int64())])
 
 Frames: TypeAlias = Callable[[AnyType, tuple[str, ...]], DataFrame]
 """A type's rows, with the part that each is of when the ids are cut here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
+class TypeFiles:
     """The files of one type: `stem` and five digits, in a directory that takes its name when all are there."""
 
     directory: str
@@ -64,7 +64,7 @@ class Files:
     type: AnyType
     format: ExportFormat
 
-    def path(self, part: int) -> Path:
+    def get_path(self, part: int) -> Path:
         """The file of a part."""
         return Path(self.directory) / f"{self.stem}-{part:05}.{self.format.value}"
 
@@ -73,11 +73,11 @@ class Files:
 
         Two tasks of one part write the same.
         """
-        schema = arrow_schema(self.type)
-        path = self.path(part)
+        schema = build_arrow_schema(self.type)
+        path = self.get_path(part)
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         rows = 0
-        with file_errors(str(path)):
+        with wrap_file_errors(str(path)):
             try:
                 with unfinished.open("wb") as file:
                     if self.format is ExportFormat.PARQUET:
@@ -88,7 +88,7 @@ class Files:
                     else:
                         for batch in batches:
                             table = pa.Table.from_batches([batch])
-                            file.writelines(large_pieces(json_lines(self.type, table)))
+                            file.writelines(iter_chunks(iter_json_lines(self.type, table)))
                             rows += batch.num_rows
                 unfinished.replace(path)
             finally:
@@ -121,27 +121,27 @@ def export_on_spark(
         )
         raise ExportTargetError(f"`{os.fspath(target)}`", reason)
     directory = Path(place.path)
-    chosen = chosen_types(session.catalog(snapshot), types)
-    work = _Export(session, snapshot, spark, frames, _Told(progress, chosen, snapshot))
+    chosen = select_types(session.load_catalog(snapshot), types)
+    work = _SparkExport(session, snapshot, spark, frames, _ProgressReporter(progress, chosen, snapshot))
     rows: dict[str, int] = {}
     if format is ExportFormat.PARQUET:
         for type_ in chosen:
-            with _appearing(session, directory / parquet_name(type_)) as hidden:
-                files = Files(directory=str(hidden), stem="part", type=type_, format=format)
+            with _AtomicDirectory(session, directory / build_parquet_name(type_)) as hidden:
+                files = TypeFiles(directory=str(hidden), stem="part", type=type_, format=format)
                 rows[type_.name] = work.write(files)
                 if not rows[type_.name]:
                     files.write(0, iter(()))
     else:
-        with _appearing(session, directory) as hidden:
+        with _AtomicDirectory(session, directory) as hidden:
             for number, type_ in enumerate(chosen):
-                files = Files(directory=str(hidden), stem=f"{number:03}-{type_.name}", type=type_, format=format)
+                files = TypeFiles(directory=str(hidden), stem=f"{number:03}-{type_.name}", type=type_, format=format)
                 rows[type_.name] = work.write(files)
                 if type_ is chosen[-1] and not any(rows.values()):
                     files.write(0, iter(()))  # a directory without files is nothing that a load could take
     return Exported(commit_id=snapshot.commit.id, format=format, rows=rows)
 
 
-class _appearing:  # noqa: N801 - reads like a function
+class _AtomicDirectory:
     """A hidden directory that takes its name when it is complete; what an earlier export wrote there is replaced."""
 
     def __init__(self, session: Session, final: Path) -> None:
@@ -149,9 +149,9 @@ class _appearing:  # noqa: N801 - reads like a function
         self._hidden = final.with_name(f".{final.name}.{session.runtime.ids.ulid()}")
 
     def __enter__(self) -> Path:
-        with file_errors(str(self._final)):
+        with wrap_file_errors(str(self._final)):
             if self._final.is_dir():
-                others = [one.name for one in self._final.iterdir() if not _OURS.fullmatch(one.name)]
+                others = [one.name for one in self._final.iterdir() if not _FILE_NAME.fullmatch(one.name)]
                 if others:
                     reason = f"it holds `{min(others)}`, which no export wrote; name another directory"
                     raise ExportTargetError(f"`{self._final}`", reason)
@@ -161,7 +161,7 @@ class _appearing:  # noqa: N801 - reads like a function
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
-                with file_errors(str(self._final)):
+                with wrap_file_errors(str(self._final)):
                     self._replace()
         finally:
             shutil.rmtree(self._hidden, ignore_errors=True)
@@ -177,7 +177,7 @@ class _appearing:  # noqa: N801 - reads like a function
         self._hidden.rename(self._final)
 
 
-class _Told:
+class _ProgressReporter:
     """Who wants to know how far the export is."""
 
     def __init__(
@@ -187,103 +187,111 @@ class _Told:
         self._total = sum(snapshot.pin(type_.table_key).rows for type_ in types)
         self._done = 0
 
-    def of(self, type_: AnyType, rows: int) -> Callable[[JobProgress], None]:
+    def build_callback(self, type_: AnyType, rows: int) -> Callable[[JobProgress], None]:
         """To be told of a job that writes so many rows."""
 
         def tell(job: JobProgress) -> None:
-            self._tell(type_, self._done + int(rows * job.share))
+            self._report(type_, self._done + int(rows * job.share))
 
         return tell
 
     def add(self, type_: AnyType, rows: int) -> None:
         """So many more are written."""
         self._done += rows
-        self._tell(type_, self._done)
+        self._report(type_, self._done)
 
-    def _tell(self, type_: AnyType, rows: int) -> None:
+    def _report(self, type_: AnyType, rows: int) -> None:
         if self._progress is not None:
             self._progress(ExportProgress(type=type_.name, rows=rows, total_rows=self._total))
 
 
 @dataclass(frozen=True, slots=True)
-class _Export:
+class _SparkExport:
     session: Session
     snapshot: Snapshot
     spark: SparkSession
     frames: Frames
-    told: _Told
+    progress: _ProgressReporter
 
-    def write(self, files: Files) -> int:
+    def write(self, files: TypeFiles) -> int:
         """Write all files of a type; how many rows they have."""
         type_ = files.type
         rows = self.snapshot.pin(type_.table_key).rows
         if not rows:
             return 0
         scan = plan_scan(self.session, self.snapshot, type_)
-        frame = self._blob_parts(scan, files, rows) if blob_names(type_) else self._sorted_parts(scan, files, rows)
+        frame = (
+            self._plan_blob_parts(scan, files, rows)
+            if list_blob_properties(type_)
+            else self._plan_sorted_parts(scan, files, rows)
+        )
         description = f"omnigraph export: {type_.name}"
-        found = run_job(self.spark, frame.collect, description=description, tell=self.told.of(type_, rows))
-        self._check(files, found)
-        self.told.add(type_, rows)
+        found = run_job(
+            self.spark, frame.collect, description=description, on_progress=self.progress.build_callback(type_, rows)
+        )
+        self._check_files(files, found)
+        self.progress.add(type_, rows)
         return sum(row["rows"] for row in found)
 
-    def _sorted_parts(self, scan: Scan, files: Files, rows: int) -> DataFrame:
+    def _plan_sorted_parts(self, scan: TableScan, files: TypeFiles, rows: int) -> DataFrame:
         """Rows go to the part of their id and are sorted there, by Spark."""
-        count = self._count(rows, ROWS_PER_FILE)
-        cuts = _cuts(scan, rows, count)
+        count = self._count_files(rows, ROWS_PER_FILE)
+        cuts = _find_cuts(scan, rows, count)
         frame = self.frames(scan.type, cuts)
         placed = frame.repartitionById(len(cuts) + 1, PART).sortWithinPartitions(ID)
-        return map_tasks(placed, _sorted_body(files), _WRITTEN)
+        return map_tasks(placed, _build_sorted_task(files), _RESULT_DDL)
 
-    def _blob_parts(self, scan: Scan, files: Files, rows: int) -> DataFrame:
+    def _plan_blob_parts(self, scan: TableScan, files: TypeFiles, rows: int) -> DataFrame:
         """Large values don't travel: each task reads its own share of the ids in order, and what belongs to them."""
-        count = self._count(rows, BLOB_ROWS_PER_FILE)
+        count = self._count_files(rows, BLOB_ROWS_PER_FILE)
         ends = [rows * part // count for part in range(count + 1)]
-        return map_tasks(self.spark.range(0, count, 1, count), _blob_body(scan, files, ends), _WRITTEN)
+        return map_tasks(self.spark.range(0, count, 1, count), _build_blob_task(scan, files, ends), _RESULT_DDL)
 
-    def _count(self, rows: int, most: int) -> int:
+    def _count_files(self, rows: int, most: int) -> int:
         wanted = max(-(-rows // most), self.spark.sparkContext.defaultParallelism)
-        return max(1, min(wanted, rows // min(LEAST_ROWS_PER_FILE, most)))
+        return max(1, min(wanted, rows // min(MIN_ROWS_PER_FILE, most)))
 
-    def _check(self, files: Files, found: Sequence[Row]) -> None:
+    def _check_files(self, files: TypeFiles, found: Sequence[Row]) -> None:
         for row in found:
-            if not files.path(row["part"]).exists():
+            if not files.get_path(row["part"]).exists():
                 reason = "what executors wrote there is not here; name a directory that they and this machine share"
                 raise ExportTargetError(f"`{Path(files.directory).parent}`", reason)
 
 
-def _cuts(scan: Scan, rows: int, count: int) -> tuple[str, ...]:
+def _find_cuts(scan: TableScan, rows: int, count: int) -> tuple[str, ...]:
     """Ids that cut a table into so many parts of about the same size, by a sample."""
     if count < 2:
         return ()
-    places = np.unique(np.linspace(0, rows - 1, _SAMPLED_PER_FILE * count).astype(np.int64))
-    sample = np.sort(scan.table().take(pa.array(places), [ID])[ID].to_numpy(zero_copy_only=False))
+    places = np.unique(np.linspace(0, rows - 1, _SAMPLES_PER_FILE * count).astype(np.int64))
+    sample = np.sort(scan.open_table().take(pa.array(places), [ID])[ID].to_numpy(zero_copy_only=False))
     found = [str(sample[len(sample) * part // count]) for part in range(1, count)]
     return tuple(dict.fromkeys(found))
 
 
-def _sorted_body(files: Files) -> Body:
+def _build_sorted_task(files: TypeFiles) -> TaskBody:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with carrying():
+        with carry_errors():
             context = TaskContext.get()
             assert context is not None  # noqa: S101 - this is a task
-            schema = arrow_schema(files.type)
-            rows = files.write(context.partitionId(), (taken_back(batch, schema) for batch in batches))
-            yield _written(context.partitionId(), rows)
+            schema = build_arrow_schema(files.type)
+            rows = files.write(context.partitionId(), (from_spark_batch(batch, schema) for batch in batches))
+            yield _build_result(context.partitionId(), rows)
 
     return run
 
 
-def _blob_body(scan: Scan, files: Files, ends: Sequence[int]) -> Body:
+def _build_blob_task(scan: TableScan, files: TypeFiles, ends: Sequence[int]) -> TaskBody:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with carrying():
+        with carry_errors():
             for batch in batches:
                 for part in batch.column(0).to_pylist():
                     within = range(ends[part], ends[part + 1])
-                    yield _written(part, files.write(part, stored_by_id(scan.type, scan.table(), within)))
+                    yield _build_result(
+                        part, files.write(part, iter_stored_by_id(scan.type, scan.open_table(), within))
+                    )
 
     return run
 
 
-def _written(part: int, rows: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"part": part, "rows": rows}], schema=_WRITTEN_SCHEMA)
+def _build_result(part: int, rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"part": part, "rows": rows}], schema=_RESULT_SCHEMA)

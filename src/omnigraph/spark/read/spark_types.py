@@ -28,12 +28,12 @@ from pyspark.sql.types import (
 )
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.lang.spelling import closest
-from omnigraph.schema.arrow import arrow_schema
+from omnigraph.lang.spelling import find_closest
+from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 
-_SCALARS: dict[Scalar, DataType] = {
+_SPARK_TYPES: dict[Scalar, DataType] = {
     Scalar.STRING: StringType(),
     Scalar.BLOB: BinaryType(),
     Scalar.BOOL: BooleanType(),
@@ -63,61 +63,61 @@ class ColumnMissingError(OmnigraphError):
         return f"`{self.type}` has no column `{self.column}`{way_out}"
 
 
-def spark_type(type_: ValueType) -> DataType:
+def to_spark_type(type_: ValueType) -> DataType:
     """The Spark type that holds every value of a type."""
     match type_:
         case Scalar():
-            return _SCALARS[type_]
+            return _SPARK_TYPES[type_]
         case EnumOf():
             return StringType()
         case ListOf(element=element):
-            return ArrayType(_SCALARS[element], containsNull=False)
+            return ArrayType(_SPARK_TYPES[element], containsNull=False)
         case VectorOf():
             return ArrayType(FloatType(), containsNull=False)
         case _:
             assert_never(type_)
 
 
-def spark_schema(type_: AnyType, columns: Sequence[str] | None = None) -> StructType:
+def to_spark_schema(type_: AnyType, columns: Sequence[str] | None = None) -> StructType:
     """The columns of a type's table: `id` (of an edge also `src` and `dst`), then its properties; or only some.
 
     Raises:
         ColumnMissingError: There is no such column.
     """
     properties = type_.by_name
-    every = arrow_schema(type_).names
+    every = build_arrow_schema(type_).names
     for name in columns or ():
         if name not in every:
-            raise ColumnMissingError(type_.name, name, closest(name, every))
+            raise ColumnMissingError(type_.name, name, find_closest(name, every))
     fields = []
     for name in every if columns is None else dict.fromkeys(columns):
         p = properties.get(name)
         fields.append(
             StructField(name, StringType(), nullable=False)
             if p is None
-            else StructField(name, spark_type(p.type), nullable=p.nullable)
+            else StructField(name, to_spark_type(p.type), nullable=p.nullable)
         )
     return StructType(fields)
 
 
-def arrow_for_spark(schema: StructType) -> pa.Schema:
+def to_spark_arrow_schema(schema: StructType) -> pa.Schema:
     """What Spark wants to be handed for a schema."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def handed_to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def to_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The columns of a stored batch that `schema` names, in Spark's types. Nothing is lost: see the module."""
     columns = [batch.column(field.name).cast(field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def taken_back(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch that was `handed_to_spark`, in the types of its table again."""
-    columns = [_stored(batch.column(field.name), field.type) for field in schema]
+def from_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch that was `to_spark_batch`, in the types of its table again."""
+    columns = [_from_spark_column(batch.column(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _stored(column: pa.Array, type_: pa.DataType) -> pa.Array:
+def _from_spark_column(column: pa.Array, type_: pa.DataType) -> pa.Array:
     if not pa.types.is_fixed_size_list(type_):
         return column.cast(type_)
     # Not by a cast: of lists that are all null, as the JVM hands them over, it ends the process.

@@ -12,30 +12,30 @@ import pyarrow.compute as pc
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.engine.predicate_eval import Inputs, columns_of
-from omnigraph.engine.table_filters import pushed
-from omnigraph.engine.writing.blobs import GivenBlobs, referring, stored_batches
-from omnigraph.engine.writing.row_filter import holding
+from omnigraph.engine.predicate_eval import QueryInputs, find_columns
+from omnigraph.engine.table_filters import build_table_filter
+from omnigraph.engine.writing.blobs import BlobValues, iter_stored_batches, reference_blobs
+from omnigraph.engine.writing.row_filter import filter_rows
 from omnigraph.lang.diagnostics import SourceError
 from omnigraph.lang.filter_parser import parse_filter
 from omnigraph.lang.source import Source
-from omnigraph.lang.spelling import closest
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import Session
 from omnigraph.query.bind_filter import bind_filter
 from omnigraph.query.expr import Expr
-from omnigraph.schema.arrow import ID, arrow_schema
+from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.types import Scalar, ValueType, VectorOf
-from omnigraph.spark.read.spark_types import arrow_for_spark, handed_to_spark, spark_schema
-from omnigraph.spark.session.graph_location import Place
-from omnigraph.storage.lance_table import Fragment, Table, verify
-from omnigraph.storage.table_cache import Verified
+from omnigraph.spark.read.spark_types import to_spark_arrow_schema, to_spark_batch, to_spark_schema
+from omnigraph.spark.session.graph_location import GraphLocation
+from omnigraph.storage.lance_table import Fragment, LanceTable, verify
+from omnigraph.storage.table_cache import VerifyLevel
 
 ROWS_PER_TASK = 2 * 1024 * 1024
 BYTES_PER_TASK = 128 * 1024 * 1024
 """A task reads about so many rows or bytes, whichever is reached first."""
-LEAST_ROWS_PER_TASK = 64 * 1024
+MIN_ROWS_PER_TASK = 64 * 1024
 """Fewer are not worth another task, however many cores are idle."""
 SLACK = 0.25
 """A fragment that has so much of a share beyond whole ones is not cut once more for it."""
@@ -46,10 +46,10 @@ PART = "@part"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
+class TableScan:
     """Some columns of a type's rows at one pin; small, and the same in every process."""
 
-    place: Place
+    location: GraphLocation
     type: AnyType
     path: str
     version: str
@@ -65,25 +65,25 @@ class Scan:
     @property
     def schema(self) -> StructType:
         """The columns in Spark's terms."""
-        own = spark_schema(self.type, self.columns)
+        own = to_spark_schema(self.type, self.columns)
         return own if self.cuts is None else StructType([*own, StructField(PART, IntegerType(), nullable=False)])
 
-    def table(self) -> Table:
+    def open_table(self) -> LanceTable:
         """The table, opened in this process."""
-        return self.place.table(self.path, int(self.version))
+        return self.location.open_table(self.path, int(self.version))
 
 
-def type_named(catalog: Catalog, name: str) -> AnyType:
+def find_type(catalog: Catalog, name: str) -> AnyType:
     """The type of exactly that name, or the edge type of that name in any case; TypeMissingError otherwise."""
-    found = catalog.type(name) or catalog.edge(name)
+    found = catalog.find_type(name) or catalog.find_edge(name)
     if found is None:
-        raise TypeMissingError(name, closest(name, (*catalog.nodes, *catalog.edges)))
+        raise TypeMissingError(name, find_closest(name, (*catalog.nodes, *catalog.edges)))
     return found
 
 
 def plan_scan(
     session: Session, snapshot: Snapshot, type_: AnyType, columns: Sequence[str] | None = None, where: str | None = None
-) -> Scan:
+) -> TableScan:
     """The scan of a type in a snapshot; `where` is a predicate, as a mutation has it.
 
     Raises:
@@ -91,13 +91,13 @@ def plan_scan(
         SourceError: The predicate has mistakes.
     """
     pin = snapshot.pin(type_.table_key)
-    return Scan(
-        place=Place.of(session),
+    return TableScan(
+        location=GraphLocation.from_session(session),
         type=type_,
         path=pin.path,
         version=str(pin.version),
-        columns=tuple(spark_schema(type_, columns).names),
-        where=None if where is None else _bound(where, type_),
+        columns=tuple(to_spark_schema(type_, columns).names),
+        where=None if where is None else _bind_predicate(where, type_),
         now=session.runtime.clock.now(),
     )
 
@@ -105,13 +105,13 @@ def plan_scan(
 def is_filter(text: str, type_: AnyType) -> bool:
     """Whether a text is a predicate over a type's rows."""
     try:
-        _bound(text, type_)
+        _bind_predicate(text, type_)
     except SourceError:
         return False
     return True
 
 
-def _bound(text: str, type_: AnyType) -> Expr:
+def _bind_predicate(text: str, type_: AnyType) -> Expr:
     source = Source(text, "filter")
     predicate = parse_filter(source).require(source)
     assert predicate is not None  # noqa: S101 - without errors there is one
@@ -124,78 +124,82 @@ def _bound(text: str, type_: AnyType) -> Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ScanTask:
     """What one task reads: these fragments, or some places of the living rows of one."""
 
     fragments: tuple[int, ...]
     within: range | None = None
 
 
-def pieces_of(scan: Scan, fragments: Sequence[Fragment], *, at_least: int) -> list[Piece]:
+def plan_scan_tasks(scan: TableScan, fragments: Sequence[Fragment], *, min_tasks: int) -> list[ScanTask]:
     """What each task of a scan reads. With a predicate no fragment is cut: places count what it lets pass."""
-    return pieces(fragments, at_least=at_least, can_cut=scan.where is None)
+    return plan_tasks(fragments, min_tasks=min_tasks, can_split=scan.where is None)
 
 
-def pieces(fragments: Sequence[Fragment], *, at_least: int = 1, can_cut: bool = True) -> list[Piece]:
-    """What each task reads: as many tasks as the size asks for, or `at_least` where that pays.
+def plan_tasks(fragments: Sequence[Fragment], *, min_tasks: int = 1, can_split: bool = True) -> list[ScanTask]:
+    """What each task reads: as many tasks as the size asks for, or `min_tasks` where that pays.
 
     Neighbouring fragments go together, and a large one is cut where that can be done.
     """
     rows = sum(one.rows - one.deleted for one in fragments)
-    share = max(min(ROWS_PER_TASK, -(-rows // max(at_least, 1))), LEAST_ROWS_PER_TASK)
-    found: list[Piece] = []
+    share = max(min(ROWS_PER_TASK, -(-rows // max(min_tasks, 1))), MIN_ROWS_PER_TASK)
+    found: list[ScanTask] = []
     held: list[int] = []
     held_rows = held_bytes = 0
     for one in fragments:
         living = one.rows - one.deleted
         if held and (held_rows + living > share or held_bytes + one.nbytes > BYTES_PER_TASK):
-            found.append(Piece(tuple(held)))
+            found.append(ScanTask(tuple(held)))
             held, held_rows, held_bytes = [], 0, 0
-        if can_cut and (count := min(ceil(living / share - SLACK), living // LEAST_ROWS_PER_TASK)) > 1:
-            found += _cut(one.number, living, count)
+        if can_split and (count := min(ceil(living / share - SLACK), living // MIN_ROWS_PER_TASK)) > 1:
+            found += _split_fragment(one.number, living, count)
             continue
         held.append(one.number)
         held_rows, held_bytes = held_rows + living, held_bytes + one.nbytes
-    return [*found, Piece(tuple(held))] if held else found
+    return [*found, ScanTask(tuple(held))] if held else found
 
 
-def _cut(number: int, rows: int, count: int) -> list[Piece]:
+def _split_fragment(number: int, rows: int, count: int) -> list[ScanTask]:
     ends = [rows * part // count for part in range(count + 1)]
-    return [Piece((number,), range(start, end)) for start, end in pairwise(ends)]
+    return [ScanTask((number,), range(start, end)) for start, end in pairwise(ends)]
 
 
-def read_piece(scan: Scan, piece: Piece) -> Iterator[pa.RecordBatch]:
+def read_task(scan: TableScan, piece: ScanTask) -> Iterator[pa.RecordBatch]:
     """The rows of a piece for which the predicate is true, in Spark's types. With a predicate, no piece is cut."""
-    table = scan.table()
+    table = scan.open_table()
     if scan.cuts is not None:  # an export, which is to copy no damage: it reads all of these files
-        verify(table, Verified.WHOLE, only=piece.fragments)
-    inputs = Inputs({}, scan.now)
-    where = None if scan.where is None else pushed(scan.where, inputs)
-    schema = arrow_for_spark(scan.schema)
-    for rows in _stored_rows(scan, table, piece, where):
-        kept = rows if scan.where is None else holding(rows, scan.where, inputs)
-        for batch in _with_blobs(scan, table, kept):
+        verify(table, VerifyLevel.WHOLE, only=piece.fragments)
+    inputs = QueryInputs({}, scan.now)
+    where = None if scan.where is None else build_table_filter(scan.where, inputs)
+    schema = to_spark_arrow_schema(scan.schema)
+    for rows in _read_rows(scan, table, piece, where):
+        kept = rows if scan.where is None else filter_rows(rows, scan.where, inputs)
+        for batch in _attach_blobs(scan, table, kept):
             if batch.num_rows:
-                whole = batch if scan.cuts is None else batch.append_column(PART, _parts(batch.column(ID), scan.cuts))
-                yield handed_to_spark(whole, schema)
+                whole = (
+                    batch
+                    if scan.cuts is None
+                    else batch.append_column(PART, _assign_parts(batch.column(ID), scan.cuts))
+                )
+                yield to_spark_batch(whole, schema)
 
 
-def _parts(ids: pa.Array, cuts: Sequence[str]) -> pa.Array:
+def _assign_parts(ids: pa.Array, cuts: Sequence[str]) -> pa.Array:
     found = np.zeros(len(ids), np.int32)
     for cut in cuts:
         found += pc.greater_equal(ids, cut).to_numpy(zero_copy_only=False)
     return pa.array(found)
 
 
-def _stored_rows(scan: Scan, table: Table, piece: Piece, where: str | None) -> Iterator[pa.Table]:
-    asked = [] if scan.where is None else columns_of(scan.where)
+def _read_rows(scan: TableScan, table: LanceTable, piece: ScanTask, where: str | None) -> Iterator[pa.Table]:
+    asked = [] if scan.where is None else find_columns(scan.where)
     with_blobs = has_blobs(scan)
-    own = arrow_schema(_narrowed(scan)).names if with_blobs else []
+    own = build_arrow_schema(_narrow_type(scan)).names if with_blobs else []
     names = list(dict.fromkeys([*scan.columns, *asked, *own]))
-    for batch in table.batches(
+    for batch in table.iter_batches(
         names,
         where,
-        batch_rows=_batch_rows(scan),
+        batch_rows=_choose_batch_rows(scan),
         fragments=piece.fragments,
         within=piece.within,
         with_address=with_blobs,
@@ -203,33 +207,33 @@ def _stored_rows(scan: Scan, table: Table, piece: Piece, where: str | None) -> I
         yield pa.Table.from_batches([batch])
 
 
-def _with_blobs(scan: Scan, table: Table, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+def _attach_blobs(scan: TableScan, table: LanceTable, rows: pa.Table) -> Iterator[pa.RecordBatch]:
     """The rows with the bytes of their blobs, some megabytes at a time."""
     if not has_blobs(scan):
         yield from rows.combine_chunks().to_batches()
         return
-    narrowed = _narrowed(scan)
-    pending = referring(narrowed, rows).select(arrow_schema(narrowed).names)
-    yield from stored_batches(narrowed, pending, table, GivenBlobs())
+    narrowed = _narrow_type(scan)
+    pending = reference_blobs(narrowed, rows).select(build_arrow_schema(narrowed).names)
+    yield from iter_stored_batches(narrowed, pending, table, BlobValues())
 
 
-def _narrowed(scan: Scan) -> AnyType:
+def _narrow_type(scan: TableScan) -> AnyType:
     """The type with only those properties that are read."""
     return replace(scan.type, properties=tuple(p for p in scan.type.properties if p.name in scan.columns))
 
 
-def has_blobs(scan: Scan) -> bool:
+def has_blobs(scan: TableScan) -> bool:
     """Whether a scan reads blobs, whose bytes are not among those of its fragments."""
-    return any(_column_type(scan.type, name) is Scalar.BLOB for name in scan.columns)
+    return any(_find_column_type(scan.type, name) is Scalar.BLOB for name in scan.columns)
 
 
-def _batch_rows(scan: Scan) -> int:
+def _choose_batch_rows(scan: TableScan) -> int:
     """So many rows that a batch stays in the megabytes."""
-    types = [_column_type(scan.type, name) for name in scan.columns]
+    types = [_find_column_type(scan.type, name) for name in scan.columns]
     floats = sum(one.size for one in types if isinstance(one, VectorOf))
     return min(BATCH_ROWS, max(1, BATCH_FLOATS // floats)) if floats else BATCH_ROWS
 
 
-def _column_type(type_: AnyType, name: str) -> ValueType:
-    p = type_.property(name)
+def _find_column_type(type_: AnyType, name: str) -> ValueType:
+    p = type_.find_property(name)
     return Scalar.STRING if p is None else p.type

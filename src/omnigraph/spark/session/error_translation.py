@@ -20,14 +20,14 @@ from pyspark.errors import AnalysisException, PySparkException
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.telemetry import log
 
-_CARRIED = re.compile(r"\[omnigraph:([A-Za-z0-9+/=]+)\]")
+_CARRIED_ERROR = re.compile(r"\[omnigraph:([A-Za-z0-9+/=]+)\]")
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?)$", re.MULTILINE)
 _CANCELLED = re.compile(r"SPARK_JOB_CANCELLED|\bcancelled\b")
 _CONDITION = re.compile(r"^\[[A-Z_0-9.]+\] ")
 _STATE = re.compile(r"[.]? SQLSTATE: \w+")
 _JAVA_CLASS = re.compile(r"^(?:Caused by: |: )?[\w.$]+\.(\w+(?:Exception|Error)): ")
-_LOST = (
+_LOST_REASONS = (
     ("No space left on device", "a disk is full; free some of it, or name another one in spark.local.dir"),
     ("Container killed", "it used more memory than it is allowed; raise spark.executor.memoryOverhead"),
     ("OutOfMemoryError", "Java ran out of memory; raise spark.executor.memory, or spark.driver.memory on one machine"),
@@ -36,7 +36,7 @@ _LOST = (
     ("Failed to connect", "the connection to it broke, or it was killed"),
 )
 _OTHER_BUILD = "its omnigraph is not the one of this machine; install the same there, or send it along (--py-files)"
-_SETUP = (
+_SETUP_REASONS = (
     ("No module named 'omnigraph.", _OTHER_BUILD),
     ("on <module 'omnigraph.", _OTHER_BUILD),
     ("No module named 'omnigraph", "its Python lacks omnigraph; install it there, or send it along (--py-files)"),
@@ -153,22 +153,22 @@ class _CarriedError(Exception):
 
 
 @contextmanager
-def carrying() -> Iterator[None]:
+def carry_errors() -> Iterator[None]:
     """Around the body of a task: its error reaches the driver whole, where `surfacing` raises it again."""
-    _settle()
+    _freeze_garbage()
     try:
         yield
     except OmnigraphError as error:
-        raise _carried(error) from None
+        raise _pack_error(error) from None
     except MemoryError:
-        raise _carried(ExecutorLostError("Python ran out of memory; run fewer tasks at once")) from None
+        raise _pack_error(ExecutorLostError("Python ran out of memory; run fewer tasks at once")) from None
     except Exception as error:
         # Its own traceback stays in the text, and by that in the log.
-        raise _carried(_broken(error)) from error
+        raise _pack_error(_build_broken_error(error)) from error
 
 
 @cache
-def _settle() -> None:
+def _freeze_garbage() -> None:
     """Once in a Python process of Spark, which collects garbage behind every task: it need not look at our modules.
 
     To look at them takes 50 milliseconds, which is more than many a task.
@@ -176,14 +176,14 @@ def _settle() -> None:
     gc.freeze()
 
 
-def _broken(error: Exception) -> TaskBrokenError:
+def _build_broken_error(error: Exception) -> TaskBrokenError:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     told = str(error).partition("\n")[0]
     reason = f"{type(error).__name__}: {told}" if told else type(error).__name__
     return TaskBrokenError(reason, f"{frame.filename.rpartition('/')[2]}:{frame.lineno}")
 
 
-def _carried(error: OmnigraphError) -> _CarriedError:
+def _pack_error(error: OmnigraphError) -> _CarriedError:
     return _CarriedError(f"{error}\n[omnigraph:{base64.b64encode(pickle.dumps(error)).decode()}]")
 
 
@@ -191,55 +191,55 @@ def _carried(error: OmnigraphError) -> _CarriedError:
 
 
 @contextmanager
-def surfacing() -> Iterator[None]:
+def surface_errors() -> Iterator[None]:
     """Around whatever runs on Spark: its failures are raised as our errors, and told to the debug log whole."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
         log.debug("Spark failed: %s", error)
-        raise told(error) from None
+        raise translate_error(error) from None
 
 
-def told(error: Exception) -> OmnigraphError:
+def translate_error(error: Exception) -> OmnigraphError:
     """What a failure of Spark means."""
     text = str(error)
-    if (carried := _CARRIED.search(text)) is not None:
-        return _unpacked(carried[1])
+    if (carried := _CARRIED_ERROR.search(text)) is not None:
+        return _unpack_error(carried[1])
     if isinstance(error, AnalysisException) and _TRACEBACK not in text:
-        return SqlError(_first_line(text.strip()))
+        return SqlError(_format_first_line(text.strip()))
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return SparkFailedError("its process is gone; start again, and see whether the machine has enough memory")
     if "spark.driver.maxResultSize" in text:
         return SqlError("the answer is too large to be fetched: ask for less, or raise spark.driver.maxResultSize")
-    for known, reason in _SETUP:
+    for known, reason in _SETUP_REASONS:
         if known in text:
             return ExecutorNotReadyError(reason)
-    for known, reason in _LOST:
+    for known, reason in _LOST_REASONS:
         if known in text:
             return ExecutorLostError(reason)
     if _TRACEBACK in text:
         raised = _RAISED.findall(text)
-        return TaskFailedError(raised[-1] if raised else _first_line(text))
+        return TaskFailedError(raised[-1] if raised else _format_first_line(text))
     if _CANCELLED.search(text):
-        return JobCancelledError(_reason(error))
-    return SparkFailedError(_reason(error))
+        return JobCancelledError(_find_reason(error))
+    return SparkFailedError(_find_reason(error))
 
 
-def _reason(error: Exception) -> str:
+def _find_reason(error: Exception) -> str:
     """The innermost reason that Java gives, without its class and its stack."""
     if isinstance(error, Py4JJavaError):
         causes = [line for line in str(error).splitlines() if _JAVA_CLASS.match(line)]
         if causes:
-            return _first_line(_JAVA_CLASS.sub("", causes[-1]))
-    return _first_line(str(error).strip())
+            return _format_first_line(_JAVA_CLASS.sub("", causes[-1]))
+    return _format_first_line(str(error).strip())
 
 
-def _first_line(text: str) -> str:
+def _format_first_line(text: str) -> str:
     line = _CONDITION.sub("", _STATE.sub("", text.partition("\n")[0]))
     return line.strip().rstrip(";") or "it does not say why"
 
 
-class _OurErrors(pickle.Unpickler):
+class _ErrorUnpickler(pickle.Unpickler):
     """Takes errors of omnigraph and plain values, and nothing that could do something."""
 
     def find_class(self, module: str, name: str) -> object:
@@ -250,9 +250,9 @@ class _OurErrors(pickle.Unpickler):
         return found
 
 
-def _unpacked(text: str) -> OmnigraphError:
+def _unpack_error(text: str) -> OmnigraphError:
     try:
-        error = _OurErrors(io.BytesIO(base64.b64decode(text))).load()
+        error = _ErrorUnpickler(io.BytesIO(base64.b64decode(text))).load()
     except (pickle.UnpicklingError, ValueError, EOFError, AttributeError, TypeError, ImportError) as broken:
         return SparkFailedError(f"an error could not be read ({broken}); is omnigraph of one version everywhere?")
     return error if isinstance(error, OmnigraphError) else SparkFailedError("an executor sent something else")

@@ -22,10 +22,10 @@ from pyspark.sql.types import StructType
 from omnigraph import __version__
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
-from omnigraph.spark.session.error_translation import carrying
-from omnigraph.storage.libraries import library_versions
+from omnigraph.spark.session.error_translation import carry_errors
+from omnigraph.storage.libraries import read_library_versions
 
-Body: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+TaskBody: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What every task runs over its batches."""
 Build: TypeAlias = tuple[tuple[str, str], ...]
 """By name, in order, what must be the same on the driver and on every executor."""
@@ -49,19 +49,19 @@ class ExecutorDiffersError(OmnigraphError):
 
 
 @cache
-def own_build() -> Build:
+def compute_build() -> Build:
     """Return the build of this process; it is worked out once, which takes some 30 ms."""
     return (
         ("the version of omnigraph", __version__),
         ("the stored format", str(INTERNAL_SCHEMA_VERSION)),
-        *((f"the version of {name}", version) for name, version in library_versions().items()),
+        *((f"the version of {name}", version) for name, version in read_library_versions().items()),
         ("the source of omnigraph", _digest(resources.files("omnigraph"))),
     )
 
 
 def check_build(driver: Build) -> None:
     """Check in a task that this process has the driver's build; ExecutorDiffersError names the first difference."""
-    own = own_build()
+    own = compute_build()
     if own == driver:
         return
     here, there = dict(driver), dict(own)
@@ -69,17 +69,17 @@ def check_build(driver: Build) -> None:
     raise ExecutorDiffersError(socket.gethostname(), what, here.get(what, "unknown"), there.get(what, "unknown"))
 
 
-def map_tasks(frame: DataFrame, body: Body, schema: str | StructType) -> DataFrame:
+def map_tasks(frame: DataFrame, body: TaskBody, schema: str | StructType) -> DataFrame:
     """Run a body over every partition, on executors that have the driver's build: the only way to `mapInArrow`.
 
     The body travels as bytes inside of the task, so that an executor with other code has refused it before it tries to
     make sense of it.
     """
-    driver = own_build()
+    driver = compute_build()
     packed = cloudpickle.dumps(body)  # type: ignore[no-untyped-call]  # pyspark does not type it
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with carrying():
+        with carry_errors():
             check_build(driver)
         yield from pickle.loads(packed)(batches)  # noqa: S301 - what the driver has packed, as Spark itself does
 
@@ -90,15 +90,15 @@ def map_tasks(frame: DataFrame, body: Body, schema: str | StructType) -> DataFra
 def _digest(package: Traversable) -> str:
     """Return a digest of all source files of a package, by their names; also of one that lies in an archive."""
     found = hashlib.blake2b(digest_size=8)
-    for name, content in sorted(_sources(package, "")):
+    for name, content in sorted(_iter_sources(package, "")):
         found.update(f"{name}\0{len(content)}\0".encode())
         found.update(content)
     return found.hexdigest()
 
 
-def _sources(place: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+def _iter_sources(place: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
     for one in place.iterdir():
         if one.is_dir():
-            yield from _sources(one, f"{name}{one.name}/")
+            yield from _iter_sources(one, f"{name}{one.name}/")
         elif one.name.endswith(".py"):
             yield f"{name}{one.name}", one.read_bytes()

@@ -13,11 +13,11 @@ from pyspark import InheritableThread, SparkContext
 from pyspark.sql import SparkSession
 
 from omnigraph.ops.load_call import LoadCall
-from omnigraph.spark.session.error_translation import surfacing
+from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.telemetry import log
 
-_SECONDS_BETWEEN = 0.2
-_SECONDS_TO_SETTLE = 60
+_POLL_SECONDS = 0.2
+_MAX_WAIT_SECONDS = 60
 T = TypeVar("T")
 
 
@@ -37,7 +37,11 @@ class JobProgress:
 
 
 def run_job(
-    spark: SparkSession, action: Callable[[], T], *, description: str, tell: Callable[[JobProgress], None] | None = None
+    spark: SparkSession,
+    action: Callable[[], T],
+    *,
+    description: str,
+    on_progress: Callable[[JobProgress], None] | None = None,
 ) -> T:
     """What `action` gives, which starts jobs on Spark and waits for them; failures are raised as our errors.
 
@@ -63,46 +67,46 @@ def run_job(
     thread = InheritableThread(target=run, daemon=True, name=group, session=spark)
     thread.start()
     try:
-        while not is_over.wait(_SECONDS_BETWEEN):
-            if tell is not None:
-                tell(_progress(context, group))
+        while not is_over.wait(_POLL_SECONDS):
+            if on_progress is not None:
+                on_progress(_read_progress(context, group))
     except BaseException:
         log.debug("cancelling the jobs of %s", description)
-        while not is_over.wait(_SECONDS_BETWEEN):
+        while not is_over.wait(_POLL_SECONDS):
             context.cancelJobGroup(group)  # again and again: a job may just be starting
-        _settle(context, group)
+        _wait_for_tasks(context, group)
         raise
     if outcome.exception() is not None:
-        _settle(context, group)
-    with surfacing():
+        _wait_for_tasks(context, group)
+    with surface_errors():
         return outcome.result()
 
 
-def _settle(context: SparkContext, group: str) -> None:
+def _wait_for_tasks(context: SparkContext, group: str) -> None:
     """Wait for the end of tasks that were told to stop; Spark kills their Python after two seconds."""
     try:
-        for _ in range(int(_SECONDS_TO_SETTLE / _SECONDS_BETWEEN)):
-            if not _progress(context, group).active:
+        for _ in range(int(_MAX_WAIT_SECONDS / _POLL_SECONDS)):
+            if not _read_progress(context, group).active:
                 return
-            time.sleep(_SECONDS_BETWEEN)
+            time.sleep(_POLL_SECONDS)
     except (Py4JError, ConnectionError):  # then there is nobody who could run them
         return
     log.warning("tasks of a job that failed are still running; their files are left to recovery")
 
 
-def load_teller(
+def build_progress_callback(
     call: LoadCall, phase: str, *, rows: Callable[[], int] = lambda: 0, total_bytes: int | None = None
 ) -> Callable[[JobProgress], None]:
     """For `run_job`: what a load's caller is told. Of the bytes, the same share is done as of the tasks."""
 
     def tell(progress: JobProgress) -> None:
         done = int(progress.share * total_bytes) if total_bytes is not None else 0
-        call.tell(phase, rows(), done, total_bytes)
+        call.report_progress(phase, rows(), done, total_bytes)
 
     return tell
 
 
-def _progress(context: SparkContext, group: str) -> JobProgress:
+def _read_progress(context: SparkContext, group: str) -> JobProgress:
     tracker = context.statusTracker()
     tasks = done = active = failed = 0
     for job in tracker.getJobIdsForGroup(group):

@@ -10,8 +10,8 @@ LOCAL_CLUSTER = "local-cluster"
 
 _STANDALONE = "spark://"
 _STANDALONE_ADDRESS = re.compile(r"([^,\s]+):(\d{1,5})(?=,|$)")
-_SECONDS_TO_ANSWER = 5.0
-_LAST_PORT = 65_535
+_CONNECT_TIMEOUT_SECONDS = 5.0
+_MAX_PORT = 65_535
 _OWN_MACHINE = re.compile(r"local(\[.*\]|-cluster\[.*\])?|spark://(127\.0\.0\.1|localhost):\d+")
 
 
@@ -20,7 +20,7 @@ def is_own_machine(master: str) -> bool:
     return _OWN_MACHINE.fullmatch(master) is not None
 
 
-def silence_of(master: str) -> str | None:
+def explain_unreachable(master: str) -> str | None:
     """Why the master of a standalone cluster does not answer; None if one of its addresses does, or it is another kind.
 
     Spark itself tries for about two minutes, and then says that it has been stopped.
@@ -29,11 +29,11 @@ def silence_of(master: str) -> str | None:
         return None
     reasons: list[str] = []
     for host, port in _STANDALONE_ADDRESS.findall(master.removeprefix(_STANDALONE)):
-        if int(port) > _LAST_PORT:
+        if int(port) > _MAX_PORT:
             reasons.append(f"there is no port {port}")
             continue
         try:
-            socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_ANSWER).close()
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_SECONDS).close()
         except OSError as error:
             reasons.append(f"nothing answers at {host}:{port} ({error.strerror or error})")
         except ValueError:  # of a name that no host can have
@@ -43,7 +43,7 @@ def silence_of(master: str) -> str | None:
     return "; ".join(reasons) or None
 
 
-def cores_of(master: str) -> int:
+def count_cores(master: str) -> int:
     """How many tasks run at once on a master of this machine."""
     numbers = re.findall(r"\d+|\*", master.partition("[")[2])
     match numbers:

@@ -16,22 +16,22 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from omnigraph.config.spark import SparkSettings, spark_settings
-from omnigraph.engine.bulk.temp_directory import Scratch
-from omnigraph.engine.tables.graph_cache import machine_memory
+from omnigraph.config.spark import SparkSettings, load_spark_settings
+from omnigraph.engine.bulk.temp_directory import TempDirectory
+from omnigraph.engine.tables.graph_cache import detect_memory_limit
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.spark.session.java_runtime import JAVA_HOME, java_of_process, variables_set
-from omnigraph.spark.session.launch_environment import Home
-from omnigraph.spark.session.master import LOCAL, LOCAL_CLUSTER, cores_of, is_own_machine, silence_of
+from omnigraph.spark.session.java_runtime import JAVA_HOME, detect_java, set_variables
+from omnigraph.spark.session.launch_environment import LaunchEnvironment
+from omnigraph.spark.session.master import LOCAL, LOCAL_CLUSTER, count_cores, explain_unreachable, is_own_machine
 from omnigraph.telemetry import log
 
 _LOOPBACK = "127.0.0.1"
-_LEAST_DRIVER_MEMORY, _MOST_DRIVER_MEMORY = 1 << 30, 8 << 30
-_SECONDS_TO_END = 10
-_PREFIX = "omnigraph-spark-"
+_MIN_DRIVER_MEMORY, _MAX_DRIVER_MEMORY = 1 << 30, 8 << 30
+_STOP_TIMEOUT_SECONDS = 10
+_SCRATCH_PREFIX = "omnigraph-spark-"
 _DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 _PYTHON = "spark.pyspark.python"
-_CALM: Mapping[str, str] = {
+_QUIET_CONF: Mapping[str, str] = {
     "spark.app.name": "omnigraph",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -43,10 +43,10 @@ _CALM: Mapping[str, str] = {
     "spark.log.structuredLogging.enabled": "false",
 }
 _INTERRUPTED = ("KeyboardInterrupt while sending", "Exception while sending command")
-_LOUD = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+_LOUD_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Loggers that print what an exception says anyway, with all of Java's stack."""
 
-_building = threading.Lock()
+_build_lock = threading.Lock()
 
 
 class OtherMasterError(OmnigraphError):
@@ -80,7 +80,7 @@ class SparkNotStartedError(OmnigraphError):
         return f"can't start Spark on `{self.master}`: {self.reason}"
 
 
-def active_session() -> SparkSession | None:
+def find_active_session() -> SparkSession | None:
     """The session that this process has, if any. Nothing is started."""
     found = SparkSession.getActiveSession()
     if found is None and SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no public way
@@ -104,11 +104,11 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
         OtherMasterError: Another master is asked for than the active session has.
         SparkNotStartedError: Spark does not start; the message has its last words.
     """
-    with _building:
-        found = active_session()
+    with _build_lock:
+        found = find_active_session()
         if found is None:
-            settings = spark_settings()
-            return _built(master or settings.master, settings, conf)
+            settings = load_spark_settings()
+            return _build_session(master or settings.master, settings, conf)
         active = str(found.sparkContext.master)
         if master is not None and active != master:
             raise OtherMasterError(master, active)
@@ -128,43 +128,43 @@ def _hush_interrupts() -> None:
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
-def _built(master: str | None, settings: SparkSettings, conf: Mapping[str, str]) -> SparkSession:
+def _build_session(master: str | None, settings: SparkSettings, conf: Mapping[str, str]) -> SparkSession:
     # Under `spark-submit` the master is that of its command, unless one is named here.
     chosen = master or (None if settings.is_submitted else LOCAL)
-    silence = silence_of(chosen or "")
+    silence = explain_unreachable(chosen or "")
     if silence is not None:
         raise SparkNotStartedError(str(chosen), silence)
-    home = _home()
+    home = _create_environment()
     _hush_interrupts()
     variables = {"PYSPARK_PYTHON": conf.get(_PYTHON) or settings.python or sys.executable}
     variables["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if not settings.is_submitted and SparkContext._gateway is None:  # noqa: SLF001 - there is no public way
-        variables[JAVA_HOME] = str(home.java_home(java_of_process()))
+        variables[JAVA_HOME] = str(home.create_java_home(detect_java()))
         if (chosen or "").startswith(LOCAL_CLUSTER):
-            variables["SPARK_HOME"] = str(home.spark_home())
+            variables["SPARK_HOME"] = str(home.create_spark_home())
     builder = SparkSession.builder if chosen is None else SparkSession.builder.master(chosen)
-    for name, value in _conf_for(chosen, home, conf).items():
+    for name, value in _build_conf(chosen, home, conf).items():
         builder = builder.config(name, value)
-    for name in _LOUD:
+    for name in _LOUD_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    log.debug("starting Spark on %s; what it prints goes to %s", chosen, home.printed)
+    log.debug("starting Spark on %s; what it prints goes to %s", chosen, home.output_path)
     try:
-        with variables_set(variables), _undisturbed():
+        with set_variables(variables), _suppress_disturbances():
             return builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         log.debug("Spark did not start", exc_info=error)
-        raise SparkNotStartedError(str(chosen), _reason(error, home)) from error
+        raise SparkNotStartedError(str(chosen), _find_reason(error, home)) from error
 
 
 @cache
-def _home() -> Home:
+def _create_environment() -> LaunchEnvironment:
     """One for the process: it has one JVM, whatever sessions come and go in it."""
-    scratch = Scratch(_PREFIX)
-    atexit.register(_end, scratch)
-    return Home(scratch.directory)
+    scratch = TempDirectory(_SCRATCH_PREFIX)
+    atexit.register(_stop_spark, scratch)
+    return LaunchEnvironment(scratch.directory)
 
 
-def _end(scratch: Scratch) -> None:
+def _stop_spark(scratch: TempDirectory) -> None:
     """Stop Spark before its files are removed."""
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway  # noqa: SLF001 - no public way
     with suppress(Exception):  # whatever is left of it, this process ends now
@@ -173,13 +173,13 @@ def _end(scratch: Scratch) -> None:
         if gateway is not None and gateway.proc is not None:
             gateway.shutdown()
             gateway.proc.stdin.close()
-            gateway.proc.wait(_SECONDS_TO_END)
+            gateway.proc.wait(_STOP_TIMEOUT_SECONDS)
     scratch.close()
 
 
-def _conf_for(master: str | None, home: Home, given: Mapping[str, str]) -> dict[str, str]:
+def _build_conf(master: str | None, home: LaunchEnvironment, given: Mapping[str, str]) -> dict[str, str]:
     own = {
-        **_CALM,
+        **_QUIET_CONF,
         "spark.local.dir": str(home.directory / "local"),
         "spark.sql.warehouse.dir": str(home.directory / "warehouse"),
     }
@@ -187,32 +187,32 @@ def _conf_for(master: str | None, home: Home, given: Mapping[str, str]) -> dict[
         own |= {
             "spark.driver.host": _LOOPBACK,
             "spark.driver.bindAddress": _LOOPBACK,
-            "spark.driver.memory": f"{_driver_memory() >> 20}m",
-            "spark.sql.shuffle.partitions": str(max(2, cores_of(master))),
+            "spark.driver.memory": f"{_choose_driver_memory() >> 20}m",
+            "spark.sql.shuffle.partitions": str(max(2, count_cores(master))),
         }
     options = f"-Dlog4j2.configurationFile={home.logging.as_uri()} {given.get(_DRIVER_OPTIONS, '')}".strip()
     return {**own, **given, _DRIVER_OPTIONS: options}
 
 
-def _driver_memory() -> int:
+def _choose_driver_memory() -> int:
     """A quarter of the machine's: most of the work is done by Python, beside the JVM."""
-    return min(max(machine_memory() // 4, _LEAST_DRIVER_MEMORY), _MOST_DRIVER_MEMORY)
+    return min(max(detect_memory_limit() // 4, _MIN_DRIVER_MEMORY), _MAX_DRIVER_MEMORY)
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _suppress_disturbances() -> Iterator[None]:
     """A new context takes Ctrl-C for itself; whoever handled it before handles it again.
 
     And Lance warns of every fork, also of this one, behind which another program is started at once.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="lance is not fork-safe")
-        with _interrupts_kept():
+        with _restore_interrupts():
             yield
 
 
 @contextmanager
-def _interrupts_kept() -> Iterator[None]:
+def _restore_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only there handlers can be set
         yield
         return
@@ -223,9 +223,9 @@ def _interrupts_kept() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _reason(error: Exception, home: Home) -> str:
+def _find_reason(error: Exception, home: LaunchEnvironment) -> str:
     """Spark's own reason where it has one, else the last words of its JVM."""
     if isinstance(error, Py4JJavaError):
         return str(error.java_exception.getMessage() or error.java_exception.toString()).partition("\n")[0]
-    told = home.last_words()
+    told = home.read_last_output()
     return told.splitlines()[-1] if told else str(error).partition("\n")[0]

@@ -8,9 +8,9 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.spark.session.error_translation import surfacing
+from omnigraph.spark.session.error_translation import surface_errors
 
-MARK = "omnigraph.json"
+OWNER_FILE = "omnigraph.json"
 
 
 class CheckpointTakenError(OmnigraphError):
@@ -26,7 +26,7 @@ class CheckpointTakenError(OmnigraphError):
     def __str__(self) -> str:
         return (
             f"`{self.checkpoint}` is the checkpoint of a stream into {self.owner}: with it, a stream into {self.asked}"
-            f" would miss every row that went there. Name another one; or, if that graph was moved, remove `{MARK}`"
+            f" would miss every row that went there. Name another one; or, if that graph was moved, remove `{OWNER_FILE}`"
             " from it"
         )
 
@@ -49,23 +49,23 @@ def claim(spark: SparkSession, checkpoint: str, graph: str, branch: str) -> None
         SparkFailedError: It can't be read or written.
     """
     asked = _Owner(graph, branch)
-    owner = _owner(spark, checkpoint, asked)
+    owner = _resolve_owner(spark, checkpoint, asked)
     if owner != asked:
         raise CheckpointTakenError(checkpoint, str(owner), str(asked))
 
 
-def _owner(spark: SparkSession, checkpoint: str, asked: _Owner) -> _Owner:
+def _resolve_owner(spark: SparkSession, checkpoint: str, asked: _Owner) -> _Owner:
     """Who is written there; `asked` is written, where nobody is. By Spark's own file systems, as all else in there."""
     context = spark.sparkContext
-    with surfacing():
+    with surface_errors():
         jvm, settings = context._jvm, context._jsc.hadoopConfiguration()  # noqa: SLF001 - there is no public way
         assert jvm is not None  # noqa: S101 - a context that runs has one
-        path = jvm.org.apache.hadoop.fs.Path(checkpoint, MARK)
+        path = jvm.org.apache.hadoop.fs.Path(checkpoint, OWNER_FILE)
         files = path.getFileSystem(settings)
         found = None
         if files.exists(path):
             source = files.open(path)
-            found = _decoded(bytes(source.readAllBytes()))
+            found = _decode_owner(bytes(source.readAllBytes()))
             source.close()
         if found is None:
             out = files.create(path, True)
@@ -74,7 +74,7 @@ def _owner(spark: SparkSession, checkpoint: str, asked: _Owner) -> _Owner:
         return found or asked
 
 
-def _decoded(text: bytes) -> _Owner | None:
+def _decode_owner(text: bytes) -> _Owner | None:
     """None: a driver died while it wrote that."""
     try:
         return msgspec.json.decode(text, type=_Owner)

@@ -24,17 +24,17 @@ from omnigraph.ops.load import LoadError, load
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_engine import Reader
 from omnigraph.ops.load_inputs import LoadInput, TypedSource
-from omnigraph.ops.load_reading import read_here
+from omnigraph.ops.load_reading import read_locally
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import Catalog, EdgeType
-from omnigraph.schema.misfit import shown
-from omnigraph.spark.data_source_writer import batch_key
-from omnigraph.spark.load.load_engine import reader
+from omnigraph.schema.misfit import format_value
+from omnigraph.spark.data_source_writer import build_batch_key
+from omnigraph.spark.load.load_engine import build_reader
 from omnigraph.spark.load.load_input import check_columns
 from omnigraph.spark.load.load_spec import FrameSource
-from omnigraph.spark.read.table_scan import type_named
-from omnigraph.spark.session.error_translation import surfacing
+from omnigraph.spark.read.table_scan import find_type
+from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.spark.stream.batch_quarantine import BatchQuarantine
 from omnigraph.spark.stream.checkpoint import claim
 
@@ -45,10 +45,10 @@ Rows: TypeAlias = Mapping[str, Columns | Sequence[Columns]]
 RowMapping: TypeAlias = str | Rows | Callable[[DataFrame], Mapping[str, DataFrame]]
 """The one type that the columns are of; or the rows of each type; or what makes DataFrames of types from a batch."""
 
-LOCAL_ROWS = 200_000
+MAX_LOCAL_ROWS = 200_000
 """A batch of at most so many rows is loaded by the driver alone: starting tasks would take longer."""
 WHERE = "@where"
-_QUERY = "sql.streaming.queryId"
+_QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
 
 class BadMappingError(OmnigraphError):
@@ -85,7 +85,7 @@ class StreamCall:
 class GraphStream:
     """A stream at work. `query` is Spark's own handle."""
 
-    def __init__(self, query: StreamingQuery, batches: "_Batches") -> None:
+    def __init__(self, query: StreamingQuery, batches: "_BatchLoader") -> None:
         self.query, self._batches = query, batches
 
     @property
@@ -105,7 +105,7 @@ class GraphStream:
             LoadError: A batch has records that can't be loaded. It is tried again at the next start.
             OmnigraphError: Whatever else has stopped it.
         """
-        with self._told():
+        with self._surface_errors():
             if seconds is None:
                 self.query.awaitTermination()
                 return True
@@ -113,7 +113,7 @@ class GraphStream:
 
     def catch_up(self) -> None:
         """Wait until everything is loaded that was there when this was called. Raises what `wait` raises."""
-        with self._told():
+        with self._surface_errors():
             self.query.processAllAvailable()
 
     def stop(self) -> None:
@@ -121,9 +121,9 @@ class GraphStream:
         self.query.stop()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _surface_errors(self) -> Iterator[None]:
         try:
-            with surfacing():
+            with surface_errors():
                 yield
         except OmnigraphError as error:
             if self._batches.error is None:
@@ -146,8 +146,8 @@ def start_stream(session: Session, frame: DataFrame, call: StreamCall) -> GraphS
         raise BadArgumentError("mode", "overwrite", "each batch would replace the one before; it is merge or append")
     snapshot = session.head().snapshot
     if not callable(call.mapping):
-        _check_mapped(session, frame, call, session.catalog(snapshot))
-    batches = _Batches(session, call)
+        _check_call(session, frame, call, session.load_catalog(snapshot))
+    batches = _BatchLoader(session, call)
     writer = frame.writeStream.foreachBatch(batches.run).option("checkpointLocation", call.checkpoint)
     if call.name is not None:
         writer = writer.queryName(call.name)
@@ -157,26 +157,26 @@ def start_stream(session: Session, frame: DataFrame, call: StreamCall) -> GraphS
         try:
             writer = writer.trigger(processingTime=call.every)
         except (IllegalArgumentException, PySparkValueError):
-            raise BadArgumentError("every", shown(call.every), "it is a time, such as `10 seconds`") from None
+            raise BadArgumentError("every", format_value(call.every), "it is a time, such as `10 seconds`") from None
     claim(frame.sparkSession, call.checkpoint, session.uri, snapshot.branch)
-    with surfacing():
+    with surface_errors():
         return GraphStream(writer.start(), batches)
 
 
-def _check_mapped(session: Session, frame: DataFrame, call: StreamCall, catalog: Catalog) -> None:
+def _check_call(session: Session, frame: DataFrame, call: StreamCall, catalog: Catalog) -> None:
     """What is wrong with a mapping, or with the columns that it makes, is said now and not by the first batch."""
     mapping = call.mapping
     if isinstance(mapping, Mapping):
         check_mapping(mapping, catalog)
         _check_columns(frame, mapping)
-    for name, rows in mapped(frame, mapping, catalog, is_distinct=False).items():
-        type_ = type_named(catalog, name)
+    for name, rows in map_batch(frame, mapping, catalog, is_distinct=False).items():
+        type_ = find_type(catalog, name)
         is_partial = call.mode is LoadMode.MERGE
         source = FrameSource(number=0, type=type_.name, is_edge=isinstance(type_, EdgeType), is_partial=is_partial)
         check_columns(session, source, type_, rows)
 
 
-class _Batches:
+class _BatchLoader:
     """What is done with every batch."""
 
     def __init__(self, session: Session, call: StreamCall) -> None:
@@ -188,7 +188,7 @@ class _Batches:
     def run(self, batch: DataFrame, number: int) -> None:
         """Load one batch."""
         spark = batch.sparkSession
-        query_id = spark.sparkContext.getLocalProperty(_QUERY)
+        query_id = spark.sparkContext.getLocalProperty(_QUERY_ID_PROPERTY)
         assert query_id is not None  # noqa: S101 - Spark sets it for every batch of a stream
         kept = batch.persist()
         try:
@@ -201,19 +201,19 @@ class _Batches:
 
     def _load(self, spark: SparkSession, batch: DataFrame, query_id: str, number: int) -> None:
         call, faults = self._call, self._session.runtime.faults
-        key = batch_key(query_id, number)
+        key = build_batch_key(query_id, number)
         faults.reach("stream.begun")
         kept = None if call.on_error is None else BatchQuarantine(call.on_error / f"batch-{number}", key)
-        if self._was_done(key):
+        if self._is_loaded(key):
             if kept is not None:
                 kept.finish()
             return
-        is_small = batch.limit(LOCAL_ROWS + 1).count() <= LOCAL_ROWS
-        catalog = self._session.catalog(self._session.head().snapshot)
-        frames = mapped(batch, call.mapping, catalog, is_distinct=call.mode is LoadMode.MERGE)
+        is_small = batch.limit(MAX_LOCAL_ROWS + 1).count() <= MAX_LOCAL_ROWS
+        catalog = self._session.load_catalog(self._session.head().snapshot)
+        frames = map_batch(batch, call.mapping, catalog, is_distinct=call.mode is LoadMode.MERGE)
         sources = []
         for name, frame in frames.items():
-            type_ = type_named(catalog, name)
+            type_ = find_type(catalog, name)
             data = frame.toArrow() if is_small else frame
             if not is_small or data.num_rows:
                 sources.append(TypedSource(type=type_.name, is_edge=isinstance(type_, EdgeType), data=data))
@@ -228,13 +228,13 @@ class _Batches:
                 on_error=None if kept is None else kept.directory,
                 max_errors=call.max_errors,
             )
-            self._keeping(kept, made, read_here if is_small else reader(spark=spark))
+            self._load_with_quarantine(kept, made, read_locally if is_small else build_reader(spark=spark))
         faults.reach("stream.loaded")
 
-    def _keeping(self, kept: BatchQuarantine | None, call: LoadCall, read: Reader) -> None:
+    def _load_with_quarantine(self, kept: BatchQuarantine | None, call: LoadCall, read: Reader) -> None:
         """Load, and see to it that refused records are not in the way of another try."""
         if kept is not None:
-            kept.make_room()
+            kept.clear_previous_attempt()
         try:
             load(self._session, call, read)
         except LoadError as error:
@@ -242,7 +242,7 @@ class _Batches:
                 kept.mark_refused()
             raise
 
-    def _was_done(self, key: str) -> bool:
+    def _is_loaded(self, key: str) -> bool:
         """Whether the first batch since the start was loaded before the stream died, however long ago that is.
 
         A load knows its key for some days only. No later batch can have been tried before.
@@ -250,7 +250,7 @@ class _Batches:
         if not self._is_first:
             return False
         self._is_first = False
-        history = self._session.log.history(self._session.head())
+        history = self._session.log.iter_history(self._session.head())
         return any(one.idempotency_key == key for one in history)
 
 
@@ -262,8 +262,8 @@ def check_mapping(mapping: Rows, catalog: Catalog) -> None:
     if not mapping:
         raise BadMappingError("", "it names no types")
     for name, rows in mapping.items():
-        type_named(catalog, name)
-        several = _several(rows)
+        find_type(catalog, name)
+        several = _to_list(rows)
         if not several or not all(several):
             raise BadMappingError(name, "it names no columns")
         first = several[0].keys() - {WHERE}
@@ -276,14 +276,14 @@ def check_mapping(mapping: Rows, catalog: Catalog) -> None:
 def _check_columns(frame: DataFrame, mapping: Rows) -> None:
     """BadMappingError when an expression names what a DataFrame does not have: now, and not by the first batch."""
     for name, rows in mapping.items():
-        for columns in _several(rows):
+        for columns in _to_list(rows):
             try:
-                _chosen(frame, columns)
+                _select_columns(frame, columns)
             except AnalysisException as error:
                 raise BadMappingError(name, str(error).partition("\n")[0]) from None
 
 
-def mapped(batch: DataFrame, mapping: RowMapping, catalog: Catalog, *, is_distinct: bool) -> Mapping[str, DataFrame]:
+def map_batch(batch: DataFrame, mapping: RowMapping, catalog: Catalog, *, is_distinct: bool) -> Mapping[str, DataFrame]:
     """The rows of each type.
 
     With `is_distinct`, equal rows are one where they say which row they are: many events name the same node. Rows
@@ -292,17 +292,19 @@ def mapped(batch: DataFrame, mapping: RowMapping, catalog: Catalog, *, is_distin
     if isinstance(mapping, str):
         return {mapping: batch}
     if callable(mapping):
-        return _made(batch, mapping)
+        return _apply_function(batch, mapping)
     check_mapping(mapping, catalog)
     found: dict[str, DataFrame] = {}
     for name, rows in mapping.items():
-        frame = reduce(DataFrame.unionByName, [_chosen(batch, columns) for columns in _several(rows)])
-        has_ids = bool(type_named(catalog, name).key) or ID in frame.columns
+        frame = reduce(DataFrame.unionByName, [_select_columns(batch, columns) for columns in _to_list(rows)])
+        has_ids = bool(find_type(catalog, name).key) or ID in frame.columns
         found[name] = frame.distinct() if is_distinct and has_ids else frame
     return found
 
 
-def _made(batch: DataFrame, mapping: Callable[[DataFrame], Mapping[str, DataFrame]]) -> Mapping[str, DataFrame]:
+def _apply_function(
+    batch: DataFrame, mapping: Callable[[DataFrame], Mapping[str, DataFrame]]
+) -> Mapping[str, DataFrame]:
     """What a function of the caller makes of a batch."""
     try:
         found: object = mapping(batch)
@@ -316,15 +318,15 @@ def _made(batch: DataFrame, mapping: Callable[[DataFrame], Mapping[str, DataFram
     return found
 
 
-def _several(rows: Columns | Sequence[Columns]) -> Sequence[Columns]:
+def _to_list(rows: Columns | Sequence[Columns]) -> Sequence[Columns]:
     return [rows] if isinstance(rows, Mapping) else rows
 
 
-def _chosen(batch: DataFrame, columns: Columns) -> DataFrame:
+def _select_columns(batch: DataFrame, columns: Columns) -> DataFrame:
     where = columns.get(WHERE)
     rows = batch if where is None else batch.where(where)
-    return rows.select(*(_expression(given).alias(name) for name, given in columns.items() if name != WHERE))
+    return rows.select(*(_to_column(given).alias(name) for name, given in columns.items() if name != WHERE))
 
 
-def _expression(given: str | Column) -> Column:
+def _to_column(given: str | Column) -> Column:
     return f.expr(given) if isinstance(given, str) else given
