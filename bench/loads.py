@@ -30,7 +30,7 @@ from omnigraph.ops.load import LoadCall, LoadMode, Progress, load
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource, expand_inputs
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
-from omnigraph.schema.accept import load_schema
+from omnigraph.schema.bind import load_schema
 
 SCHEMA = """
 node Person {

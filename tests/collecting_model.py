@@ -26,9 +26,8 @@ from collecting import (
     pass_time,
     small_world,
 )
-from omnigraph.commit.lineage import find_merge_bases
 from omnigraph.commit.manifest_types import Commit
-from omnigraph.commit.merge_base import Ancestry, Tip
+from omnigraph.commit.merge_base import Ancestry, Tip, find_merge_bases
 from omnigraph.commit.time_travel import read_at_commit
 from omnigraph.ops.branch import create_branch, delete_branch
 from omnigraph.ops.history import list_commits

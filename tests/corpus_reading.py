@@ -24,9 +24,8 @@ from omnigraph.query.bind import bind_file
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.params import check_params
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
-from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf
-from omnigraph.schema.values import BASE64_PREFIX, derive_id, format_key, from_json, to_json
+from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, derive_id, format_key, from_json, to_json
 from read_seeding import Named, append, new_graph
 from reference_reader import PlainGraph, Record, SumOverflowError, answer
 from reference_search import UnknownWordError

@@ -32,8 +32,7 @@ from omnigraph.schema.catalog_codec import decode_catalog, encode_catalog
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.lint import lint_schema
 from omnigraph.schema.migration_planner import plan_migration
-from omnigraph.schema.migration_steps import Step, StepKind
-from omnigraph.schema.step_details import format_rule
+from omnigraph.schema.migration_steps import Step, StepKind, format_rule
 
 SCHEMAS = Path(__file__).parent / "corpus" / "schemas"
 

@@ -1,8 +1,8 @@
 """Mistakes with their place: a text in which `«…»` marks what the one diagnostic has to point at."""
 
+from omnigraph.lang.cursor import ParseResult
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.lexer import Language
-from omnigraph.lang.parsed import ParseResult
 from omnigraph.lang.query_ast import QueryFile
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_ast import SchemaFile

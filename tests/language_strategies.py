@@ -5,10 +5,9 @@ import re
 from hypothesis import strategies as st
 
 from language_trees import query_files, schemas
-from omnigraph.lang.lexer import Language, tokenize
+from omnigraph.lang.lexer import RESERVED_WORDS, Language, tokenize
 from omnigraph.lang.printer import print_queries, print_schema
 from omnigraph.lang.source import Source
-from omnigraph.lang.words import RESERVED_WORDS
 
 schema_texts = schemas().map(print_schema)
 query_texts = query_files().map(print_queries)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from omnigraph.lang import query_ast as q
 from omnigraph.lang import schema_ast as s
+from omnigraph.lang.lexer import RESERVED_WORDS
 from omnigraph.lang.literals import (
     BASE_TYPES,
     BaseType,
@@ -30,7 +31,6 @@ from omnigraph.lang.literals import (
     VectorType,
 )
 from omnigraph.lang.source import Span
-from omnigraph.lang.words import RESERVED_WORDS
 
 T = TypeVar("T")
 NOWHERE = Span(0, 0)

@@ -33,7 +33,7 @@ LARGE: dict[str, float] = {
     "operators.candidates._SWEEP_DIVISOR": 1_000_000,
     "operators.candidates._SPARSE_DIVISOR": 1,
     "operators.cycle_close.MAX_MARKED_CELLS": 1,
-    "operators.compact._DENSE_FACTOR": 0,
+    "operators.distinct._DENSE_FACTOR": 0,
     "operators.edge_access.MAX_LOOKUPS": 1,
     "operators.bfs._DENSE_DIVISOR": 0,
     "operators.bfs.MAX_STEP_ROWS": 2,

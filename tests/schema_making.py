@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
-from omnigraph.schema.accept import load_schema
-from omnigraph.schema.bind import bind_schema
+from omnigraph.schema.bind import bind_schema, load_schema
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.identity import assign_identities
 

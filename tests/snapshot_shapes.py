@@ -46,8 +46,8 @@ from omnigraph.faults import POINTS
 from omnigraph.lang.source import Source
 from omnigraph.ops.check_findings import CODES
 from omnigraph.options import Options
-from omnigraph.schema.accept import load_schema
 from omnigraph.schema.arrow import build_arrow_schema
+from omnigraph.schema.bind import load_schema
 from omnigraph.schema.catalog_codec import compute_fingerprint, encode_catalog
 from omnigraph.server.http.error_responses import find_status
 from omnigraph.storage import layout

@@ -9,8 +9,15 @@ import pytest
 
 from branching import branch, put
 from collecting import SkewedClock
-from omnigraph.commit.lineage import find_ancestors, find_merge_bases
-from omnigraph.commit.merge_base import MAX_CLOCK_SKEW, Ancestry, BranchDivergence, MergeBaseGoneError, Tip
+from omnigraph.commit.merge_base import (
+    MAX_CLOCK_SKEW,
+    Ancestry,
+    BranchDivergence,
+    MergeBaseGoneError,
+    Tip,
+    find_ancestors,
+    find_merge_bases,
+)
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.merge import MergeCall, merge
 from omnigraph.ops.merge_result import Strategy

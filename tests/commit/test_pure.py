@@ -11,9 +11,9 @@ import pytest
 from omnigraph.clock import parse_instant
 from omnigraph.commit.commit_plan import CommitPlan, NewTable
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.lineage import find_ancestors, find_merge_base, find_merge_bases
 from omnigraph.commit.manifest_log import MAX_SEALED_ROWS, _find_first_merged
 from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
+from omnigraph.commit.merge_base import find_ancestors, find_merge_base, find_merge_bases
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.sidecar import Sidecar

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.operators.compact import compact
+from omnigraph.engine.operators.distinct import compact
 from omnigraph.engine.operators.multiplicity import (
     OVERFLOWED,
     CountOverflowError,

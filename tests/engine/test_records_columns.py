@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from omnigraph.engine.decoding.json_columns import decode_json_column
 from omnigraph.schema.arrow import to_arrow_type
-from omnigraph.schema.misfit import InvalidValue
-from omnigraph.schema.values import from_json
+from omnigraph.schema.values import InvalidValue, from_json
 from record_reading import CATALOG
 
 TYPES = {p.name: p.type for p in (*CATALOG.nodes["Thing"].properties, CATALOG.nodes["Person"].by_name["mood"])}

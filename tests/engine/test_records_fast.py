@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.decoding import fast_records, graph_jsonl
+from omnigraph.engine.decoding import graph_jsonl
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
 from omnigraph.engine.decoding.json_lines import decode_object
 from omnigraph.engine.decoding.record_error import RecordError
@@ -77,7 +77,7 @@ def outcome(text: bytes, *, is_strict: bool, is_partial: bool = False, catalog: 
 
 @SOME_AND_MANY
 def test_both_ways_give_the_same(examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_records, "_MIN_SPLIT_LINES", 1)
+    monkeypatch.setattr(graph_jsonl, "_MIN_SPLIT_LINES", 1)
 
     @given(lines=st.lists(LINES, max_size=12), is_partial=st.booleans(), end=st.sampled_from([b"", b"\n", b"\r\n"]))
     @profile(examples)

@@ -13,8 +13,8 @@ from omnigraph.engine.bulk import row_spool as spool_module
 from omnigraph.engine.bulk.row_spool import LINE, Spool, SpoolError
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.lang.source import Source
-from omnigraph.schema.accept import load_schema
 from omnigraph.schema.arrow import build_arrow_schema
+from omnigraph.schema.bind import load_schema
 from worlds import runtime
 
 CATALOG = load_schema(Source("node A { v: I64 }\nnode B { v: I64 }\nnode C { v: I64 }", "s.pg"))

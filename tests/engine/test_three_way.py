@@ -12,7 +12,7 @@ from omnigraph.engine.merging.three_way import Prefer, RowMerge, merge_three_way
 from omnigraph.engine.writing.blobs import REFERENCE
 from omnigraph.engine.writing.write_buffer import build_pending_schema
 from omnigraph.lang.source import Source
-from omnigraph.schema.accept import load_schema
+from omnigraph.schema.bind import load_schema
 from omnigraph.schema.catalog import AnyType
 
 Row = dict[str, object]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from omnigraph.lang.filter_parser import parse_filter
 from omnigraph.lang.query_ast import And, Or
+from omnigraph.lang.query_parser import parse_filter
 from omnigraph.lang.source import Source
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 
 from language_strategies import commented, query_texts, schema_texts
+from omnigraph.lang.cursor import ParseResult
 from omnigraph.lang.formatter import format_source
 from omnigraph.lang.lexer import Language
-from omnigraph.lang.parsed import ParseResult
 from omnigraph.lang.query_ast import QueryFile
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_ast import SchemaFile

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from language_strategies import anything, mutated, query_texts, schema_texts
+from omnigraph.lang.cursor import ParseResult
 from omnigraph.lang.diagnostic_rendering import diagnostic_to_json, render_text
 from omnigraph.lang.formatter import format_source
 from omnigraph.lang.lexer import Language, tokenize
-from omnigraph.lang.parsed import ParseResult
 from omnigraph.lang.query_ast import QueryFile
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_ast import SchemaFile

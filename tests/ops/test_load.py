@@ -13,7 +13,7 @@ from load_calls import edge, files_below, loaded, node, person, refused, source,
 from mutating import column, new_graph, people, rows, run
 from omnigraph.engine.bulk.row_spool import Spool, SpoolError
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadMode, Progress, TypeCounts, TypedSource
-from omnigraph.ops.load_reading import LocalRecords
+from omnigraph.ops.load_local import LocalRecords
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import omnigraph as og
 from load_calls import Record, edge, files_below, loaded, node, person, source, text_of
 from mutating import column, new_graph, rows, run
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.engine.bulk.row_rules import reject_broken_rows
+from omnigraph.engine.bulk.load_checks import reject_broken_rows
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadResult, TypeCounts
-from omnigraph.ops.load_reading import LocalRecords
+from omnigraph.ops.load_local import LocalRecords
 from worlds import runtime
 
 Outcome = LoadResult | og.OmnigraphError
@@ -222,7 +222,7 @@ def test_the_input_is_decoded_once(graph: og.Graph, monkeypatch: pytest.MonkeyPa
         windows.append(window.rows.num_rows)
         return keeping(window, *rest)
 
-    monkeypatch.setattr("omnigraph.ops.load_reading.reject_broken_rows", counted)
+    monkeypatch.setattr("omnigraph.ops.load_local.reject_broken_rows", counted)
     other, faults = beside(graph, lambda: run(graph, 'update Person set { score: 1.0 } where name = "a"'))
 
     loaded(other, "merge", person("a", age=7))

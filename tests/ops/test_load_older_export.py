@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph as og
 from load_calls import loaded, refused
-from omnigraph.engine.decoding import fast_records
+from omnigraph.engine.decoding import graph_jsonl
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
 from omnigraph.engine.decoding.line_blocks import LineBlock, LinePositions
 from record_reading import refusals
@@ -114,9 +114,9 @@ def test_our_own_export_of_it_is_loaded_alike(graph: og.Graph, tmp_path: Path) -
 
 def test_records_of_the_older_shape_are_read_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
-    quick = fast_records.read_graph_block
+    quick = graph_jsonl.read_graph_block
 
-    def counting(block: LineBlock, catalog: object) -> tuple[list[fast_records.FastRows], LinePositions]:
+    def counting(block: LineBlock, catalog: object) -> tuple[list[graph_jsonl.FastRows], LinePositions]:
         found, rest = quick(block, catalog)  # type: ignore[arg-type]
         left.append(len(rest))
         return found, rest

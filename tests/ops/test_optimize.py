@@ -12,9 +12,9 @@ from mutating import run
 from omnigraph.ops import maintenance_worker
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import ReadOnlyError
+from omnigraph.storage.compaction import SegmentBuild, build_index_segment
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.object_store import StoreUnavailableError
-from omnigraph.storage.upkeep import SegmentBuild, build_index_segment
 from upkeep_calls import EAGER, by_table, exported, files_of, fragments, indexed_rows, opened, optimized
 from worlds import FAST, runtime
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from omnigraph.lang.filter_parser import parse_filter
+from omnigraph.lang.query_parser import parse_filter
 from omnigraph.lang.source import Source
-from omnigraph.query.bind_filter import bind_filter
+from omnigraph.query.bind import bind_filter
 from omnigraph.query.expr import Compare, Identity, Prop
 from omnigraph.schema.catalog import AnyType
 from schema_making import accepted

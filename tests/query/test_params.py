@@ -11,8 +11,8 @@ from omnigraph.errors import Kind
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Parameter
 from omnigraph.query.params import ParameterError, check_param_texts, check_params, parse_param_text
-from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.schema.values import InvalidValue
 
 NOWHERE = Span(0, 0)
 NAME = Parameter(name="name", type=Scalar.STRING, origin=NOWHERE)

@@ -15,7 +15,7 @@ import omnigraph as og
 from omnigraph.engine.search import column_index
 from omnigraph.engine.tables import graph_cache
 from omnigraph.lang.source import Source
-from omnigraph.ops.cleanup_derived import DerivedSorter
+from omnigraph.ops.cleanup import DerivedSorter
 from omnigraph.options import Options
 from omnigraph.storage.s3_object_store import S3ObjectStore
 from omnigraph.telemetry import RequestCounts

@@ -20,7 +20,7 @@ from load_calls import person, text_of
 from mutating import SCHEMA
 from omnigraph.lang.source import Source
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource, count_bytes, expand_inputs
-from omnigraph.schema.accept import load_schema
+from omnigraph.schema.bind import load_schema
 from omnigraph.storage.s3_object_store import S3ObjectStore
 from s3_server import BUCKET, plain_client, s3_server
 from worlds import FAST, runtime

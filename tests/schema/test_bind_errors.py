@@ -5,8 +5,7 @@ import pytest
 from omnigraph.lang.diagnostics import SourceError
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
-from omnigraph.schema.accept import load_schema
-from omnigraph.schema.bind import bind_schema
+from omnigraph.schema.bind import bind_schema, load_schema
 from schema_making import found_in, marked
 
 ONE_MISTAKE = [

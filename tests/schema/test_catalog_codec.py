@@ -12,12 +12,12 @@ from omnigraph.errors import Kind
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.catalog_codec import (
     CATALOG_FORMAT,
+    CatalogCorruptError,
     CatalogFormatError,
     compute_fingerprint,
     decode_catalog,
     encode_catalog,
 )
-from omnigraph.schema.document import CatalogCorruptError
 from omnigraph.schema.identity import assign_identities
 from schema_making import accepted, catalog_from, catalogs
 

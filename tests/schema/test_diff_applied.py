@@ -9,8 +9,7 @@ from omnigraph.schema.catalog import AnyType, Cardinality, Catalog, CheckRule, E
 from omnigraph.schema.catalog_codec import compute_fingerprint
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.migration_planner import plan_migration
-from omnigraph.schema.migration_steps import MigrationPlan, Step, StepKind
-from omnigraph.schema.step_details import IndexRule, KeyRule, Rule, UniqueRule
+from omnigraph.schema.migration_steps import IndexRule, KeyRule, MigrationPlan, Rule, Step, StepKind, UniqueRule
 from schema_making import accepted, catalog_from, catalogs
 
 

@@ -20,9 +20,8 @@ from omnigraph.lang.literals import (
 )
 from omnigraph.lang.source import Span
 from omnigraph.schema.catalog import Value
-from omnigraph.schema.misfit import InvalidValue, format_value
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf
-from omnigraph.schema.values import derive_id, format_key, from_json, from_literal, to_json
+from omnigraph.schema.values import InvalidValue, derive_id, format_key, format_value, from_json, from_literal, to_json
 
 HERE = Span(0, 1)
 STATE = EnumOf(("on", "off"))

@@ -10,9 +10,8 @@ import pytest
 import omnigraph as og
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Parameter
-from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
-from omnigraph.schema.values import from_json
+from omnigraph.schema.values import InvalidValue, from_json
 from omnigraph.server.mcp import arguments
 from omnigraph.server.mcp.schemas import (
     build_parameter_schema,

@@ -22,8 +22,7 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.policy import Actor
 from omnigraph.server.mcp import calls
 from omnigraph.server.mcp.arguments import QueryArguments
-from omnigraph.server.mcp.line_reader import OVERSIZED_LINE, StdinLines
-from omnigraph.server.mcp.stdio import AgentSettingsError, _StdioAgent, serve_mcp
+from omnigraph.server.mcp.stdio import OVERSIZED_LINE, AgentSettingsError, StdinLines, _StdioAgent, serve_mcp
 from server_process import laid_out
 from serving import ADD, ALL, serving
 

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.ops.session import Session
-from omnigraph.storage.key_lookup import RowLocations
-from omnigraph.storage.known_rows import RowAddressCache
+from omnigraph.storage.key_lookup import RowAddressCache, RowLocations
 from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, LanceTable
 from omnigraph.storage.staging import stage_delete, stage_upsert
 from omnigraph.storage.versions import apply

@@ -5,7 +5,7 @@ from math import log2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.storage.segment_plan import SegmentCoverage, SegmentPlan, plan_segments
+from omnigraph.storage.index_staging import SegmentCoverage, SegmentPlan, plan_segments
 
 
 def segment(uuid: str, *fragments: int, lost: int = 0) -> SegmentCoverage:

@@ -11,7 +11,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.compaction import rebase_staged, stage_rewrite
+from omnigraph.storage.compaction import compact, rebase_staged, stage_rewrite
 from omnigraph.storage.index_staging import stage_index
 from omnigraph.storage.key_lookup import find_existing
 from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, Fragment, LanceTable
@@ -27,7 +27,6 @@ from omnigraph.storage.staging import (
     stage_overwrite,
     stage_upsert,
 )
-from omnigraph.storage.upkeep import compact
 from omnigraph.storage.versions import StaleBaseError, apply
 from omnigraph.storage.written_rows import iter_staged_batches
 from worlds import rows, runtime, seeded_world

@@ -13,8 +13,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 from lance.lance import Bitmap
 
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.compaction import _MAX_FRAGMENT_ID_FIELD, _iter_field_values
-from omnigraph.storage.upkeep import _build_task_options
+from omnigraph.storage.compaction import _MAX_FRAGMENT_ID_FIELD, _build_task_options, _iter_field_values
 
 SIZES = (10, 5_000, 200_000, 5_000_000, 0, None)
 """Of blobs: beside the other columns, in the data file, in a file of several, in one of its own, empty, none."""

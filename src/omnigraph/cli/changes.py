@@ -12,7 +12,7 @@ import click
 from omnigraph.cli.diff import format_json_counts, format_schema_diff
 from omnigraph.cli.options import Seconds, branch_option, graph_options, json_option, open_selected_graph, refuse
 from omnigraph.cli.render import flush_output, get_binary_stdout, print_json, print_text, translate_output_errors
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 
 if TYPE_CHECKING:
     from omnigraph.ops.change_feed import ChangeFeed

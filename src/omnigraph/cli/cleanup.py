@@ -17,7 +17,7 @@ from omnigraph.cli.options import (
 )
 from omnigraph.cli.progress import show_progress
 from omnigraph.cli.render import format_count, format_table, print_error, print_json, print_text
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 from omnigraph.telemetry import format_bytes
 
 if TYPE_CHECKING:

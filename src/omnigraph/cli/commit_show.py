@@ -7,7 +7,7 @@ import click
 from omnigraph.cli.diff import format_counts
 from omnigraph.cli.options import graph_options, json_option, open_selected_graph
 from omnigraph.cli.render import format_facts, format_table, print_json, print_text
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 
 if TYPE_CHECKING:
     from omnigraph.commit.manifest_types import Commit

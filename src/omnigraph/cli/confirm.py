@@ -6,7 +6,7 @@ import click
 
 from omnigraph.cli.options import refuse
 from omnigraph.cli.render import print_error
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 
 EXIT_DECLINED = 1
 

@@ -12,7 +12,7 @@ from omnigraph.cli.render import discard_output, format_json, print_error, use_c
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.diagnostic_rendering import diagnostic_to_json, render_text
 from omnigraph.lang.diagnostics import SourceError
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 
 EXIT_CODES: dict[Kind, int] = {
     Kind.INVALID: 1,

@@ -21,7 +21,7 @@ from omnigraph.ops.select_query import choose_query
 from omnigraph.query.bind import bind_query
 from omnigraph.query.explain import explain
 from omnigraph.query.rules import rewrite
-from omnigraph.schema.accept import load_schema
+from omnigraph.schema.bind import load_schema
 
 
 @click.command("explain")

@@ -20,7 +20,7 @@ from omnigraph.cli.options import (
 from omnigraph.cli.progress import show_progress
 from omnigraph.cli.render import ReaderGoneError, format_count, format_facts, print_error, print_json, print_text
 from omnigraph.errors import OutputError
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 
 if TYPE_CHECKING:
     from omnigraph.ops.export import Exported, ExportProgress

@@ -28,7 +28,7 @@ from omnigraph.cli.options import (
 from omnigraph.cli.progress import ProgressLine, show_progress
 from omnigraph.cli.render import format_count, format_table, print_error, print_json, print_text
 from omnigraph.errors import FileUnreadableError
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 
 if TYPE_CHECKING:
     from omnigraph.ops.load import LoadResult, Progress

@@ -13,7 +13,7 @@ import omnigraph
 from omnigraph.cli.error_hints import is_graph
 from omnigraph.cli.input_files import INLINE_NAME, STDIN, read_source
 from omnigraph.clock import parse_instant
-from omnigraph.config.client_token import read_client_token
+from omnigraph.config.tokens import read_client_token
 from omnigraph.lang.source import Source
 from omnigraph.query.params import ParamText
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, TextIO, cast
 
 from omnigraph.errors import OutputError
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 
 
 class ReaderGoneError(Exception):

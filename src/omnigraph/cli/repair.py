@@ -7,7 +7,7 @@ import click
 import omnigraph
 from omnigraph.cli.options import graph_options, is_served, json_option, open_selected_graph, refuse, resolve_graph_uri
 from omnigraph.cli.render import format_count, print_json, print_text
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 from omnigraph.telemetry import format_bytes
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from omnigraph.cli.render import (
     print_text,
     translate_output_errors,
 )
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 
 if TYPE_CHECKING:
     from omnigraph.engine.result import Result

@@ -11,7 +11,7 @@ from omnigraph.cli.options import branch_option, graph_options, json_option, lim
 from omnigraph.cli.render import print_error, print_json, print_text
 from omnigraph.cli.schema_warnings import warn_misspelt_annotations
 from omnigraph.ops.schema_apply import SchemaDropsDataError
-from omnigraph.schema.accept import load_schema
+from omnigraph.schema.bind import load_schema
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph

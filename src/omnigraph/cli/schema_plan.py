@@ -5,10 +5,9 @@ import click
 from omnigraph.cli.input_files import STDIN, read_source
 from omnigraph.cli.options import branch_option, graph_options, json_option, open_selected_graph, refuse
 from omnigraph.cli.render import print_json, print_text
-from omnigraph.schema.accept import load_schema
-from omnigraph.schema.data_loss import mark_drops_hard
+from omnigraph.schema.bind import load_schema
 from omnigraph.schema.migration_planner import plan_migration
-from omnigraph.schema.migration_steps import MigrationPlan
+from omnigraph.schema.migration_steps import MigrationPlan, mark_drops_hard
 
 _WARNING = "warning: what is dropped has data; `omnigraph schema apply` does that with --yes only\n"
 

@@ -9,7 +9,7 @@ import omnigraph
 from omnigraph.cli.options import Instant, branch_option, graph_options, json_option, open_selected_graph
 from omnigraph.cli.render import format_facts, format_table, print_json, print_text
 from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 
 if TYPE_CHECKING:
     from omnigraph.commit.manifest_types import Snapshot

@@ -16,7 +16,7 @@ from omnigraph.cli.options import (
 )
 from omnigraph.cli.progress import show_progress
 from omnigraph.cli.render import format_count, format_facts, print_json, print_text
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 
 if TYPE_CHECKING:
     from omnigraph.ops.check import CheckProgress

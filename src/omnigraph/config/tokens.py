@@ -1,6 +1,7 @@
 """Bearer tokens as a server keeps them: whose they are, and their SHA-256. The tokens themselves are kept nowhere."""
 
 import hashlib
+import os
 import re
 import secrets
 import stat
@@ -12,6 +13,14 @@ from omnigraph.clock import format_instant
 from omnigraph.config.settings_file import SettingsError, SettingsSection, read_settings
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.policy import Actor
+
+TOKEN_VARIABLE = "OMNIGRAPH_TOKEN"  # noqa: S105 - the name of a variable
+
+
+def read_client_token() -> str | None:
+    """The token of the environment."""
+    return os.environ.get(TOKEN_VARIABLE) or None
+
 
 TOKEN_PREFIX = "og_"  # noqa: S105 - what tokens begin with, not one of them
 """What tokens start with, so that scanners find those that were published by mistake."""

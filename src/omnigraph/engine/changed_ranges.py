@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.schema.aliases import Aliases
 from omnigraph.schema.arrow import identity_from_arrow
 from omnigraph.schema.catalog import UNASSIGNED
+from omnigraph.schema.identity import Aliases
 from omnigraph.storage.arrow_buffers import build_array
 from omnigraph.storage.columnar_sets import Mask, Positions, are_equal, repeat_scalar, to_mask
 from omnigraph.storage.deletion_vectors import invert_offsets

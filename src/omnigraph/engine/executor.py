@@ -11,8 +11,8 @@ from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.candidates import CHUNK_ROWS, Candidates
 from omnigraph.engine.operators.chunking import CollectSink
-from omnigraph.engine.operators.compact import compact
 from omnigraph.engine.operators.cycle_close import close_cycle
+from omnigraph.engine.operators.distinct import compact
 from omnigraph.engine.operators.edge_access import EdgeAccess
 from omnigraph.engine.operators.expand import Closing, bindings_nbytes, expand, is_closed_by, orient
 from omnigraph.engine.operators.filter import BindingValues, to_mask

@@ -20,9 +20,9 @@ from omnigraph.engine.changed_ranges import (
     read_rows_at,
 )
 from omnigraph.engine.writing.blobs import split_by_bytes
-from omnigraph.schema.aliases import Aliases
 from omnigraph.schema.arrow import ID, identity_from_arrow
 from omnigraph.schema.catalog import UNASSIGNED
+from omnigraph.schema.identity import Aliases
 from omnigraph.storage.column_hashing import hash_rows
 from omnigraph.storage.columnar_sets import Mask, Positions, are_equal, concat_chunks, find_positions, to_mask
 from omnigraph.storage.lance_table import LanceTable, is_blob

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from omnigraph.lang.source import Source
 from omnigraph.ops.argument_checks import BadArgumentError
-from omnigraph.schema.misfit import format_value
+from omnigraph.schema.values import format_value
 
 
 def build_query_source(given: object) -> Source:

@@ -178,7 +178,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to ask.
         """
         self._session.allow(Action.EXPORT, branch)  # before a Spark is started for it
-        answer: Result = import_spark_module("sql_result").answer(
+        answer: Result = import_spark_module("sql_result").execute(
             self._session, statement, branch=branch, snapshot=snapshot, at=at, master=master
         )
         return answer
@@ -384,7 +384,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         if by is Engine.LOCAL and master is not None:
             raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
         if by is Engine.SPARK or (by is Engine.AUTO and master is not None):
-            door: SparkGraph = import_spark_module("spark_graph").on_master(self._session, state, master)
+            door: SparkGraph = import_spark_module("spark_graph").open_on_master(self._session, state, master)
             return door.export(target, format=form, types=types, progress=progress)
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
         session = with_limits(self._session, limits, "export", "")

@@ -27,16 +27,18 @@ def select_reader(engine: Engine, master: str | None) -> "Reader":
     if engine is Engine.LOCAL:
         if master is not None:
             raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
-        return lazy_ops.load_reading.read_locally
+        return lazy_ops.load_local.read_locally
 
     def read(session: Session, call: "LoadCall", head: Head) -> "LoadRecords":
         choice = import_spark_module("load.engine_choice").choose_engine(
             call.input, session.runtime.options, engine, master
         )
         call.report_engine(str(choice))
-        here = lazy_ops.load_reading.read_locally
+        here = lazy_ops.load_local.read_locally
         reader: Reader = (
-            here if choice.engine is Engine.LOCAL else import_spark_module("load.load_engine").reader(choice.master)
+            here
+            if choice.engine is Engine.LOCAL
+            else import_spark_module("load.load_engine").build_reader(choice.master)
         )
         return reader(session, call, head)
 
@@ -49,13 +51,13 @@ def select_workers(session: Session, engine: Engine, master: str | None) -> "Opt
         raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
     if engine is Engine.LOCAL or (engine is Engine.AUTO and master is None):
         return None
-    hands: OptimizeWorker = import_spark_module("maintenance").hands(session, master)
+    hands: OptimizeWorker = import_spark_module("maintenance").create_worker(session, master)
     return hands
 
 
 def build_distributed_algorithms(session: Session) -> "DistributedAlgorithms":
     """Graph algorithms on Spark's executors."""
-    found: DistributedAlgorithms = import_spark_module("algorithms").on(session)
+    found: DistributedAlgorithms = import_spark_module("algorithms").create_algorithms(session)
     return found
 
 

@@ -2,16 +2,37 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn, TypeVar
+from dataclasses import dataclass
+from typing import Generic, NoReturn, TypeVar
 
-from omnigraph.lang.diagnostics import MAX_DIAGNOSTICS, Diagnostic, sort_diagnostics
-from omnigraph.lang.lexer import Language, Token, TokenKind, abbreviate, tokenize
-from omnigraph.lang.parsed import ParseResult
+from omnigraph.lang.diagnostics import MAX_DIAGNOSTICS, Diagnostic, WithDiagnostics, sort_diagnostics
+from omnigraph.lang.lexer import RESERVED_WORDS, Comment, Language, Token, TokenKind, abbreviate, tokenize
+from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Source, Span
 
-MAX_DEPTH = 64
-
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ParseResult(WithDiagnostics, Generic[T]):
+    """A tree, and what was found on the way.
+
+    With errors the tree is partial: what could be read is in it, mended where the fix is plain. `steps` counts the
+    work done, so that a test can show that it grows with the text and not faster.
+    """
+
+    tree: T
+    diagnostics: tuple[Diagnostic, ...]
+    comments: tuple[Comment, ...]
+    steps: int
+
+    def require(self, source: Source) -> T:
+        """The tree, or `SourceError` with everything found when there is an error."""
+        self.refuse_errors(source)
+        return self.tree
+
+
+MAX_DEPTH = 64
 
 
 class GaveUpError(Exception):
@@ -225,3 +246,96 @@ class Cursor(TokenReader):
 def describe_token(token: Token) -> str:
     """A token as a message names it."""
     return token.kind.value if token.kind is TokenKind.END else f"`{abbreviate(token.text)}`"
+
+
+_TYPE_NAME_HINT = "type names start with a capital, as in `Person`"
+
+
+def parse_type_name(cursor: Cursor, what: str, *, unknown_code: str | None = None) -> Name:
+    """The name of a node, edge or interface type; `what` says which, with its article.
+
+    A small word or a string in its place is mended. Where a type is used and not declared, `unknown` is the code of an
+    unknown one, which this then is.
+    """
+    token = cursor.peek()
+    if token.kind is TokenKind.TYPE:
+        cursor.advance()
+        return Name(token.text, token.span)
+    if token.kind is TokenKind.IDENT and not token.starts_line and token.text not in RESERVED_WORDS:
+        fixed = capitalize_name(token.text)
+        hint = f"type names start with a capital: did you mean `{fixed}`?"
+        cursor.report(token.span, f"expected {what}, found `{token.text}`", hint, code=unknown_code)
+        cursor.advance()
+        return Name(fixed, token.span)
+    if token.kind is TokenKind.STRING and (bare := str(token.value)).isidentifier() and bare.isascii():
+        hint = f"type names are written without quotes: `{abbreviate(capitalize_name(bare))}`"
+        cursor.report(token.span, f"expected {what}, found a string", hint, code=unknown_code)
+        cursor.advance()
+        return Name(capitalize_name(bare), token.span)
+    if token.kind is TokenKind.VARIABLE:
+        cursor.fail(what, f"type names are written without `$`: did you mean `{capitalize_name(str(token.value))}`?")
+    if token.starts_line:
+        cursor.report_missing(f"missing {what}", _TYPE_NAME_HINT)
+    return cursor.fail(what, _TYPE_NAME_HINT)
+
+
+def parse_property_name(cursor: Cursor, what: str) -> Name:
+    """The name of a property; any small word will do, reserved or not."""
+    token = cursor.peek()
+    if token.kind is TokenKind.IDENT:
+        cursor.advance()
+        return Name(token.text, token.span)
+    if token.kind is TokenKind.TYPE:
+        fixed = decapitalize_name(token.text)
+        hint = f"property names start with a small letter: did you mean `{fixed}`?"
+        cursor.report(token.span, f"expected {what}, found `{token.text}`", hint)
+        cursor.advance()
+        return Name(fixed, token.span)
+    if token.kind is TokenKind.STRING and (bare := str(token.value)).isidentifier() and bare.isascii():
+        fixed = decapitalize_name(bare)
+        hint = f"property names are written without quotes: `{abbreviate(fixed)}`"
+        cursor.report(token.span, f"expected {what}, found a string", hint)
+        cursor.advance()
+        return Name(fixed, token.span)
+    if token.kind is TokenKind.VARIABLE:
+        hint = f"property names are written without `$`: did you mean `{token.value}`?"
+        if not cursor.is_followed_by(":", "="):
+            cursor.fail(what, hint)
+        cursor.report(token.span, f"expected {what}, found `{token.text}`", hint)
+        cursor.advance()
+        return Name(str(token.value), token.span)
+    return cursor.fail(what, "property names start with a small letter, as in `name`")
+
+
+def parse_comma_list(cursor: Cursor, item: Callable[[], None], *, closing: str, what: str) -> None:
+    """Items with commas between them, up to `closing`, which is stepped over; at least one.
+
+    A comma too few or one too many is reported and forgiven.
+    """
+    while True:
+        item()
+        if comma := cursor.accept(","):
+            if cursor.is_at(closing):
+                cursor.report(comma.span, f"unexpected `,` before `{closing}`", f"delete it, or add {what} behind it")
+                break
+        elif cursor.is_at(closing) or not _is_next_item(cursor):
+            break
+        else:
+            cursor.report_missing("missing `,`", f"put a `,` between {what} and the next")
+    cursor.expect(closing)
+
+
+def _is_next_item(cursor: Cursor) -> bool:
+    token = cursor.peek()
+    return not token.starts_line and token.kind not in (TokenKind.SIGN, TokenKind.END)
+
+
+def capitalize_name(name: str) -> str:
+    """`works_at` and `worksAt` as a type's name: `WorksAt`."""
+    parts = [part for part in name.split("_") if part]
+    return "".join(part[0].upper() + part[1:] for part in parts) or "T"
+
+
+def decapitalize_name(name: str) -> str:
+    """`FirstName` as a property's name: `firstName`; `ID` becomes `id`."""
+    return name.lower() if name.isupper() else name[:1].lower() + name[1:]

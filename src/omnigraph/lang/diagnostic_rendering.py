@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from omnigraph.lang.diagnostic_codes import DiagnosticSeverity
 from omnigraph.lang.diagnostics import MAX_DIAGNOSTICS, Diagnostic
-from omnigraph.lang.invisible import reveal
+from omnigraph.lang.lexer import reveal
 from omnigraph.lang.source import Source, Span
 
 MAX_LINE_COLUMNS = 100

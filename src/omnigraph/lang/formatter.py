@@ -13,8 +13,7 @@ from typing import assert_never
 from omnigraph.lang.diagnostics import Diagnostic, StageResult
 from omnigraph.lang.layout import INDENT, Anchor, Item, LineGroup, PrintedLine, iter_leaf_lines, lay_out
 from omnigraph.lang.lexer import Comment, Language, TokenStream, tokenize
-from omnigraph.lang.print_query import build_query_items
-from omnigraph.lang.print_schema import build_declaration_items
+from omnigraph.lang.printer import build_declaration_items, build_query_items
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source, Span

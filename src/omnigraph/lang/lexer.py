@@ -8,8 +8,133 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from omnigraph.lang.diagnostics import MAX_DIAGNOSTICS, Diagnostic
-from omnigraph.lang.invisible import reveal
 from omnigraph.lang.source import BYTE_ORDER_MARK, Source, Span
+
+RESERVED_WORDS = frozenset(
+    [
+        "and",
+        "or",
+        "not",
+        "in",
+        "is",
+        "null",
+        "true",
+        "false",
+        "match",
+        "return",
+        "distinct",
+        "order",
+        "limit",
+        "offset",
+        "asc",
+        "desc",
+        "as",
+        "insert",
+        "update",
+        "delete",
+        "set",
+        "where",
+        "contains",
+        "starts_with",
+    ]
+)
+"""The reserved words of the query language, as the languages' reference lists them."""
+
+DECLARATION_KEYWORDS = ("node", "edge", "interface")
+
+TYPE_SYNONYMS = {
+    "int": "I64",
+    "integer": "I64",
+    "int64": "I64",
+    "long": "I64",
+    "bigint": "I64",
+    "int32": "I32",
+    "uint": "U64",
+    "uint64": "U64",
+    "uint32": "U32",
+    "float": "F64",
+    "float64": "F64",
+    "double": "F64",
+    "number": "F64",
+    "float32": "F32",
+    "real": "F32",
+    "str": "String",
+    "text": "String",
+    "varchar": "String",
+    "char": "String",
+    "uuid": "String",
+    "json": "String",
+    "boolean": "Bool",
+    "bytes": "Blob",
+    "binary": "Blob",
+    "timestamp": "DateTime",
+    "timestamptz": "DateTime",
+    "instant": "DateTime",
+    "time": "DateTime",
+}
+"""What other languages call a base type, in small letters."""
+
+DECLARATION_SYNONYMS = {
+    "type": "node",
+    "class": "node",
+    "table": "node",
+    "vertex": "node",
+    "entity": "node",
+    "struct": "node",
+    "relation": "edge",
+    "relationship": "edge",
+    "rel": "edge",
+    "link": "edge",
+    "trait": "interface",
+    "abstract": "interface",
+}
+
+OPERATOR_SYNONYMS = {
+    "like": "contains",
+    "ilike": "contains",
+    "includes": "contains",
+    "has": "contains",
+    "startswith": "starts_with",
+    "begins_with": "starts_with",
+    "eq": "=",
+    "equals": "=",
+    "ne": "!=",
+    "neq": "!=",
+    "lt": "<",
+    "le": "<=",
+    "lte": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "gte": ">=",
+}
+
+CLAUSE_SYNONYMS = {"sort": "order", "orderby": "order", "order_by": "order", "skip": "offset", "top": "limit"}
+"""What other languages call the clauses behind `return`."""
+
+LITERAL_SYNONYMS = {"none": "null", "nil": "null", "undefined": "null", "yes": "true", "no": "false"}
+
+
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"})
+_INVISIBLE_OTHERS = frozenset(
+    # joiners, fillers and blanks that count as letters, marks or symbols
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))  # variation selectors
+)
+
+
+def is_invisible(char: str) -> bool:
+    """True for controls, direction marks, surrogates, blanks other than the space, and zero-width characters."""
+    if " " <= char <= "~":
+        return False
+    return unicodedata.category(char) in _INVISIBLE_CATEGORIES or char in _INVISIBLE_OTHERS
+
+
+def reveal(text: str) -> str:
+    """The text with every invisible character written as `<U+202E>`: safe to print, and it can't lie."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(f"<U+{ord(char):04X}>" if is_invisible(char) else char for char in text)
+
 
 MAX_NAME_LENGTH = 255
 MAX_NUMBER_DIGITS = 40

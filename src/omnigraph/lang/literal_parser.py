@@ -1,7 +1,7 @@
 """Literals, as both languages write them."""
 
 from omnigraph.lang.cursor import Cursor
-from omnigraph.lang.lexer import Token, TokenKind, abbreviate
+from omnigraph.lang.lexer import LITERAL_SYNONYMS, Token, TokenKind, abbreviate
 from omnigraph.lang.literals import (
     BoolLiteral,
     DateLiteral,
@@ -14,7 +14,6 @@ from omnigraph.lang.literals import (
     StringLiteral,
 )
 from omnigraph.lang.source import Span
-from omnigraph.lang.words import LITERAL_SYNONYMS
 
 MAX_LIST_ITEMS = 65_536
 

@@ -1,15 +1,12 @@
 """The clauses of a `match` block: bindings, traversals, predicates, `not` blocks."""
 
-from omnigraph.lang.cursor import Cursor, GaveUpError
-from omnigraph.lang.expression_parser import parse_assignments, parse_variable, recover_variable
-from omnigraph.lang.lexer import Token, TokenKind, abbreviate
+from omnigraph.lang.cursor import Cursor, GaveUpError, parse_type_name
+from omnigraph.lang.expression_parser import PredicateParser, parse_assignments, parse_variable, recover_variable
+from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import parse_integer
 from omnigraph.lang.literals import Name
-from omnigraph.lang.names import parse_type_name
 from omnigraph.lang.query_ast import Assignment, Binding, Clause, HopBounds, NotBlock, TraversalClause, Variable, Where
-from omnigraph.lang.query_predicates import PredicateParser
 from omnigraph.lang.spelling import find_closest
-from omnigraph.lang.words import OPERATOR_SYNONYMS, RESERVED_WORDS
 
 _BOUNDS_HINT = "the bounds of a hop are written `{1,3}`"
 _TOKENS_AFTER_NAME = (":", "(", ".", "=", "!=", "<", "<=", ">", ">=", "contains", "starts_with", "in", "is")

@@ -2,34 +2,316 @@
 
 from collections.abc import Callable
 
-from omnigraph.lang.cursor import Cursor, EnoughError, GaveUpError
-from omnigraph.lang.lexer import Language, Token, TokenKind, abbreviate
-from omnigraph.lang.literals import Name
-from omnigraph.lang.names import parse_type_name
-from omnigraph.lang.parsed import ParseResult
+from omnigraph.lang.cursor import (
+    Cursor,
+    EnoughError,
+    GaveUpError,
+    ParseResult,
+    decapitalize_name,
+    parse_comma_list,
+    parse_property_name,
+    parse_type_name,
+)
+from omnigraph.lang.lexer import DECLARATION_KEYWORDS, DECLARATION_SYNONYMS, Language, Token, TokenKind, abbreviate
+from omnigraph.lang.literal_parser import is_at_literal, parse_integer, parse_literal
+from omnigraph.lang.literals import (
+    BASE_TYPES,
+    DateLiteral,
+    DateTimeLiteral,
+    FloatLiteral,
+    IntLiteral,
+    Literal,
+    Name,
+    StringLiteral,
+)
 from omnigraph.lang.schema_ast import (
     Annotation,
+    Bound,
     CardDecl,
+    CheckDecl,
+    Constraint,
     Declaration,
     EdgeDecl,
+    IndexDecl,
     InterfaceDecl,
+    KeyDecl,
     Member,
     NodeDecl,
     PropertyDecl,
+    RangeDecl,
     SchemaFile,
-)
-from omnigraph.lang.schema_members import (
-    is_at_constraint,
-    is_at_property,
-    parse_annotation,
-    parse_card,
-    parse_constraint,
-    parse_property,
-    report_unexpected_annotation,
+    UniqueDecl,
 )
 from omnigraph.lang.source import Source, Span
 from omnigraph.lang.spelling import find_closest
-from omnigraph.lang.words import DECLARATION_KEYWORDS, DECLARATION_SYNONYMS
+from omnigraph.lang.type_parser import parse_type
+
+CONSTRAINTS = ("key", "unique", "index", "range", "check")
+_CONSTRAINT_EXAMPLES = {
+    "key": "@key(name)",
+    "unique": "@unique(name)",
+    "index": "@index(name)",
+    "range": "@range(age, 0..200)",
+    "check": '@check(name, "pattern")',
+}
+
+
+def is_at_property(cursor: Cursor) -> bool:
+    """Whether a property or a constraint starts at the cursor, on a line of its own."""
+    token = cursor.peek()
+    if not token.starts_line:
+        return False
+    return token.text == "@" or (
+        token.kind in (TokenKind.IDENT, TokenKind.TYPE) and cursor.peek(1).kind is not TokenKind.END
+    )
+
+
+def is_at_constraint(cursor: Cursor) -> bool:
+    """Whether the annotation at the cursor is a constraint of the whole type: a known name with parentheses."""
+    return cursor.is_at("@") and cursor.is_followed_by(*CONSTRAINTS) and cursor.peek(2).text == "("
+
+
+def parse_property(cursor: Cursor) -> PropertyDecl:
+    """`name: Type? @annotations`."""
+    first = cursor.peek()
+    if first.text in BASE_TYPES and cursor.peek(1).kind is TokenKind.IDENT and not cursor.peek(1).starts_line:
+        cursor.advance()
+        name = parse_property_name(cursor, "a property name")
+        hint = f"the name stands first: `{name.text}: {first.text}`"
+        cursor.refuse(first.span.to(name.span), f"expected a property, found `{first.text} {name.text}`", hint)
+    name = parse_property_name(cursor, "a property")
+    nullable = False
+    if question := cursor.accept("?"):
+        cursor.report(
+            question.span, "unexpected `?` behind a name", f"`?` stands behind the type: `{name.text}: String?`"
+        )
+        nullable = True
+    _expect_colon(cursor, name)
+    type_, has_question = parse_type(cursor)
+    if equals := cursor.accept("="):
+        cursor.report(equals.span, "unexpected `=` behind a type", "a default is written `@default(…)`")
+        parse_literal(cursor)
+    annotations: list[Annotation] = []
+    while cursor.is_at("@") and not is_at_constraint(cursor):
+        annotations.append(parse_annotation(cursor))
+        if question := cursor.accept("?"):
+            cursor.report(question.span, "unexpected `?` behind an annotation", "`?` stands directly behind the type")
+            nullable = True
+    return PropertyDecl(
+        name=name,
+        type=type_,
+        nullable=nullable or has_question,
+        annotations=tuple(annotations),
+        span=name.span.to(cursor.previous),
+    )
+
+
+def _expect_colon(cursor: Cursor, name: Name) -> None:
+    if cursor.accept(":"):
+        return
+    token = cursor.peek()
+    is_type = token.kind is TokenKind.TYPE or token.text in ("[", "enum", "?") or token.kind is TokenKind.IDENT
+    if is_type and not token.starts_line:
+        cursor.report_missing(f"missing `:` behind `{name.text}`", f"a property is written `{name.text}: String`")
+    elif token.text in ("=", "->", "=>"):
+        cursor.report(token.span, f"expected `:`, found `{token.text}`", f"a property is written `{name.text}: String`")
+        cursor.advance()
+    else:
+        cursor.fail(
+            f"`:` and a type behind `{abbreviate(name.text)}`",
+            f"a property is written `{abbreviate(name.text)}: String`",
+        )
+
+
+def parse_constraint(cursor: Cursor) -> Constraint:
+    """`@key(…)`, `@unique(…)`, `@index(…)`, `@range(…)` or `@check(…)`; the caller has seen that one is there."""
+    at = cursor.advance()
+    word = cursor.advance().text
+    cursor.advance()
+    if word == "range":
+        return _parse_range(cursor, at)
+    if word == "check":
+        return _parse_check(cursor, at)
+    columns: list[Name] = []
+    if cursor.is_at(")"):
+        cursor.fail("a property name", f"for example `{_CONSTRAINT_EXAMPLES[word]}`")
+    parse_comma_list(cursor, lambda: columns.append(_parse_column(cursor, word)), closing=")", what="a property")
+    span = at.span.to(cursor.previous)
+    match word:
+        case "key":
+            return KeyDecl(columns=tuple(columns), span=span)
+        case "unique":
+            return UniqueDecl(columns=tuple(columns), span=span)
+        case _:
+            return IndexDecl(columns=tuple(columns), span=span)
+
+
+def _parse_column(cursor: Cursor, word: str) -> Name:
+    if not cursor.is_at_kind(TokenKind.IDENT, TokenKind.TYPE, TokenKind.STRING):
+        cursor.fail("a property name", f"for example `{_CONSTRAINT_EXAMPLES[word]}`")
+    return parse_property_name(cursor, "a property name")
+
+
+def _parse_range(cursor: Cursor, at: Token) -> RangeDecl:
+    column = _parse_column(cursor, "range")
+    if not cursor.accept(","):
+        if is_at_literal(cursor) or cursor.is_at(".."):
+            cursor.report_missing("missing `,`", f"for example `{_CONSTRAINT_EXAMPLES['range']}`")
+        else:
+            cursor.fail("`,`", f"for example `{_CONSTRAINT_EXAMPLES['range']}`")
+    low = None if cursor.is_at("..", ")") else _parse_bound(cursor)
+    if comma := cursor.accept(","):
+        cursor.report(comma.span, "expected `..`, found `,`", "a range is written `low..high`")
+    else:
+        cursor.expect("..", "a range is written `low..high`; either end may be left out")
+    high = None if cursor.is_at(")") else _parse_bound(cursor)
+    return RangeDecl(column=column, low=low, high=high, span=at.span.to(cursor.expect(")").span))
+
+
+def _parse_bound(cursor: Cursor) -> Bound:
+    if cursor.is_at("*"):
+        cursor.refuse(cursor.peek().span, "`*` is not a bound", "an open end is left out: `0..`")
+    if not is_at_literal(cursor):
+        cursor.fail("a number")
+    start = cursor.peek()
+    found = parse_literal(cursor)
+    if isinstance(found, IntLiteral | FloatLiteral | DateLiteral | DateTimeLiteral):
+        return found
+    hint = 'a bound is a number, `date("…")` or `datetime("…")`'
+    return cursor.refuse(found.span, f"`{abbreviate(start.text)}` is not a bound", hint)
+
+
+def _parse_check(cursor: Cursor, at: Token) -> CheckDecl:
+    column = _parse_column(cursor, "check")
+    if not cursor.accept(","):
+        if cursor.is_at_kind(TokenKind.STRING):
+            cursor.report_missing("missing `,`", f"for example `{_CONSTRAINT_EXAMPLES['check']}`")
+        else:
+            cursor.fail("`,`", f"for example `{_CONSTRAINT_EXAMPLES['check']}`")
+    pattern = cursor.peek()
+    if pattern.kind is not TokenKind.STRING:
+        cursor.fail("the pattern as a string", f"for example `{_CONSTRAINT_EXAMPLES['check']}`")
+    cursor.advance()
+    span = at.span.to(cursor.expect(")").span)
+    return CheckDecl(column=column, pattern=str(pattern.value), pattern_span=pattern.span, span=span)
+
+
+# --- annotations ---------------------------------------------------------------------------------
+
+
+def parse_annotation(cursor: Cursor) -> Annotation:
+    """`@name`, `@name(argument)` or `@name(argument, option=literal)`."""
+    at = cursor.advance()
+    name = parse_annotation_name(cursor)
+    if name.text == "card" and cursor.is_at("("):
+        # Where it does not belong; without its argument, so that the binder can say just that.
+        return Annotation(name=name, span=parse_card(cursor, at).span)
+    argument: Literal | Name | None = None
+    options: list[tuple[Name, Literal]] = []
+    if cursor.is_at("("):
+        cursor.advance()
+        argument = _parse_argument(cursor, name)
+        while cursor.accept(","):
+            options.append(_parse_option(cursor, name))
+        cursor.expect(")")
+    return Annotation(name=name, argument=argument, options=tuple(options), span=at.span.to(cursor.previous))
+
+
+def parse_annotation_name(cursor: Cursor) -> Name:
+    """The word behind an `@`."""
+    token = cursor.peek()
+    if token.kind is TokenKind.TYPE:
+        fixed = decapitalize_name(token.text)
+        hint = f"annotations start with a small letter: did you mean `@{fixed}`?"
+        cursor.report(token.span, f"unexpected annotation `@{token.text}`", hint)
+        cursor.advance()
+        return Name(fixed, token.span)
+    if token.kind is not TokenKind.IDENT:
+        cursor.fail("the annotation's name behind `@`")
+    cursor.advance()
+    return Name(token.text, token.span)
+
+
+def _parse_argument(cursor: Cursor, name: Name) -> Literal | Name:
+    token = cursor.peek()
+    if token.text == ")":
+        cursor.fail("an argument", f"write `@{name.text}` without parentheses, or an argument in them")
+    if is_at_literal(cursor):
+        return parse_literal(cursor)
+    if token.kind is TokenKind.TYPE:
+        cursor.report(token.span, f"expected a value, found `{token.text}`", f'write it as a string: `"{token.text}"`')
+        cursor.advance()
+        return StringLiteral(token.text, token.span)
+    if token.kind is not TokenKind.IDENT:
+        cursor.fail("a value or a name")
+    cursor.advance()
+    if cursor.is_at("("):
+        hint = 'annotations take literals: a string, a number, `true`, `date("…")`, a list'
+        cursor.refuse(token.span, f"unexpected call of `{abbreviate(token.text)}`", hint)
+    if cursor.is_at("="):
+        cursor.refuse(token.span, f"the first argument of `@{name.text}` has no name", f"delete `{token.text} =`")
+    return Name(token.text, token.span)
+
+
+def _parse_option(cursor: Cursor, name: Name) -> tuple[Name, Literal]:
+    token = cursor.peek()
+    if token.kind is not TokenKind.IDENT or not cursor.is_followed_by("="):
+        if name.text in CONSTRAINTS:
+            hint = f"put `@{name.text}(…)` into the body: `{{ @{name.text}(…) }}`"
+            cursor.refuse(name.span, f"`@{name.text}` with more than one argument can't stand here", hint)
+        cursor.fail("an option", f'further arguments have names: `@{name.text}("…", model="…")`')
+    cursor.advance()
+    cursor.advance()
+    return Name(token.text, token.span), parse_literal(cursor)
+
+
+# --- cardinality ---------------------------------------------------------------------------------
+
+
+def parse_card(cursor: Cursor, at: Token) -> CardDecl:
+    """`(min..max)` behind `@card`."""
+    cursor.expect("(")
+    start = cursor.peek()
+    if start.text in ("*", ".."):
+        cursor.report(start.span, "expected the least number", "write `0..*` or `0..1`")
+        low = 0
+        cursor.accept("*")
+    elif start.kind is TokenKind.STRING:
+        cursor.refuse(
+            start.span, "expected a range, found a string", f"write it without quotes: `{abbreviate(str(start.value))}`"
+        )
+    else:
+        low = parse_integer(cursor, "the least number of edges").value
+    high = _parse_card_end(cursor, start, low)
+    return CardDecl(low=low, high=high, span=at.span.to(cursor.expect(")").span))
+
+
+def _parse_card_end(cursor: Cursor, start: Token, low: int) -> int | None:
+    if cursor.is_at(")"):
+        if start.text == "*":
+            return None
+        cursor.report(start.span, "expected a range, found one number", f"write `{low}..{low}` or `{low}..*`")
+        return low
+    if comma := cursor.accept(",", "-"):
+        end = cursor.peek().text
+        hint = f"a range is written with `..`: `{low}..{abbreviate(end)}`"
+        cursor.report(comma.span, f"expected `..`, found `{comma.text}`", hint)
+    elif not cursor.accept("..") and start.text != "*":
+        cursor.fail("`..`", f"a range is written `{low}..1` or `{low}..*`")
+    if cursor.accept("*") or cursor.is_at(")"):
+        return None
+    return parse_integer(cursor, "the largest number of edges, or `*`").value
+
+
+def report_unexpected_annotation(cursor: Cursor, span: Span, name: str) -> None:
+    """Report an annotation that stands where only constraints may."""
+    if name in CONSTRAINTS:
+        hint = f"name its properties: `{_CONSTRAINT_EXAMPLES[name]}`, or put `@{name}` behind a property"
+    elif meant := find_closest(name, CONSTRAINTS):
+        hint = f"did you mean `{_CONSTRAINT_EXAMPLES[meant]}`?"
+    else:
+        hint = "put it behind a property, or before the `{` of the type"
+    cursor.report(span, f"`@{name}` can't stand alone in a body", hint)
 
 
 def parse_schema(source: Source) -> ParseResult[SchemaFile]:

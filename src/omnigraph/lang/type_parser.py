@@ -1,12 +1,10 @@
 """The types of properties and parameters."""
 
-from omnigraph.lang.cursor import Cursor
-from omnigraph.lang.lexer import MAX_NAME_LENGTH, Language, Token, TokenKind, abbreviate
+from omnigraph.lang.cursor import Cursor, parse_comma_list
+from omnigraph.lang.lexer import MAX_NAME_LENGTH, TYPE_SYNONYMS, Language, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import parse_integer
 from omnigraph.lang.literals import BASE_TYPES, BaseType, EnumType, ListType, Name, TypeExpr, VectorType
-from omnigraph.lang.names import parse_comma_list
 from omnigraph.lang.spelling import find_closest
-from omnigraph.lang.words import TYPE_SYNONYMS
 
 _TYPES_HINT = {
     Language.SCHEMA: f"the types are {', '.join(BASE_TYPES)}, Vector(N), enum(…) and [T]",

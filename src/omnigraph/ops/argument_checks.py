@@ -7,7 +7,7 @@ from typing import SupportsFloat, SupportsIndex, TypeVar
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.spelling import find_closest
-from omnigraph.schema.misfit import format_value
+from omnigraph.schema.values import format_value
 
 Choice = TypeVar("Choice", bound=Enum)
 

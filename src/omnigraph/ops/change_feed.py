@@ -25,7 +25,7 @@ from omnigraph.ops.revision import resolve_commit
 from omnigraph.ops.schema_history import SchemaHistory
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.schema.aliases import renumber_catalog
+from omnigraph.schema.identity import renumber_catalog
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.object_store import StoreDeniedError, StoreUnavailableError
 from omnigraph.telemetry import log as telemetry_log

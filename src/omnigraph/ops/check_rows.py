@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from omnigraph.engine.checking.columns import find_differing_columns
 from omnigraph.engine.checking.edge_integrity import check_ends
 from omnigraph.engine.checking.index_integrity import check_lookups
-from omnigraph.engine.checking.row_integrity import check_rows
+from omnigraph.engine.checking.row_integrity import check_rows, find_differing_columns
 from omnigraph.engine.checking.rule_violations import RuleViolation
 from omnigraph.engine.view import View
 from omnigraph.ops.check_files import FileCheckResult

@@ -13,6 +13,7 @@ Each table is swept by itself, and one that fails does not keep the others from 
 graph that can be read; the next run goes on.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -30,9 +31,9 @@ from omnigraph.commit.gc_plan import MAX_PLANS, AllHistories, gather_histories, 
 from omnigraph.commit.gc_retention import Horizons, RetentionPolicy, Times
 from omnigraph.commit.manifest_check import inspect_manifest
 from omnigraph.commit.sidecar import read_store_clock
+from omnigraph.engine.tables.derived_format import read_files
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.argument_checks import BadArgumentError, check_count, check_duration
-from omnigraph.ops.cleanup_derived import DerivedSorter
 from omnigraph.ops.cleanup_files import (
     DERIVED_LOCATION,
     CleanupLocation,
@@ -47,9 +48,51 @@ from omnigraph.ops.open import heal
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.storage.garbage_files import TableGarbage, remove_garbage, remove_temporary_files
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import AUDIT, BRANCHES, DERIVED, MANIFEST, RECOVERY
-from omnigraph.storage.object_store import ObjectInfo, StoreFullError
+from omnigraph.storage.object_store import ObjectInfo, ObjectMissingError, StoreFullError
 from omnigraph.telemetry import log
+
+_NAME = re.compile(rf"{DERIVED}/(?:topology|words)-[0-9a-f]{{16}}")
+"""The names that this software gives; objects of other names are reported, and left alone."""
+
+
+class DerivedSorter:
+    """Sorts objects below `_derived`. What each was derived from is read once."""
+
+    def __init__(self, store: GraphStorage) -> None:
+        self._store = store
+        self._source_cache: dict[ObjectInfo, frozenset[str] | None] = {}
+
+    def sort(self, objects: Iterable[ObjectInfo], is_left: Callable[[str], bool]) -> TableGarbage:
+        """Sort objects, where `is_left` tells by its name whether a data file stays.
+
+        One that can't be read, or does not say what it was derived from, is of no use and goes.
+        """
+        garbage: list[ObjectInfo] = []
+        strangers: list[ObjectInfo] = []
+        for info in objects:
+            if not _NAME.fullmatch(info.key):
+                strangers.append(info)
+                continue
+            files = self._find_source_files(info)
+            if files is None or not all(map(is_left, files)):
+                garbage.append(info)
+        return TableGarbage(tuple(garbage), tuple(strangers))
+
+    def _find_source_files(self, info: ObjectInfo) -> frozenset[str] | None:
+        if info not in self._source_cache:
+            self._source_cache[info] = self._read(info)
+        return self._source_cache[info]
+
+    def _read(self, info: ObjectInfo) -> frozenset[str] | None:
+        if not info.size:
+            return None
+        try:
+            return read_files(lambda size: self._store.objects.get_start(info.key, size))
+        except ObjectMissingError:  # a reader has just found it damaged, or another cleanup has removed it
+            return None
+
 
 DEFAULT_GRACE = timedelta(days=1)
 """How long what is not needed any more stays, for those who are still at it."""

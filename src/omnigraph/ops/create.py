@@ -12,8 +12,8 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
-from omnigraph.schema.accept import load_schema
 from omnigraph.schema.arrow import build_arrow_schema
+from omnigraph.schema.bind import load_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
 from omnigraph.schema.catalog_codec import compute_fingerprint, encode_catalog
 from omnigraph.schema.identity import assign_identities

@@ -11,8 +11,8 @@ from omnigraph.ops.row_diff import Pair, RowChangeCounts, RowChanges, drop_zeros
 from omnigraph.ops.schema_change import SchemaChange
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.schema.aliases import join_aliases, renumber_catalog
 from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.schema.identity import join_aliases, renumber_catalog
 from omnigraph.storage.lance_table import LanceTable
 
 

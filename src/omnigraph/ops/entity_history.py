@@ -29,9 +29,9 @@ from omnigraph.ops.schema_change import describe_reshape
 from omnigraph.ops.schema_history import SchemaHistory
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.schema.aliases import renumber_catalog
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.schema.identity import renumber_catalog
 from omnigraph.storage import filters
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.table_cache import PinUnreadableError

@@ -17,7 +17,7 @@ from omnigraph.ops.load_call import PUBLISHING, LoadCall, LoadResult, Progress, 
 from omnigraph.ops.load_digest import RequestDigest
 from omnigraph.ops.load_engine import LoadRecords, Reader
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource
-from omnigraph.ops.load_reading import read_locally
+from omnigraph.ops.load_local import read_locally
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import write_tables

@@ -13,9 +13,8 @@ from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_files import ArrowStream
 from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.load_inputs import BadInputNameError, GraphSource, LoadInput, PathLike, TypedSource, parse_maps
-from omnigraph.schema.misfit import InvalidValue, format_value
 from omnigraph.schema.python_values import to_items, to_python_value
-from omnigraph.schema.values import BASE64_PREFIX
+from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, format_value
 
 Record: TypeAlias = Mapping[str, object]
 GraphData: TypeAlias = PathLike | BinaryIO | Iterable[PathLike | BinaryIO] | Iterable[Record]

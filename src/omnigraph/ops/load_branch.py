@@ -11,7 +11,7 @@ from omnigraph.ops.branch import draft_branch
 from omnigraph.ops.load import OPERATION, LoadCall, LoadResult, load
 from omnigraph.ops.load_engine import Reader
 from omnigraph.ops.load_inputs import is_rereadable
-from omnigraph.ops.load_reading import read_locally
+from omnigraph.ops.load_local import read_locally
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
 from omnigraph.storage.object_store import StoreUnavailableError

@@ -8,10 +8,16 @@ from typing import Protocol, TypeAlias
 from omnigraph.commit.sidecar import Lease
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.compaction import CompactedGroup, list_group_files
+from omnigraph.storage.compaction import (
+    CompactedGroup,
+    SegmentBuild,
+    build_index_segment,
+    compact,
+    list_group_files,
+    report_open_files,
+)
 from omnigraph.storage.index_staging import IndexUntrainableError, list_segment_files
 from omnigraph.storage.lance_table import LanceTable
-from omnigraph.storage.upkeep import SegmentBuild, build_index_segment, compact, report_open_files
 
 Built: TypeAlias = Mapping[str, Sequence[str] | None]
 """By the name of each index its new segments, as text; None where there is nothing yet to learn from."""

@@ -11,14 +11,19 @@ from omnigraph.ops.indexes import find_matching_index, map_types
 from omnigraph.ops.maintenance_worker import OptimizeWorker, UpkeepFiles
 from omnigraph.ops.session import Session
 from omnigraph.storage.blobs import measure_blobs
-from omnigraph.storage.compaction import list_unused_files, map_fragment_segments, stage_rewrite
+from omnigraph.storage.compaction import SegmentBuild, list_unused_files, map_fragment_segments, stage_rewrite
 from omnigraph.storage.compaction_planner import find_fragments_to_weigh, plan_rewrite_groups
-from omnigraph.storage.index_staging import StoredIndex, list_stored_indexes, stage_segments
+from omnigraph.storage.index_staging import (
+    SegmentCoverage,
+    SegmentPlan,
+    StoredIndex,
+    list_stored_indexes,
+    plan_segments,
+    stage_segments,
+)
 from omnigraph.storage.lance_table import LanceTable, is_blob
 from omnigraph.storage.object_store import StoreUnavailableError
-from omnigraph.storage.segment_plan import SegmentCoverage, SegmentPlan, plan_segments
 from omnigraph.storage.staging import StagedWrite
-from omnigraph.storage.upkeep import SegmentBuild
 from omnigraph.telemetry import log
 
 OPERATION = "optimize"

@@ -31,10 +31,13 @@ from omnigraph.commit.manifest_repair import (
     publish_beyond,
     put_aside,
 )
-from omnigraph.commit.manifest_types import MAIN, Manifest, TableRecord
+from omnigraph.commit.manifest_types import MAIN, Manifest, Snapshot, TableRecord
 from omnigraph.commit.publisher import PublishResult, publish
 from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.sidecar import list_sidecars
+from omnigraph.commit.snapshot_tables import SnapshotTables
+from omnigraph.engine.checking.edge_integrity import check_ends
+from omnigraph.engine.view import View
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.check import open_fresh_session
@@ -42,23 +45,80 @@ from omnigraph.ops.check_files import list_tables
 from omnigraph.ops.check_manifests import find_lost_marks, find_manifest_marks, find_unregistered, refuse_no_graph
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.indexes import map_types
-from omnigraph.ops.repair_ends import find_dangling_edges
 from omnigraph.ops.repair_from_copy import repair_from
 from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Remedy, TableRepairPlan, VersionStateCache
 from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, RepairOutcome, RepairResult, TableRepair
 from omnigraph.ops.session import Session, with_cancellation
 from omnigraph.policy import Action, ActorDiffersError
 from omnigraph.schema.arrow import build_arrow_schema
-from omnigraph.schema.catalog import AnyType, NodeType
-from omnigraph.schema.catalog_codec import decode_catalog
-from omnigraph.schema.document import CatalogCorruptError
+from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, NodeType
+from omnigraph.schema.catalog_codec import CatalogCorruptError, decode_catalog
 from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.index_staging import list_stored_indexes, stage_segments
-from omnigraph.storage.integrity_check import TableListing
+from omnigraph.storage.integrity_check import TableListing, translate_damage
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.layout import MANIFEST, TABLE_ROOTS, build_table_path
-from omnigraph.storage.salvage import stage_removal
+from omnigraph.storage.salvage import PartialTable, stage_removal
 from omnigraph.telemetry import log as telemetry_log
+
+_MOVING_REMEDIES = (Remedy.EARLIER_VERSION, Remedy.WITHOUT_ROWS, Remedy.EMPTY_TABLE)
+
+
+def find_dangling_edges(
+    session: Session, snapshot: Snapshot, catalog: Catalog, plans: Mapping[str, TableRepairPlan]
+) -> dict[str, tuple[str, ...]]:
+    """By the key of a table that is repaired, what is said of edges whose ends are missing once all of that is done.
+
+    A table that can't be read and is not repaired has no edges to speak of.
+    """
+    after = dict(snapshot.manifest.pins)
+    after |= {key: plan.target for key, plan in plans.items() if plan.target is not None}
+    emptied = {key for key, plan in plans.items() if plan.target is None}
+    planned = replace(snapshot, manifest=replace(snapshot.manifest, pins=after))
+    view = View(catalog, _PlannedTables(session, planned, plans))
+    found: dict[str, list[str]] = {}
+    for edge in catalog.edges.values():
+        moving = [key for key in _list_table_keys(edge) if key in plans and plans[key].remedy in _MOVING_REMEDIES]
+        if not moving or edge.table_key in emptied:
+            continue
+        for message in _find_broken(view, edge, emptied, session):
+            found.setdefault(moving[0], []).append(message)
+    return {key: tuple(messages) for key, messages in found.items()}
+
+
+class _PlannedTables(SnapshotTables):
+    """The tables of a snapshot as they will be, without the rows that are left out."""
+
+    def __init__(self, session: Session, snapshot: Snapshot, plans: Mapping[str, TableRepairPlan]) -> None:
+        super().__init__(session.handles, snapshot, session.watch)
+        self._lost = {key: plan.lost_fragments for key, plan in plans.items() if plan.lost_fragments}
+
+    def open_table(self, table_key: str) -> LanceTable:
+        """Return the table as it will be."""
+        found = super().open_table(table_key)
+        lost = self._lost.get(table_key)
+        return found if lost is None else PartialTable(found.handles, found.path, found.version, lost)
+
+
+def _list_table_keys(edge: EdgeType) -> tuple[str, ...]:
+    return f"node:{edge.source}", f"node:{edge.target}", edge.table_key
+
+
+def _find_broken(view: View, edge: EdgeType, emptied: set[str], session: Session) -> list[str]:
+    table = view.get_table(edge)
+    try:
+        with translate_damage(table.path):
+            if emptied & set(_list_table_keys(edge)):
+                rows = table.count()
+                return [f"every edge of {edge.name} ({rows:,}) without a node"] if rows else []
+            found = check_ends(view, edge, on_progress=lambda _: session.check_cancelled())
+            broken = [one for one in found if one.rule == "end_missing"]
+    except DamagedError:
+        return []  # it is not repaired, so nothing of it can be read either way
+    return [
+        f"{one.count:,} ends of {edge.name} without a node, such as {'; '.join(one.examples[:2])}" for one in broken
+    ]
+
 
 T = TypeVar("T")
 MAX_ATTEMPTS = 10

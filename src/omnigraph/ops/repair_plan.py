@@ -8,8 +8,8 @@ from omnigraph.commit.gc_horizon import build_collected_predicate
 from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import Commit, Pin, PinChange
-from omnigraph.engine.checking.columns import find_differing_columns
 from omnigraph.engine.checking.index_integrity import check_lookups
+from omnigraph.engine.checking.row_integrity import find_differing_columns
 from omnigraph.ops.check_files import find_table_faults
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import DST, ID, SRC

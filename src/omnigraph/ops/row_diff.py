@@ -10,9 +10,9 @@ import pyarrow as pa
 from omnigraph.engine.changed_ranges import Fills
 from omnigraph.engine.jsonl_encoding import encode_json_column
 from omnigraph.engine.table_diff import COMPARED_ROWS, iter_diff_chunks, iter_updated_rows, match_columns, read_rows_at
-from omnigraph.schema.aliases import Aliases
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
+from omnigraph.schema.identity import Aliases
 from omnigraph.storage.columnar_sets import Mask, Positions
 from omnigraph.storage.lance_table import LanceTable, is_blob
 

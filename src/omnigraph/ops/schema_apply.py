@@ -21,14 +21,13 @@ from omnigraph.ops.retry import MAX_ATTEMPTS
 from omnigraph.ops.schema_purge import describe_tag_losses, find_holders, find_purges, forget, purge_columns
 from omnigraph.ops.session import Session, without_limits
 from omnigraph.policy import Action
-from omnigraph.schema.accept import load_schema
 from omnigraph.schema.arrow import build_arrow_schema
+from omnigraph.schema.bind import load_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
 from omnigraph.schema.catalog_codec import compute_fingerprint, decode_catalog, encode_catalog
-from omnigraph.schema.data_loss import count_losses, mark_drops_hard
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.migration_planner import plan_migration
-from omnigraph.schema.migration_steps import CONSTRAINT_VIOLATED, MigrationPlan, Step
+from omnigraph.schema.migration_steps import CONSTRAINT_VIOLATED, MigrationPlan, Step, count_losses, mark_drops_hard
 from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.layout import build_table_path
 from omnigraph.storage.schema_staging import stage_columns

@@ -2,13 +2,25 @@
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.diagnostics import Diagnostic, StageResult, sort_diagnostics
+from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_mutation import bind_mutation
 from omnigraph.query.bind_output import bind_output
 from omnigraph.query.bind_pattern import bind_match
+from omnigraph.query.expr import Expr
 from omnigraph.query.logical_plan import BoundQuery, ReadQuery, prune_columns
+from omnigraph.query.mutation_scope import RowNameResolver
 from omnigraph.query.scope import declare_params
-from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import DiagnosticCollector
+
+
+def bind_filter(predicate: ast.Predicate, declared: AnyType) -> StageResult[Expr | None]:
+    """The typed predicate, or None and every independent error. It has no parameters."""
+    findings = DiagnosticCollector()
+    names = RowNameResolver(declared, declare_params((), findings), findings)
+    bound = ExprBinder(names, findings).bind_predicate(predicate)
+    return StageResult(bound, findings.finalize())
+
 
 __all__ = ["BoundQuery", "bind_file", "bind_query"]
 

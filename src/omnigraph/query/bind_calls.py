@@ -5,7 +5,7 @@ from typing import Protocol
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.print_predicate import format_expr as print_expr
+from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
@@ -28,9 +28,8 @@ from omnigraph.query.expr import (
 from omnigraph.query.functions import CallContext, Function, resolve_function
 from omnigraph.query.scope import NameResolver
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.types import Scalar, VectorOf
-from omnigraph.schema.values import from_literal
+from omnigraph.schema.values import InvalidValue, from_literal
 
 DEFAULT_RRF_K = 60
 _NUMBERS = "numbers"

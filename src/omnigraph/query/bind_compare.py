@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.print_predicate import format_expr as print_expr
+from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_literal import bind_literal, coerce_literal, infer_literal_type
 from omnigraph.query.expr import (
@@ -26,9 +26,8 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.numeric_narrowing import find_exact, narrow
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf, are_comparable, is_numeric, is_text
-from omnigraph.schema.values import describe_type
+from omnigraph.schema.values import InvalidValue, describe_type
 
 _MAX_TEXT_LENGTH = 60
 _OPS = {

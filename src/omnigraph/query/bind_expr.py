@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.print_predicate import format_expr as print_expr
+from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.query.bind_calls import CallBinder
 from omnigraph.query.bind_compare import MismatchReporter, Operand, bind_brace_filter, bind_compare
 from omnigraph.query.bind_literal import bind_literal, infer_literal_type
@@ -17,7 +17,7 @@ from omnigraph.query.functions import CallContext, FunctionFamily, resolve_funct
 from omnigraph.query.logical_plan import GENERATED_PREFIX
 from omnigraph.query.scope import NameResolver
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.misfit import InvalidValue
+from omnigraph.schema.values import InvalidValue
 
 
 @dataclass(frozen=True, slots=True)

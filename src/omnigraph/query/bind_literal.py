@@ -5,9 +5,8 @@ from typing import assert_never
 from omnigraph.lang import literals as lit
 from omnigraph.query.expr import Const
 from omnigraph.query.numeric_narrowing import find_exact
-from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.types import ListOf, Scalar, ValueType, are_comparable, is_numeric
-from omnigraph.schema.values import from_literal
+from omnigraph.schema.values import InvalidValue, from_literal
 
 
 def infer_literal_type(literal: lit.Literal) -> ValueType | None:

@@ -6,8 +6,8 @@ from typing import assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.print_predicate import format_expr as print_expr
-from omnigraph.lang.print_values import print_literal
+from omnigraph.lang.printer import format_expr as print_expr
+from omnigraph.lang.printer import print_literal
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.expr import (
     Aggregate,

@@ -5,16 +5,15 @@ from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import BoolLiteral, FloatLiteral, IntLiteral, Literal, NullLiteral, StringLiteral
-from omnigraph.lang.print_predicate import format_expr as print_expr
-from omnigraph.lang.print_values import print_literal
+from omnigraph.lang.printer import format_expr as print_expr
+from omnigraph.lang.printer import print_literal
 from omnigraph.query.expr import Const, Now, ParamRef
 from omnigraph.query.functions import CallContext, resolve_function
 from omnigraph.query.mutation_plan import StoredValue
 from omnigraph.query.scope import Params
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.misfit import InvalidValue
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType
-from omnigraph.schema.values import describe_type, from_literal
+from omnigraph.schema.values import InvalidValue, describe_type, from_literal
 
 _MAX_TEXT_LENGTH = 60
 

@@ -3,7 +3,7 @@
 from datetime import date, datetime
 from typing import assert_never
 
-from omnigraph.lang.print_values import print_float, quote
+from omnigraph.lang.printer import print_float, quote
 from omnigraph.query.expr import (
     Aggregate,
     And,
@@ -28,7 +28,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.mutation_plan import ROW
 from omnigraph.schema.catalog import Value
-from omnigraph.schema.temporal import format_date, format_datetime
+from omnigraph.schema.values import format_date, format_datetime
 
 _MAX_ITEMS = 8
 _MAX_CHARACTERS = 80

@@ -20,10 +20,9 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.spelling import Suggestions
 from omnigraph.query.expr import Parameter
 from omnigraph.schema.catalog import Value
-from omnigraph.schema.misfit import InvalidValue, format_value
 from omnigraph.schema.python_values import NO_ZONE, is_missing, to_items, to_python_value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
-from omnigraph.schema.values import BASE64_PREFIX, describe_type, from_json
+from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, describe_type, format_value, from_json
 
 _MAX_NAME_LENGTH = 60  # characters that a message shows of a name which no query can have declared
 _CHUNK_ITEMS = 65_536

@@ -18,9 +18,7 @@ from omnigraph.lang.source import Span
 from omnigraph.lang.spelling import suggest_closest
 from omnigraph.schema.catalog import AnnotationValue, Value
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.misfit import InvalidValue
-from omnigraph.schema.temporal import parse_date, parse_datetime
-from omnigraph.schema.values import format_literal
+from omnigraph.schema.values import InvalidValue, format_literal, parse_date, parse_datetime
 
 
 class AnnotationTarget(Enum):

@@ -6,15 +6,9 @@ from dataclasses import dataclass, field
 
 from omnigraph.lang.diagnostics import StageResult
 from omnigraph.lang.literals import Name
-from omnigraph.lang.schema_ast import (
-    Constraint,
-    EdgeDecl,
-    InterfaceDecl,
-    Member,
-    NodeDecl,
-    PropertyDecl,
-    SchemaFile,
-)
+from omnigraph.lang.schema_ast import Constraint, EdgeDecl, InterfaceDecl, Member, NodeDecl, PropertyDecl, SchemaFile
+from omnigraph.lang.schema_parser import parse_schema
+from omnigraph.lang.source import Source
 from omnigraph.schema.annotations import AnnotationSet, AnnotationTarget, get_argument_span, read_annotations
 from omnigraph.schema.bind_constraints import BoundConstraints, bind_constraints
 from omnigraph.schema.bind_properties import (
@@ -28,8 +22,8 @@ from omnigraph.schema.bind_properties import (
 )
 from omnigraph.schema.catalog import Cardinality, Catalog, EdgeType, InterfaceType, NodeType, build_catalog
 from omnigraph.schema.findings import DiagnosticCollector, join_words
-from omnigraph.schema.misfit import format_type
 from omnigraph.schema.renames import RenameClaim, check_renames
+from omnigraph.schema.values import format_type
 
 Properties = dict[str, BoundProperty]
 
@@ -330,3 +324,12 @@ def _has_same_type(left: BoundProperty, right: BoundProperty) -> bool:
 
 def _format_property_type(bound: BoundProperty) -> str:
     return f"{format_type(bound.type)}{'?' if bound.column.nullable else ''}"
+
+
+def load_schema(source: Source) -> Catalog:
+    """The catalog of a schema text, without identities; `SourceError` with everything that is wrong.
+
+    A text that does not parse is not bound: what its broken parts would have declared is unknown.
+    """
+    tree = parse_schema(source).require(source)
+    return bind_schema(tree).require(source)

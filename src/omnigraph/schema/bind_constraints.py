@@ -20,10 +20,9 @@ from omnigraph.schema.annotations import get_argument_span
 from omnigraph.schema.bind_properties import BoundProperty, Owner, OwnerKind
 from omnigraph.schema.catalog import CheckRule, RangeRule, Value
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.misfit import InvalidValue, format_type
 from omnigraph.schema.regex import compile_pattern, find_pattern_problem
 from omnigraph.schema.types import Scalar, is_numeric, is_scalar
-from omnigraph.schema.values import from_literal, to_json
+from omnigraph.schema.values import InvalidValue, format_type, from_literal, to_json
 
 ENDS = ("src", "dst")
 """The columns of an edge that a key or unique may list beside its properties."""

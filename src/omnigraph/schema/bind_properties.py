@@ -10,9 +10,8 @@ from omnigraph.lang.schema_ast import Annotation, PropertyDecl
 from omnigraph.schema.annotations import AnnotationSet, AnnotationTarget, get_argument_span, read_annotations
 from omnigraph.schema.catalog import Embedding, Property, Value
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.misfit import InvalidValue, format_type, format_value
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
-from omnigraph.schema.values import format_literal, from_literal
+from omnigraph.schema.values import InvalidValue, format_literal, format_type, format_value, from_literal
 
 RESERVED_NAMES = ("id", "src", "dst", "from", "to")
 

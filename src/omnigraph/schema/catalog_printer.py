@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from datetime import date, datetime
 
-from omnigraph.lang.print_values import print_float, quote
-from omnigraph.lang.printer import print_schema
+from omnigraph.lang.printer import print_float, print_schema, quote
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
 from omnigraph.schema.catalog import (
@@ -19,9 +18,8 @@ from omnigraph.schema.catalog import (
     RangeRule,
     Value,
 )
-from omnigraph.schema.step_details import IndexRule, KeyRule, UniqueRule, format_rule
-from omnigraph.schema.temporal import format_date, format_datetime
-from omnigraph.schema.values import to_json
+from omnigraph.schema.migration_steps import IndexRule, KeyRule, UniqueRule, format_rule
+from omnigraph.schema.values import format_date, format_datetime, to_json
 
 
 def print_catalog(catalog: Catalog) -> str:

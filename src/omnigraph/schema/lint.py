@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from omnigraph.lang.diagnostics import Diagnostic, sort_diagnostics
+from omnigraph.lang.lexer import RESERVED_WORDS
 from omnigraph.lang.literals import Name
 from omnigraph.lang.schema_ast import (
     Declaration,
@@ -14,7 +15,6 @@ from omnigraph.lang.schema_ast import (
     SchemaFile,
 )
 from omnigraph.lang.spelling import find_closest
-from omnigraph.lang.words import RESERVED_WORDS
 from omnigraph.schema.annotations import KNOWN_ANNOTATIONS
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.types import Scalar

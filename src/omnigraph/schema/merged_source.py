@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from omnigraph.lang.diagnostics import SourceError
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
-from omnigraph.schema.accept import load_schema
+from omnigraph.schema.bind import load_schema
 from omnigraph.schema.catalog import AnyType, Catalog, InterfaceType
 from omnigraph.schema.catalog_printer import format_type_declaration, print_catalog, print_declaration
 

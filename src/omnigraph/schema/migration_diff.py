@@ -3,13 +3,200 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from omnigraph.schema.canonical import annotation_to_json, embedding_to_json
-from omnigraph.schema.catalog import AnnotationValue, AnyType, Embedding, Property
-from omnigraph.schema.migration_steps import Step, StepKind, format_name
-from omnigraph.schema.misfit import format_type, format_value
-from omnigraph.schema.step_details import Details, MetadataChange, build_from_to, build_property_details
+from omnigraph.schema.catalog import (
+    AnnotationValue,
+    AnyType,
+    Cardinality,
+    CheckRule,
+    EdgeType,
+    Embedding,
+    Property,
+    RangeRule,
+    Value,
+)
+from omnigraph.schema.catalog_codec import annotation_to_json, embedding_to_json
+from omnigraph.schema.matching import SchemaMatch
+from omnigraph.schema.migration_steps import (
+    CONSTRAINT_VIOLATED,
+    Details,
+    IndexRule,
+    KeyRule,
+    MetadataChange,
+    Rule,
+    Step,
+    StepKind,
+    UniqueRule,
+    build_from_to,
+    build_property_details,
+    format_name,
+    format_rule,
+    rule_to_json,
+)
 from omnigraph.schema.types import EnumOf, ValueType
-from omnigraph.schema.values import Json, to_json
+from omnigraph.schema.values import Json, format_type, format_value, to_json
+
+_ENDS = {"src": "src", "dst": "dst"}
+
+
+def plan_dropped_constraints(old: AnyType, new: AnyType, properties: SchemaMatch[Property]) -> Iterator[Step]:
+    """Steps for constraints that end, in old names; one on a dropped property alone ends with it and has no step."""
+    names = {**properties.new_names, **_ENDS}
+    if isinstance(new, EdgeType) and old.key and not new.key:
+        yield _build_drop_step(new, KeyRule(old.key))
+    kept_unique = {frozenset(columns) for columns in new.unique}
+    for columns in old.unique:
+        renamed = _rename_columns(columns, names)
+        if renamed is None and len(columns) == 1:
+            continue
+        if renamed is None or frozenset(renamed) not in kept_unique:
+            yield _build_drop_step(new, UniqueRule(columns))
+    for name in old.indexed:
+        if name in names and names[name] not in new.indexed:
+            yield _build_drop_step(new, IndexRule(name))
+    ranged = {rule.property for rule in new.ranges}
+    for rule in old.ranges:
+        if rule.property in names and names[rule.property] not in ranged:
+            yield _build_drop_step(new, rule)
+    for check in old.checks:
+        renamed_to = names.get(check.property)
+        if renamed_to is not None and CheckRule(property=renamed_to, pattern=check.pattern) not in new.checks:
+            yield _build_drop_step(new, check)
+
+
+def plan_added_constraints(old: AnyType, new: AnyType, properties: SchemaMatch[Property]) -> Iterator[Step]:
+    """Steps for constraints that begin or change, in new names; they validate unless no row can break them."""
+    names = {**properties.new_names, **_ENDS}
+    fresh = {p.name: p for p in properties.added}
+    yield from _plan_key_change(old, new, names)
+    had_unique = {
+        frozenset(renamed) for columns in old.unique if (renamed := _rename_columns(columns, names)) is not None
+    }
+    for columns in new.unique:
+        if frozenset(columns) not in had_unique:
+            # A row with a null in any member is exempt, and every row has one in a new column that nothing fills.
+            is_exempt = any(name in fresh and fresh[name].default is None for name in columns)
+            yield _build_add_step(new, UniqueRule(columns), validates=not is_exempt)
+    had_index = {names[name] for name in old.indexed if name in names}
+    for name in new.indexed:
+        if name not in had_index:
+            yield _build_add_step(new, IndexRule(name), validates=False)
+    yield from _plan_range_changes(old, new, properties)
+    had_checks = {(names[check.property], check.pattern) for check in old.checks if check.property in names}
+    for check in new.checks:
+        if (check.property, check.pattern) not in had_checks:
+            yield _build_add_step(new, check, validates=check.property not in fresh)
+    if isinstance(old, EdgeType) and isinstance(new, EdgeType):
+        yield from _plan_cardinality_change(old, new)
+
+
+# --- each kind -----------------------------------------------------------------------------------------
+
+
+def _plan_key_change(old: AnyType, new: AnyType, names: Mapping[str, str]) -> Iterator[Step]:
+    """A key is for good, because ids come from it; only an edge can lose one, since its ids stay what they are."""
+    if _rename_columns(old.key, names) == new.key or (isinstance(new, EdgeType) and not new.key):
+        return
+    before, after = (f"`{format_rule(KeyRule(key))}`" if key else "no key" for key in (old.key, new.key))
+    yield Step(
+        kind=StepKind.UNSUPPORTED_CHANGE,
+        type=new.name,
+        table=new.table_key,
+        code="OG-MF-106",
+        facts=build_from_to(*(rule_to_json(KeyRule(key)) if key else None for key in (old.key, new.key))),
+        message=f"{format_name(new)} has {before} and can't have {after}: its ids come from the key",
+    )
+
+
+def _plan_range_changes(old: AnyType, new: AnyType, properties: SchemaMatch[Property]) -> Iterator[Step]:
+    fresh = {p.name for p in properties.added}
+    before_of = {after.name: before for before, after in properties.pairs}
+    had = {rule.property: rule for rule in old.ranges}
+    for rule in new.ranges:
+        before = before_of.get(rule.property)
+        earlier = None if before is None else had.get(before.name)
+        if earlier is None:
+            yield _build_add_step(new, rule, validates=rule.property not in fresh)
+        elif (earlier.low, earlier.high) != (rule.low, rule.high):
+            is_same_type = before is not None and before.type == new.by_name[rule.property].type
+            yield _build_add_step(
+                new, rule, validates=not (is_same_type and _is_wider(rule, earlier)), instead_of=earlier
+            )
+
+
+def _is_wider(rule: RangeRule, earlier: RangeRule) -> bool:
+    """Whether every value that `earlier` allows is allowed by `rule`."""
+    low = rule.low is None or (earlier.low is not None and _is_at_most(rule.low, earlier.low))
+    high = rule.high is None or (earlier.high is not None and _is_at_most(earlier.high, rule.high))
+    return low and high
+
+
+def _is_at_most(left: Value, right: Value) -> bool:
+    return bool(left <= right)  # type: ignore[operator]  # both are bounds of one property, so of one ordered type
+
+
+def _plan_cardinality_change(old: EdgeType, new: EdgeType) -> Iterator[Step]:
+    before, after = old.cardinality, new.cardinality
+    if before == after:
+        return
+    is_wider = after.low <= before.low and (
+        after.high is None or (before.high is not None and before.high <= after.high)
+    )
+    if is_wider:
+        yield Step(
+            kind=StepKind.WIDEN_CARDINALITY,
+            type=new.name,
+            table=new.table_key,
+            rule=after,
+            replaces=before,
+            message=f"widen the cardinality of {format_name(new)} from {before} to {after}",
+        )
+    else:
+        yield _build_add_step(new, after, validates=True, instead_of=before)
+
+
+# --- steps -----------------------------------------------------------------------------------------
+
+
+def _rename_columns(columns: tuple[str, ...], names: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The columns under their new names; None if one of them is gone."""
+    return tuple(names[name] for name in columns) if all(name in names for name in columns) else None
+
+
+def _build_add_step(type_: AnyType, rule: Rule, *, validates: bool, instead_of: Rule | None = None) -> Step:
+    change = f" instead of `{format_rule(instead_of)}`" if instead_of is not None else ""
+    scan = "; committed rows are checked first" if validates else ""
+    return Step(
+        kind=StepKind.ADD_CONSTRAINT,
+        type=type_.name,
+        table=type_.table_key,
+        property_name=_find_only_property(rule),
+        rule=rule,
+        replaces=instead_of,
+        code=CONSTRAINT_VIOLATED if validates else None,
+        validates=validates,
+        message=f"add `{format_rule(rule)}` to {format_name(type_)}{change}{scan}",
+    )
+
+
+def _build_drop_step(type_: AnyType, rule: Rule) -> Step:
+    return Step(
+        kind=StepKind.DROP_CONSTRAINT,
+        type=type_.name,
+        table=type_.table_key,
+        property_name=_find_only_property(rule),
+        rule=rule,
+        message=f"drop `{format_rule(rule)}` of {format_name(type_)}",
+    )
+
+
+def _find_only_property(rule: Rule) -> str | None:
+    match rule:
+        case KeyRule(columns=columns) | UniqueRule(columns=columns):
+            return columns[0] if len(columns) == 1 and columns[0] not in _ENDS else None
+        case IndexRule(property=name) | RangeRule(property=name) | CheckRule(property=name):
+            return name
+        case Cardinality():
+            return None
 
 
 def plan_property_addition(type_: AnyType, added: Property) -> Step:

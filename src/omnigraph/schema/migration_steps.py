@@ -1,13 +1,139 @@
 """A migration as data: ordered steps, each with what it means for the data that is there."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from enum import Enum
+from typing import TypeAlias
 
 from omnigraph.lang.diagnostic_codes import MIGRATION_CODES
-from omnigraph.schema.catalog import AnyType
-from omnigraph.schema.step_details import Details, MetadataChange, Rule, rule_to_json
-from omnigraph.schema.values import Json
+from omnigraph.lang.printer import print_float, quote
+from omnigraph.schema.catalog import AnyType, Cardinality, CheckRule, Property, RangeRule, Value
+from omnigraph.schema.values import Json, format_date, format_datetime, to_json
+
+Details: TypeAlias = dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule:
+    """`@key(columns)`."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueRule:
+    """`@unique(columns)`."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRule:
+    """`@index(property)`."""
+
+    property: str
+
+
+Rule: TypeAlias = KeyRule | UniqueRule | IndexRule | RangeRule | CheckRule | Cardinality
+"""A constraint that a step adds or drops; a range or cardinality takes the place of the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChange:
+    """One aspect of what an `update_metadata` changes: `values` holds what was there (`from`) and what will be (`to`).
+
+    Each is missing when there is nothing, so that no default and `@default(null)` differ.
+    """
+
+    aspect: str
+    values: Mapping[str, Json] = field(default_factory=dict, hash=False)
+
+    def to_json(self) -> Json:
+        """`{"aspect": …, "from": …, "to": …}`."""
+        return {"aspect": self.aspect, **self.values}
+
+
+def build_from_to(before: Json, after: Json) -> Details:
+    """What was there and what will be; null is nothing, and left out."""
+    return {name: value for name, value in (("from", before), ("to", after)) if value is not None}
+
+
+def build_property_details(p: Property) -> Details:
+    """Type, nullability, and the default if there is one."""
+    details: Details = {"type": str(p.type), "nullable": p.nullable}
+    return {**details, "default": to_json(p.type, p.default)} if p.has_default else details
+
+
+def rule_to_json(rule: Rule) -> Details:
+    """The constraint in parts: `kind`, `columns`, its bounds or pattern, and `text` as the schema language writes it.
+
+    An open bound is null; bounds are numbers, and texts for Date and DateTime.
+    """
+    text = format_rule(rule)
+    match rule:
+        case KeyRule(columns=columns):
+            return {"kind": "key", "columns": list(columns), "text": text}
+        case UniqueRule(columns=columns):
+            return {"kind": "unique", "columns": list(columns), "text": text}
+        case IndexRule(property=name):
+            return {"kind": "index", "columns": [name], "text": text}
+        case RangeRule(property=name, low=low, high=high):
+            return {
+                "kind": "range",
+                "columns": [name],
+                "low": _bound_to_json(low),
+                "high": _bound_to_json(high),
+                "text": text,
+            }
+        case CheckRule(property=name, pattern=pattern):
+            return {"kind": "check", "columns": [name], "pattern": pattern, "text": text}
+        case Cardinality(low=least, high=most):
+            return {"kind": "card", "columns": [], "low": least, "high": most, "text": text}
+
+
+def format_rule(rule: Rule) -> str:
+    """A constraint as the schema language writes it."""
+    match rule:
+        case KeyRule(columns=columns):
+            return f"@key({', '.join(columns)})"
+        case UniqueRule(columns=columns):
+            return f"@unique({', '.join(columns)})"
+        case IndexRule(property=name):
+            return f"@index({name})"
+        case RangeRule(property=name, low=low, high=high):
+            return f"@range({name}, {_format_bound(low)}..{_format_bound(high)})"
+        case CheckRule(property=name, pattern=pattern):
+            return f"@check({name}, {quote(pattern)})"
+        case Cardinality():
+            return f"@card({rule})"
+
+
+def _format_bound(value: Value) -> str:
+    match value:
+        case None:
+            return ""
+        case datetime():
+            return f'datetime("{format_datetime(value)}")'
+        case date():
+            return f'date("{format_date(value)}")'
+        case float():
+            return print_float(value)
+        case _:
+            return str(value)
+
+
+def _bound_to_json(value: Value) -> Json:
+    match value:
+        case datetime():
+            return format_datetime(value)
+        case date():
+            return format_date(value)
+        case int() | float():
+            return value
+        case _:
+            return None
+
 
 CONSTRAINT_VIOLATED = "OG-MF-107"
 """What apply reports when a constraint that it validates does not hold."""
@@ -216,3 +342,49 @@ class MigrationPlan:
 def format_name(type_: AnyType, property: str | None = None) -> str:
     """`` `Person` `` or `` `Person.age` ``."""
     return f"`{type_.name}`" if property is None else f"`{type_.name}.{property}`"
+
+
+Losses: TypeAlias = Mapping[tuple[str | None, str | None], int]
+"""By the table of a step and its property, None for a whole type, how many values or rows it drops."""
+
+
+def mark_drops_hard(plan: MigrationPlan) -> MigrationPlan:
+    """The plan when data loss is allowed: its drops are hard."""
+    return _map_drops(plan, lambda step: replace(step, is_hard=True))
+
+
+def count_losses(plan: MigrationPlan, losses: Losses) -> MigrationPlan:
+    """Return the plan with the number of rows or values in each step that drops some."""
+
+    def count(step: Step) -> Step:
+        noun = "values" if step.kind is StepKind.DROP_PROPERTY else "rows"
+        return replace(step, facts={**step.facts, noun: losses[step.table, step.property_name]})
+
+    return _map_drops(plan, count)
+
+
+def describe_drop(step: Step) -> Step:
+    """Return a step that drops a type or a property with the message for what is known of it."""
+    return replace(step, message=_format_message(step))
+
+
+def _format_message(step: Step) -> str:
+    if step.kind is StepKind.DROP_PROPERTY:
+        what, noun, past = f"property `{step.type}.{step.property_name}`", "value", f"`{step.type}`"
+    else:
+        kind = "edge type" if step.facts.get("kind") == "edge" else "node type"
+        what, noun, past = f"{kind} `{step.type}`", "row", "it"
+    count = step.lost
+    if count == 0 and not step.is_hard:
+        return f"drop {what}, which has no {noun}"
+    number = f"{noun}s" if count is None else f"{count} {noun if count == 1 else noun + 's'}"
+    if step.is_hard:
+        return f"drop {what} with its {number}; no earlier state of {past} can be read any more"
+    verb = "stays" if count == 1 else "stay"
+    return f"drop {what}: its {number} {verb} in earlier versions unless data loss is allowed"
+
+
+def _map_drops(plan: MigrationPlan, change: Callable[[Step], Step]) -> MigrationPlan:
+    """Return the plan with its drops changed, and their messages with them."""
+    steps = (describe_drop(change(step)) if step.kind.drops_data else step for step in plan.steps)
+    return replace(plan, steps=tuple(steps))

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from omnigraph.schema.misfit import InvalidValue
+from omnigraph.schema.values import InvalidValue
 
 NO_ZONE = 'a time needs its zone: give value.replace(tzinfo=UTC), or value.tz_localize("UTC") of pandas'
 

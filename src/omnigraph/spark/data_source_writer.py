@@ -20,7 +20,7 @@ from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.ops.load import load
 from omnigraph.ops.load_call import LoadCall, LoadResult
 from omnigraph.ops.load_inputs import LoadInput, TypedSource, expand_inputs
-from omnigraph.ops.load_reading import read_locally
+from omnigraph.ops.load_local import read_locally
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import EdgeType

@@ -22,10 +22,16 @@ from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.spark.session.job_monitor import JobProgress, run_job
 from omnigraph.spark.session.spark_session import session as spark_session
-from omnigraph.storage.compaction import CompactedGroup, list_group_files
+from omnigraph.storage.compaction import (
+    CompactedGroup,
+    SegmentBuild,
+    build_index_segment,
+    compact,
+    list_group_files,
+    report_open_files,
+)
 from omnigraph.storage.index_staging import list_segment_files
 from omnigraph.storage.lance_table import LanceTable
-from omnigraph.storage.upkeep import SegmentBuild, build_index_segment, compact, report_open_files
 
 MIN_ROWS = 1_000_000
 """With fewer rows, starting tasks takes longer than the work."""

@@ -525,3 +525,25 @@ def check_fragment_blobs(table: LanceTable, columns: Sequence[str] | None, fragm
     for batch in table.iter_batches(blobs, fragments=fragments) if blobs else ():
         for name in blobs:
             check_blobs(table.handles.store, table.path, name, batch.column(name))
+
+
+ID = "id"
+_GENERATED_ID_MARK = b"omnigraph:made"
+"""Ids that were made begin alike, one behind the other: LZ4 writes them in less than half of the time that Lance's own
+choice takes, to three quarters of the size, and they are read faster too."""
+
+
+def build_physical_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema as Lance stores it: `id` is the (unenforced) primary key, blob columns are Lance blobs."""
+    fields = []
+    for column in schema:
+        metadata = dict(column.metadata or {})
+        if is_blob(column):
+            fields.append(lance.blob_field(column.name, nullable=column.nullable).with_metadata(metadata))
+        elif column.name == ID:
+            if _GENERATED_ID_MARK in metadata:
+                metadata[b"lance-encoding:compression"] = b"lz4"
+            fields.append(column.with_metadata({**metadata, b"lance-schema:unenforced-primary-key": b"true"}))
+        else:
+            fields.append(column)
+    return pa.schema(fields, schema.metadata)

@@ -17,8 +17,7 @@ from lance.schema import LanceSchema
 from omnigraph.storage.checksum_stamping import stamp_fragment
 from omnigraph.storage.columnar_sets import repeat_scalar
 from omnigraph.storage.io_counters import attribute_requests
-from omnigraph.storage.lance_table import LanceTable
-from omnigraph.storage.physical import build_physical_schema
+from omnigraph.storage.lance_table import LanceTable, build_physical_schema
 from omnigraph.storage.staging import StagedWrite, WriteKind
 from omnigraph.storage.table_cache import translate_rewrite_errors
 

@@ -16,8 +16,8 @@ from omnigraph.storage.dataset_creation import create_dataset
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.index_staging import index_from_json
 from omnigraph.storage.io_counters import attribute_requests, translate_store_errors
+from omnigraph.storage.lance_table import build_physical_schema
 from omnigraph.storage.layout import format_detached_name
-from omnigraph.storage.physical import build_physical_schema
 from omnigraph.storage.schema_staging import build_freed_schema, build_relaxed_schema, build_schema
 from omnigraph.storage.staging import StagedWrite, WriteKind
 from omnigraph.storage.table_cache import TableCache

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement
 from omnigraph.engine.bulk.load_errors import GlobalProblem, RejectedRows, Rejections
-from omnigraph.engine.bulk.rest import UnloadedRows
 from omnigraph.engine.bulk.row_spool import SpooledType
 from omnigraph.engine.view import View
 from omnigraph.schema.arrow import ID
@@ -19,6 +19,30 @@ from omnigraph.storage.columnar_sets import Mask, Positions, concat_chunks, find
 from omnigraph.storage.key_lookup import ExistingRows
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.string_hash_index import StringHashIndex
+
+
+class IdPredicate(Protocol):
+    """Answers for many ids at once."""
+
+    def __call__(self, ids: pa.Array) -> Mask:
+        """For each id, yes or no."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadedRows:
+    """The rows of one type that a load has beside those of the batch. No check refuses any of them.
+
+    Whoever makes a batch of some rows of a load sees to it that it holds every row that shares an id, a unique value
+    or, where edges are counted, a source with one of its own.
+    """
+
+    rows: int
+    is_there: IdPredicate
+    """Which ids rows have that are not in the batch: those of the rest, or committed ones that stay."""
+    is_counted: IdPredicate
+    """Of an edge type, from which nodes every edge of the load is in the batch."""
+
 
 _BYTES_PER_KEY = 40
 """What a key takes in a `StringHashIndex` beside its text: its slots, and its hash while it is built. An estimate."""

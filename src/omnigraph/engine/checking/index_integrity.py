@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.tables.index_advisor import BITMAP, BTREE, INVERTED, LABEL_LIST
 from omnigraph.storage.columnar_sets import concat_chunks
+from omnigraph.storage.compaction import VECTOR_INDEX
 from omnigraph.storage.index_staging import StoredIndex
 from omnigraph.storage.integrity_check import find_by_index, find_by_label, find_by_vector, find_by_word, load_index
 from omnigraph.storage.lance_table import ADDRESS, LanceTable
 from omnigraph.storage.row_addresses import Addresses
-from omnigraph.storage.upkeep import VECTOR_INDEX
 
 _T = TypeVar("_T")
 SAMPLE_ROWS = 64

@@ -15,12 +15,24 @@ from omnigraph.engine.decoding.row_ids import derive_ids
 from omnigraph.engine.writing.unique import format_unique_violation, get_row
 from omnigraph.engine.writing.value_rules import check_values
 from omnigraph.engine.writing.violations import ConstraintFindings, quote_value
-from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.arrow import DST, ID, SRC, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Property
 from omnigraph.schema.types import EnumOf, Scalar, ValueType, VectorOf
 from omnigraph.storage.column_hashing import Hashes, hash_rows
 from omnigraph.storage.columnar_sets import concat_chunks, find_duplicates, to_mask
-from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.lance_table import LanceTable, build_physical_schema
+
+
+def find_differing_columns(table: LanceTable, type_: AnyType) -> Iterator[str]:
+    """What is said of each column that is missing, too many, or of another type; a vector's size is part of that."""
+    declared = {one.name: one.type for one in build_physical_schema(build_arrow_schema(type_))}
+    there = {one.name: one.type for one in table.schema}
+    for name in sorted(declared.keys() | there.keys()):
+        expected, found = declared.get(name), there.get(name)
+        if expected != found:
+            told = f"it is {'missing' if found is None else found}, and should be {expected or 'not there'}"
+            yield f"the column `{name}` of {type_.table_key}: {told}"
+
 
 BATCH_ROWS = 65_536
 MAX_SUSPECTS = 1_000_000

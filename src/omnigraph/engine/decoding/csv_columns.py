@@ -13,14 +13,13 @@ from omnigraph.engine.decoding.fast_columns import (
     merge_strict_values,
     parse_texts,
 )
-from omnigraph.engine.decoding.fast_json import read_fast
-from omnigraph.engine.decoding.json_columns import decode_json_column
+from omnigraph.engine.decoding.json_columns import decode_json_column, read_fast
 from omnigraph.engine.decoding.line_blocks import PADDING, LineBlock
 from omnigraph.engine.decoding.typed_rows import DecodedColumn
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Property
-from omnigraph.schema.misfit import format_value
 from omnigraph.schema.types import EnumOf, Scalar, is_text
+from omnigraph.schema.values import format_value
 
 _TEXT_FORMS = frozenset({Scalar.DATE, Scalar.DATETIME, Scalar.BLOB})
 """Types other than text whose JSON form is a string."""

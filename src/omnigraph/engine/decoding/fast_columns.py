@@ -11,13 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.decoding.fast_json import Doubts
-from omnigraph.engine.decoding.json_columns import MAX_EXACT_FLOAT32, MAX_EXACT_FLOAT64, decode_json_column
+from omnigraph.engine.decoding.json_columns import MAX_EXACT_FLOAT32, MAX_EXACT_FLOAT64, Doubts, decode_json_column
 from omnigraph.engine.decoding.typed_rows import DecodedColumn, replace_values
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Property
-from omnigraph.schema.misfit import format_value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.schema.values import format_value
 
 Sure = npt.NDArray[np.bool_]
 """True for each value that needs no second look."""

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from omnigraph.schema.misfit import format_value
+from omnigraph.schema.values import format_value
 
 CHUNK_BYTES = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

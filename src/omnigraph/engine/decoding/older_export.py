@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.decoding.fast_columns import choose_json_type, find_rows_with, split_lists
-from omnigraph.engine.decoding.fast_json import Doubts
+from omnigraph.engine.decoding.json_columns import Doubts
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.types import ListOf, Scalar, ValueType

@@ -36,7 +36,7 @@ from omnigraph.engine.decoding.typed_rows import (
 )
 from omnigraph.engine.decoding.typed_source import ArrowStream, RowSource, TypedFile, TypedTable
 from omnigraph.ids import Ids
-from omnigraph.schema.misfit import format_value
+from omnigraph.schema.values import format_value
 from omnigraph.storage.s3_input_files import InputFile
 
 __all__ = [

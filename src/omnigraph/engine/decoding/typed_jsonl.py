@@ -3,9 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from omnigraph.engine.decoding.fast_records import build_flat_shape, read_flat_block
 from omnigraph.engine.decoding.file_ranges import read_line_chunks
-from omnigraph.engine.decoding.graph_jsonl import WINDOW_BYTES, PendingRecords, compute_max_line_bytes
+from omnigraph.engine.decoding.graph_jsonl import (
+    WINDOW_BYTES,
+    PendingRecords,
+    build_flat_shape,
+    compute_max_line_bytes,
+    read_flat_block,
+)
 from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, find_bad_number
 from omnigraph.engine.decoding.line_blocks import LineBlock, read_line_blocks
 from omnigraph.engine.decoding.record_encoder import encode_record
@@ -13,7 +18,7 @@ from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_rows import DecodedRows, RejectedRecord, TypedRows, concat_rows, validate_rows
 from omnigraph.engine.decoding.typed_source import RowSource, TypedFile, format_hint
 from omnigraph.ids import Ids
-from omnigraph.schema.misfit import format_value
+from omnigraph.schema.values import format_value
 
 _Part: TypeAlias = tuple[TypedRows, list[RejectedRecord]]
 

@@ -17,9 +17,8 @@ from omnigraph.engine.writing.blob_claims import find_unreadable_claims
 from omnigraph.ids import Ids
 from omnigraph.schema.arrow import DST, ID, SRC, build_arrow_schema, to_arrow_type
 from omnigraph.schema.catalog import AnyType, EdgeType, Property
-from omnigraph.schema.misfit import format_value
 from omnigraph.schema.types import Scalar
-from omnigraph.schema.values import describe_type, to_json
+from omnigraph.schema.values import describe_type, format_value, to_json
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 
 FROM, TO = "from", "to"

@@ -15,8 +15,8 @@ from omnigraph.engine.decoding.typed_rows import EXTERNAL_NAMES, FROM, TO, RowOr
 from omnigraph.lang.spelling import find_closest
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, EdgeType
-from omnigraph.schema.misfit import format_value
 from omnigraph.schema.types import Scalar
+from omnigraph.schema.values import format_value
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 from omnigraph.storage.s3_input_files import InputFile
 

@@ -8,10 +8,10 @@ from omnigraph.commit.manifest_types import SchemaRecord
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind
 from omnigraph.engine.merging.criss_cross_base import CrissCrossBase, MergeBase
 from omnigraph.engine.view import View
-from omnigraph.schema.aliases import Aliases, join_aliases, renumber_catalog
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.schema.catalog_codec import compute_fingerprint, encode_catalog
 from omnigraph.schema.catalog_printer import format_property_declaration, format_type_declaration
+from omnigraph.schema.identity import Aliases, join_aliases, renumber_catalog
 from omnigraph.schema.schema_merge import MergedSchema, merge_schemas
 from omnigraph.schema.type_merge import SchemaConflict, SideNames
 

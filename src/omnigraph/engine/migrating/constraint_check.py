@@ -16,8 +16,7 @@ from omnigraph.engine.writing.value_rules import find_broken_values
 from omnigraph.engine.writing.violations import ConstraintFindings
 from omnigraph.schema.arrow import ID, SRC, to_arrow_type
 from omnigraph.schema.catalog import Cardinality, Catalog, CheckRule, EdgeType, RangeRule
-from omnigraph.schema.migration_steps import MigrationPlan, Step
-from omnigraph.schema.step_details import UniqueRule
+from omnigraph.schema.migration_steps import MigrationPlan, Step, UniqueRule
 from omnigraph.storage.columnar_sets import concat_chunks, find_duplicates, find_positions, repeat_scalar
 
 _ROWS_AT_ONCE = 65_536

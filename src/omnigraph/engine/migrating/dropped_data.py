@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from omnigraph.engine.migrating.type_changes import CatalogChange
 from omnigraph.engine.view import View
 from omnigraph.schema.catalog import AnyType, Property
-from omnigraph.schema.data_loss import Losses
+from omnigraph.schema.migration_steps import Losses
 
 
 def count_dropped(view: View, change: CatalogChange) -> Losses:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
-from omnigraph.engine.operators.compact import compact
+from omnigraph.engine.operators.distinct import compact
 from omnigraph.engine.operators.edge_access import EdgeAccess
 from omnigraph.engine.operators.expand import bindings_nbytes
 from omnigraph.engine.physical_plan import Compact, Step

@@ -11,7 +11,7 @@ from typing import assert_never
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
-from omnigraph.storage.upkeep import VECTOR_INDEX
+from omnigraph.storage.compaction import VECTOR_INDEX
 
 BTREE, BITMAP, INVERTED, LABEL_LIST = "BTREE", "BITMAP", "INVERTED", "LABEL_LIST"
 

@@ -11,7 +11,7 @@ from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.columnar_sets import Column, Mask, Positions, concat_chunks, find_positions, is_among
-from omnigraph.storage.known_rows import RowAddressCache
+from omnigraph.storage.key_lookup import RowAddressCache
 
 
 class OmittedValues:

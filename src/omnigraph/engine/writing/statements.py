@@ -2,14 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import assert_never
 
 import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement, SelectionUnchanged
 from omnigraph.engine.predicate_eval import QueryInputs
-from omnigraph.engine.writing.keys import derive_row_ids
 from omnigraph.engine.writing.relations import cascade
 from omnigraph.engine.writing.row_filter import find_matching_ids
 from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
@@ -25,10 +24,30 @@ from omnigraph.ids import Ids
 from omnigraph.query.expr import Expr
 from omnigraph.query.mutation_plan import Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.arrow import DST, ID, SRC
-from omnigraph.schema.catalog import Value
-from omnigraph.schema.types import Scalar
+from omnigraph.schema.catalog import AnyType, Value
+from omnigraph.schema.types import Scalar, ValueType
+from omnigraph.schema.values import derive_id, format_key
 from omnigraph.storage.columnar_sets import concat_chunks, is_among
 from omnigraph.storage.lance_table import LanceTable
+
+
+def derive_row_ids(type_: AnyType, rows: pa.Table) -> pa.Array:
+    """The id of every row of a type with a key, whose columns hold no nulls."""
+    if len(type_.key) == 1 and pa.types.is_string(rows.schema.field(type_.key[0]).type):
+        return rows.column(type_.key[0]).combine_chunks()
+    columns = [_iter_key_texts(find_key_type(type_, name), rows.column(name)) for name in type_.key]
+    return pa.array([derive_id(texts) for texts in zip(*columns, strict=True)], pa.string())
+
+
+def find_key_type(type_: AnyType, column: str) -> ValueType:
+    """The type of a property, or of an end of an edge."""
+    found = type_.find_property(column)
+    return Scalar.STRING if found is None else found.type
+
+
+def _iter_key_texts(type_: ValueType, column: pa.ChunkedArray) -> Iterator[str]:
+    return (format_key(type_, value) for value in column.to_pylist())
+
 
 _BYTES_PER_ID = 300
 """What an id takes in memory while its row is deleted: a text of Python, and its places in a few sets. An estimate."""

@@ -6,8 +6,7 @@ from datetime import date, datetime
 
 from omnigraph.commit.requirements import Requirement
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.schema.misfit import format_value
-from omnigraph.schema.temporal import format_date, format_datetime
+from omnigraph.schema.values import format_date, format_datetime, format_value
 
 MAX_REPORTED_PROBLEMS = 20
 BYTES_PER_VIOLATION = 600

@@ -26,8 +26,7 @@ from omnigraph.query.expr import Expr
 from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, EdgeType, NodeType
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
-from omnigraph.storage.key_lookup import RowLocations
-from omnigraph.storage.known_rows import RowAddressCache
+from omnigraph.storage.key_lookup import RowAddressCache, RowLocations
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.watch import Watch
 

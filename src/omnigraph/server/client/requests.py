@@ -18,9 +18,8 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.argument_checks import BadArgumentError, check_instant
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.query.params import JSON_SCALAR_TYPES, ParameterError, ParameterProblem, ParamText
-from omnigraph.schema.misfit import InvalidValue, format_value
 from omnigraph.schema.python_values import NO_ZONE, to_items, to_python_value
-from omnigraph.schema.values import BASE64_PREFIX
+from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, format_value
 from omnigraph.server.client.http_transport import Transport, quote_path
 from omnigraph.server.http.request_bodies import ARROW, NDJSON
 

@@ -24,8 +24,7 @@ from omnigraph.schema.arrow import ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.spark.load.id_join import ChunkGroup, group_chunks, split_fragments
 from omnigraph.spark.load.key_hashes import WantedKeys
-from omnigraph.spark.load.key_shuffle import KeyRules, KeySource
-from omnigraph.spark.load.key_sources import plan_merge_key_sources
+from omnigraph.spark.load.key_shuffle import KeyRules, KeySource, plan_merge_key_sources
 from omnigraph.spark.load.load_jobs import LoadJobs
 from omnigraph.spark.load.load_spec import LoadSpec
 from omnigraph.spark.load.load_state import StagedColumns, sum_fragment_rows

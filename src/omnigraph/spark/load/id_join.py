@@ -16,8 +16,7 @@ import pyarrow as pa
 from omnigraph.engine.view import View
 from omnigraph.schema.arrow import ID
 from omnigraph.spark.load.key_hashes import hash_ids
-from omnigraph.spark.load.key_shuffle import COMMITTED, NEW, assign_buckets
-from omnigraph.spark.load.key_sources import MAX_COMMITTED_ROWS
+from omnigraph.spark.load.key_shuffle import COMMITTED, MAX_COMMITTED_ROWS, NEW, assign_buckets
 from omnigraph.spark.load.load_spec import Worker
 from omnigraph.spark.load.row_chunks import RowChunk
 from omnigraph.storage.column_hashing import Hashes

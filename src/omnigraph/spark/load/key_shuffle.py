@@ -14,11 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.bulk.endpoints import ENDS
+from omnigraph.engine.view import View
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.spark.load.key_hashes import find_roles, format_unique_role, hash_keys, is_among_sorted
 from omnigraph.spark.load.load_spec import LoadSpec, Worker
+from omnigraph.spark.load.load_state import StagedLoad
 from omnigraph.storage.column_hashing import Hashes
+from omnigraph.storage.fragment_writer import count_fragment_rows
 from omnigraph.storage.written_rows import iter_staged_batches
 
 KEYS_DDL = "bucket int, role string, payload binary"
@@ -291,3 +294,39 @@ def _find_repeated(ordered: Hashes) -> Hashes:
 def _count_keys(ordered: Hashes, keys: Hashes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """How often each key is among the ordered hashes."""
     return np.searchsorted(ordered, keys, side="right") - np.searchsorted(ordered, keys, side="left")
+
+
+MAX_COMMITTED_ROWS = 4_000_000
+"""How many committed rows one task reads the keys of."""
+
+
+def plan_key_sources(view: View, rules: KeyRules, staged: StagedLoad) -> tuple[list[KeySource], int]:
+    """What the ledger of an append or overwrite reads, and about how many keys that are."""
+    return plan_merge_key_sources(view, rules, {name: staged.list_fragments(name) for name in rules.loaded}, [])
+
+
+def plan_merge_key_sources(
+    view: View, rules: KeyRules, staged: Mapping[str, Sequence[str]], gone: Sequence[KeySource]
+) -> tuple[list[KeySource], int]:
+    """What the ledger reads of these fragments by type, and about how many keys that are; `gone` go with them."""
+    plan = KeyShufflePlan(view.catalog, rules).plan()
+    units: list[KeySource] = [*gone]
+    keys = 0
+    for name, roles in plan.staged.items():
+        texts = staged[name]
+        units += [KeySource(type=name, roles=tuple(sorted(roles)), staged=text) for text in texts]
+        keys += len(roles) * sum(map(count_fragment_rows, texts))
+    for name, roles in plan.committed.items():
+        table = view.get_table(view.get_type(name))
+        group: list[int] = []
+        held = 0
+        for fragment in table.list_fragments():
+            if group and held + fragment.rows > MAX_COMMITTED_ROWS:
+                units.append(KeySource(type=name, roles=tuple(sorted(roles)), committed=tuple(group)))
+                group, held = [], 0
+            group.append(fragment.number)
+            held += fragment.rows
+            keys += len(roles) * (fragment.rows - fragment.deleted)
+        if group:
+            units.append(KeySource(type=name, roles=tuple(sorted(roles)), committed=tuple(group)))
+    return units, keys

@@ -16,8 +16,7 @@ from omnigraph.ops.load_call import TypeCounts
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite
 from omnigraph.spark.load.key_hashes import WantedKeys
-from omnigraph.spark.load.key_shuffle import KNOWN, KeyRules
-from omnigraph.spark.load.key_sources import plan_key_sources
+from omnigraph.spark.load.key_shuffle import KNOWN, KeyRules, plan_key_sources
 from omnigraph.spark.load.load_input import SparkInput
 from omnigraph.spark.load.load_jobs import LoadJobs
 from omnigraph.spark.load.load_requirements import build_requirements

@@ -18,7 +18,7 @@ from omnigraph.faults import ArmedFaults, Faults, NoFaults
 from omnigraph.ops.load import OPERATION
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_inputs import InputSource, LoadInput, expand_inputs, resolve_type
-from omnigraph.ops.load_reading import choose_unit, is_repeatable
+from omnigraph.ops.load_local import choose_unit, is_repeatable
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.catalog_codec import encode_catalog

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from omnigraph.engine.bulk.row_rules import reject_broken_rows
+from omnigraph.engine.bulk.load_checks import reject_broken_rows
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows

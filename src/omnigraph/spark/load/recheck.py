@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, TypeBatch
+from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, TypeBatch, UnloadedRows
 from omnigraph.engine.bulk.load_checks import check_batch
 from omnigraph.engine.bulk.load_errors import InputNames
-from omnigraph.engine.bulk.rest import UnloadedRows
 from omnigraph.engine.bulk.row_spool import Spool
 from omnigraph.engine.view import View
 from omnigraph.schema.arrow import DST, ID, SRC

@@ -17,12 +17,12 @@ from omnigraph.engine.table_filters import build_table_filter
 from omnigraph.engine.writing.blobs import BlobValues, iter_stored_batches, reference_blobs
 from omnigraph.engine.writing.row_filter import filter_rows
 from omnigraph.lang.diagnostics import SourceError
-from omnigraph.lang.filter_parser import parse_filter
+from omnigraph.lang.query_parser import parse_filter
 from omnigraph.lang.source import Source
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import Session
-from omnigraph.query.bind_filter import bind_filter
+from omnigraph.query.bind import bind_filter
 from omnigraph.query.expr import Expr
 from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog

@@ -18,25 +18,63 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from omnigraph.engine.bulk.load_batch import LoadMode
+from omnigraph.engine.bulk.rejected_records import REASONS, REJECTED, QuarantineError, settle_published
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.load import LoadError, load
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_engine import Reader
 from omnigraph.ops.load_inputs import LoadInput, TypedSource
-from omnigraph.ops.load_reading import read_locally
+from omnigraph.ops.load_local import read_locally
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import Catalog, EdgeType
-from omnigraph.schema.misfit import format_value
+from omnigraph.schema.values import format_value
 from omnigraph.spark.data_source_writer import build_batch_key
 from omnigraph.spark.load.load_engine import build_reader
 from omnigraph.spark.load.load_input import check_columns
 from omnigraph.spark.load.load_spec import FrameSource
 from omnigraph.spark.read.table_scan import find_type
 from omnigraph.spark.session.error_translation import surface_errors
-from omnigraph.spark.stream.batch_quarantine import BatchQuarantine
 from omnigraph.spark.stream.checkpoint import claim
+
+_KEY_FILE = ".batch"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchQuarantine:
+    """A directory for the batch that is known by a key."""
+
+    directory: Path
+    key: str
+
+    def clear_previous_attempt(self) -> None:
+        """What a try left here that was refused as a whole goes: this try has all of it again.
+
+        Records of anything else stay, and the load says so.
+        """
+        with self._translate_errors():
+            mark = self.directory / _KEY_FILE
+            if mark.is_file() and mark.read_text(encoding="utf-8") == self.key:
+                for name in (REJECTED, REASONS, _KEY_FILE):
+                    (self.directory / name).unlink(missing_ok=True)
+
+    def mark_refused(self) -> None:
+        """The batch was refused as a whole, and its bad records are here to be looked at."""
+        with self._translate_errors():
+            (self.directory / _KEY_FILE).write_text(self.key, encoding="utf-8")
+
+    def finish(self) -> None:
+        """The batch was loaded, by a driver that may have died before its records had their names."""
+        settle_published(self.directory)
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
+
 
 Columns: TypeAlias = Mapping[str, str | Column]
 """For each property, `id`, `from` or `to`: a column, or SQL over the stream's columns. `@where`: only such rows."""
