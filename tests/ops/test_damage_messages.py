@@ -89,7 +89,7 @@ def test_a_file_of_the_past_is_needed_by_no_branch(whole: og.Graph, tmp_path: Pa
         opened(str(root)).query(ALL, snapshot=first)
 
     assert caught.value.branches == []
-    assert "Only the past needs it" in str(caught.value)
+    assert "Only earlier states need it" in str(caught.value)
     assert opened(str(root)).query(ALL).row_count == 4
 
 

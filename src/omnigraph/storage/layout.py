@@ -1,4 +1,4 @@
-"""The names of things below a graph's root."""
+"""Build and parse the names of the objects below a graph's root."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
@@ -11,36 +11,35 @@ NODES = "nodes"
 EDGES = "edges"
 RECOVERY = "__recovery"
 AUDIT = "_graph_commit_recoveries.lance"
+# On a local disk, a file that reserves space for a cleanup of a full disk. No listing shows it.
 RESERVE = f"{RECOVERY}/.reserve"
-"""On a local disk, a file that takes up room for cleanup. No listing shows it."""
 SCHEMA_COPY = "_schema.pg"
 DERIVED = "_derived"
 
 VERSION_NOTE = "newest_version"
+# Below a table: objects that list the checksums of files whose names carry none.
 CHECKSUM_LISTS = "_checksums"
-"""Below a table: objects that list checksums of files whose names carry none."""
 
+# Lance's storage version of every table.
 LANCE_STORAGE_VERSION: Final = "2.2"
-"""Lance's storage version of every table."""
 
+# All names directly below a root; `init` rejects a location that contains anything else.
 TOP_LEVEL = frozenset({MANIFEST, BRANCHES, NODES, EDGES, RECOVERY, AUDIT, SCHEMA_COPY, DERIVED})
-"""Everything that may lie directly below a root; an init refuses a place that holds anything else."""
 
+# Every Lance table except the audit is at or below one of these.
 TABLE_ROOTS = (MANIFEST, BRANCHES, NODES, EDGES)
-"""Everything that is read by Lance lies at or below one of these, but the audit."""
+# Stored paths are checked when they are decoded, so that none can lead out of the graph: the path of a table, the path
+# of a manifest, and a file below a table, which an operation may create and recovery may remove.
 _NAME = r"[0-9A-Za-z_-][0-9A-Za-z_.-]*"
 TablePath = Annotated[str, msgspec.Meta(pattern=rf"\A(?:{NODES}|{EDGES})/{_NAME}\Z")]
-"""The path of a table, checked when it is decoded, so that no stored path can lead out of the graph."""
 ManifestPath = Annotated[str, msgspec.Meta(pattern=rf"\A(?:{MANIFEST}|{BRANCHES}/{_NAME})\Z")]
-"""The path of a manifest, checked likewise."""
 TableFile = Annotated[str, msgspec.Meta(pattern=rf"\A(?:{NODES}|{EDGES})(?:/(?!\.{{1,2}}(?:/|\Z))[^/\x00]+)+\Z")]
-"""A file below a table, checked likewise: what an operation may make and recovery may remove."""
 
 _FNV_OFFSET, _FNV_PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 0xFFFFFFFFFFFFFFFF
 
 
 def hash_fnv1a64(text: str) -> str:
-    """The 64-bit FNV-1a hash of the UTF-8 bytes, as 16 hex digits."""
+    """Return the 64-bit FNV-1a hash of the UTF-8 bytes, as 16 hex digits."""
     value = _FNV_OFFSET
     for byte in text.encode():
         value = ((value ^ byte) * _FNV_PRIME) & _MASK
@@ -48,54 +47,55 @@ def hash_fnv1a64(text: str) -> str:
 
 
 def build_table_path(kind: str, type_name: str, incarnation: int = 1) -> str:
-    """The path of a type's table; a name used again gets `-2`, `-3` and so on."""
+    """Return the path of a type's table; a type name that is used again gets `-2`, `-3` and so on."""
     suffix = "" if incarnation == 1 else f"-{incarnation}"
     return f"{NODES if kind == 'node' else EDGES}/{hash_fnv1a64(type_name)}{suffix}"
 
 
 def build_branch_path(branch_id: str) -> str:
-    """The manifest of a branch other than main."""
+    """Return the path of the manifest of a branch other than main."""
     return f"{BRANCHES}/{branch_id}"
 
 
 def build_sidecar_key(operation_id: str) -> str:
-    """The control object of an operation in flight."""
+    """Return the key of the sidecar of an operation in progress."""
     return f"{RECOVERY}/{operation_id}.json"
 
 
 def build_job_key(operation_id: str, name: str) -> str:
-    """An object that the tasks of an operation in flight keep for each other: notes of files, scratch."""
+    """Return the key of an object that the tasks of an operation in progress share, such as lists of their files."""
     return f"{RECOVERY}/{operation_id}-{name}"
 
 
 def build_derived_key(kind: str, tables: Sequence[str]) -> str:
-    """The one object of a kind that is derived from these tables; a newer one takes its place."""
+    """Return the key of the one object of a kind that is derived from these tables; a newer object overwrites it."""
     return f"{DERIVED}/{kind}-{hash_fnv1a64(' '.join(tables))}"
 
 
 def format_version_name(version: int) -> str:
-    """The file of an ordinary table version, relative to the table (Lance's V2 naming: newest first)."""
+    """Return the file of an ordinary table version, relative to the table (Lance's V2 naming)."""
+    # Counted down from the largest number, so that a listing has the newest version first.
     return f"_versions/{2**64 - 1 - version:020d}.manifest"
 
 
 def parse_version_number(key: str) -> int:
-    """The inverse of `format_version_name`; 0 for a file that is not an ordinary version."""
+    """Return the version that `format_version_name` has named so, or 0 for any other file."""
     name = key.rsplit("/", 1)[-1].removesuffix(".manifest")
     return 2**64 - 1 - int(name) if name.isdigit() else 0
 
 
 def build_hint_key(path: str) -> str:
-    """Return the key of the file in which Lance notes the newest version of a table, after making it; on disk only."""
+    """Return the key of the file in which Lance records the newest version of a table; it exists on local disk only."""
     return f"{path}/_versions/latest_version_hint.json"
 
 
 def format_detached_name(version: int) -> str:
-    """The file of a detached table version, relative to the table."""
+    """Return the file of a detached table version, relative to the table."""
     return f"_versions/d{version}.manifest"
 
 
 def build_note_key(path: str) -> str:
-    """Return the key of the note with the checksum of a manifest's newest version, which no version can hold itself."""
+    """Return the key of the note with the checksum of a manifest's newest version, which can't contain its own."""
     return f"{path}/{VERSION_NOTE}"
 
 
@@ -113,5 +113,5 @@ def format_deletion_name(fragment: Mapping[str, object]) -> str:
 
 
 def is_detached(version: int) -> bool:
-    """Whether a number is that of a detached version: they have the highest of 64 bits."""
+    """Return whether a version is detached; Lance sets the highest of 64 bits in their numbers."""
     return version >> 63 == 1

@@ -1,4 +1,4 @@
-"""The versions of the libraries that read and write the files of a graph."""
+"""Report the versions of the libraries that read and write a graph's files."""
 
 import lance
 import pyarrow as pa

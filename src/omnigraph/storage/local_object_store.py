@@ -1,7 +1,7 @@
-"""Control objects as files of a local directory.
+"""Store control objects as files of a local directory.
 
-The root is wherever the caller says. Below it every name is looked up relative to the descriptor of its directory, and
-no link is followed: a graph that a stranger made can't lead a write or a removal out of its own directory.
+The root may be any path. Below it every name is looked up relative to the descriptor of its directory, and no link is
+followed: a graph from an untrusted source can't redirect a write or a removal out of its own directory.
 """
 
 import errno
@@ -26,10 +26,10 @@ from omnigraph.storage.object_store import (
     convert_os_error,
 )
 
-_TEMPORARY = ".tmp-"
-_UNLISTED_PREFIXES = (_TEMPORARY, RESERVE.rpartition("/")[2])
+_TEMPORARY_PREFIX = ".tmp-"
+_UNLISTED_PREFIXES = (_TEMPORARY_PREFIX, RESERVE.rpartition("/")[2])
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK, opening a named pipe waits for somebody to write into it.
+# Without O_NONBLOCK, opening a named pipe waits until another process opens it for writing.
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOREIGN_KINDS = {
     stat.S_IFLNK: "a symbolic link",
@@ -53,9 +53,10 @@ class LocalObjectStore:
     """An ObjectStore on a POSIX file system: put-if-absent by hard link, put-if-match under a file lock."""
 
     def __init__(self, root: str, *, is_durable: bool = True, follow_links: bool = False) -> None:
-        self._root, self._is_durable = root, is_durable
+        self._root = root
+        self._is_durable = is_durable
+        # Applies to reads and listings only: nothing is changed or removed in a directory that is a link.
         self._follow = follow_links
-        """Whether objects are read and listed in directories that are links. None is changed or removed there."""
 
     def get(self, key: str) -> StoredObject:
         """See ObjectStore."""
@@ -93,12 +94,16 @@ class LocalObjectStore:
         return _compute_etag(data)
 
     def put_derived(self, key: str, parts: Sequence[memoryview | bytes]) -> None:
-        """Write what can be derived again: whole or not at all, not flushed, and only where the root is there."""
+        """Write an object that can be derived again: atomically, without flushing it, and only if the root exists."""
         with _translate_errors(f"write `{key}`"), self._open_parent(key, create=True) as (directory, name):
             self._replace(directory, name, parts, is_durable=False)
 
     def get_derived(self, key: str) -> memoryview:
-        """Return the content of an object, without its tag. ObjectMissingError when there is none."""
+        """Return the content of an object without its etag, which would have to be computed.
+
+        Raises:
+            ObjectMissingError: No object has this key.
+        """
         with _translate_errors(f"read `{key}`"):
             try:
                 with self._open_parent(key, follow=self._follow) as (directory, name):
@@ -113,6 +118,7 @@ class LocalObjectStore:
         with _translate_errors(f"write `{key}`"), self._open_parent(key, create=True) as (directory, name):
             with self._write_temporary(directory, [data], is_durable=self._is_durable) as temporary:
                 try:
+                    # A hard link fails if the name exists, where a rename would replace it.
                     os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
                 except FileExistsError:
                     raise ObjectExistsError(key) from None
@@ -129,6 +135,7 @@ class LocalObjectStore:
         with _translate_errors(f"delete `{key}`"):
             try:
                 with self._open_parent(key) as (directory, name):
+                    # The lock of put_if_match: a removal between its comparison and its write would be undone.
                     fcntl.flock(directory, fcntl.LOCK_EX)
                     os.unlink(name, dir_fd=directory)
             except (FileNotFoundError, NotADirectoryError):
@@ -140,15 +147,16 @@ class LocalObjectStore:
             os.unlink(name, dir_fd=directory)
 
     def list_under(self, prefix: str) -> list[ObjectInfo]:
-        """See ObjectStore. Links are listed as what they are and never entered."""
-        listed: list[ObjectInfo] = []
+        """See ObjectStore. A link is listed as an object, and never entered."""
+        infos: list[ObjectInfo] = []
         with _translate_errors(f"list `{prefix}`"):
             try:
+                # Any name below the prefix will do: only its directory is opened.
                 with self._open_parent(f"{prefix}/any", follow=self._follow) as (directory, _):
-                    _list(directory, prefix, listed)
+                    _collect_infos(directory, prefix, infos)
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        return sorted(listed, key=lambda info: info.key)
+        return sorted(infos, key=lambda info: info.key)
 
     def list_children(self) -> list[str]:
         """See ObjectStore."""
@@ -159,7 +167,7 @@ class LocalObjectStore:
                 return []
 
     def remove_directory(self, key: str) -> None:
-        """Remove a directory if it is there and empty."""
+        """Remove a directory if it exists and is empty."""
         with _translate_errors(f"remove the directory `{key}`"):
             try:
                 with self._open_parent(key) as (directory, name):
@@ -169,48 +177,47 @@ class LocalObjectStore:
                     raise
 
     def list_temporary(self, prefix: str) -> list[ObjectInfo]:
-        """Return the files right below a directory that were to become objects; no other listing shows them."""
+        """Return the temporary files of writers directly below a directory, which no other listing shows."""
         with _translate_errors(f"list `{prefix}`"):
             try:
                 with self._open_parent(f"{prefix}/any") as (directory, _):
                     with os.scandir(directory) as entries:
-                        names = [entry.name for entry in entries if entry.name.startswith(_TEMPORARY)]
+                        names = [entry.name for entry in entries if entry.name.startswith(_TEMPORARY_PREFIX)]
                     infos = [_stat_file(directory, name, f"{prefix}/{name}") for name in names]
             except (FileNotFoundError, NotADirectoryError):
                 return []
         return [info for info in infos if info is not None]
 
     def find_foreign_files(self, prefix: str) -> list[ForeignFileError]:
-        """Return an error for everything at or below a directory that is no plain file or directory; raise none.
-
-        2 ms for 4,000 files, which is why a table is looked through when it is opened first and not at each read.
-        """
-        foreign: list[ForeignFileError] = []
-        is_gone = suppress(FileNotFoundError, NotADirectoryError)
+        """Return an error, without raising it, for each link, pipe, socket or device at or below a directory."""
+        # 2 ms for 4,000 files, so callers search a table when it is first opened and not at each read.
+        errors: list[ForeignFileError] = []
         try:
             with (
                 _translate_errors(f"look through `{prefix}`"),
-                is_gone,
+                suppress(FileNotFoundError, NotADirectoryError),
                 self._open_parent(f"{prefix}/any") as (directory, _),
             ):
-                _find_foreign_files(directory, prefix, foreign)
+                _collect_foreign_files(directory, prefix, errors)
         except ForeignFileError as error:
-            foreign.append(error)
-        return foreign
+            errors.append(error)
+        return errors
 
     @contextmanager
     def _open_parent(self, key: str, *, create: bool = False, follow: bool = False) -> Iterator[tuple[int, str]]:
-        """Open the directory of an object; give its descriptor and the object's name in it.
+        """Open the directory of an object; yield its descriptor and the object's name in it.
 
         Raises:
-            ForeignFileError: A directory on the way is a link, and links are not to be followed.
+            ForeignFileError: A directory on the path is a link, and `follow` is not set.
             ObjectKeyError: The key has a segment that is empty, `.` or `..`.
         """
         *parts, name = key.split("/")
         if {"", ".", ".."} & {*parts, name} or "\0" in key:
             raise ObjectKeyError(key)
+        # The user chose the root, so it may be a link itself.
         descriptor = os.open(self._root, _DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
         try:
+            # Relative to an open descriptor, a directory that is replaced by a link in the meantime has no effect.
             for depth, part in enumerate(parts, 1):
                 if create:
                     with suppress(FileExistsError):
@@ -224,10 +231,10 @@ class LocalObjectStore:
 
     @contextmanager
     def _lock_matching_parent(self, key: str, etag: str) -> Iterator[tuple[int, str]]:
-        """As `_open_parent`, with the directory locked, so that compare and change are one step for every process.
+        """Open and lock the directory of an object with this etag, so that compare and change are one atomic step.
 
         Raises:
-            ObjectChangedError: The object has another etag, or is not there.
+            ObjectChangedError: The object has another etag, or is missing.
         """
         try:
             with self._open_parent(key) as (directory, name):
@@ -246,8 +253,8 @@ class LocalObjectStore:
     def _write_temporary(
         self, directory: int, parts: Sequence[memoryview | bytes], *, is_durable: bool
     ) -> Iterator[str]:
-        """Write a complete temporary file; the directory is flushed when the block has put it in its place."""
-        temporary = f"{_TEMPORARY}{secrets.token_hex(8)}"
+        """Write a temporary file and yield its name; after the block has renamed or linked it, flush the directory."""
+        temporary = f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(temporary, flags, 0o666, dir_fd=directory), "wb") as file:
@@ -257,6 +264,7 @@ class LocalObjectStore:
                 if is_durable:
                     os.fsync(file.fileno())
             yield temporary
+            # The new name is an entry of the directory, which flushing the file does not make durable.
             if is_durable:
                 os.fsync(directory)
         finally:
@@ -269,12 +277,16 @@ def _open_directory(parent: int, name: str, key: str, *, follow: bool) -> int:
         return os.open(name, _DIRECTORY_FLAGS & ~os.O_NOFOLLOW if follow else _DIRECTORY_FLAGS, dir_fd=parent)
     except OSError as error:
         if error.errno in (errno.ENOTDIR, errno.ELOOP):
-            _refuse_link(parent, name, key)
+            _check_not_link(parent, name, key)
         raise
 
 
-def _refuse_link(parent: int, name: str, key: str) -> None:
-    """Raise ForeignFileError when the name is a link."""
+def _check_not_link(parent: int, name: str, key: str) -> None:
+    """Check that a name is no symbolic link.
+
+    Raises:
+        ForeignFileError: It is one.
+    """
     if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
         raise ForeignFileError(key, _FOREIGN_KINDS[stat.S_IFLNK])
 
@@ -285,23 +297,24 @@ def _read(directory: int, name: str, key: str) -> StoredObject:
 
 
 def _read_bytes(directory: int, name: str, key: str, size: int = -1) -> tuple[bytes, datetime]:
-    """Read a plain file, or only its start, and when it was changed.
+    """Return the content of a regular file, or its first `size` bytes, and its modification time.
 
     Raises:
-        ForeignFileError: It is anything else. Nobody waits for a pipe.
+        ForeignFileError: It is not a regular file. A pipe is rejected without waiting for its writer.
     """
     try:
         descriptor = os.open(name, _FILE_FLAGS, dir_fd=directory)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            _refuse_link(directory, name, key)
-        if error.errno == errno.ENXIO:  # what opening a socket gives
+            _check_not_link(directory, name, key)
+        if error.errno == errno.ENXIO:  # from opening a socket
             raise ForeignFileError(key, _FOREIGN_KINDS[stat.S_IFSOCK]) from None
         raise
     try:
+        # Checked on the open descriptor: between a check by name and the opening, the file could be replaced.
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise ForeignFileError(key, _FOREIGN_KINDS.get(stat.S_IFMT(status.st_mode), "no plain file"))
+            raise ForeignFileError(key, _FOREIGN_KINDS.get(stat.S_IFMT(status.st_mode), "not a regular file"))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(size)
     finally:
@@ -317,29 +330,29 @@ def _stat_file(directory: int, name: str, key: str) -> ObjectInfo | None:
     return ObjectInfo(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
 
-def _find_foreign_files(directory: int, prefix: str, foreign: list[ForeignFileError]) -> None:
+def _collect_foreign_files(directory: int, prefix: str, errors: list[ForeignFileError]) -> None:
     with os.scandir(directory) as entries:
-        others = [entry.name for entry in entries if not entry.is_file(follow_symlinks=False)]
-    for name in others:
+        names = [entry.name for entry in entries if not entry.is_file(follow_symlinks=False)]
+    for name in names:
         key = f"{prefix}/{name}"
         try:
             child = _open_directory(directory, name, key, follow=False)
         except ForeignFileError as error:
-            foreign.append(error)
+            errors.append(error)
         except FileNotFoundError:
-            continue  # it was removed while we looked
+            continue  # removed after the listing
         except NotADirectoryError:
             mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-            foreign.append(ForeignFileError(key, _FOREIGN_KINDS.get(stat.S_IFMT(mode), "no plain file")))
+            errors.append(ForeignFileError(key, _FOREIGN_KINDS.get(stat.S_IFMT(mode), "not a regular file")))
         else:
             try:
-                _find_foreign_files(child, key, foreign)
+                _collect_foreign_files(child, key, errors)
             finally:
                 os.close(child)
 
 
-def _list(directory: int, prefix: str, listed: list[ObjectInfo]) -> None:
-    """Add everything below an open directory, at any depth, but other writers' temporary files and the reserve."""
+def _collect_infos(directory: int, prefix: str, infos: list[ObjectInfo]) -> None:
+    """Add all objects below an open directory, at any depth, except for temporary files and the reserve."""
     with os.scandir(directory) as entries:
         names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_directory in names:
@@ -348,15 +361,15 @@ def _list(directory: int, prefix: str, listed: list[ObjectInfo]) -> None:
             try:
                 child = os.open(name, _DIRECTORY_FLAGS, dir_fd=directory)
             except FileNotFoundError:
-                continue  # it was removed while we listed
+                continue  # removed after the listing
             try:
-                _list(child, key, listed)
+                _collect_infos(child, key, infos)
             finally:
                 os.close(child)
         elif not name.startswith(_UNLISTED_PREFIXES):
             info = _stat_file(directory, name, key)
             if info is not None:
-                listed.append(info)
+                infos.append(info)
 
 
 def _compute_etag(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Control objects: small files beside the tables, with conditional writes."""
+"""Define the store of control objects: small objects beside the tables, with conditional writes."""
 
 import errno
 import hashlib
@@ -11,8 +11,8 @@ from typing import Protocol
 from omnigraph.clock import Clock
 from omnigraph.errors import Kind, OmnigraphError
 
+# The disk is full, or a quota is used up.
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
-"""What the system says when a disk is full, or a quota used up."""
 
 
 class ObjectMissingError(OmnigraphError):
@@ -30,7 +30,7 @@ class ObjectMissingError(OmnigraphError):
 
 
 class ObjectExistsError(OmnigraphError):
-    """A put-if-absent found the key taken."""
+    """A put-if-absent failed because the key exists."""
 
     kind = Kind.CONFLICT
     code = "object_exists"
@@ -40,11 +40,11 @@ class ObjectExistsError(OmnigraphError):
         self.key = key
 
     def __str__(self) -> str:
-        return f"the object `{self.key}` exists already"
+        return f"the object `{self.key}` already exists"
 
 
 class ObjectChangedError(OmnigraphError):
-    """A put-if-match found other content, or none."""
+    """A put-if-match failed because the object was changed or removed."""
 
     kind = Kind.CONFLICT
     code = "object_changed"
@@ -54,28 +54,29 @@ class ObjectChangedError(OmnigraphError):
         self.key = key
 
     def __str__(self) -> str:
-        return f"the object `{self.key}` was changed or removed by somebody else"
+        return f"the object `{self.key}` was changed or removed by another process"
 
 
 class ForeignFileError(OmnigraphError):
-    """Something below a root is no plain file or directory but a link, a pipe, a device. It is never followed."""
+    """A link, pipe, socket or device is below a graph's root. It is never followed or opened."""
 
     kind = Kind.CORRUPT
     code = "foreign_file"
 
     def __init__(self, key: str, what: str) -> None:
         super().__init__(key, what)
-        self.key, self.what = key, what
+        self.key = key
+        self.what = what
 
     def __str__(self) -> str:
         return (
-            f"`{self.key}` is {self.what}, and omnigraph follows or opens none below a graph:"
-            " find out who put it there, then remove it or put the real file in its place"
+            f"`{self.key}` is {self.what}, which omnigraph neither follows nor opens below a graph:"
+            " find out who put it there, then remove it or replace it by the real file"
         )
 
 
 class ObjectKeyError(OmnigraphError):
-    """A key has a segment that is empty, `.` or `..`: S3 allows that, its client library does not."""
+    """A key has a segment that is empty, `.` or `..`, which S3 allows and its client library rejects."""
 
     kind = Kind.INVALID
     code = "object_key"
@@ -87,56 +88,57 @@ class ObjectKeyError(OmnigraphError):
     def __str__(self) -> str:
         return (
             f"the key `{self.key}` has a segment that is empty, `.` or `..`, and such keys can't be read; correct the"
-            " address, or if an object is really called that, copy it to another key and remove it here"
+            " address, or if an object really has this key, copy it to another key and remove it here"
         )
 
 
 class StoreUnavailableError(OmnigraphError):
-    """The store did not answer, or refused."""
+    """The store did not respond, or rejected a request."""
 
     kind = Kind.UNAVAILABLE
     code = "store_unavailable"
 
     def __init__(self, action: str, reason: str) -> None:
         super().__init__(action, reason)
-        self.action, self.reason = action, reason
+        self.action = action
+        self.reason = reason
 
     def __str__(self) -> str:
         return f"the store failed to {self.action}: {self.reason}"
 
 
 class StoreDeniedError(StoreUnavailableError):
-    """The store refused the credentials, or they may not do this; trying again does not help."""
+    """The store rejected the credentials, or they lack a permission; retrying does not help."""
 
     kind = Kind.DENIED
     code = "store_denied"
 
     def __str__(self) -> str:
-        return f"the store refused to {self.action}: {self.reason}; check the credentials and what they may do"
+        return f"the store refused to {self.action}: {self.reason}; check the credentials and their permissions"
 
 
 class StoreFullError(StoreUnavailableError):
-    """The disk is full, or a quota is used up; what was being written is not there."""
+    """The disk is full, or a quota is used up. The object was not written."""
 
     kind = Kind.UNAVAILABLE
     code = "store_full"
 
     def __str__(self) -> str:
         return (
-            f"there is no room to {self.action}: {self.reason}; make some, for instance by `omnigraph cleanup`, which"
-            " works on a full disk too"
+            f"there is no space to {self.action}: {self.reason}; free some, for instance with `omnigraph cleanup`,"
+            " which works on a full disk too"
         )
 
 
 def convert_os_error(action: str, error: OSError) -> StoreUnavailableError:
-    """Return our error for one of the system's, which tells what was being done."""
+    """Return the store error for an error of the operating system during `action`."""
     failure = StoreFullError if error.errno in DISK_FULL_ERRNOS else StoreUnavailableError
     return failure(action, os.strerror(error.errno) if error.errno else str(error))
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What a listing tells. `modified` is the store's own clock."""
+    """Key, size and modification time of an object, by the store's own clock."""
 
     key: str
     size: int
@@ -145,7 +147,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object's content, with the tag for a later put-if-match."""
+    """An object's content, with the etag for a later put-if-match."""
 
     data: bytes
     etag: str
@@ -153,55 +155,74 @@ class StoredObject:
 
 
 class ObjectStore(Protocol):
-    """Objects below one root. Keys are relative, with `/`; every method may raise StoreUnavailableError."""
+    """Objects below one root, by relative keys with `/`. Every method may raise StoreUnavailableError."""
 
     def get(self, key: str) -> StoredObject:
-        """The object, or ObjectMissingError."""
+        """Return an object.
+
+        Raises:
+            ObjectMissingError: No object has this key.
+        """
         ...
 
     def get_start(self, key: str, size: int) -> bytes:
-        """Read the first bytes of an object that is not empty, at most so many; ObjectMissingError when it is gone."""
+        """Return at most the first `size` bytes of an object that is not empty.
+
+        Raises:
+            ObjectMissingError: No object has this key.
+        """
         ...
 
     def stat(self, key: str) -> ObjectInfo | None:
-        """Size and time of an object, or None, by one request."""
+        """Return size and modification time of an object, or None if there is none, by one request."""
         ...
 
     def put(self, key: str, data: bytes) -> str:
-        """Write unconditionally and durably; the new etag."""
+        """Write an object unconditionally and durably, and return its etag."""
         ...
 
     def put_if_absent(self, key: str, data: bytes) -> str:
-        """Write unless the key exists (ObjectExistsError): one of any number of racers wins."""
+        """Write a new object and return its etag. Of several concurrent writers exactly one succeeds.
+
+        Raises:
+            ObjectExistsError: The key exists.
+        """
         ...
 
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
-        """Write only over the content with this etag, else ObjectChangedError."""
+        """Replace the content that has this etag, and return the new etag.
+
+        Raises:
+            ObjectChangedError: The object has another etag, or is missing.
+        """
         ...
 
     def delete(self, key: str) -> None:
-        """Remove; a missing key is fine."""
+        """Remove an object if it exists."""
         ...
 
     def delete_if_match(self, key: str, etag: str) -> None:
-        """Remove only the content with this etag, else ObjectChangedError.
+        """Remove the content that has this etag.
 
-        One step on local disk. On S3 it is a look, and a removal right behind it: what somebody writes in between is
-        removed too. AWS knows a removal with a condition, but the client library does not offer it.
+        Atomic on local disk. On S3 it is a lookup followed by a removal, so an object that is written between the two
+        is removed too: AWS supports a conditional removal, but the client library does not offer it.
+
+        Raises:
+            ObjectChangedError: The object has another etag, or is missing.
         """
         ...
 
     def list_under(self, prefix: str) -> list[ObjectInfo]:
-        """All objects whose key starts with `prefix/`, sorted by key; complete, or an error."""
+        """Return all objects whose keys start with `prefix/`, sorted by key: a complete list, or an error."""
         ...
 
     def list_children(self) -> list[str]:
-        """The names directly below the root, files and prefixes alike, sorted."""
+        """Return the names directly below the root, of objects and of prefixes, sorted."""
         ...
 
 
 class MemoryObjectStore:
-    """An ObjectStore of this process, for tests."""
+    """An ObjectStore in the memory of this process, for tests."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -266,6 +287,7 @@ class MemoryObjectStore:
             return sorted({key.split("/", 1)[0] for key in self._objects})
 
     def _write(self, key: str, data: bytes) -> str:
+        # Callers hold the lock. The etag depends on the content alone, as on local disk.
         etag = hashlib.sha256(data).hexdigest()
         self._objects[key] = StoredObject(data, etag, ObjectInfo(key, len(data), self._clock.now()))
         return etag

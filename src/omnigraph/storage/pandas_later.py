@@ -1,12 +1,12 @@
-"""Keeps pandas out of processes that don't use it.
+"""Keep pandas out of processes that don't use it.
 
-Where pandas is installed, pyarrow imports it as soon as somebody has an array made, to know values of pandas when it is
-given some; importing lance is enough for that. It takes longer than all of this engine. Nobody has values of pandas
-before it is imported, so until then pyarrow may do without, and that changes no answer of it:
+Where pandas is installed, pyarrow imports it to build its first array, so that it recognizes values of pandas;
+importing lance is enough for that. It takes longer than importing this engine. No such values exist before pandas is
+imported, so until then pyarrow can do without it, with the same results:
 
-- Its Python side asks once whether there is a pandas. It is told no, and asks again when pandas has been imported.
-- Its C++ side looks for pandas when it converts objects of Python, and never again. So it is left alone: reads here
-  convert none, and the one constant that `pyarrow.dataset` makes is handed to it ready-made.
+- Its Python side checks once whether pandas is installed. It finds none, and checks again when pandas was imported.
+- Its C++ side looks for pandas when it first converts Python objects, and never again. So it must not look early: reads
+  here convert none, and the one constant that `pyarrow.dataset` creates is passed to it ready-made.
 """
 
 import sys
@@ -20,59 +20,60 @@ import pyarrow as pa
 import pyarrow.lib
 
 
-class _PandasWatch:
-    """A finder of modules that finds pandas where all others do, and tells pyarrow once it is imported."""
+class _PandasFinder:
+    """A module finder that finds pandas through the other finders, and notifies pyarrow once it is imported."""
 
     def __init__(self) -> None:
+        # The id of the thread from which pandas is hidden at the moment.
         self.hidden_from: int | None = None
-        """The thread for which there is no pandas just now."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """What the import system asks of a finder."""
+        """Return the spec of pandas, as the import system expects of a finder; None for other modules."""
         if name != "pandas":
             return None
         if self.hidden_from == threading.get_ident():
             raise ModuleNotFoundError(name=name)
-        others = (finder for finder in sys.meta_path if finder is not self)
-        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+        finders = (finder for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
         if spec is not None and spec.loader is not None:
-            self._tell_after(spec)
+            self._notify_after_import(spec)
         return spec
 
-    def _tell_after(self, spec: ModuleSpec) -> None:
+    def _notify_after_import(self, spec: ModuleSpec) -> None:
         loader = spec.loader
-        assert loader is not None  # noqa: S101 - asked before
+        assert loader is not None  # noqa: S101 - the caller has checked it
         execute = loader.exec_module
 
-        def execute_and_tell(module: ModuleType) -> None:
+        def execute_and_notify(module: ModuleType) -> None:
             execute(module)
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
-            # A pandas that is too old for pyarrow: whoever has pyarrow work with it is told so then.
+            # This pandas may be too old for pyarrow, which reports that when it is used with it.
             with suppress(ImportError):
                 _ = pyarrow.lib._pandas_api.pd  # noqa: SLF001 - looks for pandas again, and nothing public does
 
-        loader.exec_module = execute_and_tell  # type: ignore[method-assign] # this one loader, of this one module
+        loader.exec_module = execute_and_notify  # type: ignore[method-assign] # this one loader, of this one module
 
 
 def import_pandas_later() -> None:
-    """Have pyarrow go without pandas until somebody imports it; nothing changes where it is imported already."""
+    """Make pyarrow do without pandas until the process imports it; do nothing if it is imported already."""
     if "pandas" in sys.modules or not hasattr(pyarrow.lib, "_pandas_api"):
         return
-    watch = _PandasWatch()
-    sys.meta_path.insert(0, watch)
-    watch.hidden_from = threading.get_ident()
+    finder = _PandasFinder()
+    sys.meta_path.insert(0, finder)
+    finder.hidden_from = threading.get_ident()
     try:
         _ = pyarrow.lib._pandas_api.have_pandas  # noqa: SLF001 - it remembers what it finds now
     finally:
-        watch.hidden_from = None
+        finder.hidden_from = None
     _import_dataset()
 
 
 def _import_dataset() -> None:
-    """Import `pyarrow.dataset`, whose own `scalar(True)` is not converted from an object of Python."""
+    """Import `pyarrow.dataset` without letting it convert `True` from a Python object."""
+    # From a buffer, because `pa.scalar` is the conversion that must not happen.
     true = pa.Array.from_buffers(pa.bool_(), 1, [None, pa.py_buffer(b"\1")])[0]
     convert = pyarrow.lib.scalar
 
@@ -81,6 +82,6 @@ def _import_dataset() -> None:
 
     pyarrow.lib.scalar = scalar
     try:
-        from pyarrow import dataset  # noqa: F401, PLC0415 - for what it does while it is imported
+        from pyarrow import dataset  # noqa: F401, PLC0415 - for the effect of importing it
     finally:
         pyarrow.lib.scalar = convert

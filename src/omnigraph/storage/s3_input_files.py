@@ -1,7 +1,7 @@
-"""Files that a load reads from S3: objects that look like files, found by name, below a prefix, or by a pattern.
+"""Find and read the inputs of a load on S3, by key, prefix or glob pattern.
 
-What was found is what is read: every request asks for the very object that was there when its name was looked up, so
-that parts which different processes read belong together.
+Every read carries the etag that the object had when it was found, so parts that different processes read always belong
+to the same content.
 """
 
 import io
@@ -28,56 +28,58 @@ Storage: TypeAlias = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """An object of a bucket as it was when it was found; small, and the same in every process."""
+    """An object of a bucket as it was when it was found; small, and picklable for other processes."""
 
     bucket: str
     key: str
     size: int
     etag: str
-    storage: Storage = field(default=(), repr=False, compare=False)  # they may be secret
+    # Storage settings may contain secrets, so they are not shown.
+    storage: Storage = field(default=(), repr=False, compare=False)
 
     @property
     def name(self) -> str:
-        """The last part of its key."""
+        """The last segment of its key."""
         return self.key.rpartition("/")[2]
 
     def __str__(self) -> str:
         return f"s3://{self.bucket}/{self.key}"
 
     def open(self, mode: str = "rb", buffering: int = PART_BYTES) -> BinaryIO:
-        """Its bytes, from wherever one seeks; read so many at once, or as many as are asked for if that is 0.
+        """Return a seekable binary file. `buffering` is the size of one request; with 0 each read is a request.
 
         Raises:
-            FileMissingError: When bytes are read: it is not there any more.
-            FileUnreadableError: It was written again since it was found.
-            StoreDeniedError, StoreUnavailableError: The store refuses, or does not answer.
+            FileMissingError: On a read, if the object no longer exists.
+            FileUnreadableError: On a read, if the object was overwritten since it was found.
+            StoreDeniedError, StoreUnavailableError: On a read, if the store rejects it or does not respond.
         """
         if mode != "rb":
-            msg = f"an input is only read, not opened with {mode!r}"
+            msg = f"inputs are read-only and can't be opened with {mode!r}"
             raise ValueError(msg)
         raw = _RemoteBytes(self)
         return cast("BinaryIO", raw) if buffering == 0 else cast("BinaryIO", io.BufferedReader(raw, buffering))
 
     def read_range(self, start: int, end: int) -> bytes:
-        """Some of its bytes. Raises what reading an open one raises."""
+        """Return the bytes from `start` to `end`; raises as a read of the opened file does."""
         try:
             return _open_bucket(self.bucket, self.storage).read_range(self.key, start, end, self.etag)
         except ObjectMissingError as error:
             raise FileMissingError(str(self)) from error
         except ObjectChangedError as error:
-            raise FileUnreadableError(str(self), "it was written again while it was being loaded") from error
+            raise FileUnreadableError(str(self), "it was overwritten while it was being loaded") from error
 
 
+# An input of a load: both have an `open` and a `name`, whose suffix determines the format.
 InputFile: TypeAlias = Path | RemoteFile
-"""A file that a load reads: both open in the same way, and have a name whose ending says what they are."""
 
 
 class _RemoteBytes(io.RawIOBase):
-    """An object as an open file: every read is a request."""
+    """An unbuffered file over an object: every read is a request."""
 
     def __init__(self, file: RemoteFile) -> None:
         super().__init__()
-        self._file, self._position = file, 0
+        self._file = file
+        self._position = 0
 
     def readable(self) -> bool:
         return True
@@ -104,15 +106,15 @@ class _RemoteBytes(io.RawIOBase):
         return len(data)
 
 
-# --- finding them --------------------------------------------------------------------------------------
+# --- finding inputs -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class FileMatch:
-    """An object that an address stands for: the name that a pattern matched, if it was one, and the names behind it.
+    """An object that an address selects: the last name that its pattern matched, if any, and the names after that.
 
-    Of a prefix those are all behind it; of an object that is named itself there are none. The empty object that marks a
-    folder has the name `.` in it, as a directory has on a disk: hidden there and here.
+    Below a prefix these are all names after the prefix; for an exact key there are none. The empty object that marks a
+    folder gets the name `.`, which is hidden, as that of a directory on disk.
     """
 
     file: RemoteFile
@@ -121,73 +123,79 @@ class FileMatch:
 
 
 def find_remote_files(address: str, storage: Mapping[str, str]) -> list[FileMatch]:
-    """The object of that name; or what is below it, as below a directory; or what it matches as a pattern. By key.
+    """Return the object with that key, or all objects below it as a prefix, or those it matches as a pattern, by key.
 
-    An empty object with others below it is a directory too.
+    An empty object with others below it counts as a directory.
 
     Raises:
+        FileMissingError: The address is no `s3://bucket/key`.
         ObjectKeyError: The address, or the key of an object below it, has a segment that is empty, `.` or `..`.
-        StoreDeniedError, StoreUnavailableError: The store refuses, or does not answer.
+        StoreDeniedError, StoreUnavailableError: The store rejects a request, or does not respond.
     """
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
         raise FileMissingError(address)
-    bucket, key = found["bucket"], found["key"]
+    bucket, key = match["bucket"], match["key"]
     segments = key.removesuffix("/").split("/")
     if not _INVALID_NAMES.isdisjoint(segments):
         raise ObjectKeyError(key)
     options = tuple(sorted(storage.items()))
     objects = _open_bucket(bucket, options)
 
-    def file(one: ListedObject) -> RemoteFile:
-        return RemoteFile(bucket, one.key, one.size, one.etag, options)
+    def to_file(listed: ListedObject) -> RemoteFile:
+        return RemoteFile(bucket, listed.key, listed.size, listed.etag, options)
 
-    named = None if key.endswith("/") else objects.find(key)
-    if named is not None and named.size:
-        return [FileMatch(file(named), None, ())]
+    # An object with content is a file, whatever is below its key.
+    exact = None if key.endswith("/") else objects.find(key)
+    if exact is not None and exact.size:
+        return [FileMatch(to_file(exact), None, ())]
     below = [
-        FileMatch(file(one), None, tuple(names[len(segments) :])) for one, names in _list_folder(objects, segments)
+        FileMatch(to_file(listed), None, tuple(names[len(segments) :]))
+        for listed, names in _list_folder(objects, segments)
     ]
-    if named is not None and all(one.remaining_names == (".",) for one in below):
-        return [FileMatch(file(named), None, ())]
+    # Listed as the marker of its own folder, and nothing else is below it: an empty file.
+    if exact is not None and all(file_match.remaining_names == (".",) for file_match in below):
+        return [FileMatch(to_file(exact), None, ())]
+    # A key may contain `*`, `?` or `[`, so the address is a pattern only if it is no key or prefix.
     if below or not _GLOB_CHARACTERS & set(key):
         return below
-    plain = next(place for place, segment in enumerate(segments) if _GLOB_CHARACTERS & set(segment))
+    first_glob = next(index for index, segment in enumerate(segments) if _GLOB_CHARACTERS & set(segment))
     matches: list[FileMatch] = []
-    for one, names in _list_folder(objects, segments[:plain]):
+    for listed, names in _list_folder(objects, segments[:first_glob]):
         count = _match_names(names, segments)
         if count is not None:
-            matches.append(FileMatch(file(one), names[count - 1], tuple(names[count:])))
+            matches.append(FileMatch(to_file(listed), names[count - 1], tuple(names[count:])))
     return matches
 
 
 def _list_folder(objects: S3ObjectStore, folder: Sequence[str]) -> list[tuple[ListedObject, list[str]]]:
-    """What is below a folder, by key, each with its names; the mark of a folder is the `.` in it.
+    """Return the objects below a folder by key, each with its names; the marker of a folder gets the name `.` in it."""
+    prefix = "/".join(folder)
+    # An empty file and the marker of a folder may look the same.
+    listed_objects = list(dict.fromkeys(objects.iter_below(prefix)))
+    keys = [listed.key for listed in listed_objects]
 
-    Keys are shown without a slash at their end, so a mark looks like an empty file. It is known by what is below it;
-    failing that, no object with nothing in it has that key.
-    """
-    found = list(dict.fromkeys(objects.iter_below("/".join(folder))))  # an empty file and a mark may look the same
-    keys = [one.key for one in found]
-
-    def is_mark(one: ListedObject) -> bool:
-        if one.size:
+    # Keys are listed without a slash at their end, so a marker looks like an empty file. Other objects below it give it
+    # away; without any, it is a marker if no empty object has the key as it is listed.
+    def is_marker(listed: ListedObject) -> bool:
+        if listed.size:
             return False
-        inside = f"{one.key}/"
-        after = bisect_left(keys, inside)
-        if one.key == "/".join(folder) or (after < len(keys) and keys[after].startswith(inside)):
+        child_prefix = f"{listed.key}/"
+        following = bisect_left(keys, child_prefix)
+        if listed.key == prefix or (following < len(keys) and keys[following].startswith(child_prefix)):
             return True
-        named = objects.find(one.key)
-        return named is None or named.size > 0
+        exact = objects.find(listed.key)
+        return exact is None or exact.size > 0
 
-    return [(one, [*one.key.split("/"), *(["."] if is_mark(one) else [])]) for one in found]
+    return [(listed, [*listed.key.split("/"), *(["."] if is_marker(listed) else [])]) for listed in listed_objects]
 
 
 def _match_names(names: Sequence[str], pattern: Sequence[str]) -> int | None:
-    """How many of the first names a pattern matches, the fewest; None if it does not. `**` matches any number."""
+    """Return the smallest number of leading names that a pattern matches, or None. `**` matches any number."""
     if not pattern:
         return 0
     if pattern[0] == "**":
+        # `**` tries the fewest names first, and never crosses a hidden one.
         for skipped in range(len(names) + 1):
             rest = _match_names(names[skipped:], pattern[1:])
             if rest is not None:

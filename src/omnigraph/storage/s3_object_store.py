@@ -1,4 +1,4 @@
-"""Control objects on S3, through the same object-store library that Lance uses."""
+"""Store objects on S3, through the same object-store library that Lance uses."""
 
 import io
 import re
@@ -35,22 +35,23 @@ if TYPE_CHECKING:
     from obstore import WritableFile
     from obstore.store import ClientConfig, S3Config
 
+# Options of the HTTP client; the others are those of the bucket.
 _CLIENT_OPTIONS = frozenset({"allow_http", "timeout", "connect_timeout"})
-"""The options that are the HTTP client's, not the bucket's."""
+# Lance's names for the limits of retries, in number and in seconds; control objects have the same limits.
 _MAX_RETRIES, _RETRY_SECONDS = "client_max_retries", "client_retry_timeout"
-"""Lance's names for how often, and for how many seconds, a request is retried; we keep to the same bounds."""
+# Options that only Lance understands.
 _LANCE_OPTIONS = frozenset({_MAX_RETRIES, _RETRY_SECONDS, "download_retry_count"})
-"""The options that only Lance understands."""
+# The size of one part of a large object that is read or written.
 PART_BYTES = 8 * 1024 * 1024
-"""How much of a large object is read or written at once."""
+# A store accepts 10,000 parts per object: with parts of this size, an output of unknown size may have 300 GB.
 _WRITTEN_PART_BYTES = 32 * 1024 * 1024
-"""A store takes 10,000 parts: with such ones, an output whose size nobody knows beforehand may have 300 GB."""
+# With a margin below the 10,000 parts that a store accepts: `put_parts` gets an approximate size.
 _MAX_PARTS = 9_000
 _MAX_CONCURRENT_PARTS = 2
+# The library's message about a key that it rejects. The listing then fails as a whole.
 _INVALID_KEY_MESSAGE = re.compile(
     r'object with invalid path: (?:Error parsing )?Path "(?P<key>.*)"(?: contained|: Enc)', re.DOTALL
 )
-"""How the library tells of a key that it does not take; it then tells nothing of all the others."""
 
 
 @contextmanager
@@ -66,7 +67,7 @@ def _translate_errors(action: str, key: str) -> Iterator[None]:
     except (PermissionDeniedError, UnauthenticatedError) as error:
         raise StoreDeniedError(f"{action} `{key}`", _extract_reason(error)) from error
     except (BaseError, OSError) as error:
-        # a listing that is refused comes as a general error
+        # A listing that is denied raises a general error.
         is_denied = any(status in str(error) for status in ("401 Unauthorized", "403 Forbidden"))
         failure = StoreDeniedError if is_denied else StoreUnavailableError
         raise failure(f"{action} `{key}`", _extract_reason(error)) from error
@@ -74,7 +75,7 @@ def _translate_errors(action: str, key: str) -> Iterator[None]:
 
 @contextmanager
 def _translate_upload_errors(key: str) -> Iterator[None]:
-    """As `_translate_errors`, of a new object: what is missing then is the bucket."""
+    """Translate the errors of writing a new object, where only the bucket can be missing."""
     try:
         with _translate_errors("write", key):
             yield
@@ -84,14 +85,14 @@ def _translate_upload_errors(key: str) -> Iterator[None]:
 
 @contextmanager
 def _translate_key_errors() -> Iterator[None]:
-    """ObjectKeyError for a listing that fails because of one key."""
+    """Translate the failure of a listing because of one key to ObjectKeyError."""
     try:
         yield
     except BaseError as error:
-        found = _INVALID_KEY_MESSAGE.search(str(error))
-        if found is None:
+        match = _INVALID_KEY_MESSAGE.search(str(error))
+        if match is None:
             raise
-        raise ObjectKeyError(found["key"]) from error
+        raise ObjectKeyError(match["key"]) from error
 
 
 def _extract_reason(error: Exception) -> str:
@@ -100,7 +101,7 @@ def _extract_reason(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ListedObject:
-    """An object as a listing tells of it; `etag` is that of its content then."""
+    """An object as a listing shows it, with the etag that its content had then."""
 
     key: str
     size: int
@@ -137,19 +138,19 @@ class S3ObjectStore:
             return bytes(obstore.get(self._store, key, options={"range": (0, size)}).bytes())
 
     def get_up_to(self, key: str, limit: int) -> bytes | None:
-        """The object's bytes, or None when there are more than so many: then none of them is read."""
+        """Return the content of an object, or None, without reading it, if it has more than `limit` bytes."""
         with _translate_errors("read", key):
             result = obstore.get(self._store, key)
             return None if result.meta["size"] > limit else bytes(result.bytes())
 
     def iter_parts(self, key: str) -> Iterator[bytes]:
-        """The object's bytes, a part at a time."""
+        """Yield the content of an object in parts."""
         with _translate_errors("read", key):
             for part in obstore.get(self._store, key).stream(min_chunk_size=PART_BYTES):
                 yield bytes(part)
 
     def find(self, key: str) -> ListedObject | None:
-        """The object of that key."""
+        """Return size and etag of an object, or None if there is none."""
         try:
             with _translate_errors("look up", key):
                 meta = obstore.head(self._store, key)
@@ -158,23 +159,28 @@ class S3ObjectStore:
         return ListedObject(key, meta["size"], str(meta["e_tag"]))
 
     def iter_below(self, prefix: str) -> Iterator[ListedObject]:
-        """All objects below a prefix, by key; a slash at a key's end is not shown.
+        """Return all objects below a prefix, sorted by key; a slash at the end of a key is not shown.
 
         Raises:
-            ObjectKeyError: One of them has a key that can't be shown at all.
+            ObjectKeyError: The client library can't list the key of one of them.
         """
         with _translate_errors("list", prefix), _translate_key_errors():
             metas = [meta for batch in obstore.list(self._store, prefix or None) for meta in batch]
-        found = [ListedObject(meta["path"], meta["size"], str(meta["e_tag"])) for meta in metas]
-        return iter(sorted(found, key=lambda one: one.key))
+        objects = [ListedObject(meta["path"], meta["size"], str(meta["e_tag"])) for meta in metas]
+        return iter(sorted(objects, key=lambda listed: listed.key))
 
     def read_range(self, key: str, start: int, end: int, etag: str) -> bytes:
-        """Bytes of the object that has that tag; ObjectChangedError if it has another one."""
+        """Return the bytes from `start` to `end` of the object with this etag.
+
+        Raises:
+            ObjectChangedError: The object has another etag.
+            ObjectMissingError: No object has this key.
+        """
         with _translate_errors("read", key):
             return bytes(obstore.get(self._store, key, options={"range": (start, end), "if_match": etag}).bytes())
 
     def put_parts(self, key: str, parts: Iterator[bytes], size: int) -> None:
-        """Write an object of about that size, a part at a time: there whole, or not at all."""
+        """Write an object of about `size` bytes in parts; it appears complete, or not at all."""
         with _translate_errors("write", key):
             obstore.put(
                 self._store,
@@ -186,20 +192,21 @@ class S3ObjectStore:
 
     @contextmanager
     def open_writer(self, key: str) -> Iterator[BinaryIO]:
-        """Give a file to write to; the object is there when the block has ended, whole, and not at all if it fails.
+        """Open a file to write to; the object appears, complete, when the block ends without an error.
 
-        Parts that were sent before it failed are no object; a rule of the bucket may have the store remove them.
+        After an error, parts already sent are not an object; a lifecycle rule of the bucket can remove them.
         """
         with _translate_upload_errors(key):
             upload = obstore.open_writer(
                 self._store, key, buffer_size=_WRITTEN_PART_BYTES, max_concurrency=_MAX_CONCURRENT_PARTS
             )
+        # Not in a `finally`: closing completes the upload, and a partial output must not replace an object.
         yield cast("BinaryIO", _Upload(upload, key))
         with _translate_upload_errors(key):
             upload.close()
 
     def copy(self, key: str, to: str) -> None:
-        """Copy an object within the bucket, by the store itself; one that is there is written over."""
+        """Copy an object within the bucket, on the server; an existing object is overwritten."""
         with _translate_errors("copy", key):
             obstore.copy(self._store, key, to)
 
@@ -228,6 +235,7 @@ class S3ObjectStore:
             with _translate_errors("write", key):
                 return str(obstore.put(self._store, key, data, mode={"e_tag": etag}, use_multipart=False)["e_tag"])
         except ObjectMissingError:
+            # The object with this etag was removed.
             raise ObjectChangedError(key) from None
 
     def delete(self, key: str) -> None:
@@ -240,16 +248,16 @@ class S3ObjectStore:
 
     def delete_if_match(self, key: str, etag: str) -> None:
         """See ObjectStore."""
-        found = self.find(key)
-        if found is None or found.etag != etag:
+        current = self.find(key)
+        if current is None or current.etag != etag:
             raise ObjectChangedError(key)
         self.delete(key)
 
     def list_under(self, prefix: str) -> list[ObjectInfo]:
-        """See ObjectStore. The reserve of a graph that was copied here from a disk is left out, as it is there."""
+        """See ObjectStore. The reserve of a graph that was copied from a local disk is left out, as it is there."""
         with _translate_errors("list", prefix):
-            found = [meta for batch in obstore.list(self._store, prefix) for meta in batch if meta["path"] != RESERVE]
-        infos = (ObjectInfo(m["path"], m["size"], m["last_modified"]) for m in found)
+            metas = [meta for batch in obstore.list(self._store, prefix) for meta in batch if meta["path"] != RESERVE]
+        infos = (ObjectInfo(meta["path"], meta["size"], meta["last_modified"]) for meta in metas)
         return sorted(infos, key=lambda info: info.key)
 
     def list_children(self) -> list[str]:
@@ -261,11 +269,12 @@ class S3ObjectStore:
 
 
 class _Upload(io.RawIOBase):
-    """An object that is being written, as an open file."""
+    """A writable file over a multipart upload."""
 
     def __init__(self, upload: "WritableFile", key: str) -> None:
         super().__init__()
-        self._upload, self._key = upload, key
+        self._upload = upload
+        self._key = key
 
     def writable(self) -> bool:
         return True

@@ -1,8 +1,8 @@
-"""A table's columns changed, staged: renamed, dropped, added, reordered, made nullable, all at once.
+"""Stage a schema change of a table: rename, drop, add, reorder columns and make them nullable, all in one write.
 
-Rows stay where they are, with their row ids, and indexes on columns that live on stay in use. Only a new column that is
-filled has files written for it. Lance finds a column by the number of its field, never by its name, so a column that
-lives on keeps its number, and a new one gets a number that no file of the table has used.
+Rows keep their addresses and row ids, and indexes on retained columns stay in use. Files are written only for new
+columns that have a fill value. Lance finds a column by its field id, never by its name, so a retained column keeps its
+field id, and a new one gets an id that no file of the table has used.
 """
 
 import json
@@ -22,42 +22,43 @@ from omnigraph.storage.staging import StagedWrite, WriteKind
 from omnigraph.storage.table_cache import translate_rewrite_errors
 
 _NO_PARENT = -1
+# The temporary name of a column whose name another one takes; no property name begins like that.
 _TEMPORARY_PREFIX = "__omnigraph_"
-"""How a column is called for a moment while another one has its name; no property begins like that."""
+# Field numbers of Lance's `Field` message in Protocol Buffers.
 _NAME_PART, _NUMBER_PART, _PARENT_PART, _NULLABLE_PART = 2, 3, 4, 6
-"""The parts of a stored field, by Lance's numbers for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewColumns:
-    """How a table shall look: its columns, the old name of each that lives on, what fills others."""
+    """The columns that a table shall have, the old names of retained ones, and the fill values of new ones."""
 
     schema: pa.Schema
     old_names: Mapping[str, str]
-    """By new name; a column that is not there is new."""
+    """The old name of each retained column by its new name; other columns are new."""
     fills: Mapping[str, pa.Scalar]
-    """What every row gets in a new column; in others it is null."""
+    """The value that every row gets in a new column; without one it is null."""
 
 
-def stage_columns(table: LanceTable, wanted: NewColumns, made: Callable[[Sequence[str]], None]) -> StagedWrite:
-    """The whole change; files are written only for columns that are filled, and only if there are rows.
+def stage_columns(table: LanceTable, columns: NewColumns, on_complete: Callable[[Sequence[str]], None]) -> StagedWrite:
+    """Stage a change of columns; files are written only for columns with a fill value, and only if there are rows.
 
-    `made` hears of each file as soon as it is there, by its name relative to the root.
+    `on_complete` gets each file as soon as it is written, by its name relative to the root.
     """
     dataset = table.handles.open(table.path, table.version)
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     stored = _group_by_column(dataset.lance_schema)
-    numbers = {new: [_read_number(one) for one in stored[old]] for new, old in wanted.old_names.items()}
-    used = [_read_number(one) for fields in stored.values() for one in fields]
+    numbers = {new: [_read_number(field) for field in stored[old]] for new, old in columns.old_names.items()}
+    used = [_read_number(field) for stored_fields in stored.values() for field in stored_fields]
+    # Files may still have the field ids of dropped columns. A new column with such an id would read their values.
     used += [number for fragment in fragments for file in fragment.files for number in file.fields]
     files: list[str] = []
-    if wanted.fills and fragments:
-        known = {file.path for fragment in fragments for file in fragment.files}
-        fragments, filled = _fill_columns(table, wanted, known, made)
+    if columns.fills and fragments:
+        old_files = {file.path for fragment in fragments for file in fragment.files}
+        fragments, filled = _fill_columns(table, columns, old_files, on_complete)
         numbers |= filled
-        used += [number for some in filled.values() for number in some]
-        files = [file for fragment in fragments for file in _list_new_files(table, fragment, known)]
-    fields = list(_iter_renumbered(build_physical_schema(wanted.schema), numbers, max(used) + 1))
+        used += [number for filled_numbers in filled.values() for number in filled_numbers]
+        files = [file for fragment in fragments for file in _list_new_files(table, fragment, old_files)]
+    fields = list(_iter_renumbered(build_physical_schema(columns.schema), numbers, max(used) + 1))
     return StagedWrite(
         change=WriteKind.SCHEMA,
         path=table.path,
@@ -70,128 +71,138 @@ def stage_columns(table: LanceTable, wanted: NewColumns, made: Callable[[Sequenc
 
 
 def build_schema(staged: StagedWrite, stored: LanceSchema) -> LanceSchema:
-    """The schema that a staged change gives a table, whose own metadata stays."""
+    """Return the schema of a table after a staged change; the metadata of the table is kept."""
     make, (metadata, *_) = _split_schema(stored)
     return make(metadata, *(bytes.fromhex(field) for field in staged.fields))
 
 
 def build_relaxed_schema(staged: StagedWrite, stored: LanceSchema) -> LanceSchema | None:
-    """The stored schema with those columns nullable that a staged change makes so; None when there are none.
+    """Return the stored schema with the columns nullable that a staged change makes so, or None if there are none.
 
-    Lance takes this as a change of its own, before any other.
+    Lance accepts this only as a separate change, before any other.
     """
-    make, (metadata, *fields) = _split_schema(stored)
-    wanted = {_read_number(field) for field in map(bytes.fromhex, staged.fields) if _is_nullable(field)}
-    relaxed = [_make_nullable(field) if _read_number(field) in wanted else field for field in fields]
-    return make(metadata, *relaxed) if relaxed != list(fields) else None
+    build, (metadata, *fields) = _split_schema(stored)
+    nullable = {_read_number(field) for field in map(bytes.fromhex, staged.fields) if _is_nullable(field)}
+    relaxed = [_make_nullable(field) if _read_number(field) in nullable else field for field in fields]
+    return build(metadata, *relaxed) if relaxed != list(fields) else None
 
 
 def build_freed_schema(staged: StagedWrite, stored: LanceSchema) -> LanceSchema | None:
-    """The stored schema with other names for columns whose names a staged change gives to others; None for none.
+    """Return the stored schema with temporary names for columns whose names other columns take; None if none does.
 
-    Lance takes a column, old or new, that gets the name of another one for that other one, with a wrong number.
+    Lance takes a column, old or new, that gets the name of another one for that other one, with a wrong field id.
     """
-    make, (metadata, *fields) = _split_schema(stored)
-    wanted = {
-        _read_text(one, _NAME_PART): _read_number(one) for one in map(bytes.fromhex, staged.fields) if _is_column(one)
-    }
-    freed = [
-        _replace_name(field, f"{_TEMPORARY_PREFIX}{_read_number(field)}")
-        if _is_column(field) and wanted.get(_read_text(field, _NAME_PART), _read_number(field)) != _read_number(field)
-        else field
-        for field in fields
-    ]
-    return make(metadata, *freed) if freed != list(fields) else None
+    build, (metadata, *fields) = _split_schema(stored)
+    columns = [field for field in map(bytes.fromhex, staged.fields) if _is_column(field)]
+    new_numbers = {_read_text(field, _NAME_PART): _read_number(field) for field in columns}
+
+    def free_name(field: bytes) -> bytes:
+        number = _read_number(field)
+        is_taken = _is_column(field) and new_numbers.get(_read_text(field, _NAME_PART), number) != number
+        return _replace_name(field, f"{_TEMPORARY_PREFIX}{number}") if is_taken else field
+
+    freed = [free_name(field) for field in fields]
+    return build(metadata, *freed) if freed != list(fields) else None
 
 
 def list_field_numbers(schema: LanceSchema) -> set[int]:
-    """The numbers of all fields, nested ones too."""
+    """Return the ids of all fields, including nested ones."""
     return {_read_number(field) for fields in _group_by_column(schema).values() for field in fields}
 
 
 def _split_schema(schema: LanceSchema) -> tuple[Callable[..., LanceSchema], tuple[Any, ...]]:
-    """What Lance's own pickling makes of a schema: how to make one, of its metadata and the bytes of its fields."""
-    found: Any = schema.__reduce__()
-    return found[0], found[1]
+    """Return the constructor of a Lance schema and its arguments: the metadata, and the bytes of each field."""
+    # A pickled Lance schema consists of its serialized fields.
+    reduced: Any = schema.__reduce__()
+    return reduced[0], reduced[1]
 
 
-def _list_new_files(table: LanceTable, fragment: FragmentMetadata, known: Collection[str]) -> list[str]:
-    return [f"{table.path}/data/{file.path}" for file in fragment.files if file.path not in known]
+def _list_new_files(table: LanceTable, fragment: FragmentMetadata, old_files: Collection[str]) -> list[str]:
+    return [f"{table.path}/data/{file.path}" for file in fragment.files if file.path not in old_files]
 
 
 def _fill_columns(
-    table: LanceTable, wanted: NewColumns, known: Collection[str], made: Callable[[Sequence[str]], None]
+    table: LanceTable,
+    columns: NewColumns,
+    old_files: Collection[str],
+    on_complete: Callable[[Sequence[str]], None],
 ) -> tuple[list[FragmentMetadata], dict[str, list[int]]]:
-    """Every fragment with a file of the filled columns, and the numbers that these have got."""
+    """Write the filled columns; return all fragments with their new files, and the field ids of each column."""
     dataset = table.handles.open(table.path, table.version)
-    # The column that has the name may be about to go: Lance finds columns by their numbers, so any name will do here.
-    names = {name: f"{_TEMPORARY_PREFIX}{name}" if name in dataset.schema.names else name for name in wanted.fills}
-    schema = pa.schema([wanted.schema.field(name).with_name(names[name]) for name in wanted.fills])
+    # A column that is about to be dropped may have the name. Lance finds columns by field id, so any name will do here.
+    names = {name: f"{_TEMPORARY_PREFIX}{name}" if name in dataset.schema.names else name for name in columns.fills}
+    schema = pa.schema([columns.schema.field(name).with_name(names[name]) for name in columns.fills])
 
     def fill(batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [repeat_scalar(one, batch.num_rows) for one in wanted.fills.values()]
-        return pa.RecordBatch.from_arrays(
-            [one.cast(f.type) for one, f in zip(columns, schema, strict=True)], schema=schema
-        )
+        values = [repeat_scalar(scalar, batch.num_rows) for scalar in columns.fills.values()]
+        arrays = [array.cast(field.type) for array, field in zip(values, schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     fragments: list[FragmentMetadata] = []
-    schema_then: LanceSchema | None = None
+    merged_schema: LanceSchema | None = None
     store = table.handles.store
     errors = translate_rewrite_errors(
         f"write columns of {table.path}", table.path, table.version, table.handles.explain
     )
     with attribute_requests(store.runtime.telemetry, "table"), errors:
         for fragment in dataset.get_fragments():
-            metadata, schema_then = fragment.merge_columns(fill, columns=[dataset.schema.names[0]])
-            made(_list_new_files(table, metadata, known))
-            stamped = stamp_fragment(store, table.path, metadata.to_json(), made, known)
+            # One column is enough: `fill` needs nothing but the number of rows.
+            metadata, merged_schema = fragment.merge_columns(fill, columns=[dataset.schema.names[0]])
+            on_complete(_list_new_files(table, metadata, old_files))
+            stamped = stamp_fragment(store, table.path, metadata.to_json(), on_complete, old_files)
             fragments.append(FragmentMetadata.from_json(json.dumps(stamped)))
-    assert schema_then is not None  # noqa: S101 - there is a fragment
-    columns = _group_by_column(schema_then)
-    return fragments, {name: [_read_number(one) for one in columns[names[name]]] for name in wanted.fills}
+    assert merged_schema is not None  # noqa: S101 - the caller has checked that there is a fragment
+    stored = _group_by_column(merged_schema)
+    return fragments, {name: [_read_number(field) for field in stored[names[name]]] for name in columns.fills}
 
 
-# --- fields as Lance writes them ------------------------------------------------------------------------
+# --- serialized Lance fields (Protocol Buffers) ---------------------------------------------------------
 
 
 def _group_by_column(schema: LanceSchema) -> dict[str, list[bytes]]:
-    """The stored fields of each column: its own, and behind it those of what is nested in it."""
+    """Return the serialized fields of each column: its own, followed by those nested in it."""
     _, (_, *fields) = _split_schema(schema)
-    found: dict[str, list[bytes]] = {}
+    groups: dict[str, list[bytes]] = {}
     current: list[bytes] = []
     for field in fields:
         if _is_column(field):
-            current = found[_read_text(field, _NAME_PART)] = []
+            current = groups[_read_text(field, _NAME_PART)] = []
         current.append(field)
-    return found
+    return groups
 
 
 def _iter_renumbered(schema: pa.Schema, numbers: Mapping[str, Sequence[int]], free: int) -> Iterator[bytes]:
-    """The fields of a schema with the numbers that its columns have; others get free ones."""
+    """Yield the fields of a schema with the ids in `numbers`; other columns get ids from `free` on."""
     for name, fields in _group_by_column(LanceSchema.from_pyarrow(schema)).items():
-        given = numbers.get(name)
-        if given is None:
-            given = range(free, free + len(fields))
+        new_ids = numbers.get(name)
+        if new_ids is None:
+            new_ids = range(free, free + len(fields))
             free += len(fields)
-        new = {_read_number(field): number for field, number in zip(fields, given, strict=True)}
+        renumbered = {_read_number(field): number for field, number in zip(fields, new_ids, strict=True)}
         for field in fields:
-            yield _replace_numbers(field, new[_read_number(field)], new.get(_read_parent(field), _NO_PARENT))
+            parent = renumbered.get(_read_parent(field), _NO_PARENT)
+            yield _replace_numbers(field, renumbered[_read_number(field)], parent)
 
 
 def _replace_numbers(field: bytes, number: int, parent: int) -> bytes:
-    others = [(part, data) for part, data in _iter_parts(field) if part not in (_NUMBER_PART, _PARENT_PART)]
-    own = [
+    retained = [(part, data) for part, data in _iter_parts(field) if part not in (_NUMBER_PART, _PARENT_PART)]
+    replaced = [
         (_NUMBER_PART, _encode_varint_part(_NUMBER_PART, number)),
         (_PARENT_PART, _encode_varint_part(_PARENT_PART, parent)),
     ]
-    return b"".join(data for _, data in sorted((*others, *own), key=lambda one: one[0]))
+    return _join_parts([*retained, *replaced])
 
 
 def _replace_name(field: bytes, name: str) -> bytes:
-    others = [(part, data) for part, data in _iter_parts(field) if part != _NAME_PART]
+    retained = [(part, data) for part, data in _iter_parts(field) if part != _NAME_PART]
     text = name.encode()
-    own = (_NAME_PART, bytes([_NAME_PART << 3 | 2, len(text)]) + text)  # a text of less than 128 bytes
-    return b"".join(data for _, data in sorted((*others, own), key=lambda one: one[0]))
+    # The length is a single byte, because a temporary name has less than 128.
+    return _join_parts([*retained, (_NAME_PART, bytes([_NAME_PART << 3 | 2, len(text)]) + text)])
+
+
+def _join_parts(parts: Sequence[tuple[int, bytes]]) -> bytes:
+    """Return a message from its parts, in the order of their field numbers."""
+    return b"".join(data for _, data in sorted(parts, key=lambda part: part[0]))
 
 
 def _is_column(field: bytes) -> bool:
@@ -201,8 +212,7 @@ def _is_column(field: bytes) -> bool:
 def _make_nullable(field: bytes) -> bytes:
     if _is_nullable(field):
         return field
-    parts = [*_iter_parts(field), (_NULLABLE_PART, _encode_varint_part(_NULLABLE_PART, 1))]
-    return b"".join(data for _, data in sorted(parts, key=lambda one: one[0]))
+    return _join_parts([*_iter_parts(field), (_NULLABLE_PART, _encode_varint_part(_NULLABLE_PART, 1))])
 
 
 def _is_nullable(field: bytes) -> bool:
@@ -217,64 +227,67 @@ def _read_parent(field: bytes) -> int:
     return _read_signed(field, _PARENT_PART)
 
 
-def _read_signed(field: bytes, wanted: int) -> int:
-    """A number of a field; one that is 0 is not written."""
+def _read_signed(field: bytes, number: int) -> int:
+    """Return an integer of a field by its part number; 0, the default, is not stored."""
     for part, data in _iter_parts(field):
-        if part == wanted:
+        if part == number:
+            # All part numbers here are below 16, so that the key is one byte.
             value, _ = _read_varint(data, 1)
             return value - (1 << 64) if value >> 63 else value
     return 0
 
 
-def _read_text(field: bytes, wanted: int) -> str:
+def _read_text(field: bytes, number: int) -> str:
     for part, data in _iter_parts(field):
-        if part == wanted:
+        if part == number:
             size, start = _read_varint(data, 1)
             return data[start : start + size].decode()
     return ""
 
 
 def _iter_parts(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """The parts of a message in Protocol Buffers' form, each with its number and its bytes as they stand."""
-    at = 0
-    while at < len(message):
-        start = at
-        key, at = _read_varint(message, at)
+    """Yield the parts of a Protocol Buffers message: the number of each, and its bytes including the key."""
+    position = 0
+    while position < len(message):
+        start = position
+        key, position = _read_varint(message, position)
+        # The lowest three bits are the wire type: varint, 64 bits, length-delimited, 32 bits.
         match key & 7:
             case 0:
-                _, at = _read_varint(message, at)
+                _, position = _read_varint(message, position)
             case 1:
-                at += 8
+                position += 8
             case 2:
-                size, at = _read_varint(message, at)
-                at += size
+                size, position = _read_varint(message, position)
+                position += size
             case 5:
-                at += 4
-            case kind:
-                msg = f"Lance wrote a field with a part of kind {kind}, which is not known here"
+                position += 4
+            case wire_type:
+                msg = f"Lance wrote a schema field with the unknown wire type {wire_type}"
                 raise ValueError(msg)
-        yield key >> 3, message[start:at]
+        yield key >> 3, message[start:position]
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends."""
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return a variable-length integer, and the position after it."""
     value = shift = 0
     while True:
-        byte = data[at]
-        at += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            return value, at
+            return value, position
 
 
 def _encode_varint_part(part: int, value: int) -> bytes:
     if not value:
         return b""
-    left = value & ((1 << 64) - 1)
-    found = [part << 3]
+    # Negative numbers are written as 64-bit two's complement.
+    rest = value & ((1 << 64) - 1)
+    encoded = [part << 3]
     while True:
-        found.append((left & 0x7F) | (0x80 if left > 0x7F else 0))
-        left >>= 7
-        if not left:
-            return bytes(found)
+        encoded.append((rest & 0x7F) | (0x80 if rest > 0x7F else 0))
+        rest >>= 7
+        if not rest:
+            return bytes(encoded)

@@ -1,4 +1,4 @@
-"""Compare the files of a table version with what is recorded of them, a chunk at a time, past the page cache."""
+"""Compare the files of a table version with their recorded checksums, chunk by chunk, bypassing the page cache."""
 
 import errno
 import os
@@ -26,18 +26,18 @@ from omnigraph.storage.object_store import ForeignFileError, ObjectInfo
 from omnigraph.storage.table_cache import translate_read_errors
 from omnigraph.storage.verification import MISMATCH
 
+# One chunk is 4 ms of a disk with 1 GB/s. A scrub checks for a signal to stop after each.
 CHUNK_BYTES = 4 * 1024 * 1024
-"""Read at a time: 4 ms of a disk that gives 1 GB/s, and the most that is done between two looks at a signal to stop."""
 _MISSING = "it is missing"
 UNREADABLE = "it can't be read"
 
+# Yields the number of bytes read, chunk by chunk, and returns the fault of the file, or None if there is none.
 Scan = Generator[int, None, str | None]
-"""Yields how many bytes it has read, chunk by chunk, and returns what is wrong with the file; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file, or a directory of files, that a version of a table names, and what is recorded of it."""
+    """A file, or a directory of files, of a table version, with its recorded checksum and size."""
 
     key: str
     checksum: int | None = None
@@ -46,14 +46,14 @@ class StoredFile:
 
 
 def describe_version_file(path: str, version: int, checksum: int | None) -> StoredFile:
-    """Return the file of a version itself, with the checksum of its pin."""
+    """Return the manifest file of a version, with the checksum of its pin."""
     return StoredFile(key=build_version_key(path, version), checksum=checksum)
 
 
 def list_stored_files(table: LanceTable) -> list[StoredFile]:
-    """Return the files that a version names, with what their names and the version say of them; one request.
+    """Return the files that a version references, with the checksums and sizes known for them; one request.
 
-    Not the file of its transaction: nobody reads it any more.
+    The transaction file is left out, because no later operation reads it.
 
     Raises:
         PinUnreadableError: The version can't be opened.
@@ -70,33 +70,34 @@ def list_stored_files(table: LanceTable) -> list[StoredFile]:
             key = f"{path}/data/{file.path}"
             recorded = _find_checksum(lists, key, parse_data_checksum(file.path))
             files.append(StoredFile(key=key, checksum=recorded, nbytes=file.file_size_bytes))
-            blobs = parse_blob_checksum(file.path)
-            if blobs is not None:
-                files.append(StoredFile(key=key.removesuffix(".lance"), checksum=blobs, is_directory=True))
+            blob_checksum = parse_blob_checksum(file.path)
+            if blob_checksum is not None:
+                files.append(StoredFile(key=key.removesuffix(".lance"), checksum=blob_checksum, is_directory=True))
         if fragment.deletion_file is not None:
             key = f"{path}/{fragment.deletion_file.path(fragment.id)}"
             files.append(StoredFile(key=key, checksum=_find_checksum(lists, key, parse_deletion_checksum(key))))
     for segment in segments:
-        checksum, nbytes = parse_uuid_checksum(str(segment.uuid)), segment.size_bytes or None
+        checksum = parse_uuid_checksum(str(segment.uuid))
+        nbytes = segment.size_bytes or None
         key = f"{path}/_indices/{segment.uuid}"
         files.append(StoredFile(key=key, checksum=checksum, nbytes=nbytes, is_directory=True))
     return files
 
 
-def _find_checksum(lists: ChecksumLists, key: str, named: int | None) -> int | None:
-    """Return the checksum of a file: that of its name, else that of a list that a pin names."""
-    listed = lists.find(key) if named is None else None
-    return named if listed is None else listed.checksum
+def _find_checksum(lists: ChecksumLists, key: str, checksum_in_name: int | None) -> int | None:
+    """Return the checksum of a file: the one in its name, else the one in a checksum list of a pin."""
+    listed = lists.find(key) if checksum_in_name is None else None
+    return checksum_in_name if listed is None else listed.checksum
 
 
 def scan_file(store: GraphStorage, file: StoredFile) -> Scan:
-    """Compare a file with what is recorded of it.
+    """Compare a file with its record.
 
-    With its checksum where one is recorded and the file is on this machine; else with its size, if that is known.
-    A medium that fails to give its bytes is damage too, though it may be a passing one.
+    The checksum is compared if one is recorded and the file is local; else the size, if it is known. A read error of
+    the medium counts as damage, although it may be transient.
 
     Raises:
-        StoreUnavailableError: Nothing could be found out.
+        StoreUnavailableError: The store could not be read, so nothing is known about the file.
     """
     if store.local is None or file.checksum is None:
         return _compare_size(store, file)
@@ -106,22 +107,23 @@ def scan_file(store: GraphStorage, file: StoredFile) -> Scan:
         if file.is_directory:
             parts: list[tuple[str, int, int]] = []
             for name in list_names(path):
-                size, found = yield from _read_file(f"{path}/{name}", follow_links=follow)
-                parts.append((name, size, found))
-            _, found = combine_checksums(parts)
+                size, checksum = yield from _read_file(f"{path}/{name}", follow_links=follow)
+                parts.append((name, size, checksum))
+            _, checksum = combine_checksums(parts)
         else:
-            _, found = yield from _read_file(path, follow_links=follow)
+            _, checksum = yield from _read_file(path, follow_links=follow)
     except (FileNotFoundError, NotADirectoryError):
         return _MISSING
     except OSError as error:
+        # The medium can't return the bytes, or a link is in place of the file. Other errors say nothing about the file.
         if error.errno in (errno.EIO, errno.ELOOP):
             return f"{UNREADABLE}: {error.strerror}"
         raise convert_store_error(f"read {file.key}", error) from error
-    return None if is_same(found, file.checksum) else MISMATCH
+    return None if is_same(checksum, file.checksum) else MISMATCH
 
 
 def verify_file(store: GraphStorage, file: StoredFile) -> str | None:
-    """Compare a file with what is recorded of it, at once, and return what is wrong with it; raises as `scan_file`."""
+    """Compare a file with its record without pausing, and return its fault, or None; raises as `scan_file`."""
     scan = scan_file(store, file)
     while True:
         try:
@@ -131,31 +133,32 @@ def verify_file(store: GraphStorage, file: StoredFile) -> str | None:
 
 
 def fingerprint(store: GraphStorage, file: StoredFile) -> tuple[ObjectInfo, ...]:
-    """Return what the store says of a file without reading it: another answer means that it was replaced.
+    """Return key, size and modification time of a file's objects: if they differ, the file was replaced.
 
-    Nothing where there is no plain file.
+    The result is empty if there is no regular file.
     """
     try:
-        return tuple(_look_up(store, file))
+        return tuple(_stat_file(store, file))
     except ForeignFileError:
         return ()
 
 
 def _compare_size(store: GraphStorage, file: StoredFile) -> str | None:
     try:
-        objects = _look_up(store, file)
+        objects = _stat_file(store, file)
     except ForeignFileError as error:
         return f"it is {error.what}"
     if not objects:
         return _MISSING
-    found = sum(info.size for info in objects)
-    if not found or (file.nbytes is not None and found != file.nbytes):
-        should = "" if file.nbytes is None else f", and should have {file.nbytes:,}"
-        return f"it has {found:,} bytes{should}"
+    size = sum(info.size for info in objects)
+    # No file of a table is empty, so an empty one is damaged even if its size was not recorded.
+    if not size or (file.nbytes is not None and size != file.nbytes):
+        expected = "" if file.nbytes is None else f", and should have {file.nbytes:,}"
+        return f"it has {size:,} bytes{expected}"
     return None
 
 
-def _look_up(store: GraphStorage, file: StoredFile) -> Sequence[ObjectInfo]:
+def _stat_file(store: GraphStorage, file: StoredFile) -> Sequence[ObjectInfo]:
     if file.is_directory:
         return store.objects.list_under(file.key)
     info = store.objects.stat(file.key)
@@ -163,22 +166,22 @@ def _look_up(store: GraphStorage, file: StoredFile) -> Sequence[ObjectInfo]:
 
 
 def _read_file(path: str, *, follow_links: bool) -> Generator[int, None, tuple[int, int]]:
-    """Read a plain file from its medium: yield the size of each chunk, return the size and the checksum of the file."""
+    """Read a regular file from its medium; yield the size of each chunk, return the size and checksum of the file."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.ELOOP, "it is no plain file")
+            raise OSError(errno.ELOOP, "it is not a regular file")
         hasher, size = xxhash.xxh3_64(), 0
         while True:
-            # What is in memory may be right where the medium is not, so the chunk is read from there. Queries lose no
-            # more of the page cache by this than the scrub reads, chunk by chunk.
+            # A cached page may be right where the medium is damaged, so the chunk is dropped from the page cache and
+            # read from the medium. Queries lose only the pages of this chunk.
             _drop_pages(descriptor, size)
             chunk = os.read(descriptor, CHUNK_BYTES)
             if not chunk:
                 break
             hasher.update(chunk)
-            # Of a file of 1 GiB nothing was left in the page cache; without this, all of it was.
+            # With this, nothing of a file of 1 GiB was left in the page cache; without it, all of it was.
             _drop_pages(descriptor, size)
             size += len(chunk)
             yield len(chunk)
@@ -188,6 +191,6 @@ def _read_file(path: str, *, follow_links: bool) -> Generator[int, None, tuple[i
 
 
 def _drop_pages(descriptor: int, start: int) -> None:
-    """Tell the system that a chunk of a file is not needed in memory; not every system can be told."""
+    """Drop a chunk of a file from the page cache, on systems that support it."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, start, CHUNK_BYTES, os.POSIX_FADV_DONTNEED)

@@ -1,8 +1,8 @@
-"""Staged writes: files that exist, and a description of what they will change. Invisible until a version is made.
+"""Stage writes: write files, and describe their effect on a table. Readers see it only in a published version.
 
-A staged write has two parts. What it *writes* (new fragments) fits any version of the table. What it *takes away*
-(deletion files for replaced or deleted rows) fits only the version it was computed on, its `base`. So moving a
-staged write to another version reuses the first part as it is and computes the second one anew from the row ids.
+A staged write has two parts. The fragments that it *adds* fit any version of the table. The deletion files with which
+it *removes* replaced or deleted rows fit only the version they were computed on, its `base`. So restaging a write on
+another version reuses the fragments unchanged, and computes the deletions again from the row ids.
 """
 
 import json
@@ -34,13 +34,13 @@ from omnigraph.storage.written_rows import iter_staged_batches
 
 ID = "id"
 MAX_FRAGMENT_ROWS = 1_048_576
+# An update verifies the files of the rows it replaces up to this total size, once per process: 5 ms of a core. Without
+# a limit, the cost of a write of one row would follow the size of the table.
 MAX_VERIFIED_BYTES = 64 * 1024 * 1024
-"""An update verifies the files that its rows come from up to this size, once in a process: 5 ms of a core. Beyond it, a
-write of one row would cost what the table costs."""
 
 
 class WriteKind(Enum):
-    """What a staged write does to its table."""
+    """The effect of a staged write on its table."""
 
     APPEND = "append"
     UPSERT = "upsert"
@@ -52,7 +52,7 @@ class WriteKind(Enum):
 
 
 class StagedDecodeError(OmnigraphError):
-    """The JSON of a staged write is not one."""
+    """The JSON of a staged write can't be decoded."""
 
     kind = Kind.CORRUPT
     code = "staged_write_unreadable"
@@ -73,14 +73,15 @@ class DuplicateRowError(OmnigraphError):
 
     def __init__(self, path: str, row_id: str) -> None:
         super().__init__(path, row_id)
-        self.path, self.row_id = path, row_id
+        self.path = path
+        self.row_id = row_id
 
     def __str__(self) -> str:
         return f"two rows for {self.path} have the id `{self.row_id}`; give each id once"
 
 
 class OutdatedColumnsError(OmnigraphError):
-    """Columns were changed of a version that is not the table's newest any more: stage the change again."""
+    """A change of columns was staged on a version that is no longer the table's newest; stage it again."""
 
     kind = Kind.CONFLICT
     code = "columns_outdated"
@@ -90,12 +91,12 @@ class OutdatedColumnsError(OmnigraphError):
         self.path = path
 
     def __str__(self) -> str:
-        return f"the columns of {self.path} were to be changed, and its files were rewritten meanwhile: retry"
+        return f"the columns of {self.path} can't be changed: its files were rewritten in the meantime; retry"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedWrite:
-    """One table's staged write, as plain data."""
+    """A staged write of one table, as plain data."""
 
     change: WriteKind
     path: str
@@ -105,62 +106,66 @@ class StagedWrite:
     """New fragments, as Lance's JSON."""
     written_rows: int = 0
     blobs: tuple[str, ...] = ()
-    """Files of large binary values beside the new fragments, relative to the root: Lance's JSON does not name them."""
+    """Blob files of the new fragments, relative to the root: Lance's JSON does not name them."""
     keys: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     """The ids whose committed rows are replaced or deleted, as text."""
     is_keyed_by_rows: bool = False
-    """Whether the new rows say by their own ids which ones they replace: there are too many to hold as `keys`."""
+    """Whether the ids of the new rows determine which rows are replaced: there are too many to hold as `keys`."""
     updated: tuple[str, ...] = ()
     """Fragments of `base` with new deletion files, as Lance's JSON."""
     removed: tuple[int, ...] = ()
     """Fragments of `base` that lose all rows."""
     taken_rows: int = 0
-    """How many rows of `base` go."""
+    """The number of rows of `base` that are removed."""
     base_rows: int = 0
     indexes: tuple[str, ...] = ()
     """New index segments, as JSON (see `index_staging`)."""
     replaced_indexes: tuple[str, ...] = ()
-    """Segments that the new ones take the place of."""
+    """Segments that the new ones replace."""
     rewrites: tuple[str, ...] = ()
-    """Groups of fragments that others take the place of, with the same rows, as JSON (see `rewriting`)."""
+    """Groups of fragments and their replacements with the same rows, as JSON (see `compaction`)."""
     origin: int = 0
     """The version that the groups were read from, whatever `base` is by now."""
     preview: int = 0
-    """A version that is never published: `origin` with the groups in place, for who has to read or index them."""
+    """An unpublished version: `origin` with the groups replaced, from which the new fragments are read or indexed."""
     fields: tuple[str, ...] = ()
-    """The fields that the table's columns shall be, as Lance writes them, in hexadecimal (see `schema_staging`)."""
+    """The table's new fields as Lance serializes them, in hexadecimal (see `schema_staging`)."""
     fragments: tuple[str, ...] = ()
     """All fragments with the files of new columns, as Lance's JSON."""
 
     @property
     def rows_after(self) -> int:
-        """How many rows the table has once this is applied to `base`."""
-        kept = 0 if self.change is WriteKind.OVERWRITE else self.base_rows - self.taken_rows
-        return kept + self.written_rows
+        """The number of rows in the table after this is applied to `base`."""
+        retained = 0 if self.change is WriteKind.OVERWRITE else self.base_rows - self.taken_rows
+        return retained + self.written_rows
 
     @property
     def has_effect(self) -> bool:
         """Whether applying this changes the table at all."""
-        maintenance = self.indexes or self.replaced_indexes or self.rewrites
-        replaced = self.change is WriteKind.OVERWRITE or self.fields
-        return bool(self.written or self.taken_rows or maintenance or replaced)
+        is_maintenance = self.indexes or self.replaced_indexes or self.rewrites
+        # Overwriting with no rows has an effect too: the table is empty afterwards.
+        is_replacement = self.change is WriteKind.OVERWRITE or self.fields
+        return bool(self.written or self.taken_rows or is_maintenance or is_replacement)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Every file this write made, relative to the root: what to flush, and what to reclaim when it dies."""
+        """All files that this write created, relative to the root: to flush them, or to remove them if it fails."""
         groups = [json.loads(text) for text in self.rewrites]
         written = [*map(json.loads, self.written), *(fragment for group in groups for fragment in group["written"])]
         data = [f"{self.path}/data/{file['path']}" for fragment in written for file in fragment["files"]]
-        placed = [fragment for group in groups for fragment in group["new"]]
-        lessened = [*map(json.loads, self.updated), *(one for one in placed if _has_deletions(one))]
-        deletions = [f"{self.path}/{format_deletion_name(fragment)}" for fragment in lessened]
+        # Deletions that arrive during a compaction are carried over, so its new fragments may have deletion files too.
+        compacted = [fragment for group in groups for fragment in group["new"]]
+        with_deletions = [*map(json.loads, self.updated), *filter(_has_deletions, compacted)]
+        deletions = [f"{self.path}/{format_deletion_name(fragment)}" for fragment in with_deletions]
         segments = [json.loads(text) for text in self.indexes]
-        indexes = [f"{self.path}/_indices/{one['uuid']}/{file}" for one in segments for file, _ in one["files"]]
+        indexes = [
+            f"{self.path}/_indices/{segment['uuid']}/{file}" for segment in segments for file, _ in segment["files"]
+        ]
         previews = [f"{self.path}/{format_detached_name(self.preview)}"] if self.preview else []
         return (*data, *self.blobs, *deletions, *indexes, *previews)
 
     def to_json(self) -> dict[str, object]:
-        """Plain JSON; versions are text because they exceed 2^63."""
+        """Return the JSON form; versions are text because they exceed 2^63."""
         return {
             "change": self.change.value,
             "path": self.path,
@@ -185,7 +190,11 @@ class StagedWrite:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> "StagedWrite":
-        """The inverse of `to_json`; anything else is StagedDecodeError."""
+        """Decode the result of `to_json`.
+
+        Raises:
+            StagedDecodeError: A field is missing, unknown or of another type.
+        """
         expected = set(cls.__dataclass_fields__)
         if set(data) != expected:
             raise StagedDecodeError(f"its fields are {sorted(data)}")
@@ -219,43 +228,43 @@ class StagedWrite:
 class RowStream:
     """Rows that are read while they are written, so that they are never all in memory.
 
-    `batches` gives them from the start each time; what it raises is raised again as it is. `keys` are the ids among
-    them whose committed rows they replace.
+    Each call of `batches` starts from the first row; its errors reach the caller unchanged. `keys` are the ids among
+    the rows that replace committed rows.
     """
 
     batches: Callable[[], Iterator[pa.RecordBatch]]
     keys: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     located: RowLocations | None = None
-    """Where the rows of `keys` lie, if the caller has looked for all: it is used for the version that it is of."""
+    """The addresses of the rows of all `keys`, if the caller has them; used only for the version they belong to."""
 
 
 class WriteObserver(Protocol):
-    """Is told of files, relative to the root, as they are written: so that they are found if this process dies."""
+    """Gets the names of files, relative to the root, as they are written, so that recovery can find them."""
 
     def on_begin(self, files: Sequence[str]) -> None:
-        """These are being written; they lose these names when they are complete."""
+        """Record files that are being written under temporary names."""
         ...
 
     def on_complete(self, files: Sequence[str]) -> None:
-        """These are complete."""
+        """Record files that are complete."""
         ...
 
 
 class NullObserver:
-    """Nobody wants to know."""
+    """A WriteObserver that records nothing."""
 
     def on_begin(self, files: Sequence[str]) -> None:
-        """See Witness."""
+        """See WriteObserver."""
 
     def on_complete(self, files: Sequence[str]) -> None:
-        """See Witness."""
+        """See WriteObserver."""
 
 
 NULL_OBSERVER = NullObserver()
 
 
 def stage_append(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObserver = NULL_OBSERVER) -> StagedWrite:
-    """New rows. The caller has checked that their ids are new; nothing here looks."""
+    """Stage new rows. The caller has checked that their ids are new; they are not checked here."""
     return _stage(table, WriteKind.APPEND, rows=rows, observer=observer)
 
 
@@ -265,15 +274,19 @@ def stage_upsert(
     observer: WriteObserver = NULL_OBSERVER,
     located: RowLocations | None = None,
 ) -> StagedWrite:
-    """Rows that replace those of the same id, or are new; `located` is where those lie, if the caller has looked.
+    """Stage rows that replace those with the same ids, or are new.
 
-    Duplicate ids are DuplicateRowError; of a stream the caller has checked that there are none.
+    `located` has the addresses of the replaced rows, if the caller has looked them up. The ids of a stream are not
+    checked for duplicates; the caller has done that.
+
+    Raises:
+        DuplicateRowError: Two rows of a table have the same id.
     """
     if isinstance(rows, RowStream):
-        # Of a stream, `keys` are only those that replace a row.
+        # The keys of a stream are only those that replace a row, so each has an address.
         assert rows.located is None or len(rows.located.addresses) == len(rows.keys)  # noqa: S101 - each has one
-        known = located if rows.located is None else rows.located
-        return _stage(table, WriteKind.UPSERT, rows=rows, keys=rows.keys, located=known, observer=observer)
+        stream_located = located if rows.located is None else rows.located
+        return _stage(table, WriteKind.UPSERT, rows=rows, keys=rows.keys, located=stream_located, observer=observer)
     ids = _combine_chunks(rows.column(ID))
     counts = ids.value_counts()
     repeated = counts.field(0).filter(pc.greater(counts.field(1), 1))
@@ -283,7 +296,7 @@ def stage_upsert(
 
 
 def stage_delete(table: LanceTable, ids: Sequence[str] | pa.Array, located: RowLocations | None = None) -> StagedWrite:
-    """The rows with these ids go; ids that no row has are ignored. `located` as of an upsert."""
+    """Stage the removal of the rows with these ids; unknown ids are ignored. `located` is as in `stage_upsert`."""
     keys = ids.unique() if isinstance(ids, pa.Array) else pa.array(sorted(set(ids)), pa.string())
     return _stage(table, WriteKind.DELETE, keys=keys, located=located)
 
@@ -291,14 +304,14 @@ def stage_delete(table: LanceTable, ids: Sequence[str] | pa.Array, located: RowL
 def stage_overwrite(
     table: LanceTable, rows: pa.Table | RowStream, observer: WriteObserver = NULL_OBSERVER
 ) -> StagedWrite:
-    """These rows replace all others; none is fine."""
+    """Stage rows, possibly none, that replace all rows of the table."""
     return _stage(table, WriteKind.OVERWRITE, rows=rows, observer=observer)
 
 
 def stage_fragments(
     table: LanceTable, change: WriteKind, fragments: Sequence[str], rows: int, keys: Sequence[str] = ()
 ) -> StagedWrite:
-    """A staged write of fragments that somebody else (an executor) has written already."""
+    """Stage fragments that another process, such as a Spark executor, has written already."""
     staged = StagedWrite(
         change=change,
         path=table.path,
@@ -320,7 +333,7 @@ def stage_replacement(
     removed: Sequence[int],
     taken_rows: int,
 ) -> StagedWrite:
-    """A staged upsert, all of which somebody else (executors) has done already: fragments and deletions of `table`."""
+    """Stage an upsert whose fragments and deletions other processes, such as Spark executors, have written already."""
     return StagedWrite(
         change=WriteKind.UPSERT,
         path=table.path,
@@ -337,19 +350,21 @@ def stage_replacement(
 
 
 def restage(staged: StagedWrite, table: LanceTable) -> StagedWrite:
-    """The same write on another version: written fragments are reused, deletions are computed anew.
+    """Return the same write on another version: fragments are reused, deletions are computed again.
 
-    Maintenance has its own way to move: see `rewriting.carried`. OutdatedColumnsError for a change of columns, which
-    is of all files of one version.
+    Not for maintenance: see `compaction.rebase_staged`.
+
+    Raises:
+        OutdatedColumnsError: It is a change of columns, which names all files of one version.
     """
     if staged.fields:
         raise OutdatedColumnsError(staged.path)
-    moved = replace(staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0)
-    return _add_deletions(moved, table)
+    rebased = replace(staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0)
+    return _add_deletions(rebased, table)
 
 
 def list_deletion_files(table: LanceTable, updated: Sequence[str]) -> list[str]:
-    """The deletion files of fragments, as Lance's JSON has them, relative to the root."""
+    """Return the deletion files of fragments in Lance's JSON, relative to the root."""
     return [f"{table.path}/{format_deletion_name(json.loads(text))}" for text in updated]
 
 
@@ -380,20 +395,20 @@ def _stage(
 
 
 def remove_files(table: LanceTable, files: Iterable[str]) -> None:
-    """Remove files of a write that comes to nothing. What the store does not remove now, a cleanup finds."""
+    """Remove the files of a failed write. Cleanup finds those that the store fails to remove now."""
     for file in files:
         with suppress(StoreUnavailableError):
             table.handles.store.objects.delete(file)
 
 
 def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObserver) -> tuple[str, ...]:
-    """Files of these rows, invisible: the fragments, as Lance's JSON."""
+    """Write rows into new fragments that no version has yet, and return these as Lance's JSON."""
     store = table.handles.store
     dataset = table.handles.open(table.path, table.version)
     source = _BatchSource(rows, _move_blobs_last(dataset.schema), table.watch)
     if source.is_empty:
         return ()
-    noting = _WriteProgress(table, observer)
+    progress = _WriteProgress(table, observer)
     with attribute_requests(store.runtime.telemetry, "table"), translate_store_errors(f"write rows of {table.path}"):
         try:
             fragments = write_fragments(
@@ -402,19 +417,21 @@ def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObs
                 mode="append",
                 max_rows_per_file=MAX_FRAGMENT_ROWS,
                 storage_options=store.lance_options,
-                progress=noting if isinstance(rows, RowStream) else None,  # a table is over before anybody asks
+                # A table that is in memory is written before its progress could matter.
+                progress=progress if isinstance(rows, RowStream) else None,
             )
         except Exception as error:
-            failure = source.failure or noting.failure
+            # Lance reduces an exception of our own code, even an interrupt, to its text; raise the original.
+            failure = source.failure or progress.failure
             if failure is not None:
-                raise failure from error  # Lance makes text of what our own code has raised, also of an interrupt
+                raise failure from error
             raise
     stamped = [stamp_fragment(store, table.path, fragment.to_json(), observer.on_complete) for fragment in fragments]
     return tuple(map(json.dumps, stamped))
 
 
 class _BatchSource:
-    """Rows as Lance takes them, read once."""
+    """A single pass over rows in the form that Lance stores."""
 
     def __init__(self, rows: pa.Table | RowStream, schema: pa.Schema, watch: Watch | None) -> None:
         self._schema = schema
@@ -422,6 +439,7 @@ class _BatchSource:
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self.failure: BaseException | None = None
         if isinstance(rows, RowStream):
+            # The first batch is read ahead: an empty stream must not write a fragment.
             self._batches = _check_between_batches((batch for batch in rows.batches() if batch.num_rows), watch)
             self._first = next(self._batches, None)
             self.is_empty = self._first is None
@@ -429,7 +447,7 @@ class _BatchSource:
             self.is_empty = not rows.num_rows
 
     def open_reader(self) -> pa.Table | pa.RecordBatchReader:
-        """What `write_fragments` is handed."""
+        """Return the rows as `write_fragments` accepts them."""
         if isinstance(self._rows, pa.Table):
             return self._rows if self._rows.schema == self._schema else as_stored(self._rows, self._schema)
         return pa.RecordBatchReader.from_batches(self._schema, self._iter_stored())
@@ -446,7 +464,7 @@ class _BatchSource:
 
 
 def _check_between_batches(batches: Iterator[pa.RecordBatch], watch: Watch | None) -> Iterator[pa.RecordBatch]:
-    """Yield the same batches, each after a look at the deadline."""
+    """Yield the same batches, and check the deadline before each."""
     for batch in batches:
         if watch is not None:
             watch.check()
@@ -454,20 +472,21 @@ def _check_between_batches(batches: Iterator[pa.RecordBatch], watch: Watch | Non
 
 
 class _WriteProgress(FragmentWriteProgress):
-    """Tells the files of each fragment when it is complete, but for the last one, which the result tells."""
+    """Report the files of each fragment to an observer, except for the last one, which the result contains."""
 
-    def __init__(self, table: LanceTable, witness: WriteObserver) -> None:
-        self._table, self._observer = table, witness
+    def __init__(self, table: LanceTable, observer: WriteObserver) -> None:
+        self._table = table
+        self._observer = observer
         self.failure: BaseException | None = None
 
     def begin(self, fragment: FragmentMetadata, **kwargs: object) -> None:
-        """The file is open, and has no name of its own yet."""
+        """Report the open file, which has only a temporary name yet."""
         del fragment, kwargs
         with self._record_failure():
             self._observer.on_begin(list_open_files(self._table))
 
     def complete(self, fragment: FragmentMetadata, **kwargs: object) -> None:
-        """The file has its name."""
+        """Report the file under its final name."""
         del kwargs
         with self._record_failure():
             files = [f"{self._table.path}/data/{file.path}" for file in fragment.files]
@@ -486,23 +505,21 @@ _DESCRIPTOR_DIRECTORY = Path("/proc/self/fd")
 
 
 def list_open_files(table: LanceTable) -> list[str]:
-    """The files that this process is writing for a table, where the system can tell: on Linux, on a local disk.
-
-    Lance writes a file under a name that it tells nobody. An object store keeps nothing of an upload that broke off.
-    """
+    """Return the temporary files that this process is writing for a table; empty except on Linux with a local disk."""
+    # Lance does not reveal the temporary name of a file. On an object store, an aborted upload leaves no object.
     store = table.handles.store
     if not store.location.is_local or not _DESCRIPTOR_DIRECTORY.is_dir():
         return []
     directory = Path(store.resolve_uri(table.path)) / "data"
-    found = []
+    files = []
     for descriptor in _DESCRIPTOR_DIRECTORY.iterdir():
         try:
             path = descriptor.readlink()
         except OSError:
-            continue  # closed meanwhile
+            continue  # closed in the meantime
         if path.parent == directory and path.name.startswith(".tmp"):
-            found.append(f"{table.path}/data/{path.name}")
-    return found
+            files.append(f"{table.path}/data/{path.name}")
+    return files
 
 
 def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
@@ -511,24 +528,23 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
 
 
 def as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows as Lance takes them: bytes become blobs, the rest is cast."""
-    blobs = [one for one in schema if is_blob(one) and rows.schema.field(one.name).type == pa.large_binary()]
-    for one in blobs:
-        position = rows.schema.get_field_index(one.name)
-        rows = rows.set_column(position, one, lance.blob_array(rows.column(position).to_pylist()))
+    """Return rows in the form that Lance stores: bytes become blobs, other columns are cast."""
+    blobs = [field for field in schema if is_blob(field) and rows.schema.field(field.name).type == pa.large_binary()]
+    for blob in blobs:
+        position = rows.schema.get_field_index(blob.name)
+        rows = rows.set_column(position, blob, lance.blob_array(rows.column(position).to_pylist()))
     return rows.select(schema.names).cast(schema) if rows.schema != schema else rows
 
 
 def _move_blobs_last(schema: pa.Schema) -> pa.Schema:
-    """The columns as files have them: who reads a file by itself (`iter_staged_batches`) gets wrong ones behind a blob.
-
-    Lance counts the hidden parts of a blob there, which are no columns. Tables find their columns by number.
-    """
-    return pa.schema([*(one for one in schema if not is_blob(one)), *filter(is_blob, schema)], schema.metadata)
+    """Return the schema of data files, with blob columns after all others."""
+    # The reader of a single file (`iter_staged_batches`) returns wrong columns after a blob: it counts the hidden
+    # children of a blob as columns. Tables find their columns by field id, so their order in files does not matter.
+    return pa.schema([*(field for field in schema if not is_blob(field)), *filter(is_blob, schema)], schema.metadata)
 
 
 def list_blob_files(table: LanceTable, written: Sequence[str]) -> tuple[str, ...]:
-    """Lance puts the large values of a data file into a directory of its name."""
+    """Return the blob files of fragments, which Lance writes into a directory named after each data file."""
     if not written or not any(is_blob(field) for field in table.schema):
         return ()
     names = [file["path"] for text in written for file in json.loads(text)["files"]]
@@ -547,48 +563,50 @@ def _add_deletions(staged: StagedWrite, table: LanceTable, located: RowLocations
         addresses = np.sort(find_existing(table, lambda: staged.keys, len(staged.keys)).get_addresses())
     else:
         addresses = np.sort(located.addresses)
-    if staged.change is WriteKind.UPSERT and len(addresses):  # to describe all fragments takes 8 µs for each
-        _verify_carried(table, addresses)
+    # Without replaced rows this is skipped: listing the fragments takes 8 µs for each.
+    if staged.change is WriteKind.UPSERT and len(addresses):
+        _verify_replaced(table, addresses)
     updated, removed = delete_rows(table, addresses)
     return replace(staged, updated=updated, removed=removed, taken_rows=len(addresses))
 
 
-def _verify_carried(table: LanceTable, addresses: Addresses) -> None:
-    """Verify the fragments of replaced rows, whose other values an update carries over, where they are small enough.
+def _verify_replaced(table: LanceTable, addresses: Addresses) -> None:
+    """Verify the fragments of replaced rows, from which an update copies unchanged values, unless they are too large.
 
-    What is written anew gets a checksum of its own: then nothing finds the damage any more.
+    The new files get their own checksums, so damage that is copied into them can't be detected later.
     """
     numbers = set(np.unique(addresses >> np.uint64(32)).tolist())
-    fragments = [one for one in table.list_fragments() if one.number in numbers]
+    fragments = [fragment for fragment in table.list_fragments() if fragment.number in numbers]
     verifier = table.handles.store.verifier
-    blobs = sum(verifier.measure_blobs(table.path, name) for one in fragments for name in one.files)
-    if sum(one.nbytes for one in fragments) + blobs <= MAX_VERIFIED_BYTES:
+    blob_bytes = sum(verifier.measure_blobs(table.path, name) for fragment in fragments for name in fragment.files)
+    if sum(fragment.nbytes for fragment in fragments) + blob_bytes <= MAX_VERIFIED_BYTES:
         verify(table, VerifyLevel.WHOLE, only=numbers)
 
 
 def _find_replaced_rows(staged: StagedWrite, table: LanceTable) -> Addresses:
-    """Where the rows lie that the new ones replace: found by the new ones' ids, some millions at a time."""
-    found = [np.empty(0, np.uint64)]
-    held: list[pa.Array] = []
+    """Return the addresses of the rows that new ones replace, looked up by the ids of the new rows."""
+    addresses = [np.empty(0, np.uint64)]
+    pending: list[pa.Array] = []
     store = table.handles.store
-    batches = (one for text in staged.written for one in iter_staged_batches(store, staged.path, text, [ID]))
+    batches = (batch for text in staged.written for batch in iter_staged_batches(store, staged.path, text, [ID]))
+    # In passes, because all ids may not fit into memory: that is why the write has no `keys`.
     for batch in batches:
-        held.append(batch.column(0))
-        if sum(map(len, held)) >= MAX_KEYS_PER_PASS:
-            found.append(_find_addresses(table, held))
-            held = []
-    return np.concatenate([*found, _find_addresses(table, held)])
+        pending.append(batch.column(0))
+        if sum(map(len, pending)) >= MAX_KEYS_PER_PASS:
+            addresses.append(_find_addresses(table, pending))
+            pending = []
+    return np.concatenate([*addresses, _find_addresses(table, pending)])
 
 
-def _find_addresses(table: LanceTable, parts: Sequence[pa.Array]) -> Addresses:
-    ids = pa.chunked_array(parts, pa.string()).combine_chunks()
+def _find_addresses(table: LanceTable, id_chunks: Sequence[pa.Array]) -> Addresses:
+    ids = pa.chunked_array(id_chunks, pa.string()).combine_chunks()
     return find_existing(table, lambda: ids, len(ids)).get_addresses()
 
 
 def delete_rows(table: LanceTable, addresses: Addresses) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The rows at these addresses, ascending, are deleted from their fragments, invisibly.
+    """Write deletion files for the rows at these ascending addresses, which no version has yet.
 
-    The fragments with new deletion files, as Lance's JSON, and the numbers of those that lose all rows.
+    Return the fragments with new deletion files, as Lance's JSON, and the numbers of those that lose all rows.
     """
     verify(table)
     numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
@@ -599,6 +617,7 @@ def delete_rows(table: LanceTable, addresses: Addresses) -> tuple[tuple[str, ...
     errors = translate_rewrite_errors(f"delete rows of {table.path}", table.path, table.version, table.handles.explain)
     with attribute_requests(table.handles.store.runtime.telemetry, "table"), errors:
         try:
+            # Not strict: without addresses, `np.split` still returns one empty array.
             for number, local in zip(numbers.tolist(), offsets, strict=False):
                 if table.watch is not None:
                     table.watch.check()

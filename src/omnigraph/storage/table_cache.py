@@ -1,4 +1,4 @@
-"""Open tables, cached: one handle per location and version, one Lance session per graph."""
+"""Cache open tables: one handle per path and version, one Lance session per graph."""
 
 import threading
 from collections import OrderedDict
@@ -14,9 +14,11 @@ from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.io_counters import attribute_requests, convert_store_error, extract_reason, is_io, is_unreachable
 from omnigraph.storage.verification import Mismatch
 
+# Limits of open handles in all, and per table. A handle holds the list of all fragments of its version.
 MAX_CACHED_HANDLES = 512
 MAX_CACHED_VERSIONS = 8
-"""How many handles are kept in all, and of one table; each holds a list of all fragments of its version."""
+# Parts of the messages with which Lance reports a damaged or truncated data or deletion file. Whatever a decoder
+# rejects is the file's fault: it gets the content of the file, and no part of a request.
 _DAMAGE_MARKS = (
     "not appear to be a Lance file",
     "Encountered corrupt file",
@@ -24,26 +26,24 @@ _DAMAGE_MARKS = (
     "rust/lance-file/src/",
     "rust/lance-table/src/io/deletion.rs",
 )
-"""What the text of Lance's errors says of a data file or a deletion file that is not one any more, or not all of it.
-
-Whatever a decoder refuses is the file's fault: it is handed what the file holds, and nothing that was asked.
-"""
+# Parts of the messages about a missing or truncated file. Lance does not read a file that it writes, so such a file is
+# one of the pinned version.
 _TORN_MARKS = ("Not found:", "failed to fill whole buffer", "file size is too small")
-"""What the text says of a file that is not there, or ends too early. Whoever writes one does not read it."""
+# The class of errors for a fault inside Lance, such as reading an empty data file.
 PANIC = "PanicException"
-"""What a fault inside of Lance itself arrives as, such as that of a data file without a byte."""
 
+# Lance's dataset under a name for other packages, which may pass it on but must not import lance.
 PinnedDataset: TypeAlias = lance.LanceDataset
-"""What other rooms call Lance's own dataset, which they may hand on but not import."""
 
 
 class PinUnreadableError(OmnigraphError):
-    """A pinned table version can't be opened: its files were removed or damaged by something else."""
+    """A pinned table version can't be read: its files were removed or damaged outside of omnigraph."""
 
     kind = Kind.CORRUPT
     code = "pin_unreadable"
 
-    def __init__(  # noqa: PLR0913, PLR0917 - facts, of which most are known only where the graph's manifests can be read
+    # Most facts are known only after the graph's manifests were read, so they have defaults.
+    def __init__(  # noqa: PLR0913, PLR0917 - facts of the error
         self,
         path: str,
         version: int,
@@ -56,12 +56,18 @@ class PinUnreadableError(OmnigraphError):
         readable: str | None = None,
     ) -> None:
         super().__init__(path, version, reason, table_key, file, branches, commits, is_counted, readable)
-        self.path, self.version, self.reason = path, version, reason
-        self.table_key, self.file = table_key, file
-        self.branches, self.commits, self.is_counted = list(branches), commits, is_counted
-        """The branches whose newest state needs it, and how many commits of the first of them do, or at least do."""
+        self.path = path
+        self.version = version
+        self.reason = reason
+        self.table_key = table_key
+        self.file = file
+        # The branches whose newest state needs the version.
+        self.branches = list(branches)
+        # The number of commits that need it on the first of these branches; a lower bound unless `is_counted`.
+        self.commits = commits
+        self.is_counted = is_counted
+        # The newest commit whose state does not need it.
         self.readable = readable
-        """The newest commit whose state does not need it."""
 
     def __str__(self) -> str:
         table = "" if self.table_key is None else f"{self.table_key}: "
@@ -73,28 +79,35 @@ class PinUnreadableError(OmnigraphError):
         )
 
     def _describe_need(self) -> str:
-        """Say who needs it, and what can still be read."""
+        """Describe the branches and commits that need the version, and what can still be read."""
         if self.table_key is None:
             return ""
-        least = "" if self.is_counted else "at least "
+        at_least = "" if self.is_counted else "at least "
         commits = "1 commit" if self.commits == 1 else f"{self.commits:,} commits"
         if self.branches:
             names = ", ".join(f"`{name}`" for name in self.branches)
-            is_are = "branch" if len(self.branches) == 1 else "branches"
-            needed = f"The {is_are} {names} and {least}{commits} need it"
+            noun = "branch" if len(self.branches) == 1 else "branches"
+            needed = f"The {noun} {names} and {at_least}{commits} need it"
+        elif self.commits:
+            needed = f"Only earlier states need it, {at_least}{commits}"
         else:
-            needed = f"Only the past needs it, {least}{commits}" if self.commits else "Only the past needs it"
-        readable = "" if self.readable is None else f", and so can all of commit {self.readable}"
+            needed = "Only earlier states need it"
+        readable = "" if self.readable is None else f", and so can all tables at commit {self.readable}"
         return f"{needed}; other tables can be read{readable}. "
 
 
+# Adds to an error why a version can't be read, if more is known.
 Explain: TypeAlias = Callable[[PinUnreadableError], PinUnreadableError]
-"""Says more about why a version can't be read, if more is known."""
 
 
 @contextmanager
 def translate_read_errors(path: str, version: int, explain: Explain = lambda error: error) -> Iterator[None]:
-    """Turn what Lance raises on a read into a store that failed, or a pin whose files are gone or damaged."""
+    """Translate Lance's errors of a read.
+
+    Raises:
+        PinUnreadableError: A file of the version is missing or damaged.
+        StoreUnavailableError: The store failed.
+    """
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
@@ -104,24 +117,30 @@ def translate_read_errors(path: str, version: int, explain: Explain = lambda err
             raise explain(PinUnreadableError(path, version, extract_reason(error))) from error
         raise
     except BaseException as error:
-        if type(error).__name__ != PANIC:  # it is no Exception, so that nobody catches it by accident
+        # A panic of Rust is not an Exception, so that no handler catches it by accident.
+        if type(error).__name__ != PANIC:
             raise
         if is_unreachable(error):
             raise convert_store_error(f"read {path}", error) from error
-        raise explain(PinUnreadableError(path, version, f"Lance failed over it: {error}")) from error
+        raise explain(PinUnreadableError(path, version, f"Lance failed on it: {error}")) from error
 
 
 @contextmanager
 def translate_rewrite_errors(
     action: str, path: str, version: int, explain: Explain = lambda error: error
 ) -> Iterator[None]:
-    """As `translate_read_errors`, for work that also writes files: a failure that does not say whose it is, is the store's."""
+    """Translate Lance's errors of an operation that reads and writes; unattributed failures are the store's.
+
+    Raises:
+        PinUnreadableError: A file of the version is missing or damaged.
+        StoreUnavailableError: The store failed.
+    """
     with translate_read_errors(path, version, explain):
         try:
             yield
         except (OSError, ValueError, RuntimeError) as error:
-            is_of_files = isinstance(error, OSError) or is_io(error)
-            if is_of_files and not any(mark in str(error) for mark in (*_DAMAGE_MARKS, *_TORN_MARKS)):
+            is_file_error = isinstance(error, OSError) or is_io(error)
+            if is_file_error and not any(mark in str(error) for mark in (*_DAMAGE_MARKS, *_TORN_MARKS)):
                 raise convert_store_error(action, error) from error
             raise
 
@@ -132,42 +151,49 @@ def _raise_mismatch(path: str, version: int, mismatch: Mismatch | None) -> None:
 
 
 class VerifyLevel:
-    """Which files of a version were compared with their checksums, as bits: an enum's took 10 µs of every read."""
+    """Bits for the files of a version that were compared with their checksums."""
 
+    # Plain integers: with an enum, every read took 10 µs longer.
     NOTHING = 0
+    # Deletion files, and small data files.
     ROWS = 1
-    """Deletion files, and small files of rows."""
+    # Small index segments.
     INDEXES = 2
-    """Small indexes."""
+    # All files, of any size.
     WHOLE = 4
-    """Everything, however large."""
 
 
 class TableCache:
-    """Pinned Lance datasets by (path, version). Versions are immutable, so a cached handle is never stale."""
+    """An LRU cache of pinned Lance datasets by (path, version), which are immutable and never stale. Thread-safe."""
 
     def __init__(self, store: GraphStorage, *, is_verifying: bool = True) -> None:
-        self.store, self.is_verifying = store, is_verifying
-        """Those who look for damage open what does not match its checksum too."""
+        self.store = store
+        # Off for a search for damage, which also opens versions that do not match their checksums.
+        self.is_verifying = is_verifying
+        # Completes the error about a version that can't be read before it is raised.
         self.explain: Explain = lambda error: error
-        """Asked when a version can't be read, before that is told."""
         self._lock = threading.Lock()
         self._verified: dict[tuple[str, int], int] = {}
         self._open: OrderedDict[tuple[str, int], lance.LanceDataset] = OrderedDict()
 
     def open(self, path: str, version: int) -> lance.LanceDataset:
-        """The dataset at exactly this version, or PinUnreadableError."""
+        """Return the dataset at exactly this version.
+
+        Raises:
+            PinUnreadableError: It is missing or damaged.
+        """
         key = (path, version)
         with self._lock:
             if key in self._open:
                 self._open.move_to_end(key)
                 return self._open[key]
+        # Opened without the lock, because it reads from the store: other tables must not wait.
         dataset = self.open_uncached(path, version)
         self.put(path, dataset)
         return dataset
 
     def open_uncached(self, path: str, version: int) -> lance.LanceDataset:
-        """As `open`, but a handle that nobody shares: some methods of a handle move it to another version."""
+        """Open a private handle: some methods of a handle move it to another version. Raises as `open`."""
         uri = self.store.resolve_table_uri(path)
         if self.is_verifying and self.store.verifier.is_verifying_reads:
             with self.translate_verify_errors(path):
@@ -177,7 +203,8 @@ class TableCache:
                 dataset = lance.dataset(
                     uri, version=version, session=self.store.session, storage_options=self.store.lance_options
                 )
-                _ = dataset.schema  # Lance panics over a type that it does not know, and not before it is asked
+                # Lance panics on an unknown type only when the schema is read.
+                _ = dataset.schema
             except (ValueError, OSError, RuntimeError) as error:
                 if is_unreachable(error):
                     raise convert_store_error(f"open {path}", error) from error
@@ -185,24 +212,24 @@ class TableCache:
             except BaseException as error:
                 if type(error).__name__ != PANIC:
                     raise
-                raise self.explain(PinUnreadableError(path, version, f"Lance failed over it: {error}")) from error
+                raise self.explain(PinUnreadableError(path, version, f"Lance failed on it: {error}")) from error
         if self.is_verifying:
             self._check_rows(path, version, dataset)
         return dataset
 
     def get_verified_level(self, path: str, version: int) -> int:
-        """Return how many of the files of a version were found to match."""
+        """Return the bits of `VerifyLevel` for the files of a version that matched."""
         return self._verified.get((path, version), VerifyLevel.NOTHING)
 
     def mark_verified(self, path: str, version: int, level: int) -> None:
-        """Remember that files of a version match; no file ever changes."""
+        """Record that files of a version match. This stays true, because files never change."""
         self._verified[path, version] = self.get_verified_level(path, version) | level
         while len(self._verified) > MAX_CACHED_HANDLES:
             self._verified.pop(next(iter(self._verified)), None)
 
     @contextmanager
     def translate_verify_errors(self, path: str) -> Iterator[None]:
-        """Turn a mismatch, and what the system says of a file that is to be verified, into our own errors."""
+        """Explain a mismatch, and translate errors of the operating system while files are verified."""
         try:
             yield
         except PinUnreadableError as error:
@@ -211,7 +238,7 @@ class TableCache:
             raise convert_store_error(f"read {path}", error) from error
 
     def _check_rows(self, path: str, version: int, dataset: lance.LanceDataset) -> None:
-        """Compare the rows of a version with what its pin says; no request."""
+        """Compare the number of rows of a version with its pin; needs no request."""
         expected = self.store.verifier.get_expected(path, version)
         rows = int(dataset.count_rows()) if expected is not None else 0
         if expected is not None and rows != expected.rows:
@@ -219,12 +246,12 @@ class TableCache:
             raise self.explain(PinUnreadableError(path, version, reason))
 
     def list_open(self) -> list[tuple[str, int]]:
-        """Return the versions that are held open, those that were used last at the end."""
+        """Return the versions with a cached handle, the most recently used ones last."""
         with self._lock:
             return list(self._open)
 
     def put(self, path: str, dataset: lance.LanceDataset) -> None:
-        """Remember a handle that a write has just made, so that reading it needs no request."""
+        """Cache a handle, such as one that a write has just created, so that reading it needs no request."""
         with self._lock:
             self._open[path, dataset.version] = dataset
             self._open.move_to_end((path, dataset.version))

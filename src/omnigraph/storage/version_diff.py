@@ -1,4 +1,4 @@
-"""What differs between two versions of a table: found by files, so that it costs what was changed."""
+"""Diff two versions of a table by their files, at a cost that follows the size of the change."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ ID = "id"
 
 @dataclass(frozen=True, slots=True)
 class VersionDiff:
-    """Rows that lie only in the newer version, and rows that lie only in the older one.
+    """The stored rows that only the newer version has, and those that only the older one has.
 
     A row that was moved or rewritten is in both.
     """
@@ -23,38 +23,41 @@ class VersionDiff:
     removed: pa.Table
 
     def find_lost_ids(self) -> pa.Array:
-        """The ids that no row has any more."""
+        """Return the ids that no row has any longer."""
         ids = self.removed.column(ID).combine_chunks()
         return ids.filter(pa.array(~is_among(ids, self.added.column(ID))))
 
 
 def diff_versions(before: LanceTable, after: LanceTable, columns: Sequence[str]) -> VersionDiff:
-    """What differs, with these columns and the id."""
+    """Return the rows that differ between two versions, with these columns and the id."""
     names = list(dict.fromkeys([ID, *columns]))
-    old = {one.files: one for one in before.list_fragments()}
-    new = {one.files: one for one in after.list_fragments()}
-    come = [*_iter_rows(after, [one for files, one in new.items() if files not in old], names)]
-    gone = [*_iter_rows(before, [one for files, one in old.items() if files not in new], names)]
-    for files, one in old.items():
-        other = new.get(files)
-        if other is not None and other.deletions != one.deletions:
-            gone += _read_rows_missing_in(before, one, after, other, names)
-            come += _read_rows_missing_in(after, other, before, one, names)
+    # By file names, because another version may give the number of a fragment to other rows.
+    old = {fragment.files: fragment for fragment in before.list_fragments()}
+    new = {fragment.files: fragment for fragment in after.list_fragments()}
+    added = [*_iter_rows(after, [fragment for files, fragment in new.items() if files not in old], names)]
+    removed = [*_iter_rows(before, [fragment for files, fragment in old.items() if files not in new], names)]
+    for files, old_fragment in old.items():
+        new_fragment = new.get(files)
+        # In both directions, because each version may have deletions that the other one does not have.
+        if new_fragment is not None and new_fragment.deletions != old_fragment.deletions:
+            removed += _read_rows_missing_in(before, old_fragment, after, new_fragment, names)
+            added += _read_rows_missing_in(after, new_fragment, before, old_fragment, names)
     schema = pa.schema([after.schema.field(name) for name in names])
-    return VersionDiff(_build_table(come, schema), _build_table(gone, schema))
+    return VersionDiff(_build_table(added, schema), _build_table(removed, schema))
 
 
 def _iter_rows(table: LanceTable, fragments: Sequence[Fragment], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     if fragments:
-        yield from table.iter_batches(names, fragments=[one.number for one in fragments])
+        yield from table.iter_batches(names, fragments=[fragment.number for fragment in fragments])
 
 
 def _read_rows_missing_in(
-    table: LanceTable, fragment: Fragment, other: LanceTable, there: Fragment, names: Sequence[str]
+    table: LanceTable, fragment: Fragment, other: LanceTable, other_fragment: Fragment, names: Sequence[str]
 ) -> list[pa.RecordBatch]:
-    """The rows of a fragment that the other version of it has deleted."""
-    own, others = table.read_deleted_offsets([fragment.number])[0], other.read_deleted_offsets([there.number])[0]
-    offsets = np.setdiff1d(others, own, assume_unique=True).astype(np.uint64)
+    """Return the live rows of a fragment that are deleted in the other version of the fragment."""
+    deleted = table.read_deleted_offsets([fragment.number])[0]
+    deleted_in_other = other.read_deleted_offsets([other_fragment.number])[0]
+    offsets = np.setdiff1d(deleted_in_other, deleted, assume_unique=True).astype(np.uint64)
     if not len(offsets):
         return []
     addresses = np.uint64(fragment.number) << np.uint64(32) | offsets
@@ -62,5 +65,7 @@ def _read_rows_missing_in(
 
 
 def _build_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    plain = pa.schema([pa.field(one.name, one.type) for one in schema])
-    return pa.Table.from_batches([pa.RecordBatch.from_arrays(one.columns, schema=plain) for one in batches], plain)
+    # The metadata and nullability of columns may differ between the versions.
+    plain = pa.schema([pa.field(field.name, field.type) for field in schema])
+    plain_batches = [pa.RecordBatch.from_arrays(batch.columns, schema=plain) for batch in batches]
+    return pa.Table.from_batches(plain_batches, plain)

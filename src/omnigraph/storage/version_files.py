@@ -1,4 +1,4 @@
-"""Which files a version of a table is made of: what a copy must take along, and what cleanup must leave alone."""
+"""List the files of a table version, which a copy must include and cleanup must not remove."""
 
 import re
 from collections.abc import Iterable
@@ -8,22 +8,24 @@ import lance
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.io_counters import attribute_requests
-from omnigraph.storage.layout import format_detached_name, format_version_name, is_detached
+from omnigraph.storage.layout import build_version_key
 from omnigraph.storage.table_cache import TableCache, translate_read_errors
 
+# The name of the transaction file in the manifest of a version; Lance's API does not return it.
 _TRANSACTION = re.compile(rb"\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.txn")
-"""How a version names the file of its own transaction; Lance shows that name to nobody."""
 
 
 class UnknownPartError(OmnigraphError):
-    """A version of a table has a part whose files this software does not know; nothing may be decided about it."""
+    """A table version has a part whose files this release does not know, so it is neither copied nor cleaned up."""
 
     kind = Kind.CORRUPT
     code = "unknown_table_part"
 
     def __init__(self, path: str, version: int, part: str) -> None:
         super().__init__(path, version, part)
-        self.path, self.version, self.part = path, version, part
+        self.path = path
+        self.version = version
+        self.part = part
 
     def __str__(self) -> str:
         return (
@@ -34,16 +36,16 @@ class UnknownPartError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True)
 class PinnedFiles:
-    """The files of one version, or of several, relative to the graph's root.
+    """The files of one or more versions, relative to the graph's root.
 
-    Everything below `directories` belongs to them too: an index, the large blobs of a data file.
+    All files below `directories` are included: those of an index, and the large blobs of a data file.
     """
 
     files: frozenset[str] = frozenset()
     directories: frozenset[str] = frozenset()
 
     def __contains__(self, key: str) -> bool:
-        """Whether a file is one of them; no directory of a table is deeper than two levels below it."""
+        """Return whether a file is included, itself or by a directory above it."""
         if key in self.files:
             return True
         above = key.rpartition("/")[0]
@@ -54,35 +56,37 @@ class PinnedFiles:
         return False
 
     def __or__(self, other: "PinnedFiles") -> "PinnedFiles":
-        """Those of both."""
+        """Return the union of both."""
         return PinnedFiles(self.files | other.files, self.directories | other.directories)
 
 
 def list_pinned_files(handles: TableCache, path: str, versions: Iterable[int]) -> PinnedFiles:
-    """Everything that these versions of a table need, by one read each.
+    """Return all files that these versions of a table need, by one read per version.
 
     Raises:
         PinUnreadableError: A version can't be read.
-        UnknownPartError: A version has parts that nothing is known about: then nothing may be concluded.
+        UnknownPartError: A version has unknown parts, so that its files can't be listed completely.
     """
-    found = PinnedFiles()
+    pinned = PinnedFiles()
     for version in versions:
-        dataset = handles.open_uncached(path, version)  # not among the cached ones: most are of the past
+        # Not cached, because most are old versions that no query reads.
+        dataset = handles.open_uncached(path, version)
         with attribute_requests(handles.store.runtime.telemetry, "table"), translate_read_errors(path, version):
-            found |= list_version_files(dataset, path)
-    return found
+            pinned |= list_version_files(dataset, path)
+    return pinned
 
 
 def list_version_files(dataset: lance.LanceDataset, path: str) -> PinnedFiles:
-    """The files of one version that is open: its own, data, deletions, the transaction; indexes and blobs whole."""
+    """Return the files of an open version: manifest, data, deletion and transaction files; indexes and blobs whole."""
     version = int(dataset.version)
-    files = {f"{path}/{format_detached_name(version) if is_detached(version) else format_version_name(version)}"}
+    files = {build_version_key(path, version)}
     directories: set[str] = set()
     for fragment in dataset.get_fragments():
         metadata = fragment.metadata
         _check_known_parts(metadata, path, version)
         for file in metadata.files:
             files.add(f"{path}/data/{file.path}")
+            # Only data files with large blobs have this directory; one that does not exist includes no file.
             directories.add(f"{path}/data/{file.path.removesuffix('.lance')}")
         if metadata.deletion_file is not None:
             files.add(f"{path}/{metadata.deletion_file.path(metadata.id)}")
@@ -97,18 +101,22 @@ def list_version_files(dataset: lance.LanceDataset, path: str) -> PinnedFiles:
 
 
 def find_used_lists(handles: TableCache, path: str, version: int, lists: Iterable[str]) -> tuple[str, ...]:
-    """Return those lists of checksums that still say something of a version's files; ones that can't be read stay."""
-    parts = list_version_files(handles.open(path, version), path)
+    """Return the checksum lists that contain files of a version; lists that can't be read are returned too."""
+    pinned = list_version_files(handles.open(path, version), path)
     used = []
     for name in lists:
         files = handles.store.verifier.lists.read(path, name)
-        if not files or any(f"{path}/{file}" in parts for file in files):
+        if not files or any(f"{path}/{file}" in pinned for file in files):
             used.append(name)
     return tuple(used)
 
 
 def _check_known_parts(metadata: lance.FragmentMetadata, path: str, version: int) -> None:
-    """Refuse what Lance may one day write, and we would not see: overlays, row numbers in files, other places."""
+    """Check that a fragment has no files that the listing would miss, as a newer Lance may write them.
+
+    Raises:
+        UnknownPartError: It has overlays, row ids in separate files, or files outside of the table.
+    """
     if metadata.overlays:
         raise UnknownPartError(path, version, "overlays")
     if any(file.base_id is not None for file in metadata.files):
@@ -117,4 +125,4 @@ def _check_known_parts(metadata: lance.FragmentMetadata, path: str, version: int
         raise UnknownPartError(path, version, "deletion files outside of it")
     for numbers in (metadata.row_id_meta, metadata.created_at_version_meta, metadata.last_updated_at_version_meta):
         if numbers is not None and not numbers.json().lower().startswith('{"inline"'):
-            raise UnknownPartError(path, version, "row numbers in files of their own")
+            raise UnknownPartError(path, version, "row ids in separate files")

@@ -1,6 +1,6 @@
-"""Making table versions. Only the publisher may import this module.
+"""Create table versions. Only the publisher may import this module.
 
-Every version is detached: immutable, unnamed, seen by nobody who does not know its number.
+Every version is detached: immutable, in no list, and readable only by its number.
 """
 
 import json
@@ -24,99 +24,110 @@ from omnigraph.storage.table_cache import TableCache
 
 
 class StaleBaseError(OmnigraphError):
-    """A staged write other than an append was about to be applied to another version than its own."""
+    """A staged write other than an append was about to be applied to a version that is not its base."""
 
     kind = Kind.INTERNAL
     code = "stale_base"
 
     def __init__(self, path: str, base: int, found: int) -> None:
         super().__init__(path, base, found)
-        self.path, self.base, self.found = path, base, found
+        self.path = path
+        self.base = base
+        self.found = found
 
     def __str__(self) -> str:
         return (
             f"a write of {self.path} was staged on version {self.base}, not {self.found};"
-            " applying it there would bring rows back, or double them"
+            " applying it there would restore deleted rows, or duplicate rows"
         )
 
 
 def create_table(store: GraphStorage, path: str, schema: pa.Schema) -> int:
-    """A new, empty table with stable row ids; the number of its first version. SwapLostError: somebody was first."""
+    """Create an empty table with stable row ids, and return the number of its first version.
+
+    Raises:
+        SwapLostError: Another writer has created it first.
+    """
     schema = build_physical_schema(schema)
     with attribute_requests(store.runtime.telemetry, "table"), translate_store_errors(f"create {path}"):
         return int(create_dataset(store, path, schema.empty_table()).version)
 
 
 def apply(handles: TableCache, staged: StagedWrite, base: int) -> int:
-    """One detached version of the table: `base` with the staged write. Its number; nobody sees it yet."""
+    """Commit a detached version, `base` with the staged write, and return its number; no manifest pins it yet.
+
+    Raises:
+        StaleBaseError: The write was staged on another version, and is not an append.
+    """
     if staged.base != base and staged.change is not WriteKind.APPEND:
         raise StaleBaseError(staged.path, staged.base, base)
     dataset = handles.open(staged.path, base)
     if staged.change is WriteKind.SCHEMA and staged.preview:
         return _commit(handles, staged.path, handles.open(staged.path, staged.preview), _build_purge_operation(staged))
     if staged.change is WriteKind.SCHEMA:
-        return _reshape(handles, staged, dataset)
+        return _commit_columns(handles, staged, dataset)
     if staged.change is not WriteKind.REWRITE:
         return _commit(handles, staged.path, dataset, _build_operation(staged, dataset))
+    # The preview can be used only if the write was not rebased since.
     is_previewed = staged.preview and staged.base == staged.origin
     rewritten = staged.preview if is_previewed else build_preview(handles, staged)
     if not staged.indexes and not staged.replaced_indexes:
         return rewritten
-    made = _commit(handles, staged.path, handles.open(staged.path, rewritten), _build_index_operation(staged))
-    if not is_previewed:  # it was only a step; a preview goes when its owner needs it no more
+    indexed = _commit(handles, staged.path, handles.open(staged.path, rewritten), _build_index_operation(staged))
+    # An intermediate version is no longer needed; a preview is removed by its owner.
+    if not is_previewed:
         handles.store.objects.delete(f"{staged.path}/{format_detached_name(rewritten)}")
-    return made
+    return indexed
 
 
 def build_preview(handles: TableCache, staged: StagedWrite) -> int:
-    """A detached version of rewritten fragments alone, for who has to index them; it is not published by itself.
+    """Commit a detached version with the rewritten fragments but without new indexes, and return its number.
 
-    Of a change of columns, one with these columns, for who has to write them anew.
+    The new indexes are built on it. For a change of columns, it has the new columns, from which they are rewritten.
     """
     dataset = handles.open(staged.path, staged.base)
     if staged.change is WriteKind.SCHEMA:
-        return _reshape(handles, staged, dataset)
-    there = {fragment.fragment_id: fragment.metadata for fragment in dataset.get_fragments()}
-    return _commit(handles, staged.path, dataset, build_rewrite_operation(staged, there))
+        return _commit_columns(handles, staged, dataset)
+    fragments = {fragment.fragment_id: fragment.metadata for fragment in dataset.get_fragments()}
+    return _commit(handles, staged.path, dataset, build_rewrite_operation(staged, fragments))
 
 
-def _reshape(handles: TableCache, staged: StagedWrite, dataset: LanceDataset) -> int:
-    """A detached version with other columns.
-
-    Where some become nullable, or get the names of others, Lance wants a step for that alone.
-    """
+def _commit_columns(handles: TableCache, staged: StagedWrite, dataset: LanceDataset) -> int:
+    """Commit a detached version with other columns, and return its number."""
     fragments = [FragmentMetadata.from_json(text) for text in staged.fragments]
     stored = dataset.lance_schema
-    relaxed, freed = build_relaxed_schema(staged, stored), build_freed_schema(staged, stored)
+    # Lance needs a separate step to make columns nullable, and another one before columns get the names of others.
+    relaxed = build_relaxed_schema(staged, stored)
+    freed = build_freed_schema(staged, stored)
     if relaxed is not None:
         step = _commit(handles, staged.path, dataset, LanceOperation.Project(relaxed))
     elif freed is not None:
-        as_they_are = [fragment.metadata for fragment in dataset.get_fragments()]
-        step = _commit(handles, staged.path, dataset, LanceOperation.Merge(as_they_are, freed))
+        unchanged = [fragment.metadata for fragment in dataset.get_fragments()]
+        step = _commit(handles, staged.path, dataset, LanceOperation.Merge(unchanged, freed))
     else:
         return _commit(handles, staged.path, dataset, LanceOperation.Merge(fragments, build_schema(staged, stored)))
-    made = _reshape(handles, staged, handles.open(staged.path, step))
+    version = _commit_columns(handles, staged, handles.open(staged.path, step))
     handles.store.objects.delete(f"{staged.path}/{format_detached_name(step)}")
-    return made
+    return version
 
 
 def _commit(handles: TableCache, path: str, dataset: LanceDataset, operation: LanceOperation.BaseOperation) -> int:
     store = handles.store
     with attribute_requests(store.runtime.telemetry, "table"), translate_store_errors(f"make a version of {path}"):
-        made = LanceDataset.commit(
+        committed = LanceDataset.commit(
             dataset,
             Transaction(dataset.version, operation),
             detached=True,
             storage_options=store.lance_options,
         )
-    handles.put(path, made)
-    # Its files are those of a version that was verified, and some that this process has just written.
-    handles.mark_verified(path, int(made.version), handles.get_verified_level(path, int(dataset.version)))
-    return int(made.version)
+    handles.put(path, committed)
+    # Its files are those of a verified version, and some that this process has just written.
+    handles.mark_verified(path, int(committed.version), handles.get_verified_level(path, int(dataset.version)))
+    return int(committed.version)
 
 
 def list_detached_files(path: str, versions: Iterable[int]) -> tuple[str, ...]:
-    """The files that hold these detached versions, relative to the root."""
+    """Return the manifest files of these detached versions, relative to the root."""
     return tuple(f"{path}/{format_detached_name(version)}" for version in versions)
 
 
@@ -137,7 +148,8 @@ def _build_operation(staged: StagedWrite, dataset: LanceDataset) -> LanceOperati
 
 
 def _build_purge_operation(staged: StagedWrite) -> LanceOperation.Update:
-    """Other files for the same rows. As an update, because after a merge Lance takes indexes for outdated."""
+    """Return the operation that replaces the files of a table's rows by others without purged columns."""
+    # An update, because after a merge Lance considers the indexes outdated.
     fragments = [FragmentMetadata.from_json(text) for text in staged.fragments]
     return LanceOperation.Update(
         removed_fragment_ids=[], updated_fragments=fragments, new_fragments=[], fields_modified=[]
@@ -145,5 +157,6 @@ def _build_purge_operation(staged: StagedWrite) -> LanceOperation.Update:
 
 
 def _build_index_operation(staged: StagedWrite) -> LanceOperation.CreateIndex:
-    new, old = ([index_from_json(text) for text in texts] for texts in (staged.indexes, staged.replaced_indexes))
-    return LanceOperation.CreateIndex(new, old)
+    new = [index_from_json(text) for text in staged.indexes]
+    replaced = [index_from_json(text) for text in staged.replaced_indexes]
+    return LanceOperation.CreateIndex(new, replaced)

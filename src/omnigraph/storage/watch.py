@@ -1,15 +1,15 @@
-"""Limits that hold while rows are read and written: a deadline, and how much may be in memory at once."""
+"""Define the deadline and memory limit that apply while rows are read and written."""
 
 from typing import Protocol
 
 
 class Watch(Protocol):
-    """Ends an operation by what it raises. A budget of the engine is one."""
+    """The limits of an operation, which raise an error to end it. The engine's budget implements it."""
 
     def check(self) -> None:
-        """Raise when the operation may not continue."""
+        """Raise an error if the operation must stop."""
         ...
 
     def check_size(self, nbytes: int, what: str) -> None:
-        """Raise when so much may not be in memory at once."""
+        """Raise an error if `nbytes` in memory exceed the limit; `what` describes them."""
         ...

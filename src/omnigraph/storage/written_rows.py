@@ -1,4 +1,4 @@
-"""Rows that were written but belong to no version yet, read back from their files."""
+"""Read staged rows, which belong to no version yet, back from their files."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ READ_BATCH_ROWS = 65_536
 def iter_staged_batches(
     store: GraphStorage, path: str, fragment: str, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Some columns of a staged fragment of the table at `path`, in the order in which its rows were written.
+    """Yield columns of a staged fragment of the table at `path`, with its rows in the order they were written.
 
-    Not for blobs: beside them a file holds only where they lie. Files have them behind all other columns, or those
-    would be read wrong.
+    Blob columns can't be read: the file has only their descriptions. They must come after all other columns in the
+    file, or the others are read wrong (see `staging`).
     """
     for file in json.loads(fragment)["files"]:
         with translate_store_errors(f"read rows of {path}"):
