@@ -107,7 +107,7 @@ def build_version_key(path: str, version: int) -> str:
 def format_deletion_name(fragment: Mapping[str, object]) -> str:
     """Return the deletion file of a fragment in Lance's JSON, relative to its table, by Lance's naming."""
     file = fragment["deletion_file"]
-    assert isinstance(file, dict)  # noqa: S101 - asked only of fragments that have one
+    assert isinstance(file, dict)  # noqa: S101 - called only for fragments that have one
     suffix = "arrow" if file["file_type"] == "array" else "bin"
     return f"_deletions/{fragment['id']}-{file['read_version']}-{file['id']}.{suffix}"
 

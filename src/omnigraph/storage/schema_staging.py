@@ -72,8 +72,8 @@ def stage_columns(table: LanceTable, columns: NewColumns, on_complete: Callable[
 
 def build_schema(staged: StagedWrite, stored: LanceSchema) -> LanceSchema:
     """Return the schema of a table after a staged change; the metadata of the table is kept."""
-    make, (metadata, *_) = _split_schema(stored)
-    return make(metadata, *(bytes.fromhex(field) for field in staged.fields))
+    build, (metadata, *_) = _split_schema(stored)
+    return build(metadata, *(bytes.fromhex(field) for field in staged.fields))
 
 
 def build_relaxed_schema(staged: StagedWrite, stored: LanceSchema) -> LanceSchema | None:

@@ -239,7 +239,7 @@ class RowStream:
 
 
 class WriteObserver(Protocol):
-    """Gets the names of files, relative to the root, as they are written, so that recovery can find them."""
+    """An observer that gets the names of files, relative to the root, as they are written, for recovery."""
 
     def on_begin(self, files: Sequence[str]) -> None:
         """Record files that are being written under temporary names."""

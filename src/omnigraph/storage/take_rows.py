@@ -2,7 +2,7 @@
 
 In such a fragment, `take` of the whole dataset walks from the first row for every row that is requested: 2,000 rows out
 of 200,000 took 8 s of a core. `take` of the fragment itself took 7 ms, but its cost per row grows with the number of
-deleted rows. So many rows are read directly from the data file, or by their addresses.
+deleted rows. Large numbers of rows are therefore read directly from the data file, or by their addresses.
 """
 
 from collections.abc import Callable, Sequence

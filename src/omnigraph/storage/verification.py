@@ -82,7 +82,7 @@ class Verifier:
 
     @property
     def is_verifying_reads(self) -> bool:
-        """Whether ordinary reads compare small files; on an object store this costs requests, and must be set."""
+        """Whether ordinary reads verify small files; on an object store, where it costs requests, a setting decides."""
         return self._locate is not None or self.is_eager
 
     def locate(self, key: str) -> str:

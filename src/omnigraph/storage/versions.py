@@ -113,7 +113,7 @@ def _commit_columns(handles: TableCache, staged: StagedWrite, dataset: LanceData
 
 def _commit(handles: TableCache, path: str, dataset: LanceDataset, operation: LanceOperation.BaseOperation) -> int:
     store = handles.store
-    with attribute_requests(store.runtime.telemetry, "table"), translate_store_errors(f"make a version of {path}"):
+    with attribute_requests(store.runtime.telemetry, "table"), translate_store_errors(f"create a version of {path}"):
         committed = LanceDataset.commit(
             dataset,
             Transaction(dataset.version, operation),
