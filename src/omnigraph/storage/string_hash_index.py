@@ -19,8 +19,8 @@ _THREADS = 2
 _NOT_FOUND = -1
 _NO_POSITIONS = np.empty(0, np.int64)
 _FREE_SLOT = np.uint64(0)
-# A slot has the lower half of a hash in its upper bits and a position in its lower ones. Positions count from 1: no slot
-# in use is 0.
+# A slot has the lower half of a hash in its upper bits and a position in its lower ones. Positions count from 1, so no
+# slot in use is 0.
 _HALF_BITS, _POSITION_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 # At least this number of slots per key keeps false positives rare.
 _FILTER_SLOTS_PER_KEY = 32
