@@ -77,7 +77,7 @@ class OpenAIProvider:
         self._clock = clock
         self._jitter = jitter
         self._budget = budget
-        # The key becomes part of a header: printable ASCII only, so that no line break can add another header.
+        # The key becomes part of a header, and http.client would reject a line break with an error that shows the key.
         if not all("!" <= char <= "~" for char in self._key):
             reason = "its key contains a character that is not printable ASCII: check OMNIGRAPH_EMBED_KEY"
             raise ProviderSettingsError(self.name, reason)

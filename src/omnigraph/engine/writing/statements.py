@@ -109,7 +109,7 @@ def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: Que
 
 
 def _expect_ends(statement: InsertEdge, pending: WriteBuffer, inputs: QueryInputs) -> None:
-    """Announce the ends of an edge, so that the next lookup of nodes includes them, which saves a request."""
+    """Let the next lookup of nodes include the ends of an edge, which saves a request."""
     edge = pending.view.catalog.edges[statement.type.name]
     for node_name, end in ((edge.source, statement.source), (edge.target, statement.target)):
         address_cache = pending.get_table(pending.get_node_type(node_name)).known
