@@ -391,7 +391,7 @@ def test_an_overwrite_leaves_no_edge_dangling(graph: og.Graph) -> None:
 
     (problem,) = caught.value.problems
     assert (problem.file, problem.type, problem.property, problem.rule) == (None, "Knows", "from", "dangling")
-    assert problem.message.startswith("Knows.from: no Person 'a' any more")
+    assert problem.message.startswith("Knows.from: Person 'a' would be removed")
 
 
 def test_an_overwrite_of_nodes_and_edges_is_checked_as_it_will_be(graph: og.Graph) -> None:
