@@ -134,7 +134,7 @@ def test_an_id_may_be_there_once(loader: Loader) -> None:
     code, told = loader.fails("--data", path)
 
     assert code == 1
-    assert "in.jsonl, line 2: P 'ada' is there twice: first in in.jsonl, line 1\n" in told
+    assert "in.jsonl, line 2: P 'ada' appears twice: first in in.jsonl, line 1\n" in told
 
 
 def edges(*targets: str) -> bytes:

@@ -46,7 +46,7 @@ CALLS: dict[str, tuple[Callable[[og.Graph], object], str]] = {
         lambda graph: graph.query("people.gq"),
         "`source` can't be .people.gq.: that is the name",
     ),
-    "a mutation's file": (lambda graph: graph.mutate("a/b.gq"), "give what it holds, Path"),
+    "a mutation's file": (lambda graph: graph.mutate("a/b.gq"), "pass its contents, Path"),
     "a path": (lambda graph: graph.explain(Path("q.gq")), "`source` can't be of type PosixPath"),  # type: ignore[arg-type] # the slip
     "nothing": (lambda graph: graph.query(None), "`source` can't be None: it is the text of queries"),  # type: ignore[arg-type] # the slip
     "a schema's file": (lambda graph: graph.plan_schema("people.pg"), "`schema` can't be"),

@@ -41,5 +41,5 @@ def test_a_result_without_rows_is_pickled_with_its_columns(graph: og.Graph) -> N
 
 
 def test_a_graph_says_how_another_process_gets_it(graph: og.Graph) -> None:
-    with pytest.raises(TypeError, match=r"send its `uri` .*g\.omni.*open_graph"):
+    with pytest.raises(TypeError, match=r"pass its `uri` .*g\.omni.*open_graph"):
         pickle.dumps(graph)

@@ -86,8 +86,8 @@ def test_an_id_that_exists_is_refused(graph: og.Graph) -> None:
 @pytest.mark.parametrize("mode", LoadMode)
 def test_an_id_that_is_there_twice_names_both_lines(graph: og.Graph, mode: LoadMode) -> None:
     assert refused(graph, mode, person("a"), person("b"), person("a", age=3), person("a")) == [
-        "in.jsonl, line 3: Person 'a' is there twice: first in in.jsonl, line 1",
-        "in.jsonl, line 4: Person 'a' is there twice: first in in.jsonl, line 1",
+        "in.jsonl, line 3: Person 'a' appears twice: first in in.jsonl, line 1",
+        "in.jsonl, line 4: Person 'a' appears twice: first in in.jsonl, line 1",
     ]
 
 
@@ -95,7 +95,7 @@ def test_two_files_may_not_have_the_same_id(graph: og.Graph) -> None:
     both = LoadInput(graph=(source(person("a"), name="x.jsonl"), source("// again", person("a"), name="y.jsonl")))
 
     assert refused(graph, "append", inputs=both) == [
-        "y.jsonl, line 2: Person 'a' is there twice: first in x.jsonl, line 1"
+        "y.jsonl, line 2: Person 'a' appears twice: first in x.jsonl, line 1"
     ]
 
 
@@ -391,7 +391,7 @@ def test_an_overwrite_leaves_no_edge_dangling(graph: og.Graph) -> None:
 
     (problem,) = caught.value.problems
     assert (problem.file, problem.type, problem.property, problem.rule) == (None, "Knows", "from", "dangling")
-    assert problem.message.startswith("Knows.from: no Person 'a' any more")
+    assert problem.message.startswith("Knows.from: Person 'a' would be removed")
 
 
 def test_an_overwrite_of_nodes_and_edges_is_checked_as_it_will_be(graph: og.Graph) -> None:

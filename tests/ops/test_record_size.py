@@ -68,8 +68,8 @@ def test_one_byte_more_is_refused_by_a_mutation_with_the_way_out(graph: og.Graph
         graph.mutate(ADD, params={"n": "a", "t": "x" * (LIMIT - OVERHEAD + 1)})
 
     assert str(caught.value) == (
-        f"Doc 'a' has {LIMIT + 1} bytes as a record, and {LIMIT} is the most; `text` has most of them: shorten it,"
-        " or keep it in a Blob"
+        f"Doc 'a' has {LIMIT + 1} bytes as a record, but the limit is {LIMIT}; `text` has most of them: shorten it,"
+        " or store it in a Blob"
     )
     assert exported(graph) == b""
 
@@ -150,7 +150,7 @@ def test_a_blob_does_not_count_but_has_a_limit_of_its_own(
     assert reloaded(graph, tmp_path) == exported(graph)
     monkeypatch.setattr(record_size, "MAX_BLOB_BYTES", 1_000)
 
-    with pytest.raises(LoadError, match=r"File.data of 'g' has 1001 bytes, and \d+ is the most for a Blob"):
+    with pytest.raises(LoadError, match=r"File.data of 'g' has 1001 bytes, but the limit of a Blob is \d+"):
         graph.load([{"type": "File", "id": "g", "data": {"data": b"x" * 1001}}], mode="append")
     with pytest.raises(ConstraintError, match=r"File.data of '.*' has 1002 bytes"):
         graph.mutate('query q() { insert File { data: "base64:' + "AAAA" * 334 + '" } }')

@@ -107,7 +107,7 @@ def test_a_load_tells_its_engine_before_anything_else(tmp_path: Path) -> None:
 def test_a_master_without_spark_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = og.create_graph(str(tmp_path / "g"), "node Person { name: String @key }", runtime=runtime())
 
-    with pytest.raises(BadArgumentError, match="does without Spark"):
+    with pytest.raises(BadArgumentError, match="does not use Spark"):
         graph.load([], mode="append", engine="local", master="local[2]")
     code = main(["load", graph.uri, "--mode", "append", "--data", "-", "--engine", "local", "--master", "local[2]"])
 

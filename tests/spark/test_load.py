@@ -91,7 +91,7 @@ def test_a_bad_row_of_a_data_frame_is_told_with_its_partition(spark: SparkSessio
 
     told = [str(problem) for problem in refused.value.problems]
     first = "first in <nodes Person, partition 0>, row 1"
-    assert told == [f"<nodes Person, partition 1>, row 5: Person 'p0' is there twice: {first}"]
+    assert told == [f"<nodes Person, partition 1>, row 5: Person 'p0' appears twice: {first}"]
     settled(graph)
 
 
@@ -229,7 +229,7 @@ def test_an_overwrite_leaves_no_edge_hanging_whose_own_records_were_all_refused(
     loaded(graph, "append", person("old"), person("new"), edge("Knows", "old", "old"))
     data = file_of(tmp_path, person("new"), edge("Knows", "new", "nobody"))
 
-    with pytest.raises(LoadError, match=r"Knows\.from: no Person 'old' any more, but the edge .* stays") as told:
+    with pytest.raises(LoadError, match=r"Knows\.from: Person 'old' would be removed, but the edge .* stays") as told:
         spark_loaded(spark, graph, "overwrite", data, APART, on_error=tmp_path / "bad")
 
     assert told.value.total == 3

@@ -1,4 +1,4 @@
-"""The public face: a graph, each method one call into `ops`."""
+"""The public interface of a graph; each method is one call into `ops`."""
 
 from omnigraph.graph.graph import Graph
 

@@ -1,4 +1,4 @@
-"""What fails unexpectedly asks whether a damaged file is to blame, before it is taken for a bug."""
+"""Check for damaged files when a public method fails unexpectedly, before the failure is reported as a bug."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -9,12 +9,12 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.graph import lazy_ops
 
 C = TypeVar("C", bound=type)
+# A panic inside Lance arrives as this class, which is a BaseException that Python code can't import.
 _PANIC = "PanicException"
-"""What a fault inside of Lance arrives as, which is no Exception."""
 
 
 def blames_damage(cls: C) -> C:
-    """Let the own public methods of a class that has a `_session` look for damage when they fail unexpectedly."""
+    """Wrap the public methods of a class with a `_session`, so that unexpected failures are checked for damage."""
     for name, method in list(vars(cls).items()):
         if isinstance(method, FunctionType) and not name.startswith("_"):
             setattr(cls, name, _guard(method))
@@ -23,15 +23,15 @@ def blames_damage(cls: C) -> C:
 
 def _guard(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def guarded(self: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401 - handed on as they are
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on unchanged
         try:
-            return method(self, *args, **named)
+            return method(self, *args, **kwargs)
         except OmnigraphError:
             raise
         except BaseException as error:
-            # An interrupt, or the end of a process, says nothing of what is stored.
+            # An interrupt or exit is no sign of damage.
             if isinstance(error, Exception) or type(error).__name__ == _PANIC:
                 lazy_ops.damage_diagnosis.blame_damage(self._session, error)
             raise
 
-    return guarded
+    return call

@@ -1,4 +1,4 @@
-"""The branches of a graph."""
+"""Branch operations of a graph."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @blames_damage
 class GraphBranches:
-    """The branches of a graph."""
+    """The branches of a graph: list, create, delete."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -22,7 +22,7 @@ class GraphBranches:
         return f"GraphBranches({self._session.uri!r})"
 
     def list(self) -> "list[Branch]":
-        """All branches, main first and the others by name."""
+        """List all branches: main first, then the others by name."""
         return lazy_ops.branch.list_branches(self._session)
 
     def create(
@@ -34,28 +34,28 @@ class GraphBranches:
         at: datetime | None = None,
         actor: str = "anonymous",
     ) -> "Branch":
-        """A new branch that starts as the newest state of `from_`, or as that of one of its commits or of an instant.
+        """Create a branch from the newest state of `from_`, from one of its commits, or from its state at an instant.
 
-        It takes the same few requests for any graph: no table is copied.
+        No table is copied: it takes the same few requests for a graph of any size.
 
         Raises:
-            BadBranchNameError: No branch may have that name.
+            BadBranchNameError: The name is not valid for a branch.
             BranchExistsError: The name is taken.
             BranchMissingError, CommitMissingError: There is no such state to start from.
-            BranchGoneError: `from_` was deleted meanwhile.
-            BranchOutcomeUnknownError: The store stopped answering; `list` tells later whether it is there.
+            BranchGoneError: `from_` was deleted in the meantime.
+            BranchOutcomeUnknownError: The store stopped answering; `list` shows later whether the branch exists.
         """
         return lazy_ops.branch.create_branch(
             self._session, name, source=from_, commit_id=snapshot, at=at, actor=self._session.resolve_signer(actor)
         )
 
     def delete(self, name: str) -> "Branch":
-        """Delete a branch, with its commits; what it was. Whoever works on it gets a BranchGoneError.
+        """Delete a branch with its commits, and return it. Clients that still use it get a BranchGoneError.
 
         Raises:
             BadBranchNameError: It is main, which every graph has.
             BranchMissingError: There is no such branch.
-            BranchHasChildrenError: Others were taken from it: delete those first.
-            BranchOutcomeUnknownError: The store stopped answering; `list` tells later whether it is gone.
+            BranchHasChildrenError: Other branches were created from it: delete those first.
+            BranchOutcomeUnknownError: The store stopped answering; `list` shows later whether the branch exists.
         """
         return lazy_ops.branch.delete_branch(self._session, name)

@@ -1,6 +1,6 @@
-"""The graph as its users have it, each method one call into `ops`.
+"""The `Graph` class, the public handle of an open graph; each method is one call into `ops`.
 
-What a query needs is imported with it; every other verb when it is first called, see `graph/lazy_ops.py`.
+Only the modules of queries are imported with it; those of other operations on their first call, see `lazy_ops`.
 """
 
 import os
@@ -15,10 +15,15 @@ from omnigraph.graph.arguments import build_query_source, check_parameters
 from omnigraph.graph.blame import blames_damage
 from omnigraph.graph.history import HistoryMethods
 from omnigraph.graph.maintenance import MaintenanceMethods
-from omnigraph.graph.spark_bridge import build_distributed_algorithms, import_spark_module, select_reader
+from omnigraph.graph.spark_bridge import (
+    build_distributed_algorithms,
+    check_master,
+    import_spark_module,
+    select_reader,
+)
 from omnigraph.lang.source import Source
 from omnigraph.locations import resolve_local_path
-from omnigraph.ops.argument_checks import BadArgumentError, check_if_exists, check_max_errors, check_text, parse_choice
+from omnigraph.ops.argument_checks import check_if_exists, check_max_errors, check_text, parse_choice
 from omnigraph.ops.limits import ResourceLimits, with_limits
 from omnigraph.ops.open import open_session
 from omnigraph.ops.query import QueryCall, query
@@ -41,9 +46,9 @@ if TYPE_CHECKING:
 
 @blames_damage
 class Graph(HistoryMethods, MaintenanceMethods):
-    """An open graph. Cheap to keep, safe from several threads; it sees other processes' commits by one probe.
+    """An open graph, created by `omnigraph.create_graph` or `omnigraph.open_graph`.
 
-    Made by `omnigraph.create_graph` and `omnigraph.open_graph`.
+    A handle is cheap and thread-safe. Each call sees the commits of other processes, at the cost of one request.
     """
 
     def __init__(self, session: Session) -> None:
@@ -51,18 +56,18 @@ class Graph(HistoryMethods, MaintenanceMethods):
 
     @classmethod
     def create(cls, uri: str, schema: Source, *, actor: str, runtime: Runtime) -> "Graph":
-        """A new, empty graph, with every setting handed in."""
+        """Create an empty graph, with all settings passed in."""
         return cls(lazy_ops.create.create(uri, schema, actor=actor, runtime=runtime))
 
     @classmethod
     def open(cls, uri: str, *, is_read_only: bool, runtime: Runtime, keep_derived: bool | None = None) -> "Graph":
-        """A graph that exists, with every setting handed in."""
+        """Open an existing graph, with all settings passed in."""
         return cls(open_session(uri, is_read_only=is_read_only, runtime=runtime, keep_derived=keep_derived))
 
     def acting_as(self, actor: Actor | str, *, through: str | None = None) -> "Graph":
-        """The same graph in the hands of an actor: commits are theirs, and a policy is asked about them. Cheap.
+        """Return a handle that acts as an actor: commits are signed by it, and policies decide what it may do.
 
-        `through` names the stored query on whose behalf it happens, which a policy may ask for.
+        `through` names the stored query on whose behalf calls are made, which a policy may check. The call is cheap.
         """
         if not isinstance(actor, Actor):
             check_text("actor", actor)
@@ -73,8 +78,8 @@ class Graph(HistoryMethods, MaintenanceMethods):
         return f"Graph({self._session.uri!r})"
 
     def __reduce__(self) -> NoReturn:
-        """A handle stays in its process: hand over the address, and open it there."""
-        msg = f"a Graph can't be pickled: send its `uri` ({self.uri!r}), and call `omnigraph.open_graph` over there"
+        """Refuse to be pickled: pass the address to the other process, and open the graph there."""
+        msg = f"a Graph can't be pickled: pass its `uri` ({self.uri!r}), and call `omnigraph.open_graph` there"
         raise TypeError(msg)
 
     @property
@@ -84,7 +89,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
 
     @property
     def schema(self) -> str:
-        """The text of the schema that is accepted now."""
+        """The text of the current schema of main."""
         return self.snapshot().manifest.schema.source
 
     @property
@@ -94,23 +99,23 @@ class Graph(HistoryMethods, MaintenanceMethods):
 
     @property
     def spark(self) -> "SparkGraph":
-        """The newest state as DataFrames and SQL tables; loads of DataFrames, streams and exports.
+        """The newest state as Spark DataFrames and SQL tables; loads of DataFrames, streams and exports.
 
-        All that is read through what this gives is of one state: keep it, or ask again for what was written since.
+        The returned object reads one state. Access the property again to see what was written since.
 
         Raises:
             SparkMissingError: PySpark is not installed.
         """
-        door: SparkGraph = import_spark_module("spark_graph").SparkGraph(self._session, self.snapshot())
-        return door
+        spark_graph: SparkGraph = import_spark_module("spark_graph").SparkGraph(self._session, self.snapshot())
+        return spark_graph
 
     def table(
         self, type_name: str, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
     ) -> PinnedDataset:
-        """The Lance dataset of a type, at the version that a snapshot shows: for other tools, to read.
+        """Open the Lance dataset of a type, at the version of a snapshot, for other tools to read.
 
-        The handle is the caller's own. Writing through it does not change the graph; Lance's own cleanup of a graph's
-        tables destroys it, because Lance does not know which versions are pinned.
+        The handle is not shared. Writing through it does not change the graph. Never run Lance's own cleanup on it:
+        Lance does not know which versions are pinned, and would destroy the graph.
 
         Raises:
             TypeMissingError: The schema of that snapshot has no such type.
@@ -133,19 +138,19 @@ class Graph(HistoryMethods, MaintenanceMethods):
         memory_bytes: int | None = None,
         budget: Budget | None = None,
     ) -> Result:
-        """Run the query of that name, or the only one of the text, on one state of the graph.
+        """Run the query named `name`, or the only one in the text, on one state of the graph.
 
-        That is the branch's newest, which has every commit acknowledged before this call, or that of a commit's id
-        (`snapshot`) or of an instant (`at`). `seconds` and `memory_bytes` are what it may use, if not what the options
-        say; whoever may want to cancel it hands in a `budget`, which then counts instead.
+        The state is the newest of the branch, with every commit acknowledged before this call, or that of a commit id
+        (`snapshot`) or of an instant (`at`). `seconds` and `memory_bytes` limit the query; the options have the
+        defaults. A `budget` replaces both limits, and lets the caller cancel the query.
 
         Raises:
             SourceError: The text has mistakes.
-            QueryMissingError, QueryAmbiguousError, NotAReadError: It is not clear, or not right, what to run.
-            ParameterError: The parameters don't fit.
+            QueryMissingError, QueryAmbiguousError, NotAReadError: The text has no such query, several, or a mutation.
+            ParameterError: The parameters don't match those of the query.
             BranchMissingError, CommitMissingError, TargetAmbiguousError: There is no such state.
             AggregateOverflowError: A sum or count is too large for its type.
-            QueryTimeoutError, QueryMemoryError: It needs more than it may use.
+            QueryTimeoutError, QueryMemoryError: The query exceeds its limits.
         """
         call = QueryCall(
             source=build_query_source(source),
@@ -168,20 +173,21 @@ class Graph(HistoryMethods, MaintenanceMethods):
         at: datetime | None = None,
         master: str | None = None,
     ) -> Result:
-        """Run a SQL statement on Spark, in which every node and edge type is a table of one state of the graph.
+        """Run a SQL statement on Spark, where each node and edge type is a table of one state of the graph.
 
-        The answer is fetched whole; `spark.sql` gives a DataFrame instead. `master` as for `load`.
+        The whole result is fetched; `spark.sql` returns a DataFrame instead. `master` is as for `load`.
 
         Raises:
-            SqlError: Spark does not understand it, or its answer can't be shown.
+            SqlError: Spark rejects the statement, or its result can't be represented.
             BranchMissingError, CommitMissingError: There is no such state.
-            SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to ask.
+            SparkMissingError, JavaMissingError, SparkNotStartedError: Spark is not available.
         """
-        self._session.allow(Action.EXPORT, branch)  # before a Spark is started for it
-        answer: Result = import_spark_module("sql_result").execute(
+        # Checked here too, before Spark is started.
+        self._session.allow(Action.EXPORT, branch)
+        result: Result = import_spark_module("sql_result").execute(
             self._session, statement, branch=branch, snapshot=snapshot, at=at, master=master
         )
-        return answer
+        return result
 
     def explain(  # noqa: PLR0913 - all but the text by name
         self,
@@ -197,9 +203,9 @@ class Graph(HistoryMethods, MaintenanceMethods):
         analyze: bool = False,
         budget: Budget | None = None,
     ) -> "Explained":
-        """How `query` would run: the steps, with how many rows each is expected to have and how they are found.
+        """Explain how `query` would run: the steps of the plan, with access paths and expected numbers of rows.
 
-        With `analyze` the query is run, and the steps say what they really did.
+        With `analyze` the query is run, and the steps also have their actual numbers.
 
         Raises:
             What `query` raises.
@@ -231,22 +237,22 @@ class Graph(HistoryMethods, MaintenanceMethods):
         memory_bytes: int | None = None,
         budget: Budget | None = None,
     ) -> "MutationResult":
-        """Run the mutation of that name, or the only one of the text: all of it in one commit, or nothing.
+        """Run the mutation named `name`, or the only one in the text, in one commit: all of it or nothing.
 
-        With an `idempotency_key` that a commit of this actor already has, nothing is done and the answer is what it
-        was then; KeyReusedError if that commit is no mutation's.
-        With `if_commit`, nothing is done unless that commit is still the newest. `seconds` and `memory_bytes` are what
-        it may use until it is published, if not what the options say; a `budget` can also be cancelled, and counts
-        instead.
+        If a commit of this actor already has the `idempotency_key`, nothing is done and its result is returned again.
+        With `if_commit`, nothing is done unless that commit is still the newest. `seconds` and `memory_bytes` limit the
+        work until the commit is published; the options have the defaults. A `budget` replaces both limits, and lets the
+        caller cancel the mutation.
 
         Raises:
             SourceError: The text has mistakes.
-            QueryMissingError, QueryAmbiguousError, NotAMutationError: It is not clear, or not right, what to run.
-            ParameterError: The parameters don't fit.
-            ConstraintError: The result would break the schema; it says how, up to 20 times.
-            BlobSourceError: A Blob is given by a URI that the settings don't allow, or that can't be read.
+            QueryMissingError, QueryAmbiguousError, NotAMutationError: The text has no such query, several, or a read.
+            ParameterError: The parameters don't match those of the mutation.
+            KeyReusedError: The commit with this idempotency key is not a mutation's.
+            ConstraintError: The result would break the schema; the error lists up to 20 violations.
+            BlobSourceError: The URI of a Blob is not allowed by the settings, or can't be read.
             BranchMissingError: There is no such branch.
-            ConflictError: Somebody else changed what this relied on: read again and retry.
+            ConflictError: Another writer changed data that this mutation relied on: read again and retry.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
         call = lazy_ops.mutate.MutationCall(
@@ -285,40 +291,42 @@ class Graph(HistoryMethods, MaintenanceMethods):
         memory_bytes: int | None = None,
         budget: Budget | None = None,
     ) -> "LoadResult":
-        """Load records: all of them in one commit, or nothing.
+        """Load records in one commit: all of them or nothing.
 
         Args:
-            data: Graph JSONL, by its path or as a binary file, or several of these; or its records as mappings.
-            mode: `append` adds rows, and one whose id exists is an error. `merge` adds and updates by id: what a
-                record leaves out stays, an explicit null clears. `overwrite` replaces the tables that the input names.
-            nodes: Rows of one node type by its name: Parquet, CSV, ORC or JSONL files, or a table of Arrow, pandas or
-                polars. Here and in `data` a path may be a file, a directory or a pattern, also on `s3://`.
+            data: Graph JSONL as a path, a binary file, or several of these; or records as mappings.
+            mode: `append` adds rows and rejects ids that exist. `merge` adds and updates by id: properties that a
+                record leaves out stay, an explicit null clears. `overwrite` replaces the tables that the input names.
+            nodes: Rows by node type: Parquet, CSV, ORC or JSONL files, or a table of Arrow, pandas or polars. Here and
+                in `data`, a path may be a file, a directory or a pattern, also on `s3://`.
             edges: The same for edge types.
-            map: Which column holds a property, where their names differ: `{"Person.name": "full_name"}`.
-            branch: Where to load.
-            from_: The branch to make it from first; then it must not be there yet, and is not if the load fails.
-            if_exists: With `from_`: load into `branch` as it is if it is there already.
-            actor: Who the commit is by.
-            message: A message to keep with the commit.
-            idempotency_key: A commit of this actor that has this key (within 7 days) gives its result again.
-            on_error: A directory for records that can't be loaded; the others are. Without it one fails the load.
-            max_errors: With a directory, how many records may go there before the load fails.
-            dry_run: Check everything and write nothing, bad records neither; whether the key was used does not matter.
-            engine: `local` is this process, `auto` is `spark` for DataFrames and very large input; the result is one.
-            master: Where Spark runs, such as `local[4]` or `spark://host:7077`; naming one chooses Spark.
-            progress: Is told how far the load is, again and again.
-            seconds: How long it may run until it is published, if not as long as the options say.
-            memory_bytes: How much memory it may use in this process, if not as much as the options say.
-            budget: Counts instead of these two, and can be cancelled.
+            map: The column of a property, where their names differ: `{"Person.name": "full_name"}`.
+            branch: The branch to load into.
+            from_: The branch to create `branch` from first. It must not exist yet, and does not if the load fails.
+            if_exists: With `from_`: if `branch` exists already, load into it.
+            actor: The author of the commit.
+            message: A message to store with the commit.
+            idempotency_key: If a commit of this actor (within 7 days) has this key, its result is returned again.
+            on_error: A directory for records that can't be loaded; the others are loaded. Without it, a bad record
+                fails the load.
+            max_errors: With `on_error`, the number of bad records above which the load fails.
+            dry_run: Check everything and write nothing, not even bad records; the idempotency key is ignored.
+            engine: `local` runs in this process; `auto` uses `spark` for DataFrames and very large inputs. The result
+                is the same.
+            master: Where Spark runs, such as `local[4]` or `spark://host:7077`; implies Spark.
+            progress: Called repeatedly with the progress of the load.
+            seconds: Time limit until the commit is published; the options have the default.
+            memory_bytes: Memory limit in this process; the options have the default.
+            budget: Replaces both limits, and lets the caller cancel the load.
 
         Raises:
-            LoadError: Records can't be loaded; it says why, up to 20 times.
-            BadArgumentError, KeyReusedError: The arguments don't fit together, or the key belongs to another load.
-            RecordError, ColumnError, FileDamagedError: The input can't be read at all.
-            ConflictError: Somebody else changed what this relied on: read again and retry.
-            BranchMissingError, BadBranchNameError, BranchExistsError: No such branch is there, or can be made.
+            LoadError: Records can't be loaded; the error lists up to 20 problems.
+            BadArgumentError, KeyReusedError: The arguments contradict each other, or the key belongs to another load.
+            RecordError, ColumnError, FileDamagedError: An input can't be read at all.
+            ConflictError: Another writer changed data that this load relied on: read again and retry.
+            BranchMissingError, BadBranchNameError, BranchExistsError: The branch does not exist, or can't be created.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
-            SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to do it.
+            SparkMissingError, JavaMissingError, SparkNotStartedError: Spark is not available.
         """
         check_max_errors(max_errors, has_directory=on_error is not None)
         check_if_exists(if_exists, has_source=from_ is not None)
@@ -358,37 +366,39 @@ class Graph(HistoryMethods, MaintenanceMethods):
         memory_bytes: int | None = None,
         budget: Budget | None = None,
     ) -> "Exported":
-        """Write the graph's rows, of the newest state, a commit's id or an instant; `load` takes what this writes.
+        """Export the rows of the newest state, of a commit or of an instant, in a form that `load` accepts.
 
-        Graph JSONL goes to a file or a binary writer: node types then edge types in declared order, rows by id.
-        Parquet goes to a directory, one file for each type. Both may be on `s3://bucket/…`, where an object is there
-        whole or not at all. `types` are the only ones to write. `progress` is told how far it is, again and again.
-        `seconds` and `memory_bytes` are what it may use in this process, if not what the options say; a `budget` can
-        also be cancelled, and counts instead.
+        Graph JSONL is written to a file or a binary writer: node types, then edge types, in declared order, rows by id.
+        Parquet is written to a directory, one file per type. Both may be on `s3://bucket/…`, where objects appear
+        complete or not at all. `types` restricts the types. `progress` is called repeatedly. `seconds` and
+        `memory_bytes` limit the work in this process; the options have the defaults. A `budget` replaces both limits,
+        and lets the caller cancel the export.
 
-        With the engine `spark`, or a `master` that it runs on, executors write the same rows in the same order to
-        several files: graph JSONL is a directory then, and so is what is one file of Parquet otherwise. Executors write
-        to a directory that all of them see, not to S3.
+        With the engine `spark`, or a `master`, Spark's executors write the same rows in the same order to several
+        files: graph JSONL becomes a directory, and so does each file of Parquet. Executors write to a directory that
+        all of them share, not to S3.
 
         Raises:
             TypeMissingError: The schema of that snapshot has no such type.
-            CommitMissingError: The history has no such commit, or nothing that early.
+            CommitMissingError: The history has no such commit, or none that early.
             BranchMissingError: There is no such branch.
             ExportTargetError: The target can't be written.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
-            SparkMissingError, JavaMissingError, SparkNotStartedError: There is no Spark to do it.
+            SparkMissingError, JavaMissingError, SparkNotStartedError: Spark is not available.
         """
         state = self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
-        form = parse_choice("format", lazy_ops.export.ExportFormat, format)
-        by = parse_choice("engine", Engine, engine)
-        if by is Engine.LOCAL and master is not None:
-            raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
-        if by is Engine.SPARK or (by is Engine.AUTO and master is not None):
-            door: SparkGraph = import_spark_module("spark_graph").open_on_master(self._session, state, master)
-            return door.export(target, format=form, types=types, progress=progress)
+        export_format = parse_choice("format", lazy_ops.export.ExportFormat, format)
+        chosen_engine = parse_choice("engine", Engine, engine)
+        check_master(chosen_engine, master)
+        # Unlike in `load`, `auto` uses Spark only with a master: executors write directories instead of files.
+        if chosen_engine is Engine.SPARK or (chosen_engine is Engine.AUTO and master is not None):
+            spark_graph: SparkGraph = import_spark_module("spark_graph").open_on_master(self._session, state, master)
+            return spark_graph.export(target, format=export_format, types=types, progress=progress)
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
         session = with_limits(self._session, limits, "export", "")
-        return lazy_ops.export.export_graph(session, state, target, format=form, types=types, progress=progress)
+        return lazy_ops.export.export_graph(
+            session, state, target, format=export_format, types=types, progress=progress
+        )
 
     def export_stream(
         self,
@@ -401,12 +411,12 @@ class Graph(HistoryMethods, MaintenanceMethods):
         memory_bytes: int | None = None,
         budget: Budget | None = None,
     ) -> "ExportStream":
-        """What `export` writes as graph JSONL, in pieces that are made as they are asked for.
+        """Stream what `export` writes as graph JSONL, in chunks that are built as the caller reads.
 
         Raises:
             TypeMissingError: The schema of that snapshot has no such type.
             BranchMissingError, CommitMissingError: There is no such state.
-            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out, as pieces are asked for.
+            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out, while chunks are read.
         """
         state = self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
@@ -422,12 +432,12 @@ class Graph(HistoryMethods, MaintenanceMethods):
         snapshot: str | None = None,
         at: datetime | None = None,
     ) -> IO[bytes] | None:
-        """The bytes of a Blob property of one node or edge, as a stream that reads as it is asked; None for a null.
+        """Open a Blob property of one node or edge as a stream, which reads on demand; return None for a null.
 
-        It is of one state (the newest, a commit's id or an instant), whatever is written meanwhile.
+        The stream reads one state (the newest, a commit's or an instant's), whatever is written in the meantime.
 
         Raises:
-            TypeMissingError, BlobPropertyMissingError, RowMissingError: There is no such thing.
+            TypeMissingError, BlobPropertyMissingError, RowMissingError: There is no such type, property or row.
             BranchMissingError, CommitMissingError: There is no such state.
         """
         state = self.snapshot(branch=branch, snapshot=snapshot, at=at)

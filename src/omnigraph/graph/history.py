@@ -1,6 +1,6 @@
-"""Branches, the past, differences, merges and schemas: the verbs of a graph that is versioned.
+"""The versioning methods of a graph: branches, tags, history, diffs, change feeds, merges, schemas and clones.
 
-A verb is imported when it is first called: say `verbs.<module of ops>.<name>`, see `graph/lazy_ops.py`.
+Each method is one call into `ops`, through `lazy_ops`, which imports its module on first use.
 """
 
 import os
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 
 @blames_damage
 class HistoryMethods:
-    """What a graph can do with its branches and its past, each verb one call into `ops`."""
+    """The methods of a graph for branches, history and schemas."""
 
     _session: Session
 
     def snapshot(self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None) -> Snapshot:
-        """The newest state of a branch, or that of a commit's id, or that of an instant (which needs a time zone).
+        """Return the newest state of a branch, or that of a commit id or an instant (with a time zone).
 
         Raises:
             BranchMissingError: There is no such branch.
-            CommitMissingError: The branch's history has no such commit, or nothing that early.
+            CommitMissingError: The history of the branch has no such commit, or none that early.
         """
         return lazy_ops.revision.show_state(self._session, branch=branch, commit_id=snapshot, at=at)
 
     def accepted_schema(
         self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
     ) -> "AcceptedSchema":
-        """The schema of a state: the newest of a branch, or that of a commit's id, or that of an instant.
+        """Return the schema of a state: the newest of a branch, or that of a commit id or an instant.
 
         Raises:
             BranchMissingError, CommitMissingError: There is no such state.
@@ -78,15 +78,15 @@ class HistoryMethods:
         before: str | None = None,
         all_branches: bool = False,
     ) -> list[Commit]:
-        """The history of a branch, newest first, or only what is older than the commit `before`.
+        """List the commits of a branch, newest first; with `before`, only those older than that commit.
 
-        Behind its own commits come those of the branch it was taken from. With `all_branches` come the commits of
-        every branch, each once, by their times; `branch` does not matter then. A commit passes every filter: `actor`,
-        `branch`, `operation`, `type` and `key` are equal, `message` is part of it, `since` and `until` are times.
+        The branch's own commits are followed by those of the branch it was created from. `all_branches` lists the
+        commits of every branch, each once, by time, and ignores `branch`. A commit must pass all `filters`: `actor`,
+        `branch`, `operation`, `type` and `key` must be equal, `message` is a substring, `since` and `until` are times.
 
         Raises:
-            BadFilterError: There is no such filter, or its value can't be read.
-            BranchMissingError, CommitMissingError: There is no such branch, or `before` is no commit of it.
+            BadFilterError: There is no such filter, or its value can't be parsed.
+            BranchMissingError, CommitMissingError: There is no such branch, or `before` is not one of its commits.
         """
         session = self._session if all_branches else self._session.checkout(branch)
         return lazy_ops.history.list_commits(
@@ -102,14 +102,14 @@ class HistoryMethods:
         before: str | None = None,
         all_branches: bool = False,
     ) -> "CommitPage":
-        """As `commits`, with which of them cleanup has collected, and what to ask for to get the next page."""
+        """Return a page of `commits`, with those that cleanup has collected, and the cursor of the next page."""
         session = self._session if all_branches else self._session.checkout(branch)
         return lazy_ops.history.read_commit_page(
             session, filters=filters, limit=limit, before=before, all_branches=all_branches
         )
 
     def commit(self, commit_id: str, *, branch: str | None = None) -> Commit:
-        """One commit: of a branch's history, or of any branch's, also of one that was merged and deleted.
+        """Return one commit of a branch, or of any branch, even one that was merged and deleted.
 
         Raises:
             BranchMissingError, CommitMissingError: There is no such branch, or no history has such a commit.
@@ -119,11 +119,11 @@ class HistoryMethods:
     def commit_changes(
         self, commit_id: str, *, branch: str | None = None, types: Sequence[str] | None = None
     ) -> "ChangeSet":
-        """What one commit changed against its first parent; rows are read when they are asked for.
+        """Return the changes of one commit against its first parent; rows are read lazily.
 
         Raises:
             BranchMissingError, CommitMissingError: There is no such branch, or no branch has such a commit.
-            CommitCollectedError, DataDroppedError: What it changed can't be read any more.
+            CommitCollectedError, DataDroppedError: The data it changed can no longer be read.
             TypeMissingError: There is no type of that name.
         """
         return lazy_ops.change_feed.commit_changes(self._session, commit_id, branch=branch, types=types)
@@ -138,18 +138,18 @@ class HistoryMethods:
         follow: bool = False,
         poll_seconds: float = 1.0,
     ) -> "ChangeFeed":
-        """The change feed of a branch: an iterator over its commits after `since`, oldest first, each exactly once.
+        """Return the change feed of a branch: an iterator over its commits after `since`, oldest first, each once.
 
-        Each is a `ChangeSet`: the commit, what it did to the schema, and as it is iterated the rows that came, went or
-        say something else, before and after. It is told against the first parent, also for a merge: whoever applies the
-        feed in order always has what the branch has. Without `since` it begins with the commit that made the graph.
-        `types` are the only ones whose rows are told; every commit still is. `follow` waits for more, for ever, looking
-        every `poll_seconds`. It costs what the commits changed, however large the tables are.
+        Each item is a `ChangeSet`: the commit, its changes of the schema, and, as it is iterated, the rows that were
+        inserted, deleted or updated, before and after. Changes are relative to the first parent, also for a merge: a
+        consumer that applies the feed in order always has the state of the branch. Without `since` the feed begins with
+        the commit that created the graph. `types` restricts rows, not commits. `follow` waits for new commits
+        indefinitely, checking every `poll_seconds`. The cost depends on what the commits changed, not on table sizes.
 
         Raises:
             BranchMissingError: There is no such branch.
-            CommitMissingError: `since` is no commit of the branch's history.
-            CommitCollectedError, DataDroppedError: What comes next can't be read any more.
+            CommitMissingError: `since` is not a commit of the branch.
+            CommitCollectedError, DataDroppedError: The next changes can no longer be read.
             TypeMissingError: There is no type of that name.
             BranchGoneError: The branch was deleted while it was followed.
         """
@@ -159,22 +159,22 @@ class HistoryMethods:
         return lazy_ops.change_feed.ChangeFeed(self._session.checkout(branch), call)
 
     def history(self, type_name: str, id: str, *, branch: str = "main", limit: int | None = None) -> "EntityHistory":
-        """Every version that one node or edge has had on a branch, newest first: by whom, when, and what changed.
+        """Return every version of one node or edge on a branch, newest first: its author, time and changes.
 
-        It goes back before the branch was taken from another, and through renames; deletions and re-creations are
-        versions too. Only commits that changed the table of the type are looked into.
+        The history includes that of the branch it was created from, and follows renames; deletions and re-creations
+        are versions too. Only commits that changed the table of the type are read.
 
         Raises:
             BranchMissingError: There is no such branch.
-            TypeMissingError, EntityMissingError: There is no such type, or there never was such a node or edge.
+            TypeMissingError, EntityMissingError: There is no such type, or never was such a node or edge.
         """
         return lazy_ops.entity_history.read_entity_history(self._session.checkout(branch), type_name, id, limit=limit)
 
     def diff(self, before: str, after: str, *, types: Sequence[str] | None = None) -> "Diff":
-        """What differs between two states: rows that came, went or say something else. Found as it is asked for.
+        """Compare two states: rows that were inserted, deleted or updated, computed lazily.
 
-        A state is a branch (`review`), a commit's id, or a commit or time of a branch (`review@2026-01-31T12:00:00Z`).
-        `types` are the only ones to compare. It costs what differs, however large the tables are.
+        A state is a branch (`review`), a commit id, or a commit or time of a branch (`review@2026-01-31T12:00:00Z`).
+        `types` restricts the types. The cost depends on the differences, not on table sizes.
 
         Raises:
             BranchMissingError, CommitMissingError: There is no such state.
@@ -197,29 +197,32 @@ class HistoryMethods:
         memory_bytes: int | None = None,
         budget: Budget | None = None,
     ) -> "MergeResult":
-        """Bring to a branch what another one has done since the two parted, in one commit with two parents.
+        """Merge the changes of one branch since the merge base into another, in one commit with two parents.
 
-        Rows are told apart by their ids, and merged property by property. What the two don't agree about, or break
-        together, is a conflict; then nothing is published. `strategy` settles rows that both changed: with `ours` the
-        target's word counts, with `theirs` the source's. Merging again does nothing. With `dry_run` nothing is
-        published either way, and the result lists the conflicts. `seconds` and `memory_bytes` are what it may use until
-        it is published, if not what the options say; a `budget` can also be cancelled, and counts instead.
+        A three-way merge: rows are matched by id, and merged property by property. Contradicting changes, and changes
+        that break a constraint together, are conflicts; then nothing is published. `strategy` resolves rows that both
+        changed: `ours` takes the target's values, `theirs` the source's. Merging again does nothing. `dry_run`
+        publishes nothing in any case, and the result lists the conflicts. `seconds` and `memory_bytes` limit the work
+        until the commit is published; the options have the defaults. A `budget` replaces both limits, and lets the
+        caller cancel the merge.
 
         Raises:
             MergeConflictsError: There are conflicts; the error's `result` lists them.
-            BadArgumentError: The two are one branch, or there is no such strategy.
-            BranchMissingError, BranchGoneError: One of the branches is not there, or not any more.
-            MergeBaseGoneError, MergeBaseDroppedError: What the two have in common can't be told any more: its commits
-                are gone, or data of it was dropped for good.
-            ConflictError: Meanwhile the target's schema was changed, a table of it was overwritten, or another branch
-                was merged into it; or others kept writing the same tables.
+            BadArgumentError: Source and target are the same branch, or there is no such strategy.
+            BranchMissingError, BranchGoneError: One of the branches does not exist, or was deleted.
+            MergeBaseGoneError, MergeBaseDroppedError: The merge base can no longer be read: its commits were collected,
+                or its data was dropped permanently.
+            ConflictError: In the meantime the target's schema was changed, one of its tables overwritten, or another
+                branch merged into it; or other writers kept changing the same tables.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
-        settled = None if strategy is None else parse_choice("strategy", lazy_ops.merge_result.Strategy, strategy)
+        chosen_strategy = (
+            None if strategy is None else parse_choice("strategy", lazy_ops.merge_result.Strategy, strategy)
+        )
         call = lazy_ops.merge.MergeCall(
             source=source,
             into=into,
-            strategy=settled,
+            strategy=chosen_strategy,
             actor=self._session.resolve_signer(actor),
             message=message,
             is_dry_run=dry_run,
@@ -230,10 +233,10 @@ class HistoryMethods:
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False
     ) -> "MigrationPlan":
-        """What it takes to get from a branch's schema to another one; nothing is changed.
+        """Plan the migration from a branch's schema to another one; nothing is changed.
 
-        Steps that drop something say how many rows or values it has: `drops_values` is then true, and `apply_schema`
-        needs `allow_drops`. With `allow_data_loss`, the steps are those of `apply_schema` with it.
+        Steps that drop data have its number of rows or values: `drops_values` is then true, and `apply_schema` needs
+        `allow_drops`. With `allow_data_loss`, the steps are those of `apply_schema` with the same argument.
 
         Raises:
             SourceError: The text has mistakes.
@@ -255,20 +258,20 @@ class HistoryMethods:
         memory_bytes: int | None = None,
         budget: Budget | None = None,
     ) -> "SchemaResult":
-        """Make a schema the accepted one of a branch, with all that follows for its tables, in one commit.
+        """Apply a schema to a branch, and migrate its tables, in one commit.
 
-        New rules are checked against the rows that are there first. A type that has rows, or a property that has
-        values, is dropped only with `allow_drops`. What is dropped stays readable in earlier snapshots, and those keep
-        the schema that they had. With `allow_data_loss` it does not: its table gets files without it, and the branch's
-        earlier states of that table give a DataDroppedError. `seconds`, `memory_bytes` and `budget` are as for `merge`.
+        New constraints are checked against the existing rows first. A type that has rows, or a property that has
+        values, is dropped only with `allow_drops`. Dropped data stays readable in earlier snapshots, which keep their
+        schemas. With `allow_data_loss` it does not: the table is rewritten without it, and earlier states of that table
+        on this branch raise DataDroppedError. `seconds`, `memory_bytes` and `budget` are as for `merge`.
 
         Raises:
             SourceError: The text has mistakes.
-            SchemaUnsupportedError: Some change has no migration; the message says the way round.
-            SchemaDropsDataError: Rows or values would be dropped, and neither of the two allows it.
-            SchemaUnfitError: Rows that are there break a new rule; it names the first of them.
-            ConflictError: Somebody else changed the schema meanwhile, or kept writing the types that the change
-                touches: look again and retry.
+            SchemaUnsupportedError: A change has no migration; the message suggests an alternative.
+            SchemaDropsDataError: Rows or values would be dropped, and neither argument allows it.
+            SchemaUnfitError: Existing rows break a new constraint; the error names the first of them.
+            ConflictError: Another writer changed the schema in the meantime, or kept writing the types that the change
+                affects: plan again and retry.
             BranchMissingError: There is no such branch.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
@@ -291,13 +294,13 @@ class HistoryMethods:
         branches: Sequence[str] | None = None,
         progress: "Callable[[CloneProgress], None] | None" = None,
     ) -> "CloneResult":
-        """Copy the graph with its branches and its past to another place, while others may write to it.
+        """Clone the graph with its branches and history to another location, while others may write to it.
 
-        What `omnigraph.clone_graph` does, which says more.
+        See `omnigraph.clone_graph`, which does the same.
 
         Raises:
-            BranchMissingError: There is no branch of a name in `branches`.
-            PlaceTakenError, CloneBusyError, NestedPlacesError: The clone can't be there.
+            BranchMissingError: A name in `branches` is not a branch.
+            PlaceTakenError, CloneBusyError, NestedPlacesError: The target is not empty, in use, or overlaps the graph.
         """
         names = None if branches is None else tuple(branches)
         return lazy_ops.clone.clone(

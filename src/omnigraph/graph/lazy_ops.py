@@ -1,8 +1,8 @@
-"""The verbs of a graph, each imported when it is first called: a process that reads does not load how to merge.
+"""Import the modules of `ops` lazily, each on first use: a process that only reads does not import merging.
 
-`verbs.merge` is the module `omnigraph.ops.merge`, so a method says `verbs.merge.merge(self._session, call)`. A new verb
-needs its module in the list below, which is what type checkers and import-linter read; nothing here is imported for it.
-What a signature names of such a module is imported for type checkers only, and quoted.
+`lazy_ops.merge` is the module `omnigraph.ops.merge`, so a method calls `lazy_ops.merge.merge(self._session, call)`. A
+new operation needs its module in both lists below. Type checkers and import-linter read the first one, which is never
+executed. Types of such modules in signatures are quoted, and imported for type checkers only.
 """
 
 from importlib import import_module
@@ -87,11 +87,13 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker that saw this would take any name for a verb
+# Hidden from type checkers, which would otherwise accept any name.
+if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> ModuleType:
-        """The module of a verb, imported now and kept."""
+        """Import a module of `ops`."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=None)
+        # From now on the name is found without this function.
         module = globals()[name] = import_module(f"omnigraph.ops.{name}")
         return module

@@ -1,6 +1,6 @@
-"""Maintenance: the verbs that keep a graph fast and sound.
+"""The maintenance methods of a graph: embedding, compaction, garbage collection, checks and repair.
 
-A verb is imported when it is first called: say `verbs.<module of ops>.<name>`, see `graph/lazy_ops.py`.
+Each method is one call into `ops`, through `lazy_ops`, which imports its module on first use.
 """
 
 import os
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @blames_damage
 class MaintenanceMethods:
-    """What keeps a graph fast and sound, each verb one call into `ops`."""
+    """The methods of a graph for maintenance."""
 
     _session: Session
 
@@ -43,7 +43,7 @@ class MaintenanceMethods:
         self.close()
 
     def close(self) -> None:
-        """Nothing has to be given back: memory goes with the handle. Here so that either door can stand in `with`."""
+        """Do nothing: memory is freed with the handle. Present so that a graph, like a client, works in `with`."""
 
     def embed(  # noqa: PLR0913 - the choices of a run, all by name but the type
         self,
@@ -64,17 +64,17 @@ class MaintenanceMethods:
     ) -> "EmbedResult":
         """Compute the vectors that `@embed` declares and that are missing, through the configured provider.
 
-        Each `batch` of rows is a commit, so a run that stops has not worked in vain. With `all`, vectors that are there
-        are computed anew; with `dry_run`, rows are only counted. `seconds` and `memory_bytes` are what the whole run
-        may use, if not what the options say; a `budget` can also be cancelled, and counts instead.
+        Each `batch` of rows is one commit, so a run that stops keeps what it has computed. `all` also recomputes
+        existing vectors; `dry_run` only counts rows. `seconds` and `memory_bytes` limit the whole run; the options have
+        the defaults. A `budget` replaces both limits, and lets the caller cancel the run.
 
         Raises:
-            TypeMissingError, NotEmbeddedError: There is nothing of that name to compute.
-            NoProviderError, ProviderSettingsError: No provider is configured, or not rightly.
-            ModelDiffersError, VectorSizeError: Its model or size is not what the schema declares.
-            ProviderRefusedError, ProviderFailedError: It gave no answer.
+            TypeMissingError, NotEmbeddedError: There is no such type, or no such property to compute.
+            NoProviderError, ProviderSettingsError: No provider is configured, or its settings are invalid.
+            ModelDiffersError, VectorSizeError: The model or vector size differs from what the schema declares.
+            ProviderRefusedError, ProviderFailedError: The provider rejected the request or did not answer.
             BranchMissingError: There is no such branch.
-            ConflictError: Others kept changing the rows of a batch; what was committed before stays.
+            ConflictError: Other writers kept changing the rows of a batch; earlier batches stay committed.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; likewise.
         """
         call = lazy_ops.embed.EmbedCall(
@@ -104,23 +104,22 @@ class MaintenanceMethods:
         message: str | None = None,
         progress: "Callable[[OptimizeProgress], None] | None" = None,
     ) -> "OptimizeResult":
-        """Keep tables fast: merge small fragments, drop deleted rows from files, build and complete indexes.
+        """Optimize tables: compact small fragments, remove deleted rows from files, build and update indexes.
 
-        What rows say, and what queries answer, stays the same. Each table where it pays gets a commit of its own; one
-        that fails is reported, and the others are done. Readers and writers go on meanwhile, and none fails because of
-        it.
+        Data and query results stay the same. Each table that benefits gets its own commit; a table that fails is
+        reported, and the others are done. Reads and writes may run at the same time, and none fails because of it.
 
         Args:
-            types: Only these types; without, all.
-            all_indexes: Also build indexes that are declared and that no query asks, for other tools that read the
-                tables: full text and vectors.
-            dry_run: Only tell what is worth doing, as `due` of the result; nothing is written.
-            engine: `local` works in this process; `spark` compacts and builds large indexes on Spark's executors.
-            master: Where Spark runs, such as `local[4]` or `spark://host:7077`, if not where it runs anyway.
-            branch: The branch to optimise.
-            actor: Who the commits are by.
-            message: A message to keep with the commits.
-            progress: Is told when a table is done.
+            types: Only these types; by default all.
+            all_indexes: Also build declared indexes that queries don't use, for other tools that read the tables: full
+                text and vectors.
+            dry_run: Only report what would be done, as `due` of the result; nothing is written.
+            engine: `local` runs in this process; `spark` compacts and builds large indexes on Spark's executors.
+            master: Where Spark runs, such as `local[4]` or `spark://host:7077`; by default as Spark is configured.
+            branch: The branch to optimize.
+            actor: The author of the commits.
+            message: A message to store with the commits.
+            progress: Called when a table is done.
 
         Raises:
             TypeMissingError: The schema has no such type.
@@ -147,17 +146,18 @@ class MaintenanceMethods:
         actor: str | None = None,
         tell: "Callable[[ReconcileRound], None] | None" = None,
     ) -> "Reconciler":
-        """Maintenance that looks after itself: `run` it in a thread of its own, until another calls its `stop`.
+        """Return a background optimizer: `run` it in its own thread, until another thread calls its `stop`.
 
-        It looks at every branch again and again, `every_seconds` at the most often, and optimises what pays; no more
-        than `budget`, a share of the time, is spent on it. `tell` is told of every round.
+        It checks every branch at intervals of at least `every_seconds`, and optimizes where that pays off, for at most
+        the share `budget` of the time. `tell` is called after every round.
 
         Raises:
-            BadArgumentError, ActorRefusedError: It can't run that often, that much, or by that name.
+            BadArgumentError, ActorRefusedError: The interval, the budget or the actor's name is invalid.
             ReadOnlyError: The graph was opened read-only.
         """
-        given = {} if actor is None else {"actor": actor}
-        policy = lazy_ops.auto_optimize.ReconcilePolicy(every_seconds=every_seconds, budget=budget, **given)
+        # Without an actor, the default of the policy applies.
+        overrides = {} if actor is None else {"actor": actor}
+        policy = lazy_ops.auto_optimize.ReconcilePolicy(every_seconds=every_seconds, budget=budget, **overrides)
         return lazy_ops.auto_optimize.Reconciler(self._session, policy, tell)
 
     def cleanup(
@@ -169,25 +169,25 @@ class MaintenanceMethods:
         confirm: bool = False,
         progress: "Callable[[CleanupProgress], None] | None" = None,
     ) -> "CleanupResult":
-        """Collect what no kept commit needs any more: the only verb that removes files. Without `confirm` a preview.
+        """Remove data that no retained commit needs; the only operation that removes files. Previews by default.
 
-        Kept are, of every branch, the newest `keep` commits, and those that were current within `older_than`; with
-        both, what either keeps. Tagged commits are kept, those that branches were taken from, and those that merges
-        will compare with. Not kept for that alone is what several such bases, of branches that were merged crosswise,
-        have grown from: a later merge may then have conflicts about values in which these bases differ. A collected
-        commit stays in the history, and can't be read any more. Readers and writers go on meanwhile.
+        On every branch, the newest `keep` commits are retained, and those that were current within `older_than`; with
+        both, commits that either retains. Tagged commits, branch points and the bases of future merges are always
+        retained. After criss-cross merges, the common ancestors of several bases are not retained for that alone: a
+        later merge may then have conflicts about values in which these bases differ. A collected commit is still
+        listed, but can no longer be read. Reads and writes may run at the same time.
 
         Args:
-            keep: How many commits of each branch.
-            older_than: How far back every state can still be read. One of the two must be given.
-            grace: How long everything stays for those who are at work with it, a day unless given: what was current
-                within it is kept too. A write that takes longer, and has no sidecar, fails.
-            confirm: Do it.
-            progress: Is told when a table is done.
+            keep: The number of commits to retain on each branch.
+            older_than: The period within which every state stays readable. One of the two must be given.
+            grace: Data that was current or written within this period is kept too, for reads and writes in progress;
+                by default a day. A write that takes longer, and has no sidecar, fails.
+            confirm: Remove the data; otherwise only report what would be removed.
+            progress: Called when a table is done.
 
         Raises:
-            BadArgumentError: Neither `keep` nor `older_than` is given, or a value makes no sense.
-            ConflictError: Another cleanup is at work.
+            BadArgumentError: Neither `keep` nor `older_than` is given, or a value is invalid.
+            ConflictError: Another cleanup is running.
         """
         call = lazy_ops.cleanup.CleanupCall(
             keep=keep,
@@ -201,7 +201,7 @@ class MaintenanceMethods:
     def indexes(
         self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
     ) -> "list[IndexReport]":
-        """Every index that is declared or there, with the share of rows that it covers, of one state of the graph.
+        """List the indexes of one state, declared or existing, with the share of rows that each covers.
 
         Raises:
             BranchMissingError, CommitMissingError: There is no such state.
@@ -221,27 +221,27 @@ class MaintenanceMethods:
         message: str | None = None,
         progress: "Callable[[CheckProgress], None] | None" = None,
     ) -> "CheckResult":
-        """Verify the graph: manifests, files, rows, indexes, operations. Nothing is changed, unless `record` is given.
+        """Check the graph: manifests, files, rows, indexes, operations. Nothing is changed, unless `record` is given.
 
-        What is wrong, or only worth knowing, is a finding: with a code, what it is about, where that is, and the way
-        out. Others may read and write meanwhile. It costs a list of all files and a scan of ids, ends and what rules
-        are about; a deep check reads every file that a kept commit names.
+        Each finding, an error or a note, has a code, a subject, a location and a remedy. Reads and writes may run at
+        the same time. The check lists all files, and scans ids, ends and the columns of constraints; a deep check reads
+        every file that a retained commit names.
 
         Args:
-            branch: Only this branch; without, all, and what belongs to none.
+            branch: Only this branch; by default all, and files that belong to none.
             quick: Only manifests and files; no row is read.
-            deep: Compare every file that a kept commit names with its checksum, present and past, and read every
-                column of every row but Blobs.
-            record: Check deeply, and if there is no error, record checksums of files that have none: those of earlier
-                releases, and all on an object store. One commit for each branch that changes nothing else.
-            actor: Who these commits are by.
-            message: A message to keep with them.
-            progress: Is told how far it is.
+            deep: Compare every file that a retained commit names with its checksum, and read every column of every row
+                except Blobs.
+            record: Check deeply and, if there is no error, record checksums of files that have none: those of earlier
+                releases, and all on an object store. One commit per branch, which changes nothing else.
+            actor: The author of these commits.
+            message: A message to store with them.
+            progress: Called repeatedly with the progress of the check.
 
         Raises:
             BranchMissingError: There is no such branch.
-            BadArgumentError: Both `quick` and `deep` or `record` are given.
-            StoreUnavailableError: The store does not answer, so nothing can be said.
+            BadArgumentError: `quick` is combined with `deep` or `record`.
+            StoreUnavailableError: The store does not answer, so nothing can be checked.
         """
         call = lazy_ops.check.CheckCall(
             branch=branch,
@@ -261,22 +261,22 @@ class MaintenanceMethods:
         digest: str | None = None,
         progress: "Callable[[CheckProgress], None] | None" = None,
     ) -> "VerifyResult":
-        """Prove what a branch shows: its history by the digests of commits, its files by the history.
+        """Verify the integrity of a branch: its history by the digests of commits, its files by the history.
 
-        Nothing is changed. The `digest` of the result stands for the whole history: written down elsewhere, and given
-        to a later call, it proves that nothing was changed since, here or in a clone.
+        Nothing is changed. The `digest` of the result represents the whole history: stored elsewhere and passed to a
+        later call, it proves that nothing was altered since, here or in a clone.
 
         Args:
-            branch: The branch.
-            digest: One that was written down: of the head, or of an earlier commit. The result says of which.
-            progress: Is told how far it is.
+            branch: The branch to verify.
+            digest: A digest stored earlier, of the head or of an older commit. The result names the commit.
+            progress: Called repeatedly with the progress.
 
         Raises:
             BranchMissingError: There is no such branch.
-            CommitAlteredError: A commit does not match its digest, or what is shown not its commit.
+            CommitAlteredError: A commit does not match its digest, or the branch's state does not match its commit.
             DigestUnknownError: No commit of the history has that digest.
-            FilesDamagedError: A file that the branch needs is gone or damaged.
-            HistoryUnrecordedError: The history was made by an older release, and has no digests.
+            FilesDamagedError: A file that the branch needs is missing or damaged.
+            HistoryUnrecordedError: The history was written by an older release, and has no digests.
         """
         call = lazy_ops.verify.VerifyCall(branch=branch, digest=digest, progress=progress)
         return lazy_ops.verify.verify(self._session, call)
@@ -292,27 +292,27 @@ class MaintenanceMethods:
         actor: str = "anonymous",
         message: str | None = None,
     ) -> "RepairResult":
-        """Find tables that other tools have damaged, and earlier versions that can take their place.
+        """Repair tables that other tools have damaged, by replacing them with earlier versions. Previews by default.
 
-        A preview, unless `confirm` is given: then what loses nothing is published, in one commit for each branch, and
-        the rest is refused. With `force` the rest is published too; each says what it loses. No data file is rewritten
-        or removed. Others may read and write meanwhile.
+        With `confirm`, repairs that lose nothing are published, in one commit per branch, and the others are rejected.
+        With `force` those are published too; each reports what it loses. No data file is rewritten or removed. Reads
+        and writes may run at the same time.
 
         Args:
-            confirm: Publish what is verified: every step that is undone left all rows as they were.
-            force: With `confirm`, also publish what loses rows, or of which it can't be told.
-            deep: Read every column of every row but Blobs, as `check` does; else only ids and ends are. A version that
-                would take the place of another is always read so.
-            branch: Only this branch; without, all.
-            source: A copy of the graph, a clone or a backup, of which missing and damaged files are put back, verified,
-                under their own names. Nothing else is done then, and no commit is made.
-            actor: Who the commits are by.
-            message: A message to keep with the commits.
+            confirm: Publish verified repairs: every step that they undo left all rows unchanged.
+            force: With `confirm`, also publish repairs that lose rows, or may lose some.
+            deep: Read every column of every row except Blobs, as `check` does; otherwise only ids and ends. A version
+                that would replace another is always read this way.
+            branch: Only this branch; by default all.
+            source: A copy of the graph, a clone or a backup, from which missing and damaged files are restored under
+                their own names, verified. Nothing else is done then, and no commit is made.
+            actor: The author of the commits.
+            message: A message to store with the commits.
 
         Raises:
             BranchMissingError: There is no such branch.
-            AnotherGraphError: `source` is no copy of this graph.
-            ConflictError: Others kept writing to the tables that are repaired; nothing of these is published.
+            AnotherGraphError: `source` is not a copy of this graph.
+            ConflictError: Other writers kept changing the tables under repair; none of these repairs is published.
         """
         call = lazy_ops.repair.RepairCall(
             branch=branch,
@@ -326,14 +326,14 @@ class MaintenanceMethods:
         return lazy_ops.repair.repair(self._session, call)
 
     def operations(self) -> "Operations":
-        """Operations that are at work, or died and wait for recovery. They block nobody."""
+        """List operations that are running, or that died and await recovery. They block no reader or writer."""
         return lazy_ops.operations.list_operations(self._session)
 
     def recoveries(self, *, limit: int | None = None, before: str | None = None) -> "list[Recovery]":
-        """What recovery did about operations that died, newest first, on any branch, also on one that was deleted.
+        """List the recoveries of operations that died, newest first, on all branches, including deleted ones.
 
         Args:
-            limit: At most so many.
-            before: Only what is older than the one of this id.
+            limit: The maximum number to return.
+            before: Only recoveries older than the one with this id.
         """
         return lazy_ops.recoveries.list_recoveries(self._session, limit=limit, before=before)

@@ -1,4 +1,4 @@
-"""What the Spark room does for a graph: imported when it is asked for, since it may not be installed."""
+"""Connect a graph to the `spark` package, which is imported on first use because PySpark may not be installed."""
 
 from importlib import import_module
 from types import ModuleType
@@ -18,54 +18,65 @@ if TYPE_CHECKING:
     from omnigraph.ops.maintenance_worker import OptimizeWorker
 
 
+# The packages that `omnigraph[spark]` installs.
 _SPARK_PACKAGES = frozenset({"pandas", "py4j", "pyspark"})
-"""What `omnigraph[spark]` brings along."""
+
+
+def check_master(engine: Engine, master: str | None) -> None:
+    """Check that a Spark master is not combined with the local engine.
+
+    Raises:
+        BadArgumentError: It is.
+    """
+    if engine is Engine.LOCAL and master is not None:
+        raise BadArgumentError("master", f"`{master}`", "the engine `local` does not use Spark")
 
 
 def select_reader(engine: Engine, master: str | None) -> "Reader":
-    """Who reads, checks and writes the records of a load: it is known when the load is about to begin."""
+    """Return the function that decodes, checks and writes the records of a load."""
+    check_master(engine, master)
     if engine is Engine.LOCAL:
-        if master is not None:
-            raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
         return lazy_ops.load_local.read_locally
 
     def read(session: Session, call: "LoadCall", head: Head) -> "LoadRecords":
+        # The choice depends on the size of the input, so it is made when the load begins.
         choice = import_spark_module("load.engine_choice").choose_engine(
             call.input, session.runtime.options, engine, master
         )
         call.report_engine(str(choice))
-        here = lazy_ops.load_local.read_locally
-        reader: Reader = (
-            here
-            if choice.engine is Engine.LOCAL
-            else import_spark_module("load.load_engine").build_reader(choice.master)
-        )
+        reader: Reader = lazy_ops.load_local.read_locally
+        if choice.engine is not Engine.LOCAL:
+            reader = import_spark_module("load.load_engine").build_reader(choice.master)
         return reader(session, call, head)
 
     return read
 
 
 def select_workers(session: Session, engine: Engine, master: str | None) -> "OptimizeWorker | None":
-    """Who does the heavy work of maintenance; None: this process."""
-    if engine is Engine.LOCAL and master is not None:
-        raise BadArgumentError("master", f"`{master}`", "the engine `local` does without Spark")
+    """Return the Spark worker for the heavy work of maintenance; None if this process does it."""
+    check_master(engine, master)
     if engine is Engine.LOCAL or (engine is Engine.AUTO and master is None):
         return None
-    hands: OptimizeWorker = import_spark_module("maintenance").create_worker(session, master)
-    return hands
+    worker: OptimizeWorker = import_spark_module("maintenance").create_worker(session, master)
+    return worker
 
 
 def build_distributed_algorithms(session: Session) -> "DistributedAlgorithms":
-    """Graph algorithms on Spark's executors."""
-    found: DistributedAlgorithms = import_spark_module("algorithms").create_algorithms(session)
-    return found
+    """Return the graph algorithms that run on Spark's executors."""
+    algorithms: DistributedAlgorithms = import_spark_module("algorithms").create_algorithms(session)
+    return algorithms
 
 
 def import_spark_module(name: str) -> ModuleType:
-    """A module of the Spark room, which stands above this one: imported when it is needed, for it may not be there."""
+    """Import a module of the `spark` package, which is a layer above this one.
+
+    Raises:
+        SparkMissingError: PySpark or a package that it needs is not installed.
+    """
     try:
         return import_module(f"omnigraph.spark.{name}")
     except ModuleNotFoundError as error:
+        # Any other missing module is a bug of this package, and must not look like a missing installation.
         missing = (error.name or "").partition(".")[0]
         if missing not in _SPARK_PACKAGES:
             raise

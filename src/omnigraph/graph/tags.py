@@ -1,4 +1,4 @@
-"""The tags of a graph."""
+"""Tag operations of a graph."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @blames_damage
 class GraphTags:
-    """The tags of a graph: names for states, which cleanup keeps."""
+    """The tags of a graph: names for states, which cleanup retains."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -21,30 +21,30 @@ class GraphTags:
         return f"GraphTags({self._session.uri!r})"
 
     def list(self) -> "list[Tag]":
-        """All tags, by name."""
+        """List all tags by name."""
         return lazy_ops.tag.list_tags(self._session)
 
     def create(self, name: str, ref: str = "main", *, actor: str = "anonymous") -> "Tag":
-        """Name the state that `ref` stands for now: a branch's newest, a commit's id, a time of a branch, a tag's.
+        """Create a tag for the state that `ref` names now: a branch, a commit id, a time of a branch, or a tag.
 
-        A tag can be asked for wherever a commit's id can, and stays when its branch is deleted. Its name is none that
-        a branch has.
+        A tag can be used wherever a commit id can, and stays when its branch is deleted. A tag and a branch can't have
+        the same name.
 
         Raises:
-            BadTagNameError: No tag may have that name.
+            BadTagNameError: The name is not valid for a tag.
             TagExistsError, BranchExistsError: The name is taken.
             BranchMissingError, CommitMissingError: There is no such state.
             CommitCollectedError: Cleanup has collected it.
-            BranchGoneError: Its branch was deleted meanwhile.
-            TagOutcomeUnknownError: The store stopped answering; `list` tells later whether it is there.
+            BranchGoneError: Its branch was deleted in the meantime.
+            TagOutcomeUnknownError: The store stopped answering; `list` shows later whether the tag exists.
         """
         return lazy_ops.tag.create_tag(self._session, name, ref=ref, actor=self._session.resolve_signer(actor))
 
     def delete(self, name: str) -> "Tag":
-        """Delete a tag; what it was. The state that it named stays until a cleanup takes it.
+        """Delete a tag, and return it. The state that it named stays until a cleanup collects it.
 
         Raises:
             TagMissingError: There is no such tag.
-            TagOutcomeUnknownError: The store stopped answering; `list` tells later whether it is gone.
+            TagOutcomeUnknownError: The store stopped answering; `list` shows later whether the tag exists.
         """
         return lazy_ops.tag.delete_tag(self._session, name)

@@ -1,4 +1,4 @@
-"""`@card` over all rows of a load: each source that exists has as many edges as its type allows."""
+"""Check `@card` for all rows of a load: each source has at least `min` and at most `max` edges of a type."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -21,13 +21,13 @@ _NO_IDS = pa.array([], pa.string())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _EdgeCounts:
-    """The sources whose edges may be too few or too many, and how many they have."""
+    """The sources whose number of edges may be out of bounds, and their numbers of edges."""
 
     sources: pa.Array
     committed: Positions
-    """Committed edges that this load does not replace."""
+    """Number of committed edges that the load does not replace."""
     loaded: Positions
-    """Edges of the load."""
+    """Number of edges of the load."""
 
     @property
     def total(self) -> Positions:
@@ -36,19 +36,19 @@ class _EdgeCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LoadedEdges:
-    """The edges of a load that are not out: where they start, and where the edges that they replace did."""
+    """The edges of a load that are not excluded: their sources, and those of the edges that they replace."""
 
     rows: TypeBatch | None
     positions: Positions
     sources: pa.Array
     is_replacing: Mask
-    """Which of them replace a committed edge."""
+    """Marks the edges that replace a committed one."""
     previous_sources: pa.Array
-    """For those, the sources of the committed edges."""
+    """The sources of the replaced edges, one per marked edge."""
 
 
 def check_cardinality(batch: LoadBatch, edge: EdgeType) -> list[Requirement]:
-    """Refuse the last of too many edges, and new nodes with too few; what the others rely on."""
+    """Reject surplus edges and new nodes with too few edges; return the requirements of the others."""
     limits = edge.cardinality
     rows, nodes = batch.types.get(edge.name), batch.types.get(edge.source)
     if rows is None and (nodes is None or not limits.low):
@@ -57,13 +57,15 @@ def check_cardinality(batch: LoadBatch, edge: EdgeType) -> list[Requirement]:
         return []
     edges = _collect_edges(rows)
     counts = _count_edges(batch, edge, edges, _find_affected_sources(batch, edge, edges))
-    out = batch.excluded_rows
+    excluded_before = batch.excluded_rows
     if limits.high is not None and rows is not None:
         _refuse_surplus(batch, edge, edges, counts, limits.high)
-    if limits.low and batch.excluded_rows == out:  # else everything is counted again, without what was refused
-        _refuse_bare(batch, edge, edges, counts)
+    # If edges were rejected, `check_batch` runs all checks again, with counts without them.
+    if limits.low and batch.excluded_rows == excluded_before:
+        _refuse_too_few(batch, edge, edges, counts)
+    # An overwrite requires that the table is unchanged, which covers its counts.
     if (rows is not None and rows.replaces_all) or not len(counts.sources):
-        return []  # nobody else may change the table at all
+        return []
     return [
         CountsWithin(
             table_key=edge.table_key,
@@ -87,31 +89,34 @@ def _collect_edges(rows: TypeBatch | None) -> _LoadedEdges:
             is_replacing=nothing.astype(np.bool_),
             previous_sources=_NO_IDS,
         )
-    kept = rows.find_remaining_rows()
-    replaced = rows.exists[kept]
-    before = _NO_IDS
-    if replaced.any() and rows.existing is not None and rows.mode is LoadMode.MERGE:
-        before = concat_chunks(rows.existing.fetch(rows.existing.at[kept[replaced]], [SRC]).column(SRC))
+    remaining = rows.find_remaining_rows()
+    is_replacing = rows.exists[remaining]
+    previous_sources = _NO_IDS
+    if is_replacing.any() and rows.existing is not None and rows.mode is LoadMode.MERGE:
+        existing = rows.existing.at[remaining[is_replacing]]
+        previous_sources = concat_chunks(rows.existing.fetch(existing, [SRC]).column(SRC))
     return _LoadedEdges(
         rows=rows,
-        positions=kept,
+        positions=remaining,
         sources=rows.filter_remaining(rows.read_column(SRC)),
-        is_replacing=replaced,
-        previous_sources=before,
+        is_replacing=is_replacing,
+        previous_sources=previous_sources,
     )
 
 
 def _find_affected_sources(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges) -> pa.Array:
-    """The sources that gain or lose edges, and where there is a least number, those that are new."""
+    """Return the sources that gain or lose edges and, if there is a minimum, those that are new."""
     parts = [edges.sources, edges.previous_sources]
     if edge.cardinality.low:
         nodes = batch.types.get(edge.source)
         if nodes is not None:
             is_new = ~nodes.is_excluded if nodes.replaces_all else ~nodes.is_excluded & ~nodes.exists
             parts.append(nodes.read_ids().filter(pa.array(is_new)))
+        # An overwrite of the edges takes them from every committed node that stays.
         takes_all_edges = edges.rows is not None and edges.rows.replaces_all
         if takes_all_edges and (nodes is None or not nodes.replaces_all):
             committed = concat_chunks(batch.view.get_table(batch.view.catalog.nodes[edge.source]).scan([ID]).column(ID))
+            # Only nodes whose loaded edges are all in this batch can be counted here.
             if edges.rows is not None and edges.rows.rest is not None:
                 committed = committed.filter(pa.array(edges.rows.rest.is_counted(committed)))
             parts.append(committed)
@@ -119,13 +124,13 @@ def _find_affected_sources(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges
 
 
 def _count_edges(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, sources: pa.Array) -> _EdgeCounts:
-    stay = np.zeros(len(sources), np.int64)
+    committed = np.zeros(len(sources), np.int64)
     if edges.rows is None or not edges.rows.replaces_all:
-        found = find_rows(batch.view.get_table(edge), SRC, sources, [ID, SRC])
+        rows = find_rows(batch.view.get_table(edge), SRC, sources, [ID, SRC])
         if edges.rows is not None and edges.is_replacing.any():
-            found = found.filter(pa.array(~is_among(found.column(ID), edges.rows.find_superseding_ids())))
-        stay = count_per_source(found.column(SRC), sources)
-    return _EdgeCounts(sources=sources, committed=stay, loaded=count_per_source(edges.sources, sources))
+            rows = rows.filter(pa.array(~is_among(rows.column(ID), edges.rows.find_superseding_ids())))
+        committed = count_per_source(rows.column(SRC), sources)
+    return _EdgeCounts(sources=sources, committed=committed, loaded=count_per_source(edges.sources, sources))
 
 
 def _refuse_surplus(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, counts: _EdgeCounts, high: int) -> None:
@@ -133,7 +138,7 @@ def _refuse_surplus(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, count
     if rows is None or not (counts.total > high).any():
         return
     source = find_positions(edges.sources, counts.sources)
-    # An edge that was there before goes first: it adds nothing to its source.
+    # Edges that replace one of the same source rank first: they add nothing to its count, so later ones are surplus.
     stays = np.zeros(len(source), np.bool_)
     if len(edges.previous_sources):
         stays[edges.is_replacing] = find_positions(edges.previous_sources, counts.sources) == source[edges.is_replacing]
@@ -144,48 +149,52 @@ def _refuse_surplus(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, count
     _refuse_edges(batch, edge, rows, edges.positions[surplus], counts, source[surplus], f"max {high}")
 
 
-def _refuse_bare(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, counts: _EdgeCounts) -> None:
-    """New nodes that have too few edges are out; so are edges that were taken from a node that needs them."""
-    bare = np.flatnonzero(counts.total < edge.cardinality.low)
-    if not len(bare):
+def _refuse_too_few(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, counts: _EdgeCounts) -> None:
+    """Reject new nodes with too few edges, and edges that are moved away from a node that needs them.
+
+    A committed node that has too few edges for another reason is a problem of the load as a whole.
+    """
+    lacking = np.flatnonzero(counts.total < edge.cardinality.low)
+    if not len(lacking):
         return
     bound = f"min {edge.cardinality.low}"
-    names = counts.sources.take(pa.array(bare))
+    source_ids = counts.sources.take(pa.array(lacking))
     nodes = batch.types.get(edge.source)
     if nodes is not None:
-        kept = nodes.find_remaining_rows()
-        place = find_positions(names, nodes.find_remaining_ids())
-        is_own = place >= 0
-        at = kept[place[is_own]]
-        is_new = np.ones(len(at), np.bool_) if nodes.replaces_all else ~nodes.exists[at]
-        own = bare[is_own][is_new]
-        order = np.argsort(at[is_new])
+        remaining = nodes.find_remaining_rows()
+        positions = find_positions(source_ids, nodes.find_remaining_ids())
+        is_loaded = positions >= 0
+        rows = remaining[positions[is_loaded]]
+        is_new = np.ones(len(rows), np.bool_) if nodes.replaces_all else ~nodes.exists[rows]
+        new_sources = lacking[is_loaded][is_new]
+        # Rejected rows are listed in ascending order of their positions.
+        order = np.argsort(rows[is_new])
         batch.refuse(
             nodes,
             RejectedRows(
-                rows=at[is_new][order],
+                rows=rows[is_new][order],
                 rule="card",
                 property=None,
-                value=partial(_format_source, counts, own[order]),
-                message=partial(_format_message, edge, counts, own[order], bound),
+                value=partial(_format_source, counts, new_sources[order]),
+                message=partial(_format_message, edge, counts, new_sources[order], bound),
             ),
         )
-        bare = np.setdiff1d(bare, own)
-    if edges.rows is not None and len(edges.previous_sources) and len(bare):
+        lacking = np.setdiff1d(lacking, new_sources)
+    if edges.rows is not None and len(edges.previous_sources) and len(lacking):
         old = find_positions(edges.previous_sources, counts.sources)
         new = find_positions(edges.sources, counts.sources)[edges.is_replacing]
-        is_taken = (old != new) & np.isin(old, bare)
-        taken = edges.positions[edges.is_replacing][is_taken]
-        _refuse_edges(batch, edge, edges.rows, taken, counts, old[is_taken], bound)
-        bare = np.setdiff1d(bare, old[is_taken])
+        is_moved = (old != new) & np.isin(old, lacking)
+        moved = edges.positions[edges.is_replacing][is_moved]
+        _refuse_edges(batch, edge, edges.rows, moved, counts, old[is_moved], bound)
+        lacking = np.setdiff1d(lacking, old[is_moved])
     batch.fail(
         GlobalProblem(
             type=edge.name,
             rule="card",
             property="from",
-            count=len(bare),
-            value=partial(_format_source, counts, bare),
-            message=partial(_format_message, edge, counts, bare, bound),
+            count=len(lacking),
+            value=partial(_format_source, counts, lacking),
+            message=partial(_format_message, edge, counts, lacking, bound),
         )
     )
 
@@ -194,7 +203,7 @@ def _refuse_edges(
     batch: LoadBatch,
     edge: EdgeType,
     rows: TypeBatch,
-    refused: Positions,
+    rejected: Positions,
     counts: _EdgeCounts,
     source: Positions,
     bound: str,
@@ -202,7 +211,7 @@ def _refuse_edges(
     batch.refuse(
         rows,
         RejectedRows(
-            rows=refused,
+            rows=rejected,
             rule="card",
             property="from",
             value=partial(_format_source, counts, source),
@@ -216,5 +225,5 @@ def _format_source(counts: _EdgeCounts, source: Positions, number: int) -> str:
 
 
 def _format_message(edge: EdgeType, counts: _EdgeCounts, source: Positions, bound: str, number: int) -> str:
-    at = int(source[number])
-    return format_cardinality(edge, counts.sources[at].as_py(), int(counts.total[at]), bound)
+    index = int(source[number])
+    return format_cardinality(edge, counts.sources[index].as_py(), int(counts.total[index]), bound)

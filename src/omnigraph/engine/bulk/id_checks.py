@@ -1,4 +1,4 @@
-"""Ids: each is given once, and it is new, or not, as the load's mode asks."""
+"""Check the ids of a load: no duplicates, and new or existing as the load's mode requires."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -18,11 +18,12 @@ from omnigraph.storage.key_lookup import build_empty_existing, find_existing
 
 
 def check_ids(batch: LoadBatch, rows: TypeBatch, inputs: InputNames) -> None:
-    """No id twice in the load; none that exists when appending; when merging, new rows are complete."""
+    """Reject duplicate ids, existing ids when appending, and incomplete new rows when merging."""
     later, first = rows.find_repeats([ID])
     if len(later):
         batch.refuse(rows, _build_duplicate_rejection(rows, later, first, inputs))
-    if rows.spooled.generated_ids == rows.spooled.rows:  # nobody can have such ids, however many are there
+    # Generated ids can't be in the table, so it is not searched for them, however large it is.
+    if rows.spooled.generated_ids == rows.spooled.rows:
         rows.existing = build_empty_existing(rows.table, rows.spooled.rows)
     else:
         rows.existing = find_existing(rows.table, rows.read_ids, rows.spooled.rows)
@@ -31,16 +32,18 @@ def check_ids(batch: LoadBatch, rows: TypeBatch, inputs: InputNames) -> None:
     if rows.mode is LoadMode.APPEND:
         batch.refuse(rows, _build_existing_rejection(rows))
     elif rows.mode is LoadMode.MERGE:
-        for refusal in find_incomplete(rows):
-            batch.refuse(rows, refusal)
+        for rejection in find_incomplete(rows):
+            batch.refuse(rows, rejection)
 
 
 def require_ids(batch: LoadBatch, rows: TypeBatch) -> None:
-    """What must stay so: new ids are new, and rows that a merge has looked at say what they said."""
+    """Add the requirements that new ids stay absent, and that existing rows of a merge stay unchanged."""
+    # An overwrite requires that the whole table is unchanged.
     if rows.mode is LoadMode.OVERWRITE:
         return
     key = rows.type.table_key
     is_new = ~rows.exists & ~rows.is_excluded
+    # Ids are passed as functions: they are read from the spool again only if another writer commits first.
     if is_new.any():
         batch.requirements.append(IdsAbsent(table_key=key, ids=lambda: rows.read_ids().filter(pa.array(is_new))))
     if (rows.exists & ~rows.is_excluded).any():
@@ -49,14 +52,16 @@ def require_ids(batch: LoadBatch, rows: TypeBatch) -> None:
 
 def _build_duplicate_rejection(rows: TypeBatch, later: Positions, first: Positions, inputs: InputNames) -> RejectedRows:
     ids = rows.spooled.take(later, [ID]).column(0)
+    # `take` needs ascending positions.
     order = np.unique(first)
-    places = rows.spooled.take(order, [FILE, LINE])
+    origins = rows.spooled.take(order, [FILE, LINE])
 
     def message(number: int) -> str:
-        at = int(np.searchsorted(order, first[number]))
-        file, line = places.column(0)[at].as_py(), places.column(1)[at].as_py()
+        index = int(np.searchsorted(order, first[number]))
+        file = origins.column(0)[index].as_py()
+        line = origins.column(1)[index].as_py()
         return (
-            f"{rows.type.name} {quote_value(ids[number].as_py())} is there twice:"
+            f"{rows.type.name} {quote_value(ids[number].as_py())} appears twice:"
             f" first in {inputs.names[file]}, {inputs.units[file]} {line}"
         )
 
@@ -84,21 +89,22 @@ def _build_existing_rejection(rows: TypeBatch) -> RejectedRows:
 
 
 def find_incomplete(rows: TypeBatch) -> Iterator[RejectedRows]:
-    """New rows of a merge that leave out what is required, one property after the other."""
+    """Yield the new rows of a merge that leave out a required property, for each such property."""
     is_new = ~rows.exists
     for p in rows.type.properties:
         if not p.is_required or p.name not in rows.spooled.left_out:
             continue
         left_out = rows.read_column(build_left_out_name(p.name))
-        lacking = find_true_positions(left_out)
-        lacking = lacking[is_new[lacking] & ~rows.is_excluded[lacking]]
-        if not len(lacking):
+        incomplete = find_true_positions(left_out)
+        # A caller excludes each rejection before it asks for the next, so a row is rejected for one property only.
+        incomplete = incomplete[is_new[incomplete] & ~rows.is_excluded[incomplete]]
+        if not len(incomplete):
             continue
-        ids = rows.read_ids().take(pa.array(lacking))
+        ids = rows.read_ids().take(pa.array(incomplete))
         message = partial(
             _format_incomplete, f"{rows.type.name}.{p.name}: a value is required: {describe_type(p.type)}", ids
         )
-        yield RejectedRows(rows=lacking, rule="required", property=p.name, value=lambda _: None, message=message)
+        yield RejectedRows(rows=incomplete, rule="required", property=p.name, value=lambda _: None, message=message)
 
 
 def _format_incomplete(reason: str, ids: pa.Array, number: int) -> str:

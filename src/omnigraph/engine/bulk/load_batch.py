@@ -1,4 +1,4 @@
-"""The rows that a load wants to put, type by type, over those that are committed."""
+"""The rows of a load by type, compared with the committed rows, and their rejections and requirements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,45 +22,45 @@ from omnigraph.storage.string_hash_index import StringHashIndex
 
 
 class IdPredicate(Protocol):
-    """Answers for many ids at once."""
+    """A predicate over a column of ids."""
 
     def __call__(self, ids: pa.Array) -> Mask:
-        """For each id, yes or no."""
+        """Return for each id whether the predicate holds."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnloadedRows:
-    """The rows of one type that a load has beside those of the batch. No check refuses any of them.
+    """The rows of one type that belong to a load but not to this batch. No check rejects any of them.
 
-    Whoever makes a batch of some rows of a load sees to it that it holds every row that shares an id, a unique value
-    or, where edges are counted, a source with one of its own.
+    A caller that builds a batch from some rows of a load must include every row that shares an id, a unique value or,
+    where edges are counted, a source with a row of the batch.
     """
 
     rows: int
     is_there: IdPredicate
-    """Which ids rows have that are not in the batch: those of the rest, or committed ones that stay."""
+    """True for ids of rows outside the batch: other rows of the load, or committed ones that stay."""
     is_counted: IdPredicate
-    """Of an edge type, from which nodes every edge of the load is in the batch."""
+    """For an edge type, true for nodes whose edges in the load are all in the batch."""
 
 
+# An estimate of what a key takes in a `StringHashIndex` beside its text: its slots, and its hash during the build.
 _BYTES_PER_KEY = 40
-"""What a key takes in a `StringHashIndex` beside its text: its slots, and its hash while it is built. An estimate."""
 
 
 class LoadMode(Enum):
-    """What a load does with a record whose id exists."""
+    """How a load treats a record whose id exists."""
 
     APPEND = "append"
-    """It is an error."""
+    """The record is rejected."""
     MERGE = "merge"
-    """The record changes it: what the record leaves out stays."""
+    """The record updates the row; properties that it leaves out stay."""
     OVERWRITE = "overwrite"
-    """Every row of the table goes, and those of the load take their place."""
+    """The rows of the load replace all rows of the table."""
 
 
 class TypeBatch:
-    """The rows of one type. Those that checks refuse are out, and count for nothing from then on."""
+    """The rows of one type. Rows that a check rejects are excluded, and later checks ignore them."""
 
     def __init__(
         self,
@@ -70,64 +70,71 @@ class TypeBatch:
         existing: ExistingRows | None = None,
         rest: UnloadedRows | None = None,
     ) -> None:
-        self.spooled, self.table, self.mode = spooled, table, mode
+        self.spooled = spooled
+        self.table = table
+        self.mode = mode
         self.is_excluded: Mask = np.zeros(spooled.rows, np.bool_)
+        # Which rows have a committed row of the same id; None until it was looked up.
         self.existing = existing
-        """Which rows have a committed one of their id; None when that was not asked."""
+        # Marks the rows of a merge that equal the committed ones.
         self.is_unchanged: Mask = np.zeros(spooled.rows, np.bool_)
-        """The rows of a merge that say what is there already."""
+        # Whether the load continues without rejected records, and whether some of this type could not be decoded.
         self.leaves_out = self.has_unreadable = False
-        """Whether the load goes on without refused records, and whether some were refused before they became rows."""
+        # Whether rows whose id does not exist yet are skipped.
         self.only_known = False
-        """Whether a row that is not there yet is passed over."""
+        # The rows of this type outside the batch; None if the batch has all of them.
         self.rest = rest
-        """The rows of the type that the load has beside these; None when these are all."""
         self._ids: pa.Array | None = None
         self._key_set: tuple[int, StringHashIndex] | None = None
         self._id_hashes: Hashes | None = None
 
     @property
     def type(self) -> AnyType:
-        """The type."""
+        """The type of the rows."""
         return self.spooled.type
 
     @property
     def replaces_all(self) -> bool:
-        """Whether no committed row stays: in an overwrite, unless every record of the type is left out."""
+        """Whether no committed row stays: in an overwrite, unless every record of the type was rejected."""
         has_good = (self.rest is not None and self.rest.rows > 0) or not self.is_excluded.all()
+        # A file of nothing but bad records must not empty a table.
         is_all_bad = self.leaves_out and bool(self.spooled.rows or self.has_unreadable) and not has_good
         return self.mode is LoadMode.OVERWRITE and not is_all_bad
 
     @property
     def exists(self) -> Mask:
-        """For each row, whether a committed one has its id."""
+        """For each row, whether a committed row has its id."""
         return np.zeros(self.spooled.rows, np.bool_) if self.existing is None else self.existing.mask
 
     def read_column(self, name: str) -> pa.Array:
-        """One column of all rows, in one piece."""
+        """Return one column of all rows as one array."""
         return concat_chunks(self.spooled.read_columns([name]).column(0))
 
     def read_ids(self) -> pa.Array:
-        """The ids of all rows. Those of nodes are kept, because edges ask for them again and again."""
+        """Return the ids of all rows."""
         if self._ids is not None:
             return self._ids
         ids = self.read_column(ID)
+        # Edge types look up the ids of their nodes repeatedly; those of edges are read again when needed.
         if isinstance(self.type, NodeType):
             self._ids = ids
         return ids
 
     def get_key_set(self) -> StringHashIndex:
-        """The ids of the rows that are not out, to be asked for many others."""
-        out = int(self.is_excluded.sum())
-        if self._key_set is None or self._key_set[0] != out:
+        """Return a hash index of the ids of rows that are not excluded."""
+        # Rows are only ever excluded, never included again: an equal number means an equal set.
+        excluded = int(self.is_excluded.sum())
+        if self._key_set is None or self._key_set[0] != excluded:
             hashes, self._id_hashes = self._id_hashes, None
             ids = self.find_remaining_ids()
             self.spooled.check_size(ids.nbytes + len(ids) * _BYTES_PER_KEY)
-            self._key_set = out, StringHashIndex(ids, None if out else hashes)
+            # The hashes are those of all rows.
+            self._key_set = excluded, StringHashIndex(ids, None if excluded else hashes)
         return self._key_set[1]
 
     def find_repeats(self, names: Sequence[str]) -> tuple[Positions, Positions]:
-        """The rows that are equal to an earlier one in these columns, which have no nulls, and the first such rows."""
+        """Return the rows that equal an earlier row in these columns, which have no nulls, and those earlier rows."""
+        # Strictly ascending values, such as sorted ids, need no hashing to be distinct.
         if len(names) == 1 and self._is_ascending(names[0]):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         parts = [hash_rows(batch.columns) for batch in self.spooled.read_batches(names)]
@@ -135,7 +142,8 @@ class TypeBatch:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         hashes = np.concatenate(parts)
         if list(names) == [ID] and isinstance(self.type, NodeType):
-            self._id_hashes = hashes  # for the edges that will ask for these ids
+            # Kept for `get_key_set`, through which edge types look these ids up.
+            self._id_hashes = hashes
         return find_duplicates_by_hash(
             hashes, lambda rows: [*map(concat_chunks, self.spooled.take(rows, names).columns)]
         )
@@ -150,26 +158,26 @@ class TypeBatch:
         return True
 
     def find_remaining_ids(self) -> pa.Array:
-        """The ids of the rows that are not out."""
+        """Return the ids of the rows that are not excluded."""
         return self.filter_remaining(self.read_ids())
 
     def find_superseding_ids(self) -> pa.Array:
-        """The ids of the rows that take the place of a committed one."""
-        chosen = self.exists & ~self.is_excluded
-        return self.read_ids().filter(pa.array(chosen)) if chosen.any() else pa.array([], pa.string())
+        """Return the ids of the rows that replace a committed one."""
+        is_replacing = self.exists & ~self.is_excluded
+        return self.read_ids().filter(pa.array(is_replacing)) if is_replacing.any() else pa.array([], pa.string())
 
     def filter_remaining(self, column: pa.Array) -> pa.Array:
-        """The values of the rows that are not out."""
+        """Return the values of the rows that are not excluded."""
         return column.filter(pa.array(~self.is_excluded)) if self.is_excluded.any() else column
 
     def find_remaining_rows(self) -> Positions:
-        """The positions of the rows that are not out."""
+        """Return the positions of the rows that are not excluded."""
         return np.flatnonzero(~self.is_excluded)
 
 
 @dataclass(slots=True)
 class LoadBatch:
-    """All rows of a load, what was found wrong with them, and what must stay so for the rest to be right."""
+    """All rows of a load, the rejections of its checks, and the requirements of the rows that remain."""
 
     view: View
     mode: LoadMode
@@ -178,30 +186,30 @@ class LoadBatch:
     requirements: list[Requirement] = field(default_factory=list)
 
     def list_node_batches(self) -> list[TypeBatch]:
-        """The incoming rows of node types, in declared order."""
+        """Return the batches of node types, in declared order."""
         return [self.types[name] for name in self.view.catalog.nodes if name in self.types]
 
     def list_edge_batches(self) -> list[TypeBatch]:
-        """The incoming rows of edge types, in declared order."""
+        """Return the batches of edge types, in declared order."""
         return [self.types[name] for name in self.view.catalog.edges if name in self.types]
 
     def list_edge_types(self) -> Sequence[EdgeType]:
-        """Every edge type of the schema."""
+        """Return all edge types of the schema, including those without rows in the load."""
         return list(self.view.catalog.edges.values())
 
-    def refuse(self, rows: TypeBatch, refusal: RejectedRows) -> None:
-        """These rows are out."""
-        if len(refusal.rows):
-            assert not rows.is_excluded[refusal.rows].any()  # noqa: S101 - a record is refused, and counted, once
-            rows.is_excluded[refusal.rows] = True
-            self.rejections.rows.append((rows.spooled, refusal))
+    def refuse(self, rows: TypeBatch, rejection: RejectedRows) -> None:
+        """Reject rows, which are excluded from then on."""
+        if len(rejection.rows):
+            assert not rows.is_excluded[rejection.rows].any()  # noqa: S101 - a record is rejected, and counted, once
+            rows.is_excluded[rejection.rows] = True
+            self.rejections.rows.append((rows.spooled, rejection))
 
-    def fail(self, unplaced: GlobalProblem) -> None:
-        """No leaving out of records helps against this."""
-        if unplaced.count:
-            self.rejections.global_problems.append(unplaced)
+    def fail(self, problem: GlobalProblem) -> None:
+        """Add a problem that leaving out records can't resolve."""
+        if problem.count:
+            self.rejections.global_problems.append(problem)
 
     @property
     def excluded_rows(self) -> int:
-        """How many rows are out."""
+        """The number of excluded rows."""
         return sum(int(rows.is_excluded.sum()) for rows in self.types.values())

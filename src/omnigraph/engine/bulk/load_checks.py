@@ -1,4 +1,4 @@
-"""Everything that a load must keep between its rows and the committed ones, in the order in which it matters."""
+"""Check the rows of a load against each other and the committed rows, in the order in which checks depend."""
 
 from typing import Protocol
 
@@ -21,80 +21,83 @@ from omnigraph.engine.writing.violations import format_row_value
 
 
 class RejectByRule(Protocol):
-    """Takes a record that breaks a rule: why, its text, and the rule's name."""
+    """A callback for a record that breaks a rule: the error, the record's text, and the rule's name."""
 
     def __call__(self, error: RecordError, text: bytes, rule: str = ...) -> None:
-        """One more record."""
+        """Reject a record."""
         ...
 
 
 def reject_broken_rows(window: TypedRows, name: str, unit: str, reject: RejectByRule) -> TypedRows:
-    """The rows of a window that keep the rules over single values; the others are rejected.
+    """Return the rows of a window that keep the rules over single values, and reject the others.
 
-    `name` is that of the input, and `unit` what its lines are called.
+    `name` is that of the input, `unit` the word for its lines in messages.
     """
     broken = find_broken_values(window.type, window.rows)
     if not broken:
         return window
+    # A row may break several rules, but is rejected and counted once, for the first of them.
     first: dict[int, BrokenValue] = {}
-    for one in broken:
-        first.setdefault(one.row, one)
+    for value in broken:
+        first.setdefault(value.row, value)
     rows = sorted(first)
-    chosen = pa.array(rows)
-    left_out = {name: mask.take(chosen) for name, mask in window.left_out.items()}
-    texts = encode_rows(window.type, window.rows.take(chosen), left_out)
+    positions = pa.array(rows)
+    left_out = {name: mask.take(positions) for name, mask in window.left_out.items()}
+    texts = encode_rows(window.type, window.rows.take(positions), left_out)
     for row, text in zip(rows, texts, strict=True):
-        one = first[row]
+        value = first[row]
         error = RecordError(
             name,
             window.lines[row].as_py(),
             window.type.name,
-            one.property,
-            format_row_value(one.value),
-            one.message,
+            value.property,
+            format_row_value(value.value),
+            value.message,
             unit,
         )
-        reject(error, text, one.rule)
-    is_kept = np.ones(window.rows.num_rows, np.bool_)
-    is_kept[rows] = False
-    kept = pa.array(is_kept)
+        reject(error, text, value.rule)
+    is_valid = np.ones(window.rows.num_rows, np.bool_)
+    is_valid[rows] = False
+    mask = pa.array(is_valid)
     return TypedRows(
         type=window.type,
-        rows=window.rows.filter(kept),
-        lines=window.lines.filter(kept),
-        left_out={name: mask.filter(kept) for name, mask in window.left_out.items()},
+        rows=window.rows.filter(mask),
+        lines=window.lines.filter(mask),
+        left_out={name: column.filter(mask) for name, column in window.left_out.items()},
     )
 
 
 def check_batch(batch: LoadBatch, inputs: InputNames) -> None:
-    """Refuse every record that can't be taken, and say what the others rely on.
+    """Reject every record that can't be loaded, and add the requirements of the others.
 
-    A record that is refused counts for nothing: an edge to a node that is out is out too, and a value that it would
-    have freed is still held. So the checks are made again until they refuse nothing more.
+    Rejected records are ignored by later checks: an edge to a rejected node is rejected too, and a unique value that a
+    rejected record would have freed is still taken. The checks therefore repeat until none rejects another record.
     """
-    everything = [*batch.list_node_batches(), *batch.list_edge_batches()]
-    for rows in everything:
+    all_rows = [*batch.list_node_batches(), *batch.list_edge_batches()]
+    # These checks run once: rejecting other records does not add to what they reject.
+    for rows in all_rows:
         check_ids(batch, rows, inputs)
         if batch.mode is LoadMode.MERGE:
-            for refusal in find_stale_embeddings(rows):
-                batch.refuse(rows, refusal)
+            for rejection in find_stale_embeddings(rows):
+                batch.refuse(rows, rejection)
     while True:
-        out = batch.excluded_rows
+        excluded_before = batch.excluded_rows
+        # Problems and requirements of an earlier round counted records that were rejected since.
         batch.rejections.global_problems.clear()
-        relied_on: list[Requirement] = []
-        for rows in everything:
-            relied_on += check_unique(batch, rows)
+        requirements: list[Requirement] = []
+        for rows in all_rows:
+            requirements += check_unique(batch, rows)
         for rows in batch.list_edge_batches():
-            relied_on += check_endpoints(batch, rows)
+            requirements += check_endpoints(batch, rows)
         for edge in batch.list_edge_types():
-            relied_on += check_cardinality(batch, edge)
+            requirements += check_cardinality(batch, edge)
         if batch.mode is LoadMode.OVERWRITE:
             for rows in batch.list_node_batches():
-                relied_on += check_dangling(batch, rows) if rows.replaces_all else []
-        if batch.excluded_rows == out:
+                requirements += check_dangling(batch, rows) if rows.replaces_all else []
+        if batch.excluded_rows == excluded_before:
             break
-    batch.requirements += relied_on
-    for rows in everything:
+    batch.requirements += requirements
+    for rows in all_rows:
         require_ids(batch, rows)
         if rows.replaces_all:
             batch.requirements.append(TableUnchanged(table_key=rows.type.table_key))

@@ -1,4 +1,4 @@
-"""What is wrong with the records of a load: counted in full, told in part, in the order of files and lines."""
+"""The problems of a load: all are counted, the first are reported, in the order of files and lines."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from omnigraph.storage.columnar_sets import Positions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Why one record can't be loaded. Without a file it is not one record's fault, but that of the load as a whole."""
+    """Why a record can't be loaded; without a file, a problem of the load as a whole."""
 
     rule: str
     file: str | None
@@ -25,7 +25,7 @@ class Problem:
     message: str
 
     def to_json(self) -> dict[str, object]:
-        """For programs."""
+        """Return the JSON form."""
         return {
             "file": self.file,
             "line": self.line,
@@ -41,44 +41,47 @@ class Problem:
 
 
 class LoadError(OmnigraphError):
-    """Records of a load can't be taken, so nothing was written. `problems` are the first of `total`."""
+    """Records of a load were rejected, so nothing was written. `problems` are the first of `total`."""
 
     kind = Kind.INVALID
     code = "load_refused"
 
     def __init__(self, problems: Sequence[Problem], total: int, quarantine: str | None = None) -> None:
         super().__init__(tuple(problems), total, quarantine)
-        self.problems, self.total, self.quarantine = tuple(problems), total, quarantine
+        self.problems = tuple(problems)
+        self.total = total
+        self.quarantine = quarantine
 
     def facts(self) -> dict[str, object]:
-        """Every problem as a mapping, so that a program needs no parsing of messages."""
-        found = [problem.to_json() for problem in self.problems]
-        return {"problems": found, "total": self.total, "quarantine": self.quarantine}
+        """Return each problem as a mapping, so that programs need not parse messages."""
+        problems = [problem.to_json() for problem in self.problems]
+        return {"problems": problems, "total": self.total, "quarantine": self.quarantine}
 
     def __str__(self) -> str:
         lines = [str(problem) for problem in self.problems]
         if self.total > len(lines):
             lines.append(f"and {self.total - len(lines)} more")
         noun = "problem" if self.total == 1 else "problems"
-        kept = "" if self.quarantine is None else f"; the bad records and their reasons are in {self.quarantine}"
-        lines.append(f"{self.total} {noun}: nothing was loaded{kept}")
+        hint = "" if self.quarantine is None else f"; the bad records and their reasons are in {self.quarantine}"
+        lines.append(f"{self.total} {noun}: nothing was loaded{hint}")
         return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRows:
-    """Rows of one type that break one rule: their positions, ascending, and what to say of the n-th of them."""
+    """Rows of one type that break one rule: their positions, ascending, and the value and message of the n-th."""
 
     rows: Positions
     rule: str
     property: str | None
+    # Functions, because a rule may reject millions of rows, and only the first messages are formatted.
     value: Callable[[int], str | None]
     message: Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalProblem:
-    """What is wrong with the load as a whole: rows that stay would break a rule. Said of the n-th of `count`."""
+    """A problem of the load as a whole: `count` rows that stay would break a rule. Functions describe the n-th."""
 
     type: str
     rule: str
@@ -88,7 +91,7 @@ class GlobalProblem:
     message: Callable[[int], str]
 
     def iter_problems(self) -> Iterator[Problem]:
-        """Every one of them."""
+        """Yield the problem of each row."""
         for number in range(self.count):
             yield Problem(
                 rule=self.rule,
@@ -104,7 +107,7 @@ class GlobalProblem:
 
 @dataclass(frozen=True, slots=True)
 class InputNames:
-    """The inputs of a load by number: their names, and what their lines are called."""
+    """The inputs of a load by number: their names, and the words for their lines in messages."""
 
     names: tuple[str, ...]
     units: tuple[str, ...]
@@ -112,53 +115,54 @@ class InputNames:
 
 @dataclass(slots=True)
 class Rejections:
-    """Everything that the checks of one attempt refuse."""
+    """All rejections by the checks of one attempt."""
 
     rows: list[tuple[SpooledType, RejectedRows]] = field(default_factory=list)
     global_problems: list[GlobalProblem] = field(default_factory=list)
 
     @property
     def records(self) -> int:
-        """How many records are refused."""
-        return sum(len(refusal.rows) for _, refusal in self.rows)
+        """The number of rejected records."""
+        return sum(len(rejection.rows) for _, rejection in self.rows)
 
     def list_first(self, inputs: InputNames, limit: int = MAX_REPORTED_PROBLEMS) -> list[Problem]:
-        """The first problems by file and line, and behind them those of the load as a whole."""
-        found: list[tuple[int, int, int, int]] = []
-        for number, (spooled, refusal) in enumerate(self.rows):
-            places = spooled.take(refusal.rows, [FILE, LINE])
-            files, lines = places.column(0).to_numpy(), places.column(1).to_numpy()
+        """Return the first problems by file and line, and after them those of the load as a whole."""
+        candidates: list[tuple[int, int, int, int]] = []
+        for number, (spooled, rejection) in enumerate(self.rows):
+            origins = spooled.take(rejection.rows, [FILE, LINE])
+            files, lines = origins.column(0).to_numpy(), origins.column(1).to_numpy()
+            # Only the first `limit` of each rejection can be among the first `limit` of all.
             order = np.lexsort((lines, files))[:limit].tolist()
-            found += [(int(files[at]), int(lines[at]), number, at) for at in order]
-        problems = [self._build_problem(inputs, *one) for one in sorted(found)[:limit]]
-        for unplaced in self.global_problems:
-            for _, problem in zip(range(limit - len(problems)), unplaced.iter_problems(), strict=False):
+            candidates += [(int(files[index]), int(lines[index]), number, index) for index in order]
+        problems = [self._build_problem(inputs, *candidate) for candidate in sorted(candidates)[:limit]]
+        for global_problem in self.global_problems:
+            for _, problem in zip(range(limit - len(problems)), global_problem.iter_problems(), strict=False):
                 problems.append(problem)
         return problems
 
     def group_by_type(self) -> Iterator[tuple[SpooledType, list[RejectedRows]]]:
-        """The refusals of each type together."""
+        """Yield the rejections of each type together."""
         grouped: dict[str, tuple[SpooledType, list[RejectedRows]]] = {}
-        for spooled, refusal in self.rows:
-            grouped.setdefault(spooled.type.name, (spooled, []))[1].append(refusal)
+        for spooled, rejection in self.rows:
+            grouped.setdefault(spooled.type.name, (spooled, []))[1].append(rejection)
         yield from grouped.values()
 
-    def _build_problem(self, inputs: InputNames, file: int, line: int, number: int, at: int) -> Problem:
-        spooled, refusal = self.rows[number]
-        return build_problem(inputs, file, line, spooled, refusal, at)
+    def _build_problem(self, inputs: InputNames, file: int, line: int, number: int, index: int) -> Problem:
+        spooled, rejection = self.rows[number]
+        return build_problem(inputs, file, line, spooled, rejection, index)
 
 
 def build_problem(
-    inputs: InputNames, file: int, line: int, spooled: SpooledType, refusal: RejectedRows, at: int
+    inputs: InputNames, file: int, line: int, spooled: SpooledType, rejection: RejectedRows, index: int
 ) -> Problem:
-    """The n-th row of a refusal, told."""
+    """Build the problem of the row at `index` of a rejection."""
     return Problem(
-        rule=refusal.rule,
+        rule=rejection.rule,
         file=inputs.names[file],
         line=line,
         unit=inputs.units[file],
         type=spooled.type.name,
-        property=refusal.property,
-        value=refusal.value(at),
-        message=refusal.message(at),
+        property=rejection.property,
+        value=rejection.value(index),
+        message=rejection.message(index),
     )

@@ -1,4 +1,4 @@
-"""Vectors that must be there and are computed from a text: a merge that changes the text brings the vector too."""
+"""Check required embedding vectors: a record of a merge that changes the text must contain the vector too."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,20 +15,21 @@ from omnigraph.storage.columnar_sets import are_equal, concat_chunks, to_mask
 
 
 def find_stale_embeddings(rows: TypeBatch) -> Iterator[RejectedRows]:
-    """A vector that must be there, and was computed from another text than the record now gives, must come with it."""
+    """Yield the rows that change the text of a required vector without setting the vector."""
     existing = rows.existing
     for p in rows.type.properties:
+        # A stale vector that is nullable is cleared instead, and the record accepted.
         if p.embedding is None or p.nullable or existing is None or p.name not in rows.spooled.left_out:
             continue
         source = p.embedding.source
-        silent = to_mask(rows.read_column(build_left_out_name(p.name))) & rows.exists & ~rows.is_excluded
-        silent &= ~to_mask(rows.read_column(build_left_out_name(source)))
-        asked = np.flatnonzero(silent)
-        if not len(asked):
+        is_suspect = to_mask(rows.read_column(build_left_out_name(p.name))) & rows.exists & ~rows.is_excluded
+        is_suspect &= ~to_mask(rows.read_column(build_left_out_name(source)))
+        suspects = np.flatnonzero(is_suspect)
+        if not len(suspects):
             continue
-        given = rows.read_column(source).take(pa.array(asked))
-        before = concat_chunks(existing.fetch(existing.at[asked], [source]).column(source))
-        changed = asked[~are_equal(given, before.cast(given.type))]
+        after = rows.read_column(source).take(pa.array(suspects))
+        before = concat_chunks(existing.fetch(existing.at[suspects], [source]).column(source))
+        changed = suspects[~are_equal(after, before.cast(after.type))]
         ids = rows.read_ids().take(pa.array(changed))
         yield RejectedRows(
             rows=changed,

@@ -1,4 +1,4 @@
-"""Records that a load leaves out: counted, and kept with their reasons so that they can be mended and loaded again.
+"""Count the records that a load rejects, and quarantine them with their reasons, to be fixed and loaded again.
 
 `rejected.jsonl` is graph JSONL, in the order of the load's files and their lines. `reasons.jsonl` has an object for
 each of its lines, in the same order.
@@ -27,13 +27,14 @@ from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType
 
 REJECTED, REASONS = "rejected.jsonl", "reasons.jsonl"
+# Rejected rows read back from the spool and encoded at a time.
 _CHUNK_ROWS = 4_096
 
 _encode = msgspec.json.Encoder().encode
 
 
 class QuarantineError(OmnigraphError):
-    """Rejected records can't be kept where they should be."""
+    """Rejected records can't be written to the quarantine directory."""
 
     kind = Kind.INVALID
     code = "quarantine_failed"
@@ -48,7 +49,7 @@ class QuarantineError(OmnigraphError):
 
 @dataclass(slots=True)
 class _RecordPositions:
-    """Of records in the order in which they were written: where they come from, and how long their texts are."""
+    """For each record in the order of writing: its input file and line, and the byte lengths of text and reason."""
 
     files: "array[int]" = field(default_factory=lambda: array("q"))
     lines: "array[int]" = field(default_factory=lambda: array("q"))
@@ -56,18 +57,18 @@ class _RecordPositions:
     reasons: "array[int]" = field(default_factory=lambda: array("q"))
 
     def add(self, file: int, line: int, text: int, reason: int) -> None:
-        """One more."""
+        """Add a record."""
         self.files.append(file)
         self.lines.append(line)
         self.texts.append(text)
         self.reasons.append(reason)
 
     def copy(self) -> "_RecordPositions":
-        """The same, for others to add to."""
+        """Return a copy that a caller may add to."""
         return _RecordPositions(self.files[:], self.lines[:], self.texts[:], self.reasons[:])
 
     def find_order(self) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
-        """Which comes first by file and line, which then, …; None when they are in that order."""
+        """Return the order of the records by file and line; None if they are in that order already."""
         if not self.files:
             return None
         order = np.lexsort((np.frombuffer(self.lines, np.int64), np.frombuffer(self.files, np.int64)))
@@ -76,106 +77,111 @@ class _RecordPositions:
 
 @dataclass(slots=True)
 class UnreadableRecords:
-    """The records that were refused while they were read. With a directory, their texts are kept there for now."""
+    """The records that were rejected while they were decoded; with a directory, their texts are spooled there."""
 
     directory: Path | None
     numbers: Mapping[str, int]
     """The number of each input by its name."""
     count: int = 0
     types: dict[str, int] = field(default_factory=dict)
-    """How many of them were of a known type."""
+    """The number of records by type, for those whose type is known."""
     _first: list[tuple[int, int, int, Problem]] = field(default_factory=list)
     _files: list[BinaryIO] = field(default_factory=list)
     _positions: _RecordPositions = field(default_factory=_RecordPositions)
 
     @property
     def positions(self) -> _RecordPositions:
-        """Those of the kept ones so far, which whoever asks may add to."""
+        """The positions of the spooled records, as a copy that a caller may add to."""
         return self._positions.copy()
 
     def add(self, error: RecordError, text: bytes, rule: str = "record") -> None:
-        """One more record, and its text as it came."""
+        """Add a record and its original text."""
         problem = _build_problem(error, rule)
         self.count += 1
         if error.type is not None:
             self.types[error.type] = self.types.get(error.type, 0) + 1
-        # The smallest by file and line are told: a heap of the largest first keeps them.
-        place = (-self.numbers.get(error.file, 0), -error.line, -self.count, problem)
+        # The first records by file and line are reported. A min-heap of negated positions has the last of them at its
+        # root, so a record that comes earlier replaces it.
+        entry = (-self.numbers.get(error.file, 0), -error.line, -self.count, problem)
         if len(self._first) < MAX_REPORTED_PROBLEMS:
-            heapq.heappush(self._first, place)
-        elif place > self._first[0]:
-            heapq.heapreplace(self._first, place)
+            heapq.heappush(self._first, entry)
+        elif entry > self._first[0]:
+            heapq.heapreplace(self._first, entry)
         if self.directory is not None:
             self._write(text, problem)
 
     def list_first(self) -> list[tuple[tuple[int, int], Problem]]:
-        """The first problems by file and line, each with its place."""
+        """Return the first problems by file and line, each with the number of its file and its line."""
         return [((-file, -line), problem) for file, line, _, problem in sorted(self._first, reverse=True)]
 
     def close(self) -> None:
-        """No more records come."""
+        """Close the files, once no more records follow."""
         for file in self._files:
             file.close()
         self._files = []
 
     def list_files(self) -> list[Path]:
-        """The two files so far; none when nothing was refused."""
-        return (
-            [] if self.directory is None or not self.count else [self.directory / name for name in (REJECTED, REASONS)]
-        )
+        """Return the paths of the two spool files; none if no record was spooled."""
+        if self.directory is None or not self.count:
+            return []
+        return [self.directory / name for name in (REJECTED, REASONS)]
 
     def _write(self, text: bytes, problem: Problem) -> None:
-        assert self.directory is not None  # noqa: S101 - asked by the one caller
+        assert self.directory is not None  # noqa: S101 - checked by the only caller
         try:
             if not self._files:
                 self._files = [(self.directory / name).open("ab") for name in (REJECTED, REASONS)]
             rejected, reasons = self._files
-            length = rejected.write(text.rstrip(b"\r\n") + b"\n")
-            told = reasons.write(_encode(problem.to_json()) + b"\n")
-            self._positions.add(self.numbers.get(problem.file or "", 0), problem.line or 0, length, told)
+            text_bytes = rejected.write(text.rstrip(b"\r\n") + b"\n")
+            reason_bytes = reasons.write(_encode(problem.to_json()) + b"\n")
+            file = self.numbers.get(problem.file or "", 0)
+            self._positions.add(file, problem.line or 0, text_bytes, reason_bytes)
         except OSError as error:
             raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
 
 
 class Quarantine:
-    """Where the rejected records of a load go: prepared before the load is published, and settled behind it."""
+    """The directory for rejected records of a load: prepared before the load is published, settled after it."""
 
     def __init__(self, directory: Path, inputs: Iterable[str]) -> None:
         self.directory = directory
         rejected = directory / REJECTED
         if directory.exists() and not directory.is_dir():
             raise QuarantineError(str(directory), "it is a file; name a directory")
+        # A load may read the rejected records of an earlier one; else it must not overwrite them.
         self._is_read = rejected.exists()
         if self._is_read and rejected.resolve() not in {Path(name).resolve() for name in inputs}:
             reason = f"it holds {REJECTED} of an earlier load; load or move that first, or name another directory"
             raise QuarantineError(str(directory), reason)
-        self._is_made = False
+        self._is_created = False
         self._unfinished = _list_unfinished(directory)
 
-    def prepare(self, read: UnreadableRecords, refusals: Rejections, inputs: InputNames) -> None:
-        """Write down everything that was refused, under names that nobody looks at."""
+    def prepare(self, unreadable: UnreadableRecords, rejections: Rejections, inputs: InputNames) -> None:
+        """Write all rejected records to files with temporary names, which `settle` renames."""
         try:
-            self._is_made |= not self.directory.exists()
+            self._is_created |= not self.directory.exists()
             self.directory.mkdir(parents=True, exist_ok=True)
-            places = read.positions
+            # A copy: a conflict repeats checks and `prepare`, but never the decoding.
+            positions = unreadable.positions
             with self._unfinished[REJECTED].open("wb") as rejected, self._unfinished[REASONS].open("wb") as reasons:
-                for source, target in zip(read.list_files(), (rejected, reasons), strict=False):
+                for source, target in zip(unreadable.list_files(), (rejected, reasons), strict=False):
                     _copy(source, target)
-                for file, text, problem in _iter_rejected(refusals, inputs):
-                    length = rejected.write(text)
-                    told = reasons.write(_encode(problem.to_json()) + b"\n")
-                    places.add(file, problem.line or 0, length, told)
-            order = places.find_order()
+                for file, text, problem in _iter_rejected(rejections, inputs):
+                    text_bytes = rejected.write(text)
+                    reason_bytes = reasons.write(_encode(problem.to_json()) + b"\n")
+                    positions.add(file, problem.line or 0, text_bytes, reason_bytes)
+            order = positions.find_order()
             if order is not None:
-                _reorder(self._unfinished[REJECTED], places.texts, order)
-                _reorder(self._unfinished[REASONS], places.reasons, order)
+                _reorder(self._unfinished[REJECTED], positions.texts, order)
+                _reorder(self._unfinished[REASONS], positions.reasons, order)
         except OSError as error:
             raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
 
     def settle(self, *, is_loaded: bool) -> str | None:
-        """Give what was prepared its names; where it is now.
+        """Rename the prepared files to their final names, and return the directory.
 
-        When nothing was loaded and the load read what was there, that stays: it has the same records and more.
+        If nothing was loaded and the input was the quarantined file itself, that file stays and None is returned: it
+        contains the same records and more.
         """
         if self._is_read and not is_loaded:
             self.discard()
@@ -184,17 +190,19 @@ class Quarantine:
         return str(self.directory)
 
     def discard(self) -> None:
-        """The load did not happen: what it left out is still in its input."""
+        """Remove the prepared files of a load that did not happen; its input still has the records."""
         for path in self._unfinished.values():
-            with suppress(FileNotFoundError, NotADirectoryError):  # it was never made, and why was told already
+            # The file may not exist: `prepare` failed, and has reported why.
+            with suppress(FileNotFoundError, NotADirectoryError):
                 path.unlink()
-        if self._is_made:
-            with suppress(OSError):  # not empty: what was settled stays
+        if self._is_created:
+            # A directory that is not empty has files that were settled, and stays.
+            with suppress(OSError):
                 self.directory.rmdir()
 
 
 def settle_published(directory: Path) -> None:
-    """Settle what a load has prepared that was published, but whose process died right behind that; if there is any."""
+    """Settle the files, if any, that a published load has prepared but could not settle before its process died."""
     if all(path.is_file() for path in _list_unfinished(directory).values()):
         _settle(directory)
 
@@ -212,51 +220,55 @@ def _settle(directory: Path) -> None:
 
 
 def encode_rows(type_: AnyType, rows: pa.Table, left_out: Mapping[str, pa.Array | pa.ChunkedArray]) -> list[bytes]:
-    """Rows as graph JSONL, without what their records left out; each with its line feed."""
+    """Encode rows as lines of graph JSONL, without the properties that their records left out."""
     lines = list(iter_json_lines(type_, rows))
-    silent = {name: mask.to_pylist() for name, mask in left_out.items()}
-    if not silent:
+    is_left_out = {name: mask.to_pylist() for name, mask in left_out.items()}
+    if not is_left_out:
         return lines
     texts = []
     for number, line in enumerate(lines):
         record = msgspec.json.decode(line)
         record["data"] = {
-            name: value for name, value in record["data"].items() if not (name in silent and silent[name][number])
+            name: value
+            for name, value in record["data"].items()
+            if not (name in is_left_out and is_left_out[name][number])
         }
-        if ID in silent and silent[ID][number]:
-            record.pop(ID, None)  # it was made for this load, and would be made again
+        # A generated id is not part of the record: the next load generates another one.
+        if ID in is_left_out and is_left_out[ID][number]:
+            record.pop(ID, None)
         texts.append(_encode(record) + b"\n")
     return texts
 
 
-def _iter_rejected(refusals: Rejections, inputs: InputNames) -> Iterator[tuple[int, bytes, Problem]]:
-    """Every refused row: the number of its file, its text and its problem; some rows at a time."""
-    for spooled, found in refusals.group_by_type():
-        for refusal in found:
-            for start in range(0, len(refusal.rows), _CHUNK_ROWS):
-                part = refusal.rows[start : start + _CHUNK_ROWS]
-                texts, places = _read_spooled_texts(spooled, part)
-                for number, (text, file, line) in enumerate(zip(texts, *places, strict=True)):
-                    yield file, text, build_problem(inputs, file, line, spooled, refusal, start + number)
+def _iter_rejected(rejections: Rejections, inputs: InputNames) -> Iterator[tuple[int, bytes, Problem]]:
+    """Yield the number of the input file, the text and the problem of each rejected row, chunk by chunk."""
+    for spooled, rejections_of_type in rejections.group_by_type():
+        for rejection in rejections_of_type:
+            for start in range(0, len(rejection.rows), _CHUNK_ROWS):
+                chunk = rejection.rows[start : start + _CHUNK_ROWS]
+                texts, origins = _read_spooled_texts(spooled, chunk)
+                for number, (text, file, line) in enumerate(zip(texts, *origins, strict=True)):
+                    yield file, text, build_problem(inputs, file, line, spooled, rejection, start + number)
 
 
 def _read_spooled_texts(
     spooled: SpooledType, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> tuple[list[bytes], tuple[list[int], list[int]]]:
     names = build_arrow_schema(spooled.type).names
-    silent = {
+    # Only some spools have the columns of left-out properties, see `Spool`.
+    mask_columns = {
         name: build_left_out_name(name)
         for name in spooled.left_out
         if build_left_out_name(name) in spooled.schema.names
     }
-    found = spooled.take(rows, [*names, FILE, LINE, *silent.values()])
-    left_out = {name: found.column(column) for name, column in silent.items()}
-    places = found.column(FILE).to_pylist(), found.column(LINE).to_pylist()
-    return encode_rows(spooled.type, found.select(names), left_out), places
+    table = spooled.take(rows, [*names, FILE, LINE, *mask_columns.values()])
+    left_out = {name: table.column(column) for name, column in mask_columns.items()}
+    origins = table.column(FILE).to_pylist(), table.column(LINE).to_pylist()
+    return encode_rows(spooled.type, table.select(names), left_out), origins
 
 
 def _build_problem(error: RecordError, rule: str) -> Problem:
-    about = ".".join(part for part in (error.type, error.property) if part)
+    subject = ".".join(part for part in (error.type, error.property) if part)
     return Problem(
         rule=rule,
         file=error.file,
@@ -265,7 +277,7 @@ def _build_problem(error: RecordError, rule: str) -> Problem:
         type=error.type,
         property=error.property,
         value=error.value,
-        message=f"`{about}`: {error.reason}" if about and rule == "record" else error.reason,
+        message=f"`{subject}`: {error.reason}" if subject and rule == "record" else error.reason,
     )
 
 
@@ -276,18 +288,18 @@ def _copy(source: Path, target: BinaryIO) -> None:
 
 
 def _reorder(path: Path, lengths: "array[int]", order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-    """Write the parts of a file, which are so long, in another order."""
+    """Rewrite a file with its records, of the given byte lengths, in another order."""
     ends = np.cumsum(np.frombuffer(lengths, np.int64))
     starts = ends - np.frombuffer(lengths, np.int64)
     ordered = path.with_name(f"{path.name}.ordered")
     try:
         with (
             path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as parts,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as records,
             ordered.open("wb") as target,
         ):
-            places = zip(starts[order].tolist(), ends[order].tolist(), strict=True)
-            target.writelines(parts[start:end] for start, end in places)
+            ranges = zip(starts[order].tolist(), ends[order].tolist(), strict=True)
+            target.writelines(records[start:end] for start, end in ranges)
         ordered.replace(path)
     finally:
         ordered.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""The rows of a load between reading and writing: in files of their own, so that memory holds columns, never payloads.
+"""Spool the rows of a load to temporary Arrow files, so that only single columns of all rows are ever in memory.
 
-Each type has its own Arrow files in a private directory: one, unless there are more types than files may be open. Their
-columns are those of the type's table, and behind them where each row came from; for a merge also which properties its
-record left out.
+Each type has its own files in a private directory: one, unless there are more types than files may be open. They have
+the columns of the type's table, then the origin of each row (input and line), then, if the spool keeps them, masks of
+the properties that records left out.
 """
 
 import errno
@@ -25,13 +25,13 @@ from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.watch import Watch
 from omnigraph.telemetry import log
 
+# The origin of a row: the number of its input, and the line or row there. No property has such a name.
 FILE, LINE = "@file", "@line"
-"""Where a row came from: the number of its input, and the line or row there. No property has such a name."""
 _LEFT_OUT = "@left_out:"
 
+# Types with an open file while rows arrive. Beyond that, the least recently written file is closed (LRU), and later
+# rows of its type go to a new file.
 MAX_OPEN_FILES = 64
-"""So many types have an open file while rows come. The one that got none for longest is closed for another; what comes
-for it later goes into a file of its own."""
 
 
 class SpoolError(OmnigraphError):
@@ -55,49 +55,50 @@ class SpoolError(OmnigraphError):
 
 
 def build_left_out_name(property_name: str) -> str:
-    """The column that says where a property was left out."""
+    """Return the name of the column that marks where a property was left out."""
     return _LEFT_OUT + property_name
 
 
 @dataclass(slots=True)
 class SpooledType:
-    """The rows of one type, in the order in which they came; each has a position, counted from 0."""
+    """The spooled rows of one type in the order of arrival; a row's position counts from 0."""
 
     type: AnyType
     paths: tuple[Path, ...]
     firsts: np.ndarray[tuple[int], np.dtype[np.int64]]
-    """The number of each file's first batch, and at the end how many there are."""
+    """The number of each file's first batch, then the total number of batches."""
     schema: pa.Schema
     left_out: frozenset[str]
-    """The properties that at least one record left out, and `id` if one was made."""
+    """The properties that at least one record left out, and `id` if one was generated."""
     starts: np.ndarray[tuple[int], np.dtype[np.int64]]
-    """The position of each batch's first row, and at the end the number of rows."""
+    """The position of each batch's first row, then the total number of rows."""
     generated_ids: int = 0
-    """How many rows have an id that was made for them, so that no other row can have it."""
+    """The number of rows with a generated id, which no other row can have."""
     watch: Watch | None = None
-    """The limits of the load: asked for every batch that is read back, and how much is held."""
+    """The limits of the load, checked for every batch that is read back and for the size of columns."""
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.starts[-1])
 
     def read_columns(self, names: Sequence[str]) -> pa.Table:
-        """Read some columns of all rows, which are in memory together."""
-        parts, held = [], 0
+        """Read some columns of all rows into memory."""
+        batches = []
+        nbytes = 0
         for batch in self.read_batches(names):
-            held += batch.nbytes
-            self.check_size(held)
-            parts.append(batch)
-        return pa.Table.from_batches(parts, self._select_schema(names))
+            nbytes += batch.nbytes
+            self.check_size(nbytes)
+            batches.append(batch)
+        return pa.Table.from_batches(batches, self._select_schema(names))
 
     def check_size(self, nbytes: int) -> None:
-        """Raise what the load's limits raise when so much of this type may not be in memory at once."""
+        """Check the size of this type's keys in memory against the limits of the load, which raise their error."""
         if self.watch is not None:
             self.watch.check_size(nbytes, f"the keys of {self.rows:,} rows of {self.type.name}")
 
     def read_batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some columns, a batch at a time."""
+        """Yield some columns of all rows, batch by batch."""
         for file in range(len(self.paths)):
             with self._open(file, names) as reader:
                 for number in range(reader.num_record_batches):
@@ -106,11 +107,12 @@ class SpooledType:
                     yield reader.get_batch(number).select(list(names))
 
     def take(self, positions: "np.ndarray[tuple[int], np.dtype[np.int64]]", names: Sequence[str]) -> pa.Table:
-        """Some columns of the rows at these positions, which are in ascending order."""
+        """Return some columns of the rows at these positions, which are in ascending order."""
         parts: list[pa.RecordBatch] = []
+        # Only batches that contain one of the positions are read, file by file.
         bounds = np.searchsorted(positions, self.starts)
-        asked = np.flatnonzero(np.diff(bounds))
-        for file, numbers in enumerate(np.split(asked, np.searchsorted(asked, self.firsts[1:-1]))):
+        batches = np.flatnonzero(np.diff(bounds))
+        for file, numbers in enumerate(np.split(batches, np.searchsorted(batches, self.firsts[1:-1]))):
             if not len(numbers):
                 continue
             with self._open(file, names) as reader:
@@ -125,18 +127,18 @@ class SpooledType:
 
     @contextmanager
     def _open(self, file: int, names: Sequence[str]) -> Iterator[pa.RecordBatchFileReader]:
-        wanted = sorted({self.schema.get_field_index(name) for name in names})
+        columns = sorted({self.schema.get_field_index(name) for name in names})
         with (
             _translate_spool_errors(self.paths[file].parent),
-            pa.OSFile(str(self.paths[file]), "rb") as opened,
-            pa.ipc.open_file(opened, options=pa.ipc.IpcReadOptions(included_fields=wanted)) as reader,
+            pa.OSFile(str(self.paths[file]), "rb") as source,
+            pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=columns)) as reader,
         ):
             yield reader
 
 
 @dataclass(slots=True)
 class _TypeWriter:
-    """A type's files while they are written."""
+    """The spool files of one type while they are written."""
 
     type: AnyType
     schema: pa.Schema
@@ -161,6 +163,7 @@ class _TypeWriter:
         self.writer = pa.ipc.new_file(self.file, self.schema)
 
     def close(self) -> None:
+        # Cleared first: a second call after an error must not close them again.
         file, writer = self.file, self.writer
         self.file = self.writer = None
         try:
@@ -185,20 +188,20 @@ class _TypeWriter:
 
 
 class Spool:
-    """All rows of a load. `add` windows, `seal` once, then read; the files go with `close`, or at the end of `with`."""
+    """The spool of a load: `add` windows, `seal` once, then read `types`; `close` removes the files."""
 
     def __init__(self, *, keeps_left_out: bool, watch: Watch | None = None) -> None:
         self._keeps_left_out, self._watch = keeps_left_out, watch
         self._writers: dict[str, _TypeWriter] = {}
+        # Writers with an open file, the most recently used last.
         self._open: dict[str, _TypeWriter] = {}
-        """Those with an open file, the one that got rows last at the end."""
         self._sealed: dict[str, SpooledType] = {}
         self._files = 0
         try:
-            self._scratch = TempDirectory("omnigraph-load-")
+            self._temp_directory = TempDirectory("omnigraph-load-")
         except OSError as error:
             raise SpoolError(tempfile.gettempdir(), error.strerror or str(error)) from error
-        self.directory = self._scratch.directory
+        self.directory = self._temp_directory.directory
 
     def __enter__(self) -> Self:
         return self
@@ -207,73 +210,77 @@ class Spool:
         self.close()
 
     def declare_type(self, type_: AnyType) -> None:
-        """The load names this type, even when it has no rows of it."""
+        """Declare a type that the load names, even if it has no rows: an overwrite then empties its table."""
         if type_.name not in self._writers:
             self._begin(type_)
 
     def add(self, file: int, window: TypedRows) -> None:
-        """Keep the rows of a window, which came from the input of that number."""
+        """Add the rows of a window, which came from the input with number `file`."""
         if not window.rows.num_rows:
             return
         with _translate_spool_errors(self.directory):
-            growing = self._writers.get(window.type.name) or self._begin(window.type)
-            growing.left_out.update(window.left_out)
-            growing.generated_ids += window.left_out[ID].true_count if ID in window.left_out else 0
-            self._ensure_open(growing).write(self._build_table(file, window, growing.schema))
+            writer = self._writers.get(window.type.name) or self._begin(window.type)
+            writer.left_out.update(window.left_out)
+            # The id counts as left out exactly where one was generated.
+            writer.generated_ids += window.left_out[ID].true_count if ID in window.left_out else 0
+            self._ensure_open(writer).write(self._build_table(file, window, writer.schema))
 
     def seal(self) -> None:
-        """No more rows come."""
+        """Finish writing; from then on `types` can be read."""
         with _translate_spool_errors(self.directory):
-            for name, growing in self._writers.items():
-                self._sealed[name] = growing.seal(self._watch)
+            for name, writer in self._writers.items():
+                self._sealed[name] = writer.seal(self._watch)
         self._writers, self._open = {}, {}
 
     @property
     def types(self) -> Mapping[str, SpooledType]:
-        """Every type that was named or has rows, by name, in the order of first appearance."""
+        """The types that were declared or have rows, by name, in the order of first appearance."""
         return self._sealed
 
     @property
     def nbytes(self) -> int:
-        """How much disk the rows take."""
-        return sum(path.stat().st_size for one in self._sealed.values() for path in one.paths)
+        """The disk space that the rows take."""
+        return sum(path.stat().st_size for spooled in self._sealed.values() for path in spooled.paths)
 
     def close(self) -> None:
-        """Remove every file."""
-        for growing in self._writers.values():
+        """Remove all files."""
+        for writer in self._writers.values():
             try:
-                growing.close()
+                writer.close()
             except OSError as error:
                 log.warning("a temporary file of a load was not closed: %s", error)
         self._writers, self._open = {}, {}
-        self._scratch.close()
+        self._temp_directory.close()
 
     def _begin(self, type_: AnyType) -> _TypeWriter:
-        fields = [pa.field(one.name, one.type, metadata=one.metadata) for one in build_arrow_schema(type_)]
+        # All columns are nullable: a record of a merge may leave out a required property.
+        stored = build_arrow_schema(type_)
+        fields = [pa.field(field.name, field.type, metadata=field.metadata) for field in stored]
         fields += [pa.field(FILE, pa.int32()), pa.field(LINE, pa.int64())]
         if self._keeps_left_out:
             fields += [pa.field(build_left_out_name(name), pa.bool_()) for name in _list_optional_columns(type_)]
-        growing = self._writers[type_.name] = _TypeWriter(type_, pa.schema(fields))
-        return growing
+        writer = self._writers[type_.name] = _TypeWriter(type_, pa.schema(fields))
+        return writer
 
-    def _ensure_open(self, growing: _TypeWriter) -> _TypeWriter:
-        """The type with an open file, for which another one may be closed."""
-        name = growing.type.name
+    def _ensure_open(self, writer: _TypeWriter) -> _TypeWriter:
+        """Return the writer with an open file; the least recently used one may be closed for it."""
+        name = writer.type.name
         if self._open.pop(name, None) is None:
             if len(self._open) >= MAX_OPEN_FILES:
                 self._open.pop(next(iter(self._open))).close()
-            growing.open(self.directory / f"{self._files}.arrow")
+            writer.open(self.directory / f"{self._files}.arrow")
             self._files += 1
-        self._open[name] = growing
-        return growing
+        # A dict keeps the order of insertion: popped and added again, this writer is the last.
+        self._open[name] = writer
+        return writer
 
     def _build_table(self, file: int, window: TypedRows, schema: pa.Schema) -> pa.Table:
         rows = window.rows.num_rows
         columns: list[pa.Array | pa.ChunkedArray] = [*window.rows.columns]
         columns += [pa.repeat(pa.scalar(file, pa.int32()), rows), window.lines]
         if self._keeps_left_out:
-            nowhere = pa.repeat(pa.scalar(False), rows)
-            columns += [window.left_out.get(name, nowhere) for name in _list_optional_columns(window.type)]
+            no_rows = pa.repeat(pa.scalar(False), rows)
+            columns += [window.left_out.get(name, no_rows) for name in _list_optional_columns(window.type)]
         return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -283,7 +290,7 @@ def _list_optional_columns(type_: AnyType) -> list[str]:
 
 @contextmanager
 def _translate_spool_errors(directory: Path) -> Iterator[None]:
-    """The temporary files' own errors. A store's or a table's are not OSError by the time they get here."""
+    """Raise errors of the temporary files as SpoolError; those of stores and tables are no OSError here."""
     try:
         yield
     except OSError as error:

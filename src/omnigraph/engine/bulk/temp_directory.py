@@ -1,7 +1,7 @@
-"""A private directory for temporary files, which goes with its process: at its end, or when the next one comes by.
+"""A private directory for temporary files, removed when its process ends, or else by a later process.
 
-A process that is killed can't remove its directory. But the system lets go of its lock, by which the next process that
-makes such a directory knows that nobody uses the old one any more.
+A killed process can't remove its directory, but the system releases its lock. From that, the next process that creates
+such a directory knows that the old one is no longer in use.
 """
 
 import fcntl
@@ -18,20 +18,20 @@ _LOCK = "lock"
 
 
 class TempDirectory:
-    """A new directory below the one for temporary files (`TMPDIR`), whose name starts with `prefix`.
+    """A new directory below `TMPDIR`, whose name starts with `prefix`; directories of dead processes are removed.
 
     Raises:
-        OSError: It can't be made.
+        OSError: The directory can't be created.
     """
 
     def __init__(self, prefix: str) -> None:
         self.directory = Path(tempfile.gettempdir()) / f"{prefix}{uuid.uuid4().hex}"
-        # Also at the end of the interpreter, if an interrupt kept somebody from closing it; and known before it is
-        # there, because an interrupt may come at once.
+        # The finalizer also runs when the interpreter exits, if an interrupt has prevented `close`. It is registered
+        # before the directory exists, because an interrupt may come right after `mkdir`.
         locks: list[int] = []
         self._remove = weakref.finalize(self, _remove, self.directory, locks)
         self.directory.mkdir(mode=0o700)
-        # The file is locked before it has its name: whoever finds it under that name finds it locked.
+        # The file is locked before it gets its name: a process that sees the name never sees it unlocked.
         unnamed = self.directory / f"{_LOCK}.new"
         locks.append(os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         fcntl.flock(locks[0], fcntl.LOCK_EX)
@@ -39,7 +39,7 @@ class TempDirectory:
         _sweep(self.directory.parent, prefix)
 
     def close(self) -> None:
-        """Remove it with all its files; once is enough, and twice does no harm."""
+        """Remove the directory with all its files; a second call does nothing."""
         self._remove()
 
 
@@ -54,18 +54,18 @@ def _remove(directory: Path, locks: list[int]) -> None:
         os.close(lock)
 
 
-def _sweep(place: Path, prefix: str) -> None:
+def _sweep(parent: Path, prefix: str) -> None:
     """Remove the directories of processes that died."""
-    for lock in place.glob(f"{prefix}*/{_LOCK}"):
+    for lock in parent.glob(f"{prefix}*/{_LOCK}"):
         try:
             file = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:  # another user's, or just removed
+        except OSError:  # owned by another user, or just removed
             continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(lock.parent)
-            log.info("removed %s, which a process that died has left", lock.parent)
-        except OSError:  # somebody uses it, or removes it too
+            log.info("removed %s, left by a process that died", lock.parent)
+        except OSError:  # in use, or being removed by another process
             continue
         finally:
             os.close(file)

@@ -1,4 +1,4 @@
-"""`@unique` over all rows of a load: no two rows hold the same values, in the load and in what stays committed."""
+"""Check `@unique` for all rows of a load, against each other and the committed rows that stay."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,78 +19,90 @@ from omnigraph.storage.columnar_sets import Positions, concat_chunks, find_dupli
 
 
 def check_unique(batch: LoadBatch, rows: TypeBatch) -> list[Requirement]:
-    """Refuse the rows whose values an earlier row of the load, or a committed row that stays, holds already."""
-    relied_on: list[Requirement] = []
+    """Reject rows whose values an earlier row of the load or a committed row that stays holds; return requirements."""
+    requirements: list[Requirement] = []
     for columns in rows.type.unique:
         values = compute_effective_values(rows, columns)
-        held = _find_complete_rows(rows, values)
-        if not len(held):
+        complete = _find_complete_rows(rows, values)
+        if not len(complete):
             continue
-        group = values.take(pa.array(held))
+        group = values.take(pa.array(complete))
         own_ids = rows.find_superseding_ids()
-        _refuse_taken(batch, rows, columns, held, group, own_ids)
-        _refuse_repeated(batch, rows, columns, held, group)
+        # The second check skips what the first one rejects: a record is rejected once.
+        _refuse_taken(batch, rows, columns, complete, group, own_ids)
+        _refuse_repeated(batch, rows, columns, complete, group)
+        # An overwrite requires that the whole table is unchanged.
         if rows.mode is not LoadMode.OVERWRITE:
-            kept = group.filter(pa.array(~rows.is_excluded[held]))
-            relied_on.append(ValuesAbsent(table_key=rows.type.table_key, columns=columns, values=kept, own_ids=own_ids))
-    return relied_on
+            remaining = group.filter(pa.array(~rows.is_excluded[complete]))
+            requirements.append(
+                ValuesAbsent(table_key=rows.type.table_key, columns=columns, values=remaining, own_ids=own_ids)
+            )
+    return requirements
 
 
 def compute_effective_values(rows: TypeBatch, columns: Sequence[str]) -> pa.Table:
-    """What every row will say in these columns: what its record says, or where that is silent, what is there."""
+    """Return the values that every row will have: those of its record, or of the committed row where left out."""
     values = rows.spooled.read_columns(list(columns)).combine_chunks()
-    silent = [name for name in columns if name in rows.spooled.left_out] if rows.mode is LoadMode.MERGE else []
-    if silent and rows.existing is not None:
-        for name in silent:
-            left_out = to_mask(rows.read_column(build_left_out_name(name))) & rows.exists
-            if left_out.any():
-                kept = rows.existing.fetch(rows.existing.at[left_out], [name]).column(name)
-                place = values.schema.get_field_index(name)
-                column = concat_chunks(values.column(place))
-                filled = pc.replace_with_mask(column, pa.array(left_out), concat_chunks(kept).cast(column.type))
-                values = values.set_column(place, values.schema.field(place), filled)
+    incomplete = [name for name in columns if name in rows.spooled.left_out] if rows.mode is LoadMode.MERGE else []
+    if incomplete and rows.existing is not None:
+        for name in incomplete:
+            is_left_out = to_mask(rows.read_column(build_left_out_name(name))) & rows.exists
+            if is_left_out.any():
+                committed = rows.existing.fetch(rows.existing.at[is_left_out], [name]).column(name)
+                index = values.schema.get_field_index(name)
+                column = concat_chunks(values.column(index))
+                committed = concat_chunks(committed).cast(column.type)
+                filled = pc.replace_with_mask(column, pa.array(is_left_out), committed)
+                values = values.set_column(index, values.schema.field(index), filled)
+    # 0.0 and -0.0 are equal but hash differently.
     return normalize_zeros(values)
 
 
 def _find_complete_rows(rows: TypeBatch, values: pa.Table) -> Positions:
-    """The rows that are not out, and have no null in the group."""
-    is_held = ~rows.is_excluded
+    """Return the rows that are not excluded and have no null in the group: a null clashes with nothing."""
+    is_complete = ~rows.is_excluded
     for column in values.columns:
         if column.null_count:
-            is_held &= to_mask(pc.is_valid(column))
-    return np.flatnonzero(is_held)
+            is_complete &= to_mask(pc.is_valid(column))
+    return np.flatnonzero(is_complete)
 
 
 def _refuse_taken(
-    batch: LoadBatch, rows: TypeBatch, columns: tuple[str, ...], held: Positions, group: pa.Table, own_ids: pa.Array
+    batch: LoadBatch, rows: TypeBatch, columns: tuple[str, ...], complete: Positions, group: pa.Table, own_ids: pa.Array
 ) -> None:
     if not rows.replaces_all:
         taken, holders = find_taken_values(rows.table, columns, group, own_ids)
-        _refuse(batch, rows, columns, held[taken], holders, group.take(pa.array(taken)))
+        _refuse(batch, rows, columns, complete[taken], holders, group.take(pa.array(taken)))
 
 
 def _refuse_repeated(
-    batch: LoadBatch, rows: TypeBatch, columns: tuple[str, ...], held: Positions, group: pa.Table
+    batch: LoadBatch, rows: TypeBatch, columns: tuple[str, ...], complete: Positions, group: pa.Table
 ) -> None:
-    is_kept = ~rows.is_excluded[held]
-    if not is_kept.all():
-        held, group = held[is_kept], group.filter(pa.array(is_kept))
+    is_remaining = ~rows.is_excluded[complete]
+    if not is_remaining.all():
+        complete, group = complete[is_remaining], group.filter(pa.array(is_remaining))
     later, first = find_duplicates(group.columns)
-    once, back = np.unique(held[first], return_inverse=True)
-    holders = concat_chunks(rows.spooled.take(once, [ID]).column(ID)).take(pa.array(back))
-    _refuse(batch, rows, columns, held[later], holders, group.take(pa.array(later)))
+    # `take` needs ascending positions; `inverse` restores the order of the duplicates.
+    holder_rows, inverse = np.unique(complete[first], return_inverse=True)
+    holders = concat_chunks(rows.spooled.take(holder_rows, [ID]).column(ID)).take(pa.array(inverse))
+    _refuse(batch, rows, columns, complete[later], holders, group.take(pa.array(later)))
 
 
 def _refuse(
-    batch: LoadBatch, rows: TypeBatch, columns: tuple[str, ...], refused: Positions, holders: pa.Array, values: pa.Table
+    batch: LoadBatch,
+    rows: TypeBatch,
+    columns: tuple[str, ...],
+    rejected: Positions,
+    holders: pa.Array,
+    values: pa.Table,
 ) -> None:
-    if not len(refused):
+    if not len(rejected):
         return
-    ids = rows.spooled.take(refused, [ID]).column(ID)
+    ids = rows.spooled.take(rejected, [ID]).column(ID)
     batch.refuse(
         rows,
         RejectedRows(
-            rows=refused,
+            rows=rejected,
             rule="unique",
             property=columns[0] if len(columns) == 1 else None,
             value=partial(_format_value, values),

@@ -1,1 +1,1 @@
-"""Embedding providers, a file each."""
+"""Embedding providers, one per module."""

@@ -1,4 +1,4 @@
-"""Which provider the settings name."""
+"""Create the embedding provider that the settings name."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -17,7 +17,11 @@ _EmbedKey: TypeAlias = tuple[str, ValueType, Embedding | None]
 
 
 def create_provider(runtime: Runtime, budget: Budget | None = None) -> Provider | None:
-    """The provider, or None when none is configured; ProviderSettingsError when its settings don't do."""
+    """Create the configured provider; return None if there is none.
+
+    Raises:
+        ProviderSettingsError: Its settings are incomplete or invalid.
+    """
     options = runtime.options.embedding
     if options.provider is EmbedProvider.HASH:
         return HashProvider()
@@ -27,19 +31,17 @@ def create_provider(runtime: Runtime, budget: Budget | None = None) -> Provider 
 
 
 def build_query_embedder(runtime: Runtime, budget: Budget) -> Embed:
-    """What turns the texts of one query into vectors, each once, within its time.
-
-    The provider is looked for when it is needed.
-    """
-    known: dict[_EmbedKey, Sequence[float]] = {}
+    """Return a function that embeds the texts of one query within its budget, each text once."""
+    cache: dict[_EmbedKey, Sequence[float]] = {}
 
     def embed(text: str, prop: Property) -> Sequence[float]:
         key = (text, prop.type, prop.embedding)
-        if key not in known:
+        if key not in cache:
+            # Created here, so that a query that embeds nothing needs no valid settings.
             provider = create_provider(runtime, budget)
             if provider is None:
                 raise NoProviderError(prop.name, "give a vector")
-            known[key] = embed_texts(provider, prop, [text])[0].tolist()
-        return known[key]
+            cache[key] = embed_texts(provider, prop, [text])[0].tolist()
+        return cache[key]
 
     return embed

@@ -1,4 +1,4 @@
-"""Vectors from a server that speaks OpenAI's HTTP interface: `POST {url}/embeddings`."""
+"""Embed texts through a server with OpenAI's HTTP interface: `POST {url}/embeddings`."""
 
 import ssl
 from collections.abc import Callable, Iterator, Sequence
@@ -18,14 +18,19 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
 
 MAX_ATTEMPTS = 5
+# Exponential back-off in seconds; a server's Retry-After is capped by the maximum too.
 _FIRST_WAIT, _MAX_WAIT = 0.5, 60.0
+# A timeout of 0 would make the socket non-blocking instead of failing at the deadline.
 _MIN_TIMEOUT = 0.001
-"""Of none, a socket would not wait at all, which is something else."""
+# Statuses after which the same request may succeed later.
 _RETRY_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
-"""Answers after which the same request may succeed later."""
-_MAX_BATCH_TEXTS, _MAX_BATCH_LETTERS = 128, 200_000
+# Limits of a request; servers limit their inputs too.
+_MAX_BATCH_TEXTS = 128
+_MAX_BATCH_CHARS = 200_000
 _MAX_RESPONSE_BYTES = 256 * 1024 * 1024
-_MAX_MESSAGE_LETTERS = 300
+# Characters of a server's error message that are shown.
+_MAX_MESSAGE_CHARS = 300
+# Hosts to which a key may be sent without TLS.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -46,8 +51,8 @@ class _ErrorReply(msgspec.Struct):
     error: _ErrorDetail | str = ""
 
 
-class _Busy(Exception):  # noqa: N818 - not an error yet: it is tried again
-    """The server can't answer now; `wait` is when it said to come back, in seconds."""
+class _Busy(Exception):  # noqa: N818 - not an error yet: the request is retried
+    """The server can't answer now; `wait` is its Retry-After in seconds, if it sent one."""
 
     def __init__(self, reason: str, wait: float | None = None) -> None:
         super().__init__(reason)
@@ -55,9 +60,9 @@ class _Busy(Exception):  # noqa: N818 - not an error yet: it is tried again
 
 
 class OpenAIProvider:
-    """Asks in batches, and again, ever later, while the server is busy or out of reach. The key is never shown.
+    """A provider that sends texts in batches, and retries with back-off while the server is busy or unreachable.
 
-    With a `budget`, for no longer than that has.
+    With a `budget`, waits and timeouts end at its deadline. Errors never contain the key.
     """
 
     name = "openai"
@@ -67,17 +72,22 @@ class OpenAIProvider:
         self, options: EmbedOptions, clock: Clock, jitter: Callable[[float], float], budget: Budget | None = None
     ) -> None:
         self._url = urlsplit((options.url or OPENAI_URL).rstrip("/"))
-        self._key, self._timeout = (options.key or "").strip(), options.timeout_seconds
-        self._clock, self._jitter, self._budget = clock, jitter, budget
-        if not all("!" <= letter <= "~" for letter in self._key):
-            raise ProviderSettingsError(self.name, "its key has a letter that no key has: check OMNIGRAPH_EMBED_KEY")
+        self._key = (options.key or "").strip()
+        self._timeout = options.timeout_seconds
+        self._clock = clock
+        self._jitter = jitter
+        self._budget = budget
+        # The key becomes part of a header, and http.client would reject a line break with an error that shows the key.
+        if not all("!" <= char <= "~" for char in self._key):
+            reason = "its key contains a character that is not printable ASCII: check OMNIGRAPH_EMBED_KEY"
+            raise ProviderSettingsError(self.name, reason)
         if not options.model:
             raise ProviderSettingsError(self.name, "name its model with OMNIGRAPH_EMBED_MODEL")
         self.model = options.model
         _check_url(self._url, has_key=bool(self._key))
 
     def embed(self, texts: Sequence[str], size: int) -> NDArray[np.float32]:
-        """A row for each text, of the model's own size."""
+        """Return one vector per text, of the size that the model has."""
         del size
         return np.concatenate([self._request_with_retries(batch) for batch in _split_batches(texts)])
 
@@ -100,7 +110,7 @@ class OpenAIProvider:
             self._budget.sleep(seconds)
 
     def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        from http.client import HTTPException  # noqa: PLC0415 - few processes ask a server, and all import this module
+        from http.client import HTTPException  # noqa: PLC0415 - few processes call a server, but all import this module
 
         body = msgspec.json.encode({"model": self.model, "input": list(texts), "encoding_format": "float"})
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -134,54 +144,58 @@ class OpenAIProvider:
                 f"HTTP {response.status}: {self._format_problem(content)}",
                 _parse_retry_after(response.getheader("Retry-After")),
             )
-        if response.status != 200:  # a redirect too: the key goes to the host that was named, and to no other
+        # Redirects are not followed either: the key is sent to the configured host and no other.
+        if response.status != 200:
             raise ProviderRefusedError(self.name, response.status, self._format_problem(content))
         try:
             items = msgspec.json.decode(content, type=_Reply).data
         except msgspec.DecodeError as error:
-            raise ProviderFailedError(self.name, f"its answer can't be read ({error})") from error
+            raise ProviderFailedError(self.name, f"its response can't be decoded ({error})") from error
         items.sort(key=lambda item: item.index)
         if [item.index for item in items] != list(range(count)) or len({len(item.embedding) for item in items}) != 1:
-            raise ProviderFailedError(self.name, f"it gave {len(items)} vectors for {count} texts, or of several sizes")
-        with np.errstate(over="ignore"):  # what is no number in single precision is refused by who asked
+            reason = f"it gave {len(items)} vectors for {count} texts, or vectors of different sizes"
+            raise ProviderFailedError(self.name, reason)
+        # Values beyond single precision become infinite, and the caller rejects them.
+        with np.errstate(over="ignore"):
             return np.array([item.embedding for item in items], np.float32)
 
     def _format_problem(self, content: bytes) -> str:
-        """What the server says about a problem, without the key if it repeats that."""
+        """Return the server's error message on one line, with the key masked if the message contains it."""
         try:
-            found = msgspec.json.decode(content, type=_ErrorReply).error
-            text = found if isinstance(found, str) else found.message
+            error = msgspec.json.decode(content, type=_ErrorReply).error
+            text = error if isinstance(error, str) else error.message
         except msgspec.DecodeError:
             text = content.decode("utf-8", "replace")
         if self._key:
             text = text.replace(self._key, "…")
-        return " ".join(text.split())[:_MAX_MESSAGE_LETTERS] or "no reason given"
+        return " ".join(text.split())[:_MAX_MESSAGE_CHARS] or "no reason given"
 
 
 def _check_url(url: SplitResult, *, has_key: bool) -> None:
     shown = f"{url.scheme}://{url.hostname or ''}"
     if url.scheme not in ("http", "https") or not url.hostname or url.username or url.password:
-        reason = "OMNIGRAPH_EMBED_URL is an address like https://host/v1, without a name and password"
+        reason = "OMNIGRAPH_EMBED_URL must be a URL such as https://host/v1, without a name and password"
         raise ProviderSettingsError(OpenAIProvider.name, reason)
     if url.scheme == "http" and has_key and url.hostname not in _LOOPBACK:
         raise ProviderSettingsError(OpenAIProvider.name, f"a key is not sent to {shown} in the clear: use https")
 
 
 def _split_batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """So few at a time that servers take them."""
-    start, letters = 0, 0
-    for place, text in enumerate(texts):
-        if place > start and (place - start == _MAX_BATCH_TEXTS or letters + len(text) > _MAX_BATCH_LETTERS):
-            yield texts[start:place]
-            start, letters = place, 0
-        letters += len(text)
+    """Split texts into batches within the limits of a request; a longer text is a batch alone."""
+    start = chars = 0
+    for position, text in enumerate(texts):
+        is_full = position - start == _MAX_BATCH_TEXTS or chars + len(text) > _MAX_BATCH_CHARS
+        if position > start and is_full:
+            yield texts[start:position]
+            start, chars = position, 0
+        chars += len(text)
     yield texts[start:]
 
 
 def _parse_retry_after(header: str | None) -> float | None:
-    """When to come back, as far as it is said in seconds."""
+    """Parse a Retry-After header in seconds; return None for a date or an invalid value."""
     try:
-        found = float(header) if header else None
+        seconds = float(header) if header else None
     except ValueError:
         return None
-    return found if found is not None and found >= 0 else None
+    return seconds if seconds is not None and seconds >= 0 else None

@@ -1,1 +1,1 @@
-"""What a mutation is about to do, and the rules that it must keep."""
+"""Buffer the rows of a mutation, and check them against the constraints of the schema."""

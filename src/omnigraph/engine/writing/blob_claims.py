@@ -1,8 +1,7 @@
-"""Blobs that the rows of a load don't bring along: until a row is written, a claim stands in their place.
+"""Represent the blobs of a load by claims, and replace each claim by its bytes when the row is written.
 
-A claim is for the object at a URI that a record names, or for the blob that a committed row has and a merge keeps. So
-each is moved once, when its row is written; neither memory nor temporary files hold it before. `blob_marks` tells it
-from data.
+A claim names the object at a URI, or the blob of a committed row that a merge keeps. The bytes are therefore moved once
+and never pass through the spool. A random mark distinguishes claims from data, see `blob_marks`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,68 +28,67 @@ __all__ = [
     "redeem_claims",
 ]
 
-_NUMBER_BYTES = 8  # bytes of an address or size
+# Addresses and sizes are encoded as 64-bit integers.
+_NUMBER_BYTES = 8
 
 
 def build_row_claims(described: pa.Array, addresses: pa.Array) -> pa.Array:
-    """What stands for the blobs of committed rows, of their descriptions and the rows' addresses."""
+    """Return claims for the blobs of committed rows, given Lance's blob descriptions and the rows' addresses."""
     sizes = described.field("size").to_pylist()
-    return pa.array(
-        [
-            ROW_MARK + address.to_bytes(_NUMBER_BYTES) + size.to_bytes(_NUMBER_BYTES) if is_there else None
-            for address, size, is_there in zip(
-                addresses.to_pylist(), sizes, described.is_valid().to_pylist(), strict=True
-            )
-        ],
-        pa.large_binary(),
-    )
+    is_valid = described.is_valid().to_pylist()
+    claims = [
+        ROW_MARK + address.to_bytes(_NUMBER_BYTES) + size.to_bytes(_NUMBER_BYTES) if has_blob else None
+        for address, size, has_blob in zip(addresses.to_pylist(), sizes, is_valid, strict=True)
+    ]
+    return pa.array(claims, pa.large_binary())
 
 
 def find_unreadable_claims(column: pa.Array, sources: BlobSources) -> dict[int, tuple[str, str]]:
-    """The rows whose claims can't be met, each with its URI and the reason. Nothing is read but sizes."""
-    refused: dict[int, tuple[str, str]] = {}
+    """Return the rows whose objects can't be read, each with its URI and the reason; only sizes are requested."""
+    unreadable: dict[int, tuple[str, str]] = {}
     for row, uri in find_claims(column).items():
         try:
             sources.read_size(uri)
         except BlobSourceError as error:
-            refused[row] = (uri, str(error))
-    return refused
+            unreadable[row] = (uri, str(error))
+    return unreadable
 
 
 def are_same_blobs(
-    table: LanceTable, name: str, given: pa.Array, described: pa.Array, addresses: pa.Array
+    table: LanceTable, name: str, values: pa.Array, described: pa.Array, addresses: pa.Array
 ) -> npt.NDArray[np.bool_]:
-    """Row by row, whether a given blob is what a committed row has. One that is claimed is taken for another.
+    """Return for each row whether its new blob equals that of the committed row; a claim by URI never does.
 
-    Only blobs of equal size are read, at most about `BATCH_BYTES` at once.
+    Only blobs of equal size are read, in batches of about `BATCH_BYTES`.
     """
     sizes = np.asarray(pc.fill_null(described.field("size"), 0), np.int64)
-    is_given, is_there = _to_mask(given.is_valid()), _to_mask(described.is_valid())
-    lengths = np.asarray(pc.fill_null(pc.binary_length(given), -1), np.int64)
-    is_same: npt.NDArray[np.bool_] = is_given == is_there
-    asked = np.flatnonzero(is_given & is_there)
-    is_same[asked] = False
-    asked = asked[lengths[asked] == sizes[asked]]
-    for start, end in split_by_bytes(sizes[asked]):
-        some = pa.array(asked[start:end])
-        there = read_blobs(table, name, addresses.take(some).to_pylist())
-        is_same[asked[start:end]] = [
-            one == other for one, other in zip(given.take(some).to_pylist(), there, strict=True)
-        ]
+    has_value = _to_mask(values.is_valid())
+    has_committed = _to_mask(described.is_valid())
+    lengths = np.asarray(pc.fill_null(pc.binary_length(values), -1), np.int64)
+    is_same: npt.NDArray[np.bool_] = has_value == has_committed
+    rows = np.flatnonzero(has_value & has_committed)
+    is_same[rows] = False
+    # The size is in the description, so blobs of different sizes need no read.
+    rows = rows[lengths[rows] == sizes[rows]]
+    for start, end in split_by_bytes(sizes[rows]):
+        chunk = pa.array(rows[start:end])
+        committed = read_blobs(table, name, addresses.take(chunk).to_pylist())
+        new = values.take(chunk).to_pylist()
+        is_same[rows[start:end]] = [value == other for value, other in zip(new, committed, strict=True)]
     return is_same
 
 
 def redeem_claims(
     type_: AnyType, batches: Iterable[pa.RecordBatch], table: LanceTable, sources: BlobSources
 ) -> Iterator[pa.RecordBatch]:
-    """The rows with the bytes that were claimed, in smaller batches where these are large.
+    """Yield the rows with bytes instead of claims, in smaller batches where the blobs are large.
 
     Raises:
-        BlobSourceError: An object that was there when its record was read can't be read any more.
+        BlobSourceError: An object that existed when its record was decoded can no longer be read.
     """
     names = list_blob_properties(type_)
     for batch in batches:
-        claims = [found for name in names if (found := _collect_claims(batch, name)).count]
+        claims = [column for name in names if (column := _collect_claims(batch, name)).count]
         yield from _redeem_batch(batch, claims, table, sources) if claims else (batch,)
 
 
@@ -101,9 +99,9 @@ class _ColumnClaims:
     name: str
     uris: Mapping[int, str]
     rows: Mapping[int, tuple[int, int]]
-    """Address and size."""
+    """Address and size of the committed blob."""
     read: dict[int, bytes] = field(default_factory=dict)
-    """What the URIs of the next part have given."""
+    """The bytes read from URIs for the next part."""
 
     @property
     def count(self) -> int:
@@ -112,42 +110,47 @@ class _ColumnClaims:
 
 def _collect_claims(batch: pa.RecordBatch, name: str) -> _ColumnClaims:
     column = batch.column(name)
-    rows = find_marked_values(column, ROW_MARK)
-    numbers = {
-        row: (int.from_bytes(text[:_NUMBER_BYTES]), int.from_bytes(text[_NUMBER_BYTES:])) for row, text in rows.items()
+    marked = find_marked_values(column, ROW_MARK)
+    rows = {
+        row: (int.from_bytes(claim[:_NUMBER_BYTES]), int.from_bytes(claim[_NUMBER_BYTES:]))
+        for row, claim in marked.items()
     }
-    return _ColumnClaims(name, find_claims(column), numbers)
+    return _ColumnClaims(name, find_claims(column), rows)
 
 
 def _redeem_batch(
     batch: pa.RecordBatch, claims: list[_ColumnClaims], table: LanceTable, sources: BlobSources
 ) -> Iterator[pa.RecordBatch]:
-    start = held = 0
+    start = nbytes = 0
     for row in range(batch.num_rows):
-        for one in claims:
-            if row in one.uris:
-                one.read[row] = sources.read(one.uris[row])
-                held += len(one.read[row])
-            elif row in one.rows:
-                held += one.rows[row][1]
-        if held >= BATCH_BYTES or row == batch.num_rows - 1:
+        for column in claims:
+            if row in column.uris:
+                # An object may have changed since its size was requested: the bytes that are read count.
+                column.read[row] = sources.read(column.uris[row])
+                nbytes += len(column.read[row])
+            elif row in column.rows:
+                # Committed blobs are read later, in one call per part: here their recorded size is enough.
+                nbytes += column.rows[row][1]
+        if nbytes >= BATCH_BYTES or row == batch.num_rows - 1:
             yield _fill_bytes(batch, start, row + 1, claims, table)
-            start, held = row + 1, 0
+            start, nbytes = row + 1, 0
 
 
 def _fill_bytes(
     batch: pa.RecordBatch, start: int, end: int, claims: list[_ColumnClaims], table: LanceTable
 ) -> pa.RecordBatch:
     part = batch.slice(start, end - start)
-    for one in claims:
-        own = [row for row in range(start, end) if row in one.rows]
-        found = dict(zip(own, read_blobs(table, one.name, [one.rows[row][0] for row in own]), strict=True))
-        found.update(one.read)
-        one.read.clear()
-        if found:
-            place = part.schema.get_field_index(one.name)
-            values = [found.get(row, value) for row, value in enumerate(part.column(place).to_pylist(), start)]
-            part = part.set_column(place, part.schema.field(place), pa.array(values, pa.large_binary()))
+    for column in claims:
+        rows = [row for row in range(start, end) if row in column.rows]
+        blobs = read_blobs(table, column.name, [column.rows[row][0] for row in rows])
+        bytes_by_row = dict(zip(rows, blobs, strict=True))
+        bytes_by_row.update(column.read)
+        # The bytes of one part only are in memory at a time.
+        column.read.clear()
+        if bytes_by_row:
+            index = part.schema.get_field_index(column.name)
+            values = [bytes_by_row.get(row, value) for row, value in enumerate(part.column(index).to_pylist(), start)]
+            part = part.set_column(index, part.schema.field(index), pa.array(values, pa.large_binary()))
     return part
 
 

@@ -1,7 +1,7 @@
-"""Blob values on their way into a table. Pending rows hold references; the bytes are moved a few rows at a time.
+"""Hold the blobs of pending rows as references, and read their bytes a few rows at a time when rows are written.
 
-A value that a statement gives is held once, however many rows get it, and one that it names by a URI is read when its
-row is written. A value that a row keeps is the address of the committed row that has it.
+A value set by a statement is held once for all rows that get it; one named by a URI is read when its row is written. A
+blob that a row keeps is referenced by the address of the committed row.
 """
 
 import base64
@@ -19,37 +19,43 @@ from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 from omnigraph.storage.blobs import read_blobs
 from omnigraph.storage.lance_table import ADDRESS, LanceTable
 
+# A blob of a pending row: the number of a value set by a statement, or the address of the committed row that has it.
 REFERENCE = pa.struct([("given", pa.int32()), ("address", pa.uint64()), ("size", pa.uint64())])
-"""Stands for a blob in a pending row: the number of a given value, or the address of the row that has it."""
 
+# Limits of a batch whose blobs are in memory together. A larger blob is a batch alone.
 BATCH_BYTES = 32 * 1024 * 1024
 BATCH_ROWS = 8_192
 
 
 def list_blob_properties(type_: AnyType) -> list[str]:
-    """The Blob properties of a type."""
+    """Return the names of a type's Blob properties."""
     return [p.name for p in type_.properties if p.type is Scalar.BLOB]
 
 
 class BlobValues:
-    """The blob values that the statements of one write give."""
+    """The blob values set by the statements of one write, by number."""
 
     def __init__(self, sources: BlobSources = NO_SOURCES) -> None:
         self._sources = sources
         self._texts: list[str] = []
 
     def add(self, text: str) -> dict[str, int]:
-        """The reference to a value in its JSON form, for any number of rows.
+        """Add a value in its JSON form (base64 or a URI), and return a reference to it for any number of rows.
 
         Raises:
-            BlobSourceError: It is a URI that is not allowed, leads nowhere, or to something too large.
+            BlobSourceError: The URI is not allowed, names no object, or names one that is too large.
         """
+        # The size of an object is requested now, so that a bad URI fails before any row is written.
         size = _compute_decoded_size(text) if text.startswith(BASE64_PREFIX) else self._sources.read_size(text)
         self._texts.append(text)
         return {"given": len(self._texts) - 1, "size": size}
 
     def read(self, number: int) -> bytes:
-        """The bytes of a value, or BlobSourceError when its place does not give them any more."""
+        """Return the bytes of a value.
+
+        Raises:
+            BlobSourceError: The object at its URI can no longer be read.
+        """
         text = self._texts[number]
         if text.startswith(BASE64_PREFIX):
             return base64.b64decode(text[len(BASE64_PREFIX) :])
@@ -57,55 +63,57 @@ class BlobValues:
 
 
 def _compute_decoded_size(text: str) -> int:
+    # Four base64 digits encode three bytes; each `=` at the end pads one byte.
     digits = len(text) - len(BASE64_PREFIX)
     return digits // 4 * 3 - text[-2:].count("=")
 
 
 def reference_blobs(type_: AnyType, committed: pa.Table) -> pa.Table:
-    """Committed rows, read with their addresses, as pending ones: each blob is the reference to its row."""
+    """Convert committed rows, read with their addresses, to pending rows: each blob becomes a reference to its row."""
     for name in list_blob_properties(type_):
-        place = committed.schema.get_field_index(name)
-        if place >= 0:
-            described = committed.column(place).combine_chunks()
+        index = committed.schema.get_field_index(name)
+        if index >= 0:
+            described = committed.column(index).combine_chunks()
             parts = [
                 pa.nulls(len(described), pa.int32()),
                 committed.column(ADDRESS).combine_chunks(),
                 described.field("size"),
             ]
             references = pa.StructArray.from_arrays(parts, fields=list(REFERENCE), mask=described.is_null())
-            committed = committed.set_column(place, name, references)
+            committed = committed.set_column(index, name, references)
     return committed
 
 
 def iter_stored_batches(
-    type_: AnyType, rows: pa.Table, table: LanceTable, given: BlobValues
+    type_: AnyType, rows: pa.Table, table: LanceTable, blob_values: BlobValues
 ) -> Iterator[pa.RecordBatch]:
-    """Pending rows as they are stored, each reference as its bytes; at most about `BATCH_BYTES`, or one row, at once.
+    """Yield pending rows in their stored form, with bytes instead of references.
 
-    `table` is the one that the addresses are of.
+    A batch has at most about `BATCH_BYTES` of blobs, or one row. `table` is the one that the addresses belong to.
     """
     schema = build_arrow_schema(type_)
     names = list_blob_properties(type_)
     for start, end in split_by_bytes(_compute_sizes(rows, names)):
         part = rows.slice(start, end - start)
         for name in names:
-            place = part.schema.get_field_index(name)
-            part = part.set_column(place, name, _read_bytes(part.column(place), name, table, given))
+            index = part.schema.get_field_index(name)
+            part = part.set_column(index, name, _read_bytes(part.column(index), name, table, blob_values))
         yield from part.cast(schema).combine_chunks().to_batches()
 
 
 def iter_stored_by_id(type_: AnyType, table: LanceTable, within: range | None = None) -> Iterator[pa.RecordBatch]:
-    """All rows of a table by id, with their blobs; at most about `BATCH_BYTES` of them, or one row, at once.
+    """Yield all rows of a table in the order of their ids, with the bytes of their blobs.
 
-    Held together are the ids, and where the blobs lie. With `within`, only the rows of these places in that order.
+    A batch has at most about `BATCH_BYTES` of blobs, or one row. With `within`, only the rows at these positions of
+    that order are read. Only ids and references to blobs are in memory for the whole table.
     """
     schema = build_arrow_schema(type_)
     names = list_blob_properties(type_)
     plain = [name for name in schema.names if name not in names]
-    found = reference_blobs(type_, table.scan([ID, *names], with_address=True))
-    order = pc.sort_indices(found.column(ID))
+    rows = reference_blobs(type_, table.scan([ID, *names], with_address=True))
+    order = pc.sort_indices(rows.column(ID))
     order = order if within is None else order.slice(within.start, len(within))
-    references = found.select(names).take(order)
+    references = rows.select(names).take(order)
     for start, end in split_by_bytes(_compute_sizes(references, names)):
         part = table.take(order.slice(start, end - start), plain)
         for name in names:
@@ -117,6 +125,7 @@ def _compute_sizes(rows: pa.Table, names: list[str]) -> np.ndarray:
     sizes = np.zeros(rows.num_rows, np.int64)
     for name in names:
         references = rows.column(name).combine_chunks()
+        # `field` ignores the nulls of the struct itself: a null reference counts for nothing.
         sizes += references.field("size").fill_null(0).to_numpy().astype(np.int64) * references.is_valid().to_numpy(
             zero_copy_only=False
         )
@@ -124,7 +133,7 @@ def _compute_sizes(rows: pa.Table, names: list[str]) -> np.ndarray:
 
 
 def split_by_bytes(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Ranges of rows that together have at most `BATCH_BYTES`; a row that has more is alone."""
+    """Yield ranges of rows with at most `BATCH_BYTES` and `BATCH_ROWS` each; a larger row is a range alone."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):
@@ -135,16 +144,17 @@ def split_by_bytes(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _read_bytes(column: pa.ChunkedArray, name: str, table: LanceTable, given: BlobValues) -> pa.Array:
+def _read_bytes(column: pa.ChunkedArray, name: str, table: LanceTable, blob_values: BlobValues) -> pa.Array:
     references = column.to_pylist()
-    addresses = [one["address"] for one in references if one is not None and one["given"] is None]
-    kept = iter(read_blobs(table, name, addresses))
-    own = {one["given"] for one in references if one is not None and one["given"] is not None}
-    new = {number: given.read(number) for number in own}
+    addresses = [ref["address"] for ref in references if ref is not None and ref["given"] is None]
+    committed = iter(read_blobs(table, name, addresses))
+    # Each value of a statement is read once per batch, however many of its rows get it.
+    numbers = {ref["given"] for ref in references if ref is not None and ref["given"] is not None}
+    new = {number: blob_values.read(number) for number in numbers}
     values: list[bytes | None] = []
-    for one in references:
-        if one is None:
+    for ref in references:
+        if ref is None:
             values.append(None)
         else:
-            values.append(next(kept) if one["given"] is None else new[one["given"]])
+            values.append(next(committed) if ref["given"] is None else new[ref["given"]])
     return pa.array(values, pa.large_binary())

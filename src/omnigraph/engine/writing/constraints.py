@@ -1,7 +1,7 @@
-"""The schema as law: everything that is pending, checked against everything that will be there.
+"""Check the pending rows of a write against the constraints of the schema.
 
-Each check returns what it relied on as requirements, which the publisher checks again when somebody else was faster:
-so two writers can't together break what neither breaks alone.
+Each check records what it relied on as requirements. When another writer commits first, the publisher checks these
+again, so two concurrent writes can't together break a constraint that neither breaks alone.
 """
 
 from omnigraph.commit.requirements import Requirement
@@ -14,15 +14,16 @@ from omnigraph.schema.catalog import EdgeType
 
 
 def check_constraints(pending: WriteBuffer) -> tuple[Requirement, ...]:
-    """What must stay so for the pending rows to be right.
+    """Check all pending rows, and return the requirements that must still hold when they are published.
 
     Raises:
-        ConstraintError: They are not, whatever anybody else does.
+        ConstraintError: Pending rows break constraints, whatever other writers do.
     """
     findings = ConstraintFindings()
     for table in pending.touched:
         for rows in table.iter_parts():
             check_values(table.type, rows, findings)
+            # An update may break a rule in every one of millions of rows: the violations count against the budget.
             pending.check_size(len(findings.violations) * BYTES_PER_VIOLATION, "the list of rows that break rules")
         check_unique(table, findings)
         findings.requirements += table.omitted.build_read_set()
@@ -31,6 +32,7 @@ def check_constraints(pending: WriteBuffer) -> tuple[Requirement, ...]:
         else:
             require_no_new_edges(pending, table.type, findings)
     touched = {table.type.name for table in pending.touched}
+    # A minimum cardinality also concerns nodes that are new: their edge types are checked even without pending edges.
     for edge in pending.view.catalog.edges.values():
         if edge.name in touched or edge.source in touched:
             check_cardinality(pending, edge, findings)

@@ -1,4 +1,4 @@
-"""Rules between tables: the ends of edges exist, and every node has as many edges as its type allows."""
+"""Check constraints between tables: referential integrity of edges, and cardinality (`@card`)."""
 
 import numpy as np
 import pyarrow as pa
@@ -14,112 +14,122 @@ from omnigraph.storage.key_lookup import find_rows
 
 
 def check_endpoints(pending: WriteBuffer, edge: EdgeType, findings: ConstraintFindings) -> None:
-    """Both ends of every pending edge are nodes, committed or pending."""
+    """Check that both ends of every pending edge are nodes, committed or pending."""
     rows = pending.get_table(edge).rows
     if not rows.num_rows:
         return
     ends = ((SRC, "from", edge.source), (DST, "to", edge.target))
-    for node_name in dict.fromkeys((edge.source, edge.target)):  # one look at a table that both ends are in
+    # If both ends are of one type, its table is queried once for both.
+    for node_name in dict.fromkeys((edge.source, edge.target)):
         nodes = pending.get_table(pending.get_node_type(node_name))
-        own = [(concat_chunks(rows.column(column).unique()), end) for column, end, name in ends if name == node_name]
-        wanted = pa.concat_arrays([ids for ids, _ in own]).unique()
-        elsewhere = wanted.filter(pa.array(~is_among(wanted, nodes.rows.column(ID))))
-        there = nodes.find_committed_ids(elsewhere)
-        there = there.filter(pa.array(~is_among(there, pa.array(nodes.deleted, pa.string()))))
-        missing = elsewhere.filter(pa.array(~is_among(elsewhere, there)))
-        for ids, end in own:
+        end_ids = [
+            (concat_chunks(rows.column(column).unique()), end) for column, end, name in ends if name == node_name
+        ]
+        referenced = pa.concat_arrays([ids for ids, _ in end_ids]).unique()
+        not_pending = referenced.filter(pa.array(~is_among(referenced, nodes.rows.column(ID))))
+        committed = nodes.find_committed_ids(not_pending)
+        committed = committed.filter(pa.array(~is_among(committed, pa.array(nodes.deleted, pa.string()))))
+        missing = not_pending.filter(pa.array(~is_among(not_pending, committed)))
+        for ids, end in end_ids:
             for row_id in ids.filter(pa.array(is_among(ids, missing))).to_pylist():
                 findings.add("endpoint", edge.name, row_id, format_missing_endpoint(edge, end, node_name, row_id))
-        if len(there):
-            findings.requirements.append(IdsPresent(table_key=nodes.type.table_key, ids=there))
+        # Another writer may delete these nodes before this write is published.
+        if len(committed):
+            findings.requirements.append(IdsPresent(table_key=nodes.type.table_key, ids=committed))
 
 
 def format_missing_endpoint(edge: EdgeType, end: str, node_name: str, row_id: str) -> str:
-    """What is said of an edge that leads to no node."""
+    """Format the message about an edge whose end is not a node."""
     return f"{edge.name}.{end}: no {node_name} {quote_value(row_id)}"
 
 
 def format_cardinality(edge: EdgeType, source: str, count: int, bound: str) -> str:
-    """What is said of a source with too many or too few edges."""
+    """Format the message about a source with too many or too few edges."""
     noun = "edge" if count == 1 else "edges"
     return f"@card violation on {edge.name}: {quote_value(source)} has {count} {noun} ({bound})"
 
 
 def count_per_source(values: Column, sources: pa.Array) -> Positions:
-    """How often each source, given once, is among the values, which are all sources."""
+    """Count how often each of the distinct `sources` occurs in `values`, which has no others."""
     return np.bincount(find_positions(values, sources), minlength=len(sources)).astype(np.int64)
 
 
 def require_no_new_edges(pending: WriteBuffer, node: NodeType, findings: ConstraintFindings) -> None:
-    """Nobody may hang another edge on a node that goes: the cascade has taken all that there were."""
-    gone = sorted(pending.get_table(node).deleted)
-    if not gone:
+    """Require that no other writer adds an edge to a node deleted here; the cascade deletes only edges it saw."""
+    deleted_nodes = sorted(pending.get_table(node).deleted)
+    if not deleted_nodes:
         return
     for edge in pending.view.catalog.edges.values():
-        own = tuple(sorted(pending.get_table(edge).deleted))
+        deleted_edges = tuple(sorted(pending.get_table(edge).deleted))
         for column, node_name in ((SRC, edge.source), (DST, edge.target)):
             if node_name == node.name:
                 findings.requirements.append(
                     ValuesAbsent(
                         table_key=edge.table_key,
                         columns=(column,),
-                        values=pa.table({column: pa.array(gone, pa.string())}),
-                        own_ids=own,
+                        values=pa.table({column: pa.array(deleted_nodes, pa.string())}),
+                        own_ids=deleted_edges,
                     )
                 )
-        if own and node.name in (edge.source, edge.target):
-            findings.requirements.append(IdsPresent(table_key=edge.table_key, ids=own))  # they are counted
+        # The result reports the number of deleted edges: another writer must not delete one of them first.
+        if deleted_edges and node.name in (edge.source, edge.target):
+            findings.requirements.append(IdsPresent(table_key=edge.table_key, ids=deleted_edges))
 
 
 def check_cardinality(
     pending: WriteBuffer, edge: EdgeType, findings: ConstraintFindings, suspects: pa.Array | None = None
 ) -> None:
-    """Each source that exists and gained or lost edges, or is new, or is a suspect, has as many as `@card` says."""
+    """Check `@card` for each existing source that gained or lost edges, is new, or is one of the `suspects`."""
     limits = edge.cardinality
     if limits.low == 0 and limits.high is None:
         return
-    edges, nodes = pending.get_table(edge), pending.get_table(pending.get_node_type(edge.source))
-    come, go = concat_chunks(edges.rows.column(SRC)), _find_replaced_sources(edges, findings)
-    new = concat_chunks(nodes.rows.column(ID)) if limits.low > 0 else come.slice(0, 0)
-    sources = pa.concat_arrays([come, go, new, *([] if suspects is None else [suspects])]).unique()
+    edges = pending.get_table(edge)
+    nodes = pending.get_table(pending.get_node_type(edge.source))
+    gained = concat_chunks(edges.rows.column(SRC))
+    lost = _find_replaced_sources(edges, findings)
+    # A new node without edges breaks only a minimum.
+    new = concat_chunks(nodes.rows.column(ID)) if limits.low > 0 else gained.slice(0, 0)
+    sources = pa.concat_arrays([gained, lost, new, *([] if suspects is None else [suspects])]).unique()
     exists = is_among(sources, nodes.rows.column(ID)) | is_among(sources, nodes.find_committed_ids(sources))
     exists &= ~is_among(sources, pa.array(nodes.deleted, pa.string()))
     sources = sources.filter(pa.array(exists))
     sources = sources.take(pc.sort_indices(sources))
     if not len(sources):
         return
-    come, go = (part.filter(pa.array(is_among(part, sources))) for part in (come, go))
-    added = count_per_source(come, sources) - count_per_source(go, sources)
+    gained, lost = (part.filter(pa.array(is_among(part, sources))) for part in (gained, lost))
+    added = count_per_source(gained, sources) - count_per_source(lost, sources)
     total = count_per_source(find_rows(edges.table, SRC, sources, [SRC]).column(SRC), sources) + added
     is_over = total > limits.high if limits.high is not None else np.zeros(len(total), np.bool_)
-    for at in np.flatnonzero(is_over | (total < limits.low)):
-        source, bound = sources[int(at)].as_py(), f"max {limits.high}" if is_over[at] else f"min {limits.low}"
-        findings.add("card", edge.name, source, format_cardinality(edge, source, int(total[at]), bound))
+    for index in np.flatnonzero(is_over | (total < limits.low)):
+        source = sources[int(index)].as_py()
+        bound = f"max {limits.high}" if is_over[index] else f"min {limits.low}"
+        findings.add("card", edge.name, source, format_cardinality(edge, source, int(total[index]), bound))
     findings.requirements.append(
         CountsWithin(table_key=edge.table_key, column=SRC, keys=sources, added=added, low=limits.low, high=limits.high)
     )
 
 
 def _find_replaced_sources(edges: PendingTable, findings: ConstraintFindings) -> pa.Array:
-    """The sources of the edges that are replaced or go; those must stay as they were counted."""
+    """Return the sources of committed edges that are replaced or deleted, and require that these stay unchanged."""
     key = edges.type.table_key
     touched = pa.array([*edges.known_ids, *edges.deleted], pa.string())
     if not len(touched):
         return touched
     replaced = edges.known.fetch_rows(touched, [ID, SRC])
-    there = concat_chunks(replaced.column(ID))
-    findings.requirements.append(RowsUnchanged(table_key=key, ids=there))
-    absent = touched.filter(pa.array(~is_among(touched, there)))
+    existing = concat_chunks(replaced.column(ID))
+    # The counts subtract exactly these edges: none may move to another source, and no further one may appear.
+    findings.requirements.append(RowsUnchanged(table_key=key, ids=existing))
+    absent = touched.filter(pa.array(~is_among(touched, existing)))
     if len(absent):
         findings.requirements.append(IdsAbsent(table_key=key, ids=absent))
     return concat_chunks(replaced.column(SRC))
 
 
 def cascade(pending: WriteBuffer) -> None:
-    """Delete the edges, of every type, at nodes that are deleted."""
+    """Delete the edges of all types that start or end at a deleted node."""
     for edge in pending.view.catalog.edges.values():
         for column, node_name in ((SRC, edge.source), (DST, edge.target)):
-            gone = pending.get_table(pending.get_node_type(node_name)).deleted
-            if gone:
+            deleted_nodes = pending.get_table(pending.get_node_type(node_name)).deleted
+            if deleted_nodes:
                 edges = pending.get_table(edge)
-                edges.delete(edges.find_matching(column, gone, [ID]).column(ID).to_pylist())
+                edges.delete(edges.find_matching(column, deleted_nodes, [ID]).column(ID).to_pylist())

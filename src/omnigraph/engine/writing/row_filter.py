@@ -1,7 +1,7 @@
-"""Which rows of a table a statement chooses: every predicate, text searches too, over rows that are there or pending.
+"""Evaluate the predicate of a statement, text searches included, over committed or pending rows.
 
-A text is looked at as a query looks at it, so what `search` finds there is what it changes here. No index is asked:
-what is pending has none, and what is committed is read anyway unless another part of the predicate can be pushed.
+Texts are analysed as in a query, so a statement changes the rows that a query finds. No index is used: pending rows
+have none, and committed rows are read anyway unless another part of the predicate is pushed into the scan.
 """
 
 from dataclasses import dataclass
@@ -18,21 +18,22 @@ from omnigraph.query.expr import Compare, Expr, TextMatch
 from omnigraph.schema.arrow import ID
 from omnigraph.storage.lance_table import LanceTable
 
+# Rows read per batch when a predicate is evaluated over a committed table; each batch is dropped once filtered.
 BATCH_ROWS = 65_536
 
 
 def filter_rows(rows: pa.Table, predicate: Expr, inputs: QueryInputs) -> pa.Table:
-    """The rows for which the predicate is true; where it is unknown, a row does not count.
+    """Return the rows for which the predicate is true; a row where it is null is left out.
 
     Raises:
-        ParameterError: A text search is given nothing to look for.
+        ParameterError: A text search has nothing to search for.
     """
     truths = evaluate_over(predicate, _TableValues(rows, inputs), inputs)
     return rows.filter(truths, null_selection_behavior="drop")
 
 
 def find_matching_ids(table: LanceTable, predicate: Expr, inputs: QueryInputs) -> pa.Array:
-    """The ids of the committed rows for which the predicate is true; some rows are held at a time."""
+    """Return the ids of the committed rows for which the predicate is true; the table is read batch by batch."""
     columns = list(dict.fromkeys([ID, *find_columns(predicate)]))
     parts = [
         filter_rows(pa.Table.from_batches([batch]), predicate, inputs).column(ID)
@@ -44,7 +45,7 @@ def find_matching_ids(table: LanceTable, predicate: Expr, inputs: QueryInputs) -
 
 @dataclass(frozen=True, slots=True)
 class _TableValues:
-    """The rows at hand, whose columns have the names of properties."""
+    """The values of a table whose columns are named after properties, as input of a predicate."""
 
     rows: pa.Table
     inputs: QueryInputs
@@ -56,14 +57,14 @@ class _TableValues:
     def read_column(self, expr: RowValue) -> Column:
         return self.rows.column(get_column_name(expr))
 
-    def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are all it has
+    def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - no shortcut: there are only values
         return None
 
     def match_text(self, expr: TextMatch) -> Column:
-        looked_for = parse_text_query(
-            expr.mode, resolve_text(self.inputs, expr.query, expr.mode.value), resolve_edits(self.inputs, expr)
-        )
+        text = resolve_text(self.inputs, expr.query, expr.mode.value)
+        text_query = parse_text_query(expr.mode, text, resolve_edits(self.inputs, expr))
         texts = self.rows.column(expr.prop.name).combine_chunks()
-        found = np.zeros(len(texts), np.bool_)
-        found[find_rows(build_index(texts), looked_for)] = True
-        return pa.array(found, mask=texts.is_null().to_numpy(zero_copy_only=False))
+        is_match = np.zeros(len(texts), np.bool_)
+        is_match[find_rows(build_index(texts), text_query)] = True
+        # A null text is neither a match nor a mismatch: `not search(…)` must not select it.
+        return pa.array(is_match, mask=texts.is_null().to_numpy(zero_copy_only=False))

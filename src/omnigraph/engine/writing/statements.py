@@ -1,4 +1,4 @@
-"""The statements of a mutation, run one after the other over what is pending."""
+"""Run the statements of a mutation in order, each over the pending rows of those before it."""
 
 import math
 from collections import Counter
@@ -32,7 +32,8 @@ from omnigraph.storage.lance_table import LanceTable
 
 
 def derive_row_ids(type_: AnyType, rows: pa.Table) -> pa.Array:
-    """The id of every row of a type with a key, whose columns hold no nulls."""
+    """Derive the id of every row from its key columns, which have no nulls."""
+    # The id of a single text key is the text itself, so the column can be used as it stands.
     if len(type_.key) == 1 and pa.types.is_string(rows.schema.field(type_.key[0]).type):
         return rows.column(type_.key[0]).combine_chunks()
     columns = [_iter_key_texts(find_key_type(type_, name), rows.column(name)) for name in type_.key]
@@ -40,28 +41,29 @@ def derive_row_ids(type_: AnyType, rows: pa.Table) -> pa.Array:
 
 
 def find_key_type(type_: AnyType, column: str) -> ValueType:
-    """The type of a property, or of an end of an edge."""
-    found = type_.find_property(column)
-    return Scalar.STRING if found is None else found.type
+    """Return the type of a key column: a property's, or String for an end of an edge."""
+    prop = type_.find_property(column)
+    return Scalar.STRING if prop is None else prop.type
 
 
 def _iter_key_texts(type_: ValueType, column: pa.ChunkedArray) -> Iterator[str]:
     return (format_key(type_, value) for value in column.to_pylist())
 
 
+# An estimate of what an id takes in memory while its row is deleted: a Python string, and entries in a few sets.
 _BYTES_PER_ID = 300
-"""What an id takes in memory while its row is deleted: a text of Python, and its places in a few sets. An estimate."""
 
 
 def run_statements(
     query: MutationQuery, pending: WriteBuffer, inputs: QueryInputs, ids: Ids, check: Callable[[], None]
 ) -> list[Requirement]:
-    """Make the query's effects pending, and return what the choice of rows relied on; `check` may end it in between.
+    """Add the effects of all statements to the buffer, and return the requirements of their row selections.
 
-    An update of many rows is streamed, unless another statement may have to see what it does: then they are held.
+    `check` is called between statements and raises to cancel. An update of many rows is streamed if no other statement
+    can see its effects, else its rows are buffered.
     """
     read: list[Requirement] = []
-    about = Counter(statement.type.name for statement in query.statements)
+    statements_per_type = Counter(statement.type.name for statement in query.statements)
     has_delete = any(isinstance(statement, Delete) for statement in query.statements)
     for statement in query.statements:
         check()
@@ -73,7 +75,8 @@ def run_statements(
                 _insert(statement, table, inputs, ids)
                 _expect_ends(statement, pending, inputs)
             case Update():
-                may_stream = about[statement.type.name] == 1  # and no delete can stand beside it
+                # A query has either deletes or other statements, so a cascade can't touch streamed rows.
+                may_stream = statements_per_type[statement.type.name] == 1
                 read += _update(statement, table, inputs, _choose_buffer_limit(pending) if may_stream else None)
             case Delete():
                 read += _delete(statement, table, inputs)
@@ -84,8 +87,8 @@ def run_statements(
                 assert_never(statement)
     if has_delete:
         cascade(pending)
-        gone = sum(len(table.deleted) for table in pending.touched)
-        pending.check_size(gone * _BYTES_PER_ID, f"the ids of {gone:,} rows to delete")
+        deleted = sum(len(table.deleted) for table in pending.touched)
+        pending.check_size(deleted * _BYTES_PER_ID, f"the ids of {deleted:,} rows to delete")
     check()
     return read
 
@@ -97,6 +100,7 @@ def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: Que
     row = {name: _to_pending_value(table, name, value) for name, value in values.items()}
     if isinstance(statement, InsertEdge):
         row |= {SRC: inputs.resolve(statement.source), DST: inputs.resolve(statement.target)}
+    # Without a key the id is random: no committed row can have it, and nothing is omitted from an existing row.
     is_fresh = not type_.key
     rows = pa.Table.from_pylist([{**row, ID: ids.ulid() if is_fresh else None}], table.schema)
     if not is_fresh:
@@ -105,49 +109,54 @@ def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: Que
 
 
 def _expect_ends(statement: InsertEdge, pending: WriteBuffer, inputs: QueryInputs) -> None:
-    """Let a look for nodes of this mutation find the ends of its edges too: that saves a request."""
+    """Let the next lookup of nodes include the ends of an edge, which saves a request."""
     edge = pending.view.catalog.edges[statement.type.name]
     for node_name, end in ((edge.source, statement.source), (edge.target, statement.target)):
-        known = pending.get_table(pending.get_node_type(node_name)).known
-        known.expect(pa.array([inputs.resolve(end)], pa.string()))
+        address_cache = pending.get_table(pending.get_node_type(node_name)).known
+        address_cache.expect(pa.array([inputs.resolve(end)], pa.string()))
 
 
 def _choose_buffer_limit(pending: WriteBuffer) -> float:
-    """Return how many bytes of rows an update may hold before it is streamed: of a small budget, a quarter."""
+    """Return the bytes of rows that an update may buffer before it is streamed; a quarter of a small budget."""
     memory = math.inf if pending.watch is None else pending.watch.memory_bytes
     return min(MAX_BUFFERED_BYTES, memory / 4)
 
 
-def _update(statement: Update, table: PendingTable, inputs: QueryInputs, most_held: float | None) -> list[Requirement]:
-    """Put the changed rows; with `most_held`, rows that take more bytes are streamed."""
-    given = {assign.property for assign in statement.values}
-    outdated = {p.name for p in table.type.properties if p.embedding is not None}
-    found = _find_rows(statement, table, inputs, most_held)
-    change = _build_assignment(statement, table, inputs) if found is None or found.num_rows else None
-    if found is None:
-        assert change is not None  # noqa: S101 - made above
+def _update(
+    statement: Update, table: PendingTable, inputs: QueryInputs, buffer_limit: float | None
+) -> list[Requirement]:
+    """Put the changed rows; with `buffer_limit`, rows that take more bytes are streamed."""
+    assigned = {assign.property for assign in statement.values}
+    # An assignment to a text also clears the vectors computed from it.
+    vectors = {p.name for p in table.type.properties if p.embedding is not None}
+    selected = _find_rows(statement, table, inputs, buffer_limit)
+    change = _build_assignment(statement, table, inputs) if selected is None or selected.num_rows else None
+    if selected is None:
+        assert change is not None  # noqa: S101 - built above
         rows = StreamedRows(table.type, table.table, (statement.where, inputs), change, table.blob_values)
-        table.stream(rows, given | outdated)
+        table.stream(rows, assigned | vectors)
         return _build_selection_requirements(statement.where, table, inputs, rows.ids)
-    relied_on = _build_selection_requirements(statement.where, table, inputs, concat_chunks(found.column(ID)))
+    requirements = _build_selection_requirements(statement.where, table, inputs, concat_chunks(selected.column(ID)))
     if change is not None:
-        table.put(change(found), changed=given | outdated)
-    return relied_on
+        table.put(change(selected), changed=assigned | vectors)
+    return requirements
 
 
-def _find_rows(statement: Update, table: PendingTable, inputs: QueryInputs, most_held: float | None) -> pa.Table | None:
-    """Return the rows that an update chooses, as they are; None when it is better streamed."""
-    watch = None if most_held is None else ScanSizeLimit(most_held, table.table.watch)
+def _find_rows(
+    statement: Update, table: PendingTable, inputs: QueryInputs, buffer_limit: float | None
+) -> pa.Table | None:
+    """Return the rows that an update selects, unchanged; None if they are too many to buffer."""
+    watch = None if buffer_limit is None else ScanSizeLimit(buffer_limit, table.table.watch)
     try:
-        found = table.select_where(statement.where, inputs, table.schema.names, watch)
+        selected = table.select_where(statement.where, inputs, table.schema.names, watch)
     except TooManyRowsError:
         return None
-    return None if most_held is not None and found.num_rows > MAX_BUFFERED_ROWS else found
+    return None if buffer_limit is not None and selected.num_rows > MAX_BUFFERED_ROWS else selected
 
 
 def _build_assignment(statement: Update, table: PendingTable, inputs: QueryInputs) -> Callable[[pa.Table], pa.Table]:
-    """Return what an update does to rows. Each value is made once, however many parts of rows there are."""
-    given = {
+    """Return a function that applies the assignments of an update to a table; each value is converted once."""
+    assigned = {
         assign.property: pa.scalar(
             _to_pending_value(table, assign.property, inputs.resolve(assign.value)),
             table.schema.field(assign.property).type,
@@ -155,20 +164,20 @@ def _build_assignment(statement: Update, table: PendingTable, inputs: QueryInput
         for assign in statement.values
     }
 
-    def change(found: pa.Table) -> pa.Table:
-        rows = before = found.select(table.schema.names).cast(table.schema)
-        for name, value in given.items():
-            place = rows.schema.get_field_index(name)
-            rows = rows.set_column(place, rows.schema.field(place), pa.repeat(value, rows.num_rows))
+    def change(selected: pa.Table) -> pa.Table:
+        rows = before = selected.select(table.schema.names).cast(table.schema)
+        for name, value in assigned.items():
+            index = rows.schema.get_field_index(name)
+            rows = rows.set_column(index, rows.schema.field(index), pa.repeat(value, rows.num_rows))
         all_rows = pa.repeat(pa.scalar(True), rows.num_rows)
-        kept = {name: all_rows for name in table.schema.names if name not in given}
-        return clear_stale_vectors(table.type, before, rows, kept)
+        is_omitted = {name: all_rows for name in table.schema.names if name not in assigned}
+        return clear_stale_vectors(table.type, before, rows, is_omitted)
 
     return change
 
 
 def _to_pending_value(table: PendingTable, name: str, value: Value) -> object:
-    """A property's value as a pending row holds it."""
+    """Convert a value to the form it has in a pending row: a reference for a Blob, else unchanged."""
     if value is None or table.type.by_name[name].type is not Scalar.BLOB:
         return value
     return table.blob_values.add(str(value))
@@ -176,22 +185,23 @@ def _to_pending_value(table: PendingTable, name: str, value: Value) -> object:
 
 def _delete(statement: Delete, table: PendingTable, inputs: QueryInputs) -> list[Requirement]:
     rows = table.select_where(statement.where, inputs, [ID])
-    relied_on = _build_selection_requirements(statement.where, table, inputs, concat_chunks(rows.column(ID)))
+    requirements = _build_selection_requirements(statement.where, table, inputs, concat_chunks(rows.column(ID)))
     if rows.num_rows:
         table.delete(rows.column(ID).to_pylist())
-    return relied_on
+    return requirements
 
 
 def _build_selection_requirements(
-    where: Expr, table: PendingTable, inputs: QueryInputs, chosen: pa.Array
+    where: Expr, table: PendingTable, inputs: QueryInputs, selected: pa.Array
 ) -> list[Requirement]:
-    """What must stay so for the statement to mean the same: the committed rows that it chose, and no others."""
-    mine = pa.array(table.find_superseded_ids(), pa.string())
+    """Return the requirement that the predicate still selects the same committed rows, unchanged."""
+    # Rows that this write replaces or deletes are excluded on both sides: the statement saw their pending versions.
+    superseded = pa.array(table.find_superseded_ids(), pa.string())
 
-    def others(ids: pa.Array) -> pa.Array:
-        return ids.filter(pa.array(~is_among(ids, mine))) if len(mine) else ids
+    def exclude_superseded(ids: pa.Array) -> pa.Array:
+        return ids.filter(pa.array(~is_among(ids, superseded))) if len(superseded) else ids
 
     def select(committed: LanceTable) -> pa.Array:
-        return others(find_matching_ids(committed, where, inputs))
+        return exclude_superseded(find_matching_ids(committed, where, inputs))
 
-    return [SelectionUnchanged(table_key=table.type.table_key, ids=others(chosen), select=select)]
+    return [SelectionUnchanged(table_key=table.type.table_key, ids=exclude_superseded(selected), select=select)]

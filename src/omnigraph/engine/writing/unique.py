@@ -1,4 +1,4 @@
-"""`@unique`: no two rows hold the same values, in the batch, in what is pending and in what is committed."""
+"""Check `@unique` for pending rows: no two rows, pending or committed, hold the same values."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,14 @@ from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.columnar_sets import Positions, find_duplicates, is_among
 from omnigraph.storage.lance_table import LanceTable
 
+# Columns of the join below. No property has such a name.
 _ROW, _HOLDER = "@row", "@holder"
 
 
 def check_unique(table: PendingTable, findings: ConstraintFindings) -> None:
-    """Every unique group of a type with pending rows; the rows with a null in a member are exempt.
+    """Check every unique group of a type for its pending rows; rows with a null in the group are exempt.
 
-    A group that no row changes is as unique as it was.
+    A group that no pending row changes was checked when it was written, and is skipped.
     """
     for columns in filter(table.may_change, table.type.unique):
         rows = _collect_rows(table, list(dict.fromkeys([ID, *columns])))
@@ -40,45 +41,47 @@ def check_unique(table: PendingTable, findings: ConstraintFindings) -> None:
             row_id = group.column(ID)[row].as_py()
             message = format_unique_violation(table.type, columns, get_row(values, row), holder, row_id)
             findings.add("unique", table.type.name, row_id, message, tuple(columns), holder)
-        # Rows that can't have been committed before are no one's own yet, so they need no naming.
-        known = tuple(sorted({*table.known_ids, *table.deleted})) if table.streamed is None else table.streamed.ids
+        # Rows with fresh ids can't be in the table, so only those that may replace a committed row are listed.
+        own_ids = tuple(sorted({*table.known_ids, *table.deleted})) if table.streamed is None else table.streamed.ids
         findings.requirements.append(
-            ValuesAbsent(table_key=table.type.table_key, columns=columns, values=values, own_ids=known)
+            ValuesAbsent(table_key=table.type.table_key, columns=columns, values=values, own_ids=own_ids)
         )
 
 
 def _collect_rows(table: PendingTable, columns: list[str]) -> pa.Table:
     """Return some columns of all rows to put."""
-    parts, held = [], 0
+    parts = []
+    nbytes = 0
     for part in table.iter_parts():
         parts.append(part.select(columns))
-        held += parts[-1].nbytes
+        nbytes += parts[-1].nbytes
         if table.table.watch is not None:
-            table.table.watch.check_size(held, f"the values of {table.type.name} that must be unique")
+            table.table.watch.check_size(nbytes, f"the values of {table.type.name} that must be unique")
     return pa.concat_tables(parts)
 
 
 def _find_own_ids(table: PendingTable) -> pa.Array:
-    """Return the ids whose committed rows don't count any more."""
+    """Return the ids whose committed rows are replaced or deleted by this write."""
     return pa.array(table.find_superseded_ids(), pa.string()) if table.streamed is None else table.streamed.ids
 
 
 def find_taken_values(
     table: LanceTable, columns: Sequence[str], values: pa.Table, own_ids: pa.Array
 ) -> tuple[Positions, pa.Array]:
-    """The rows of `values`, which hold no null, that a committed row holds already, and the id of that row for each.
+    """Return the rows of `values` that committed rows hold already, and for each the id of one holder.
 
-    Committed rows with `own_ids` don't count.
+    `values` has no nulls. Committed rows with `own_ids` don't count.
     """
     nothing = np.empty(0, np.int64), pa.array([], pa.string())
     if not table.count():
         return nothing
-    found = find_rows_with_values(table, columns, values)
+    committed = find_rows_with_values(table, columns, values)
     if len(own_ids):
-        found = found.filter(pa.array(~is_among(found.column(ID), own_ids)))
-    if not found.num_rows:
+        committed = committed.filter(pa.array(~is_among(committed.column(ID), own_ids)))
+    if not committed.num_rows:
         return nothing
-    holders = pa.table({_HOLDER: found.column(ID), **{name: found.column(name) for name in columns}})
+    # `committed` does not say which row of `values` each holder clashes with: the join does.
+    holders = pa.table({_HOLDER: committed.column(ID), **{name: committed.column(name) for name in columns}})
     numbered = values.append_column(_ROW, pa.array(np.arange(values.num_rows)))
     clashes = numbered.join(holders, list(columns), join_type="inner").sort_by(_ROW)
     taken, first = np.unique(clashes.column(_ROW).to_numpy(), return_index=True)
@@ -88,7 +91,7 @@ def find_taken_values(
 def format_unique_violation(
     type_: AnyType, columns: tuple[str, ...], values: tuple[object, ...], holder: str, row_id: str
 ) -> str:
-    """What is said of a row whose values another one holds."""
+    """Format the message about a row whose values another row holds."""
     return (
         f"@unique violation on {format_unique_group(type_, columns)}: {format_values(values)}"
         f" is held by {format_ids([holder, row_id])}"
@@ -96,16 +99,16 @@ def format_unique_violation(
 
 
 def get_row(values: pa.Table, row: int) -> tuple[object, ...]:
-    """The values of one row."""
+    """Return the values of one row."""
     return tuple(column[row].as_py() for column in values.columns)
 
 
 def format_unique_group(type_: AnyType, columns: tuple[str, ...]) -> str:
-    """How messages name a unique group."""
+    """Format the name of a unique group: `Type.column` or `Type(a, b)`."""
     return f"{type_.name}.{columns[0]}" if len(columns) == 1 else f"{type_.name}({', '.join(columns)})"
 
 
 def format_values(values: tuple[object, ...]) -> str:
-    """How messages show what it holds."""
+    """Format the values of a unique group for messages."""
     texts = [quote_value(value) for value in values]
     return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"

@@ -1,4 +1,4 @@
-"""Rules that a row keeps or breaks on its own: required, enum, range, check, size."""
+"""Check the rules that concern a single row: required, enum, `@range`, `@check`, and record size."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,9 +19,10 @@ from omnigraph.schema.catalog import AnyType, CheckRule, Property, RangeRule
 from omnigraph.schema.regex import compile_pattern
 from omnigraph.schema.types import EnumOf
 
+# Values of an enum that a message lists.
 _MAX_LISTED_VALUES = 20
+# The names of these columns in records.
 _ENDS = {SRC: "from", DST: "to"}
-"""What records call these columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +37,27 @@ class BrokenValue:
 
 
 def check_values(type_: AnyType, rows: pa.Table, findings: ConstraintFindings) -> None:
-    """Every rule over single values, for all rows at once."""
-    broken = [one for prop in type_.properties for one in _find_missing(type_, prop, rows)]
+    """Check every rule over single values, column by column, and add the violations to `findings`."""
+    broken = [missing for prop in type_.properties for missing in _find_missing(type_, prop, rows)]
     broken += find_broken_values(type_, rows)
     if broken:
-        ids = rows.column(ID).take(pa.array([one.row for one in broken])).to_pylist()
-        for one, row_id in zip(broken, ids, strict=True):
-            findings.add(one.rule, type_.name, row_id, one.message, (one.property,))
+        ids = rows.column(ID).take(pa.array([value.row for value in broken])).to_pylist()
+        for value, row_id in zip(broken, ids, strict=True):
+            findings.add(value.rule, type_.name, row_id, value.message, (value.property,))
 
 
 def find_broken_values(type_: AnyType, rows: pa.Table) -> list[BrokenValue]:
-    """Every rule over values that are there: enum, range, check, size. A row may break several."""
-    found = [
-        one
-        for prop in type_.properties
-        if isinstance(prop.type, EnumOf)
-        for one in _find_outside_enum(type_, prop, prop.type, rows)
-    ]
-    found += [one for limits in type_.ranges for one in _find_outside_range(type_, limits, rows)]
-    found += [one for rule in type_.checks for one in _find_pattern_mismatches(type_, rule, rows)]
-    found += _find_oversized(type_, rows)
-    return found
+    """Return the values that break a rule over present values: enum, range, check, size. A row may break several."""
+    broken: list[BrokenValue] = []
+    for prop in type_.properties:
+        if isinstance(prop.type, EnumOf):
+            broken += _find_outside_enum(type_, prop, prop.type, rows)
+    for limits in type_.ranges:
+        broken += _find_outside_range(type_, limits, rows)
+    for rule in type_.checks:
+        broken += _find_pattern_mismatches(type_, rule, rows)
+    broken += _find_oversized(type_, rows)
+    return broken
 
 
 def _find_missing(type_: AnyType, prop: Property, rows: pa.Table) -> Iterator[BrokenValue]:
@@ -69,9 +70,9 @@ def _find_missing(type_: AnyType, prop: Property, rows: pa.Table) -> Iterator[Br
 
 def _find_outside_enum(type_: AnyType, prop: Property, enum: EnumOf, rows: pa.Table) -> Iterator[BrokenValue]:
     allowed = pa.array(enum.values, pa.string())
-    known = ", ".join(enum.values[:_MAX_LISTED_VALUES]) + (", …" if len(enum.values) > _MAX_LISTED_VALUES else "")
+    listed = ", ".join(enum.values[:_MAX_LISTED_VALUES]) + (", …" if len(enum.values) > _MAX_LISTED_VALUES else "")
     for row, value in _find_offending(rows, prop.name, lambda column: _is_none_of(column, allowed)):
-        message = f"invalid enum value {quote_value(value)} for {type_.name}.{prop.name} (expected: {known})"
+        message = f"invalid enum value {quote_value(value)} for {type_.name}.{prop.name} (expected: {listed})"
         yield BrokenValue(row, "enum", prop.name, value, message)
 
 
@@ -99,11 +100,13 @@ def _find_outside_range(type_: AnyType, limits: RangeRule, rows: pa.Table) -> It
 def _find_pattern_mismatches(type_: AnyType, rule: CheckRule, rows: pa.Table) -> Iterator[BrokenValue]:
     pattern = compile_pattern(rule.pattern)
     column = rows.column(rule.property)
-    unfit = [value for value in column.unique().to_pylist() if value is not None and pattern.search(value) is None]
-    if not unfit:
+    # The pattern runs once per distinct value; Arrow then finds the rows.
+    values = column.unique().to_pylist()
+    mismatches = [value for value in values if value is not None and pattern.search(value) is None]
+    if not mismatches:
         return
-    broken = pa.array(unfit, pa.string())
-    for row, value in _find_offending(rows, rule.property, lambda values: pc.is_in(values, value_set=broken)):
+    value_set = pa.array(mismatches, pa.string())
+    for row, value in _find_offending(rows, rule.property, lambda column: pc.is_in(column, value_set=value_set)):
         where = f"{type_.name}.{rule.property}"
         message = f'@check violation on {where}: {quote_value(value)} does not match "{rule.pattern}"'
         yield BrokenValue(row, "check", rule.property, value, message)
@@ -111,25 +114,28 @@ def _find_pattern_mismatches(type_: AnyType, rule: CheckRule, rows: pa.Table) ->
 
 def _find_oversized(type_: AnyType, rows: pa.Table) -> Iterator[BrokenValue]:
     ids = rows.column(ID)
-    for one in find_oversized_records(type_, rows):
+    for record in find_oversized_records(type_, rows):
+        column = _ENDS.get(record.column, record.column)
         message = (
-            f"{type_.name} {quote_value(ids[one.row].as_py())} has {one.size} bytes as a record, and {MAX_RECORD_BYTES} is"
-            f" the most; `{_ENDS.get(one.column, one.column)}` has most of them: shorten it, or keep it in a Blob"
+            f"{type_.name} {quote_value(ids[record.row].as_py())} has {record.size} bytes as a record, but the limit is"
+            f" {MAX_RECORD_BYTES}; `{column}` has most of them: shorten it, or store it in a Blob"
         )
-        value = rows.column(one.column)[one.row].as_py()
-        yield BrokenValue(one.row, "size", _ENDS.get(one.column, one.column), value, message)
-    for one in find_oversized_blobs(type_, rows):
+        value = rows.column(record.column)[record.row].as_py()
+        yield BrokenValue(record.row, "size", column, value, message)
+    for blob in find_oversized_blobs(type_, rows):
         message = (
-            f"{type_.name}.{one.column} of {quote_value(ids[one.row].as_py())} has {one.size} bytes, and"
-            f" {MAX_BLOB_BYTES} is the most for a Blob; keep it in parts"
+            f"{type_.name}.{blob.column} of {quote_value(ids[blob.row].as_py())} has {blob.size} bytes, but the limit"
+            f" of a Blob is {MAX_BLOB_BYTES}; split it into several"
         )
-        yield BrokenValue(one.row, "size", one.column, None, message)
+        # No value: the column has a reference here, or bytes that are too many to show.
+        yield BrokenValue(blob.row, "size", blob.column, None, message)
 
 
 def _find_offending(
     rows: pa.Table, name: str, test: Callable[[pa.ChunkedArray], pa.ChunkedArray]
 ) -> Iterator[tuple[int, object]]:
-    """The position and value of every row whose value fails; the test is true where it does."""
+    """Iterate over the position and value of every row that breaks a rule, where `test` is true."""
     column = rows.column(name)
-    places = pc.indices_nonzero(test(column))
-    return zip(places.to_pylist(), column.take(places).to_pylist(), strict=True)
+    # Only the few rows that break the rule become Python values.
+    positions = pc.indices_nonzero(test(column))
+    return zip(positions.to_pylist(), column.take(positions).to_pylist(), strict=True)

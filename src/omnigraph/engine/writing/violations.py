@@ -1,4 +1,4 @@
-"""What is said of data that breaks the schema."""
+"""Collect and report violations of the schema's constraints."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -8,27 +8,28 @@ from omnigraph.commit.requirements import Requirement
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.schema.values import format_date, format_datetime, format_value
 
+# Violations that an error contains; its `total` counts all of them.
 MAX_REPORTED_PROBLEMS = 20
+# An estimate of the memory that a violation takes, with its message.
 BYTES_PER_VIOLATION = 600
-"""About what a violation takes, with its message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintViolation:
-    """One row that breaks one rule; `id` is the row's, None where it has none yet."""
+    """One row that breaks one rule; `id` is None if the row has none yet."""
 
     rule: str
     type: str
     id: str | None
     message: str
     properties: tuple[str, ...] = ()
-    """What the rule is about, where it is about values of the row."""
+    """The properties that the rule concerns, if it concerns values of the row."""
     holder: str | None = None
-    """The id of another row that has these values, where they have to be unique."""
+    """For a unique rule, the id of the other row that has these values."""
 
 
 class ConstraintError(OmnigraphError):
-    """The write would break the schema. `violations` are the first of them, `total` says how many there are."""
+    """The write would break constraints of the schema. `violations` are the first of `total`."""
 
     kind = Kind.INVALID
     code = "constraint_violation"
@@ -38,9 +39,9 @@ class ConstraintError(OmnigraphError):
         self.violations, self.total = tuple(violations), total
 
     def facts(self) -> dict[str, object]:
-        """Every violation as a mapping, so that a program needs no parsing of messages."""
-        found = [{"rule": v.rule, "type": v.type, "id": v.id, "message": v.message} for v in self.violations]
-        return {"violations": found, "total": self.total}
+        """Return each violation as a mapping, so that programs need not parse messages."""
+        violations = [{"rule": v.rule, "type": v.type, "id": v.id, "message": v.message} for v in self.violations]
+        return {"violations": violations, "total": self.total}
 
     def __str__(self) -> str:
         lines = [violation.message for violation in self.violations]
@@ -51,7 +52,7 @@ class ConstraintError(OmnigraphError):
 
 @dataclass(slots=True)
 class ConstraintFindings:
-    """What checks found: the violations, and what has to stay so that there are none."""
+    """The violations found by checks, and the requirements under which there are no others."""
 
     requirements: list[Requirement] = field(default_factory=list)
     violations: list[ConstraintViolation] = field(default_factory=list)
@@ -65,40 +66,46 @@ class ConstraintFindings:
         properties: tuple[str, ...] = (),
         holder: str | None = None,
     ) -> None:
-        """One more violation."""
+        """Add a violation."""
         self.violations.append(
             ConstraintViolation(rule=rule, type=type_, id=row_id, message=message, properties=properties, holder=holder)
         )
 
     def require(self) -> tuple[Requirement, ...]:
-        """The requirements, or ConstraintError with the first violations."""
+        """Return the requirements if there are no violations.
+
+        Raises:
+            ConstraintError: There are violations; it contains the first of them.
+        """
         if self.violations:
             raise ConstraintError(self.violations[:MAX_REPORTED_PROBLEMS], len(self.violations))
         return tuple(self.requirements)
 
 
 def quote_value(value: object) -> str:
-    """A value as messages about data show it: text and dates in single quotes, numbers bare, nothing long."""
+    """Format a value for messages: text and dates in single quotes, numbers bare, long values shortened."""
     if isinstance(value, datetime):
         return f"'{format_datetime(value)}'"
     if isinstance(value, date):
         return f"'{format_date(value)}'"
     if isinstance(value, str):
         text = format_value(value)
-        if not {"'", "\\"} & set(value):  # then double quotes need no escape: ids of several columns have them
+        # Inside single quotes, double quotes need no escape; the ids of several key columns contain them.
+        if not {"'", "\\"} & set(value):
             text = text.replace('\\"', '"')
+        # A value that had to be escaped or shortened is shown in its JSON form instead.
         return f"'{value}'" if text == f'"{value}"' else format_value(value)
     return format_value(value)
 
 
 def format_row_value(value: object) -> str:
-    """A value as facts about data show it: its JSON form on one line, never long."""
+    """Format a value for facts of errors and reports: its JSON form on one line, shortened if long."""
     if isinstance(value, datetime):
         return format_value(format_datetime(value))
     return format_value(format_date(value)) if isinstance(value, date) else format_value(value)
 
 
 def format_ids(ids: Iterable[str]) -> str:
-    """`'a' and 'b'`."""
+    """Format ids as a list in words: `'a', 'b' and 'c'`."""
     names = [quote_value(row_id) for row_id in ids]
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

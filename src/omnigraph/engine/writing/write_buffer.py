@@ -1,6 +1,7 @@
-"""What a write is about to do: per table, rows to put and rows to delete, over the committed ones.
+"""Buffer the pending writes of a mutation: for each table, rows to put and ids to delete, over the committed rows.
 
-Every read here sees both, so that later statements see the effects of earlier ones, and checks see the whole.
+Reads through the buffer merge pending and committed rows, so that a statement sees the effects of earlier ones, and
+checks see the resulting state.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -32,33 +33,36 @@ from omnigraph.storage.watch import Watch
 
 
 def build_pending_schema(type_: AnyType) -> pa.Schema:
-    """The columns of a type's pending rows; all nullable, so that a missing value can be told and not only fail.
+    """Return the schema of a type's pending rows, in which a Blob is a reference.
 
-    A Blob is a reference: what it stands for is read when the row is written.
+    All columns are nullable, so that a missing value is reported as a violation instead of failing the conversion.
     """
     blobs = set(list_blob_properties(type_))
-    fields = build_arrow_schema(type_)
-    return pa.schema([pa.field(one.name, REFERENCE if one.name in blobs else one.type) for one in fields])
+    stored = build_arrow_schema(type_)
+    return pa.schema([pa.field(field.name, REFERENCE if field.name in blobs else field.type) for field in stored])
 
 
 class PendingTable:
-    """The pending rows of one type. Whole rows, one per id: the last one wins."""
+    """The pending rows of one type, over its committed table. Whole rows, one per id: the last one wins."""
 
-    def __init__(self, type_: AnyType, table: LanceTable, given: BlobValues) -> None:
-        self.type, self.table, self.blob_values = type_, table, given
+    def __init__(self, type_: AnyType, table: LanceTable, blob_values: BlobValues) -> None:
+        self.type = type_
+        self.table = table
+        self.blob_values = blob_values
         self.schema = build_pending_schema(type_)
         self.deleted: dict[str, None] = {}
         self._parts: list[pa.Table] = []
+        # The ids of rows put since the parts were last merged.
         self._unmerged_ids: set[str] = set()
-        """The ids of the rows that were put since all parts were made one."""
+        # Generated ids, which no committed row can have.
         self._fresh: set[str] = set()
+        # The columns in which a pending row may differ from the row it replaces.
         self._changed: set[str] = set()
+        # The rows of an update that are too many to be part of `rows`.
         self.streamed: StreamedRows | None = None
-        """The rows of an update that are too many to be among `rows`."""
+        # The addresses of the committed rows that were read so far, so that staging need not look them up again.
         self.known = RowAddressCache(table)
-        """Where the committed rows lie that were looked at so far."""
         self.omitted = OmittedValues(type_, self.known)
-        """What rows leave out that exist already."""
 
     def put(
         self,
@@ -68,16 +72,16 @@ class PendingTable:
         changed: Collection[str] | None = None,
         omitted: Collection[str] = (),
     ) -> None:
-        """Rows to add, or to put in the place of those with the same id; `is_fresh`: no such row can exist.
+        """Add rows, which replace those with the same ids; `is_fresh` means that no such rows can exist.
 
-        `changed` are the only columns in which they differ from the rows that they replace; None: they may in all.
-        A row that exists, committed or pending, keeps what it has in the `omitted` columns; a new one has what is
-        given.
+        `changed` are the columns in which the rows may differ from those they replace; None means all. A row that
+        exists, committed or pending, keeps its values in the `omitted` columns; a new row gets those in `rows`.
         """
         self._changed.update(self.schema.names if changed is None else changed)
         ids = rows.column(ID).to_pylist()
+        # `OmittedValues` allows one unmerged row per id, so an earlier row of the same id is merged first.
         if omitted and not self._unmerged_ids.isdisjoint(ids):
-            self._merge_parts()  # so that all that a row may keep is in one place
+            self._merge_parts()
         for row_id in ids:
             self.deleted.pop(row_id, None)
         if is_fresh:
@@ -87,17 +91,17 @@ class PendingTable:
         self._unmerged_ids.update(ids)
 
     def stream(self, rows: StreamedRows, changed: Collection[str]) -> None:
-        """Take rows, in the place of committed ones, that are read when needed. Nothing else may be pending."""
-        assert self.is_empty  # noqa: S101 - whoever streams has looked that no other statement is about this type
+        """Add rows that replace committed ones and are read when needed. Nothing else may be pending."""
+        assert self.is_empty  # noqa: S101 - only an update that is the sole statement about its type is streamed
         self._changed.update(changed)
         self.streamed = rows if len(rows.ids) else None
 
     def delete(self, ids: Sequence[str]) -> None:
-        """The rows with these ids go."""
-        gone = set(ids)
+        """Delete the rows with these ids, committed and pending."""
+        deleted = set(ids)
         self.deleted.update(dict.fromkeys(ids))
         if self._parts:
-            self._parts = [self.rows.filter(pc.invert(_is_one_of(self.rows.column(ID), gone)))]
+            self._parts = [self.rows.filter(pc.invert(_is_one_of(self.rows.column(ID), deleted)))]
 
     @property
     def rows(self) -> pa.Table:
@@ -109,44 +113,44 @@ class PendingTable:
         return self._parts[0]
 
     def _merge_parts(self) -> None:
-        """Make one part of all, with each id once, and with what rows that exist keep."""
-        whole = self.omitted.fill(pa.concat_tables(self._parts))
-        last = {row_id: place for place, row_id in enumerate(whole.column(ID).to_pylist())}
-        self._parts = [whole.take(pa.array(sorted(last.values()), pa.int64()))]
+        """Merge all parts into one, with the last row of each id and omitted values filled."""
+        rows = self.omitted.fill(pa.concat_tables(self._parts))
+        last = {row_id: position for position, row_id in enumerate(rows.column(ID).to_pylist())}
+        self._parts = [rows.take(pa.array(sorted(last.values()), pa.int64()))]
         self._unmerged_ids.clear()
 
     def may_change(self, columns: Collection[str]) -> bool:
-        """Whether a row to put may have another value in one of these columns than the row that it replaces."""
+        """Return whether a pending row may differ in one of these columns from the row that it replaces."""
         return not self._changed.isdisjoint(columns)
 
     @property
     def ids(self) -> list[str]:
         """The ids of the rows to put."""
-        found: list[str] = self.rows.column(ID).to_pylist()
-        return found
+        ids: list[str] = self.rows.column(ID).to_pylist()
+        return ids
 
     @property
     def known_ids(self) -> list[str]:
-        """The ids of rows to put that a committed row may have too."""
+        """The ids of rows to put that a committed row may have too: those that were not generated."""
         return [row_id for row_id in self.ids if row_id not in self._fresh]
 
     def find_committed_ids(self, ids: pa.Array) -> pa.Array:
-        """Those of the ids that committed rows have, replaced and deleted ones too."""
+        """Return those of the ids that committed rows have, including rows that are replaced or deleted here."""
         return self.known.find_existing(ids, self._replaced)
 
     @property
     def located(self) -> RowLocations | None:
-        """Where the committed rows lie that are replaced or go; None when nobody has looked for all of them."""
+        """The addresses of the committed rows that are replaced or deleted; None if not all were looked up."""
         return self.known.locate(self._replaced)
 
     @property
     def _replaced(self) -> pa.Array:
-        """The ids whose committed rows are looked for when this is written."""
+        """The ids whose committed rows are replaced or deleted when this is written."""
         return pa.array([*self.known_ids, *self.deleted], pa.string())
 
     @property
     def is_append(self) -> bool:
-        """Whether no committed row is touched."""
+        """Whether no committed row is replaced or deleted."""
         return not self.deleted and not self.known_ids
 
     @property
@@ -155,59 +159,60 @@ class PendingTable:
         return not self._parts and not self.deleted and self.streamed is None
 
     def iter_parts(self) -> Iterator[pa.Table]:
-        """Yield the rows to put, in parts if they are too many to hold."""
+        """Yield the rows to put, in parts if they are too many to buffer."""
         yield self.rows
         if self.streamed is not None:
             yield from self.streamed.iter_parts()
 
     def iter_stored(self) -> Iterator[pa.RecordBatch]:
-        """The rows to put, as they are stored: with the bytes of their blobs, so that only some are held at once."""
+        """Yield the rows to put in their stored form, with the bytes of their blobs, batch by batch."""
         return iter_stored_batches(self.type, self.rows, self.table, self.blob_values)
 
     def find_superseded_ids(self) -> set[str]:
-        """The ids whose committed rows don't count any more."""
+        """Return the ids whose committed rows are hidden by pending rows or deletes."""
         return {*self.ids, *self.deleted}
 
     def find_matching(self, column: str, keys: Collection[str], columns: Sequence[str]) -> pa.Table:
-        """The rows whose `column` is one of `keys`, committed and pending."""
-        wanted = sorted(set(keys))
+        """Return some columns of the rows whose `column` is one of `keys`, committed and pending."""
+        sorted_keys = sorted(set(keys))
         names = list(dict.fromkeys([ID, column, *columns]))
-        found = (
-            self._exclude_superseded(self.table.find_rows(column, wanted, names, with_address=True)) if wanted else None
-        )
-        if found is not None:
-            self.known.note(found)
-        mine = self.rows.filter(_is_one_of(self.rows.column(column), set(wanted)))
-        return _join(self.schema, [found, mine], columns)
+        committed = None
+        if sorted_keys:
+            rows = self.table.find_rows(column, sorted_keys, names, with_address=True)
+            committed = self._exclude_superseded(rows)
+            self.known.note(committed)
+        pending = self.rows.filter(_is_one_of(self.rows.column(column), set(sorted_keys)))
+        return _join(self.schema, [committed, pending], columns)
 
     def select_where(
         self, predicate: Expr, inputs: QueryInputs, columns: Sequence[str], watch: Watch | None = None
     ) -> pa.Table:
-        """The rows for which the predicate is true, committed and pending; read under another watch if one is given."""
+        """Return the rows for which the predicate is true, committed and pending; `watch` replaces the table's."""
         names = list(dict.fromkeys([ID, *columns, *find_columns(predicate)]))
         filter_ = build_table_filter(predicate, inputs)
         table = (
             self.table if watch is None else LanceTable(self.table.handles, self.table.path, self.table.version, watch)
         )
-        if filter_ is None:  # every row has to be looked at, but not all of its columns
-            chosen = find_matching_ids(self.table, predicate, inputs)
-            committed = self._exclude_superseded(table.find_rows(ID, chosen, names, with_address=True))
+        if filter_ is None:
+            # Nothing can be pushed: every row is read, but first only the columns of the predicate.
+            ids = find_matching_ids(self.table, predicate, inputs)
+            committed = self._exclude_superseded(table.find_rows(ID, ids, names, with_address=True))
         else:
-            read = self._exclude_superseded(table.scan(names, filter_, with_address=True))
-            committed = filter_rows(read, predicate, inputs)
+            candidates = self._exclude_superseded(table.scan(names, filter_, with_address=True))
+            committed = filter_rows(candidates, predicate, inputs)
         self.known.note(committed)
-        mine = filter_rows(self.rows.select(names), predicate, inputs)
-        return _join(self.schema, [reference_blobs(self.type, committed), mine], columns)
+        pending = filter_rows(self.rows.select(names), predicate, inputs)
+        return _join(self.schema, [reference_blobs(self.type, committed), pending], columns)
 
     def _exclude_superseded(self, committed: pa.Table) -> pa.Table:
-        hidden = self.find_superseded_ids()
-        if not hidden:
+        superseded = self.find_superseded_ids()
+        if not superseded:
             return committed
-        return committed.filter(pc.invert(_is_one_of(committed.column(ID), hidden)))
+        return committed.filter(pc.invert(_is_one_of(committed.column(ID), superseded)))
 
 
 class WriteBuffer:
-    """The pending rows of every type, over one view."""
+    """The pending rows of all types, over one view of the graph."""
 
     def __init__(self, view: View, sources: BlobSources = NO_SOURCES, watch: Budget | None = None) -> None:
         self.view, self.watch = view, watch
@@ -215,24 +220,24 @@ class WriteBuffer:
         self._tables: dict[str, PendingTable] = {}
 
     def get_table(self, type_: AnyType) -> PendingTable:
-        """The pending rows of a type."""
+        """Return the pending rows of a type, created on first use."""
         key = type_.table_key
         if key not in self._tables:
             self._tables[key] = PendingTable(type_, self.view.get_table(type_), self.blob_values)
         return self._tables[key]
 
     def get_node_type(self, name: str) -> NodeType:
-        """The node type at an end of an edge."""
+        """Return the node type of this name."""
         return self.view.catalog.nodes[name]
 
     def check_size(self, nbytes: int, what: str) -> None:
-        """Raise what the limits of the write raise when so much may not be in memory at once."""
+        """Check a size against the memory limit of the write, whose error names `what`."""
         if self.watch is not None:
             self.watch.check_size(nbytes, what)
 
     @property
     def touched(self) -> list[PendingTable]:
-        """The tables with something pending: nodes, then edges, in declared order."""
+        """The tables with pending rows or deletes: nodes, then edges, in declared order."""
         catalog = self.view.catalog
         types: tuple[AnyType, ...] = (*catalog.nodes.values(), *catalog.edges.values())
         return [
@@ -242,7 +247,7 @@ class WriteBuffer:
         ]
 
     def count_affected(self) -> tuple[int, int]:
-        """How many nodes and how many edges are put or deleted, each counted once."""
+        """Count the nodes and the edges that are put or deleted, each once."""
         counts = {NodeType: 0, EdgeType: 0}
         for table in self.touched:
             streamed = 0 if table.streamed is None else len(table.streamed.ids)
@@ -255,6 +260,6 @@ def _is_one_of(column: pa.ChunkedArray, ids: Collection[str]) -> pa.ChunkedArray
 
 
 def _join(schema: pa.Schema, parts: Sequence[pa.Table | None], columns: Sequence[str]) -> pa.Table:
-    """Return some columns of several tables, as the schema has them, one after the other."""
-    chosen = pa.schema([schema.field(name) for name in columns])
-    return pa.concat_tables([part.select(list(columns)).cast(chosen) for part in parts if part is not None])
+    """Return some columns of several tables, concatenated and cast to the schema."""
+    selected = pa.schema([schema.field(name) for name in columns])
+    return pa.concat_tables([part.select(list(columns)).cast(selected) for part in parts if part is not None])
