@@ -175,7 +175,7 @@ def test_runs_are_not_made_before_they_are_counted() -> None:
     with pytest.raises(DeletionsError, match="it has 196,608 rows, and should have 5"):
         decode_deletions(data, 5, ROWS, is_bitmap=True)
     few = struct.pack("<I", 12_347) + b"\x01" + struct.pack("<HH", 0, 4) + run
-    with pytest.raises(DeletionsError, match="runs have other rows than the 5"):
+    with pytest.raises(DeletionsError, match="its runs do not have 5 rows"):
         decode_deletions(few, 5, ROWS, is_bitmap=True)
 
 
