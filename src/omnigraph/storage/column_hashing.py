@@ -48,7 +48,7 @@ def hash_rows(columns: Sequence[pa.Array | pa.ChunkedArray], seed: np.uint64 = _
 
 
 def _mix(words: Hashes) -> Hashes:
-    """Mix words in place, so that every bit depends on many others, and return them; they must not be shared."""
+    """Combine the bits of each word in place, so that every bit depends on many, and return the words."""
     words *= _FACTOR
     words ^= words >> _SHIFT
     return words
@@ -73,11 +73,10 @@ class PackedTexts:
 
     def __init__(self, column: pa.Array) -> None:
         self.column = column
-        offset_type = np.dtype(np.int64 if column.type in (pa.large_string(), pa.large_binary()) else np.int32)
+        width = np.dtype(np.int64 if column.type in (pa.large_string(), pa.large_binary()) else np.int32)
         _, offset_buffer, byte_buffer = column.buffers()
-        bounds = np.frombuffer(offset_buffer, offset_type)[column.offset : column.offset + len(column) + 1].astype(
-            np.int64
-        )
+        offsets = np.frombuffer(offset_buffer, width)[column.offset : column.offset + len(column) + 1]
+        bounds = offsets.astype(np.int64)
         first, last = (int(bounds[0]), int(bounds[-1])) if len(column) else (0, 0)
         bounds -= first
         if byte_buffer is not None and byte_buffer.size >= last + 8:

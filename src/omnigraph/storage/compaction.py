@@ -145,8 +145,8 @@ def _encode_group(read: list[int], written: list[_FragmentJson], old: list[int],
 def find_highest_number(table: LanceTable) -> int:
     """Return the highest number that a fragment of the table has ever had; it is never used again.
 
-    An index records the numbers of the fragments that it covers, also of removed ones. Lance stores the highest number in
-    the version but does not expose it, so it is read from the serialized version.
+    An index records the numbers of the fragments that it covers, also of removed ones. Lance stores the highest number
+    in the version but does not expose it, so it is read from the serialized version.
     """
     dataset = table.handles.open(table.path, table.version)
     content = bytes(dataset._ds.serialized_manifest())  # noqa: SLF001 - no public API has it
@@ -269,10 +269,8 @@ def _find_removed_rows(
         if number not in unchanged:
             removed.append(np.arange(start, start + live_rows))
         elif new_fragments[number].deletions != old_fragments[number].deletions:
-            before, after = (
-                _read_live_offsets(origin, old_fragments[number]),
-                _read_live_offsets(table, new_fragments[number]),
-            )
+            before = _read_live_offsets(origin, old_fragments[number])
+            after = _read_live_offsets(table, new_fragments[number])
             if not np.isin(after, before, assume_unique=True).all():
                 raise OutdatedRewriteError(table.path, "deleted rows exist again")
             removed.append(start + np.flatnonzero(~np.isin(before, after, assume_unique=True)))

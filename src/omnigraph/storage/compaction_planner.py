@@ -83,9 +83,8 @@ def plan_rewrite_groups(
     ]
     merged = {candidate.number for group in groups for candidate in group}
     # A fragment with many deleted rows is rewritten alone if it joins no group.
-    for candidate in candidates:
-        if candidate.number not in merged and _is_worn(candidate, options):
-            groups.append([candidate])
+    rest = [candidate for candidate in candidates if candidate.number not in merged]
+    groups += [[candidate] for candidate in rest if _is_worn(candidate, options)]
     numbers = (sorted(candidate.number for candidate in group) for group in groups)
     return tuple(sorted(map(tuple, numbers)))
 
@@ -135,9 +134,8 @@ def _split_by_limits(run: Sequence[_RewriteCandidate], options: UpkeepOptions) -
     chunk: list[_RewriteCandidate] = []
     rows = nbytes = 0
     for candidate in run:
-        if chunk and (
-            rows + candidate.rows > options.fragment_rows or nbytes + candidate.nbytes > options.fragment_bytes
-        ):
+        has_too_many_rows = rows + candidate.rows > options.fragment_rows
+        if chunk and (has_too_many_rows or nbytes + candidate.nbytes > options.fragment_bytes):
             yield chunk
             chunk = []
             rows = nbytes = 0

@@ -40,7 +40,7 @@ class DataFileReader:
         """Return some columns of the rows at these offsets, which ascend."""
         with self._guard():
             rows = self._open(columns).take_rows(offsets.tolist()).to_table()
-        # With the fields of the table: nullability and metadata of a column may have changed since the file was written.
+        # With the fields of the table: nullability and metadata of a column may have changed since the file was made.
         schema = pa.schema([self._schema.field(name) for name in columns])
         return pa.Table.from_arrays([rows.column(name) for name in columns], schema=schema)
 
@@ -67,8 +67,8 @@ def open_data_file(
 ) -> DataFileReader | None:
     """Return a reader of a fragment if one file has all columns of the table under their current names, else None.
 
-    Not for tables with blobs, of which a file has pointers only. Not on an object store either: there Lance reads several
-    fragments concurrently and has their metadata cached, which is worth more.
+    Not for tables with blobs, of which a file has pointers only. Not on an object store either: there Lance reads
+    several fragments concurrently and has their metadata cached, which is worth more.
     """
     fragment = dataset.get_fragment(number)
     if not store.location.is_local or fragment is None or fragment.physical_rows < MIN_RAW_FRAGMENT_ROWS:

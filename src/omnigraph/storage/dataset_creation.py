@@ -17,8 +17,8 @@ from omnigraph.storage.layout import LANCE_STORAGE_VERSION, format_version_name
 def create_dataset(store: GraphStorage, path: str, rows: pa.Table) -> LanceDataset:
     """Write a new table whose first version contains `rows`, and make it durable.
 
-    `lance.write_dataset(mode="create")` is not safe: if another racer creates version 1 first, it retries, creates version
-    2 on top, and both racers see success (77 of 150 races). A strict commit creates version 1 or nothing.
+    `lance.write_dataset(mode="create")` is not safe: if another racer creates version 1 first, it retries, creates
+    version 2 on top, and both racers see success (77 of 150 races). A strict commit creates version 1 or nothing.
 
     Raises:
         SwapLostError: The table exists, or another racer was first.
