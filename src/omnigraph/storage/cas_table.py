@@ -268,7 +268,7 @@ def open_cas_table(store: GraphStorage, path: str, version: int | None = None) -
     if hint is None:
         return table
     if store.objects.stat(f"{path}/{format_version_name(hint)}") is None:
-        raise NewestVersionDamagedError(path, hint, table.version, "its file is gone")
+        raise NewestVersionDamagedError(path, hint, table.version, "its file is missing")
     # Either the version was created after the first open, or its file has the content of an earlier one.
     newer = _open(store, path, None)
     if newer.version < hint:

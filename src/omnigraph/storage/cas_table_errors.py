@@ -81,6 +81,7 @@ class DamagedError(OmnigraphError):
         self.reason = reason
 
     def __str__(self) -> str:
+        # `place` is usually a key, but may also be a description, such as that of an index.
         owner = _OWNERS.get(self.place.partition("/")[0])
         ownership = "" if owner is None else f"; it belongs to {owner}"
         return (

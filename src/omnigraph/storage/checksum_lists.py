@@ -35,6 +35,7 @@ def build_list_key(path: str, name: str) -> str:
 
 def encode_list(files: Mapping[str, FileChecksum]) -> tuple[str, bytes]:
     """Return the name and the content of a list of files, which are named relative to their table."""
+    # Sorted, so that equal lists have equal names.
     lines = [(name, file.size, f"{file.checksum:016x}") for name, file in sorted(files.items())]
     data = msgspec.json.Encoder().encode_lines(lines)
     return xxhash.xxh3_128_hexdigest(data), data

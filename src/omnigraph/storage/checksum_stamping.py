@@ -31,13 +31,15 @@ def stamp_fragment(
     path: str,
     fragment: Mapping[str, Any],
     announce: Announce = lambda _: None,
-    known: Collection[str] = (),
+    old_names: Collection[str] = (),
 ) -> FragmentJson:
-    """Rename the data files of a new fragment, except those in `known`, and return the fragment with the new names."""
+    """Rename the data files of a fragment, except those in `old_names`, and return it with the new names."""
     if not store.location.is_local:
         return dict(fragment)
     files = [
-        file if file["path"] in known else {**file, "path": _stamp_data_file(store, path, str(file["path"]), announce)}
+        file
+        if file["path"] in old_names
+        else {**file, "path": _stamp_data_file(store, path, str(file["path"]), announce)}
         for file in fragment["files"]
     ]
     return {**fragment, "files": files}

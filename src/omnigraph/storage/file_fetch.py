@@ -121,7 +121,7 @@ class Fetcher:
             return None
 
     def _is_same(self, key: str) -> bool:
-        """Return whether the target already has a file of the spool; an object store is asked for small files only."""
+        """Return whether the target already has a file of the spool; on an object store, never for a large file."""
         copied = self._spool.resolve_uri(key)
         try:
             if self._target.local is not None:

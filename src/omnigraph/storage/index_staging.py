@@ -1,4 +1,4 @@
-"""Plan, build and stage index segments, which cover fragments of one version and are invisible until a version names them."""
+"""Plan, build and stage index segments, which cover some fragments and are invisible until a version names them."""
 
 import base64
 import json
@@ -69,6 +69,7 @@ def plan_segments(rows: Mapping[int, int], segments: Sequence[SegmentCoverage], 
         covered_rows = count_rows(covered[segment.uuid])
         is_outgrown = bool(build) and covered_rows <= MAX_SEGMENT_RATIO * count_rows(build)
         is_worn = covered_rows <= MIN_KEPT_PER_LOST * segment.lost
+        # The segments that would remain, plus the one to build.
         are_too_many = len(segments) - len(replaced) + bool(build) > max(max_segments, 1)
         if is_outgrown or is_worn or are_too_many:
             build |= covered[segment.uuid]

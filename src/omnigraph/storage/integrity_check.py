@@ -314,8 +314,9 @@ def find_column_faults(
             results[key] = _find_decode_error(table, fragment, check_cancelled)
         reason = results[key]
         if reason is not None:
-            place = f"{table.path}/data/{fragment.files[0]}" if len(fragment.files) == 1 else table.path
-            faults.append(FileFault(kind=FileFaultKind.UNREADABLE, place=place, reason=reason))
+            # With several files, the error does not tell which one is damaged.
+            damaged = f"{table.path}/data/{fragment.files[0]}" if len(fragment.files) == 1 else table.path
+            faults.append(FileFault(kind=FileFaultKind.UNREADABLE, place=damaged, reason=reason))
     return faults
 
 

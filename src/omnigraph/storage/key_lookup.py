@@ -161,7 +161,7 @@ class _IdChunk:
             return slice(None), self.start + rows
         offsets = self.offset + rows
         before = np.searchsorted(self.deleted, offsets)
-        # An offset is deleted if the search finds itself; -1 stands for the end and matches no offset.
+        # An offset is deleted if the search finds itself; the -1 at the end matches no offset.
         is_living = np.append(self.deleted, -1)[before] != offsets
         return is_living, self.start + (offsets - before)[is_living]
 
