@@ -28,7 +28,7 @@ print(_create_environment().directory)
 WITHOUT_BUNDLE = """
 import sys
 import omnigraph.spark.session.java_runtime as java
-java.bundle = lambda: None
+java.find_bundled_java = lambda: None
 from omnigraph.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
