@@ -177,7 +177,7 @@ def test_what_the_copy_does_not_have_stays_as_it_is(whole: og.Graph, tmp_path: P
 
     (found,) = put_back(root, copy)
     assert code == 1
-    assert (found.outcome, found.trouble) == (RepairOutcome.REFUSED, "the copy has none either")
+    assert (found.outcome, found.trouble) == (RepairOutcome.REFUSED, "the copy does not have it either")
 
 
 def test_another_graph_is_no_copy(whole: og.Graph, tmp_path: Path) -> None:

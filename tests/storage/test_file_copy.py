@@ -72,7 +72,7 @@ def test_a_file_of_another_size_than_expected_does_not_appear(stores: tuple[Grap
     with pytest.raises(StoreUnavailableError) as raised:
         Copier(*stores, "op").copy(KEY, 1000, lambda _: None)
 
-    assert "5 bytes came instead of 1000" in str(raised.value)
+    assert "received 5 bytes instead of 1000" in str(raised.value)
     assert [path for path in Path(stores[1].location.path).rglob("*") if path.is_file()] == []
 
 

@@ -40,7 +40,7 @@ def address_of(table: LanceTable, *texts: str) -> list[int]:
 
 def test_what_was_looked_up_beside_needs_no_second_look(world: Session, table: LanceTable) -> None:
     known = RowAddressCache(table)
-    assert known.find_existing(ids("a", "nobody"), beside=ids("b", "new")).to_pylist() == ["a"]
+    assert known.find_existing(ids("a", "nobody"), prefetch=ids("b", "new")).to_pylist() == ["a"]
 
     with world.runtime.telemetry.count_requests() as requests:
         again = known.find_existing(ids("b", "new", "a"))

@@ -1,8 +1,8 @@
-"""Arrow's arrays and scalars from and to plain ones, by their memory.
+"""Read Arrow arrays as numpy arrays, and build arrays and scalars, directly on their buffers.
 
-`np.asarray(array)`, `array.fill_null(0)`, `pa.scalar(1)` and `pa.array(values)` do the same and know every type. But
-pyarrow's C++ side imports pandas for them, where it is installed (see `pandas_later`), and its Python side numpy's
-masked arrays, so what each query does is done here.
+`np.asarray(array)`, `array.fill_null(0)`, `pa.scalar(1)` and `pa.array(values)` do the same for every type. But for
+them pyarrow's C++ side imports pandas where it is installed (see `pandas_later`), and its Python side imports numpy's
+masked arrays, so the conversions that every query needs are done here.
 """
 
 from typing import Any
@@ -22,46 +22,48 @@ _INTEGERS = frozenset({pa.int32(), pa.int64(), pa.uint32(), pa.uint64()})
 
 
 def read_numbers(array: pa.Array) -> NDArray[Any]:
-    """The values of an array of numbers or dates, not copied; what stands for a null means nothing."""
+    """Return the values of an array of numbers or dates without copying; entries of nulls are undefined."""
     dtype = _NUMBERS[array.type]
     data = array.buffers()[1]
-    if data is None:
+    if data is None:  # an empty array may have no data buffer
         return np.empty(len(array), dtype)
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
 
 
 def build_array(values: NDArray[Any]) -> pa.Array:
-    """Numbers or truths as an array, not copied where they are numbers side by side."""
-    is_truth = values.dtype == np.bool_
-    data = np.packbits(values, bitorder="little") if is_truth else np.ascontiguousarray(values)
+    """Return numbers or booleans as an Arrow array; contiguous numbers are not copied."""
+    is_boolean = values.dtype == np.bool_
+    data = np.packbits(values, bitorder="little") if is_boolean else np.ascontiguousarray(values)
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(data)])
 
 
 def read_booleans(array: pa.BooleanArray) -> NDArray[np.bool_]:
-    """The values of an array of booleans; null is false."""
-    found = _unpack_bits(array, 1)
-    return found & _unpack_bits(array, 0) if array.null_count else found
+    """Return the values of a boolean array; null becomes false."""
+    values = _unpack_bits(array, 1)
+    return values & _unpack_bits(array, 0) if array.null_count else values
 
 
 def is_valid(array: pa.Array) -> NDArray[np.bool_]:
-    """Which values are not null."""
+    """Return a mask of the values that are not null."""
     return _unpack_bits(array, 0) if array.null_count else np.ones(len(array), np.bool_)
 
 
 def fill_nulls(array: pa.Array, filler: float) -> NDArray[Any]:
-    """The values of an array of numbers, not copied where none is null; and a number instead of each null."""
+    """Return the values of an array of numbers with nulls replaced; without nulls nothing is copied."""
     values = read_numbers(array)
     return np.where(_unpack_bits(array, 0), values, values.dtype.type(filler)) if array.null_count else values
 
 
 def build_scalar(value: object, type_: pa.DataType) -> pa.Scalar:
-    """As `pa.scalar`: a scalar of a type, from a value that fits it."""
+    """Return a scalar of a type from a value that fits it, as `pa.scalar` does."""
     match value:
         case str() if pa.types.is_string(type_):
             text = value.encode()
             return _wrap_buffers(type_, pa.py_buffer(np.array([0, len(text)], np.int32)), pa.py_buffer(text))
+        # Before `int()`: a Python bool is an int.
         case bool() if pa.types.is_boolean(type_):
             return _wrap_buffers(type_, pa.py_buffer(bytes([value])))
+        # One bit is left for a sign: `pa.scalar` handles values that need every bit, and those that do not fit.
         case int() if type_ in _INTEGERS and value.bit_length() < type_.bit_width and (value >= 0 or _is_signed(type_)):
             return _wrap_buffers(type_, pa.py_buffer(np.array([value], _NUMBERS[type_])))
         case float() if pa.types.is_float64(type_):
@@ -80,9 +82,10 @@ def _wrap_buffers(type_: pa.DataType, *buffers: pa.Buffer) -> pa.Scalar:
 
 def _unpack_bits(array: pa.Array, buffer: int) -> NDArray[np.bool_]:
     data = array.buffers()[buffer]
-    if data is None:
+    if data is None:  # no validity buffer: no value is null
         return np.ones(len(array), np.bool_)
-    first = array.offset // 8
-    skipped = array.offset % 8
-    packed = np.frombuffer(data, np.uint8, -(-(skipped + len(array)) // 8), first)
-    return np.unpackbits(packed, bitorder="little", count=skipped + len(array))[skipped:].view(np.bool_)
+    # A slice may begin in the middle of a byte.
+    first_byte = array.offset // 8
+    skipped_bits = array.offset % 8
+    packed = np.frombuffer(data, np.uint8, -(-(skipped_bits + len(array)) // 8), first_byte)
+    return np.unpackbits(packed, bitorder="little", count=skipped_bits + len(array))[skipped_bits:].view(np.bool_)

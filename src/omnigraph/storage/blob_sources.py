@@ -1,8 +1,8 @@
-"""Objects outside of the graph that a Blob value may name by its URI: only below places that the settings allow.
+"""Read objects outside of the graph that a Blob value names by its URI, only in locations that the settings allow.
 
-Nothing is allowed that is not named. What a URI means is decided from its text, before anything is opened; below an
-allowed directory no symbolic link is followed, so that a link can't lead out of it, also not one that is swapped in
-while we look. Only regular files are read, only up to a size, and never anything over HTTP.
+Nothing is allowed by default. What a URI names is decided from its text, before anything is opened. Below an allowed
+directory no symbolic link is followed, so that a link can't escape from it, not even one that is swapped in during the
+read. Only regular files up to a size limit are read, and never anything over HTTP.
 """
 
 import errno
@@ -18,20 +18,23 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.object_store import ObjectMissingError, StoreUnavailableError
 from omnigraph.storage.s3_object_store import S3ObjectStore
 
-_MAX_SHOWN_CHARACTERS = 200  # characters of a URI that a message shows
+# The part of a URI that a message shows.
+_MAX_SHOWN_CHARACTERS = 200
 _DIRECTORY_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-_FILE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not make us wait for somebody who writes to it
+# Without O_NONBLOCK, opening a named pipe would wait until another process writes to it.
+_FILE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class BlobSourceError(OmnigraphError):
-    """A URI that was given as a Blob value can't be read, or must not be."""
+    """A URI given as a Blob value can't be read, or is not allowed."""
 
     kind = Kind.INVALID
     code = "blob_source"
 
     def __init__(self, uri: str, reason: str) -> None:
         super().__init__(uri, reason)
-        self.uri, self.reason = uri, reason
+        self.uri = uri
+        self.reason = reason
 
     def __str__(self) -> str:
         shown = self.uri if len(self.uri) <= _MAX_SHOWN_CHARACTERS else f"{self.uri[:_MAX_SHOWN_CHARACTERS]}…"
@@ -40,19 +43,23 @@ class BlobSourceError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True)
 class BlobSourceLocation:
-    """A place by its parts: `bucket` is None for this machine's files."""
+    """A location as bucket and path segments; `bucket` is None for files of this machine."""
 
     bucket: str | None
     segments: tuple[str, ...]
 
     def contains(self, other: "BlobSourceLocation") -> bool:
-        """Whether the other one lies below this one."""
+        """Return whether another location is strictly below this one."""
         depth = len(self.segments)
         return other.bucket == self.bucket and len(other.segments) > depth and other.segments[:depth] == self.segments
 
 
 def parse_blob_location(uri: str) -> BlobSourceLocation:
-    """The place of `file:///…` or `s3://bucket/…`, whose paths are percent-encoded; BlobSourceError for other texts."""
+    """Return the location of `file:///…` or `s3://bucket/…`, whose path is percent-encoded.
+
+    Raises:
+        BlobSourceError: The text is not such a URI.
+    """
     try:
         parts = urlsplit(uri)
         path = unquote(parts.path, errors="strict")
@@ -78,12 +85,15 @@ def parse_blob_location(uri: str) -> BlobSourceLocation:
 
 
 class BlobSources:
-    """The places that the settings allow. Safe to share between threads, and to send to another process."""
+    """A reader of the locations that the settings allow. Thread-safe, and can be pickled."""
 
     def __init__(self, allowed: Sequence[str], *, limit: int, storage: Mapping[str, str]) -> None:
         self._allowed_uris = tuple(allowed)
-        self._allowed = sorted((parse_blob_location(uri) for uri in allowed), key=lambda place: -len(place.segments))
-        self._limit, self._storage = limit, dict(storage)
+        # Deepest first: a URI is opened relative to the closest allowed directory above it.
+        locations = map(parse_blob_location, allowed)
+        self._allowed = sorted(locations, key=lambda location: -len(location.segments))
+        self._limit = limit
+        self._storage = dict(storage)
         self._lock = threading.Lock()
         self._buckets: dict[str, S3ObjectStore] = {}
 
@@ -91,49 +101,62 @@ class BlobSources:
         return _rebuild_sources, (self._allowed_uris, self._limit, self._storage)
 
     def check(self, uri: str) -> None:
-        """Check that a URI lies in an allowed place, by its text alone; else BlobSourceError."""
+        """Check by its text alone that a URI is in an allowed location.
+
+        Raises:
+            BlobSourceError: It is not.
+        """
         self._locate(uri)
 
     def read_size(self, uri: str) -> int:
-        """How many bytes there are to read; BlobSourceError when the URI is not allowed, missing or too large."""
-        root, place = self._locate(uri)
-        if place.bucket is None:
-            with _open_regular_file(uri, root, place) as file:
-                found = os.fstat(file).st_size
+        """Return the number of bytes of an object.
+
+        Raises:
+            BlobSourceError: The URI is not allowed, or the object is missing or too large.
+        """
+        root, location = self._locate(uri)
+        if location.bucket is None:
+            with _open_regular_file(uri, root, location) as file:
+                size = os.fstat(file).st_size
         else:
-            info = self._open_bucket(place.bucket).stat("/".join(place.segments))
+            info = self._open_bucket(location.bucket).stat("/".join(location.segments))
             if info is None:
                 raise BlobSourceError(uri, "there is no such object")
-            found = info.size
-        if found > self._limit:
+            size = info.size
+        if size > self._limit:
             raise self._build_size_error(uri)
-        return found
+        return size
 
     def read(self, uri: str) -> bytes:
-        """The bytes, or BlobSourceError when the URI is not allowed, missing or too large."""
-        root, place = self._locate(uri)
-        if place.bucket is None:
-            with _open_regular_file(uri, root, place) as file, os.fdopen(file, "rb", closefd=False) as stream:
+        """Return the bytes of an object.
+
+        Raises:
+            BlobSourceError: The URI is not allowed, or the object is missing or too large.
+        """
+        root, location = self._locate(uri)
+        if location.bucket is None:
+            with _open_regular_file(uri, root, location) as file, os.fdopen(file, "rb", closefd=False) as stream:
+                # One byte more than expected, so that a file that has grown beyond the limit is noticed.
                 data = stream.read(min(os.fstat(file).st_size, self._limit) + 1)
             if len(data) > self._limit:
                 raise self._build_size_error(uri)
             return data
         try:
-            found = self._open_bucket(place.bucket).get_up_to("/".join(place.segments), self._limit)
+            content = self._open_bucket(location.bucket).get_up_to("/".join(location.segments), self._limit)
         except ObjectMissingError:
             raise BlobSourceError(uri, "there is no such object") from None
-        if found is None:
+        if content is None:
             raise self._build_size_error(uri)
-        return found
+        return content
 
     def _locate(self, uri: str) -> tuple[BlobSourceLocation, BlobSourceLocation]:
-        """The allowed place that a URI lies in, and the URI's own."""
-        place = parse_blob_location(uri)
-        root = next((one for one in self._allowed if one.contains(place)), None)
+        """Return the allowed location that contains a URI, and the location of the URI itself."""
+        location = parse_blob_location(uri)
+        root = next((allowed for allowed in self._allowed if allowed.contains(location)), None)
         if root is None:
             reason = "it is below none of the places that the settings of this graph allow (OMNIGRAPH_BLOB_SOURCES)"
             raise BlobSourceError(uri, reason)
-        return root, place
+        return root, location
 
     def _open_bucket(self, name: str) -> S3ObjectStore:
         with self._lock:
@@ -142,22 +165,22 @@ class BlobSources:
             return self._buckets[name]
 
     def _build_size_error(self, uri: str) -> BlobSourceError:
-        return BlobSourceError(uri, f"it has more than {self._limit} bytes, the most for one blob")
+        return BlobSourceError(uri, f"it has more than {self._limit} bytes, the limit for one blob")
 
 
 def _rebuild_sources(allowed: Sequence[str], limit: int, storage: Mapping[str, str]) -> BlobSources:
     return BlobSources(allowed, limit=limit, storage=storage)
 
 
+# Allows nothing.
 NO_SOURCES = BlobSources((), limit=0, storage={})
-"""Allows nothing."""
 
 
 @contextmanager
-def _open_regular_file(uri: str, root: BlobSourceLocation, place: BlobSourceLocation) -> Iterator[int]:
-    """The descriptor of a regular file below an allowed directory, reached without following any link."""
+def _open_regular_file(uri: str, root: BlobSourceLocation, location: BlobSourceLocation) -> Iterator[int]:
+    """Open a regular file below an allowed directory without following links, and yield its descriptor."""
     try:
-        file = _open_below("/" + "/".join(root.segments), place.segments[len(root.segments) :])
+        file = _open_below("/" + "/".join(root.segments), location.segments[len(root.segments) :])
     except OSError as error:
         raise _convert_error(uri, error) from error
     try:
@@ -172,6 +195,7 @@ def _open_below(root: str, segments: Sequence[str]) -> int:
     directory = os.open(root, _DIRECTORY_FLAGS)
     try:
         for segment in segments[:-1]:
+            # Relative to the open parent: a rename of a directory above can no longer redirect this.
             inner = os.open(segment, _DIRECTORY_FLAGS | os.O_NOFOLLOW, dir_fd=directory)
             os.close(directory)
             directory = inner

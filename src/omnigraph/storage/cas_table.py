@@ -1,8 +1,8 @@
 """A small table that changes by compare-and-swap. Only the manifest log may import this module.
 
-Its newest fragment is the *head*, rewritten by every swap; the fragments before it are *sealed*, never rewritten.
-The swap is a strict Lance overwrite: of any number of racers on version V exactly one creates V+1, and committing
-the same prepared swap again returns the version that it made, so a lost response can be asked about.
+Its newest fragment is the *head*, which every swap rewrites; the fragments before it are *sealed* and never rewritten.
+A swap is a strict Lance overwrite: of any number of racers on version V exactly one creates V+1. Committing the same
+prepared swap again returns the version that it created, so a caller whose response was lost can find out.
 """
 
 import json
@@ -45,16 +45,16 @@ from omnigraph.storage.verification import Mismatch
 from omnigraph.storage.version_notes import read_note
 from omnigraph.telemetry import log
 
+# A hint further ahead of the newest version than this is ignored: the hint itself is damaged.
 MAX_LOST_VERSIONS = 1_000
-"""A hint that is further ahead of the newest version says nothing: it is damaged itself."""
 _NOTE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Versions that are tried when the newest can't be read.
 MAX_TRIED_VERSIONS = 10
-"""How many versions are tried when the newest can't be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedSwap:
-    """New content, written and waiting: `transaction` on `base`."""
+    """New content that is written but not visible: `transaction`, to be committed on `base`."""
 
     base: LanceDataset
     transaction: Transaction
@@ -62,19 +62,21 @@ class PreparedSwap:
 
 
 class CasTable:
-    """One version of the table. Swapping gives a new object; this one stays as it is."""
+    """One version of the table. Immutable: a swap returns a new object."""
 
     def __init__(self, store: GraphStorage, path: str, dataset: LanceDataset) -> None:
-        self._store, self.path, self._dataset = store, path, dataset
+        self._store = store
+        self.path = path
+        self._dataset = dataset
 
     @property
     def store(self) -> GraphStorage:
-        """Where the table is."""
+        """The storage that the table is in."""
         return self._store
 
     @property
     def version(self) -> int:
-        """The version this object reads."""
+        """The version that this object reads."""
         return int(self._dataset.version)
 
     @property
@@ -84,11 +86,11 @@ class CasTable:
 
     @property
     def sealed_count(self) -> int:
-        """How many sealed fragments there are."""
+        """The number of sealed fragments."""
         return max(len(self._dataset.get_fragments()) - 1, 0)
 
     def read_head(self) -> pa.Table:
-        """The rows of the newest fragment: one read, whatever the history."""
+        """Return the rows of the head: one read, however long the history."""
         fragments = self._dataset.get_fragments()
         if not fragments:
             return self._dataset.schema.empty_table()
@@ -96,34 +98,34 @@ class CasTable:
             return fragments[-1].to_table()
 
     def read_sealed(self, index: int, *, last: int | None = None) -> pa.Table:
-        """The rows of a sealed fragment, or only the `last` of them; 0 is the oldest."""
+        """Return the rows of a sealed fragment, or only the `last` of them; index 0 is the oldest."""
         fragment = self._dataset.get_fragments()[:-1][index]
         skipped = 0 if last is None else max(int(fragment.metadata.physical_rows) - last, 0)
         with _guard_read(self, fragment):
             return fragment.to_table(offset=skipped)
 
     def get_sealed_name(self, index: int) -> str:
-        """What a sealed fragment is called for as long as it exists; no request."""
+        """Return the name of a sealed fragment, which never changes, without a request."""
         return str(self._dataset.get_fragments()[:-1][index].metadata.files[0].path)
 
     def count_sealed_rows(self) -> list[int]:
-        """The number of rows of each sealed fragment, oldest first; no request."""
+        """Return the number of rows of each sealed fragment, oldest first, without a request."""
         return [int(fragment.metadata.physical_rows) for fragment in self._dataset.get_fragments()[:-1]]
 
     def list_files(self) -> list[tuple[str, int | None]]:
-        """The file of each fragment, the head's last, relative to the root, with its size where it is known."""
+        """Return the file of each fragment, relative to the root, with its size if known; the head is last."""
         files = [file for fragment in self._dataset.get_fragments() for file in fragment.metadata.files]
         return [(f"{self.path}/data/{file.path}", file.file_size_bytes) for file in files]
 
     def is_newest(self) -> bool:
-        """Whether no later version exists, by one look at the next version's name.
+        """Return whether no later version exists, by one stat of the next version's file.
 
-        A version so old that its successors are trimmed looks newest too; a swap on it is found out by `verify`.
+        A version so old that its successors were trimmed looks newest too; `verify` detects a swap on such a version.
         """
         return self._store.objects.stat(f"{self.path}/{format_version_name(self.version + 1)}") is None
 
     def open_latest(self) -> "CasTable":
-        """The newest version there is now; this object when nothing moved."""
+        """Return the newest version, which is this object if nothing has changed."""
         with (
             attribute_requests(self._store.runtime.telemetry, "manifest"),
             translate_store_errors(f"probe {self.path}"),
@@ -134,55 +136,60 @@ class CasTable:
     def prepare(
         self, head: pa.Table, *, seal: pa.Table | None = None, keep_sealed: int | None = None, dropped_sealed: int = 0
     ) -> PreparedSwap:
-        """Write new content: the first `keep_sealed` sealed fragments, then `seal`, then `head`. Nothing is visible.
+        """Write new content without making it visible: kept sealed fragments, then `seal`, then `head`.
 
-        The oldest `lost` of the sealed ones are left out.
+        The oldest `dropped_sealed` of the sealed fragments are left out; of the rest the first `keep_sealed` are kept.
         """
-        old = [fragment.metadata for fragment in self._dataset.get_fragments()[dropped_sealed:-1]]
-        kept = list(old if keep_sealed is None else old[:keep_sealed])
-        fresh = [*([] if seal is None else self._write(seal)), *self._write(head)]
-        operation = LanceOperation.Overwrite(self._dataset.lance_schema, [*kept, *fresh])
-        files = tuple(f"{self.path}/data/{file.path}" for fragment in fresh for file in fragment.files)
+        sealed = [fragment.metadata for fragment in self._dataset.get_fragments()[dropped_sealed:-1]]
+        kept_fragments = list(sealed if keep_sealed is None else sealed[:keep_sealed])
+        new_fragments = [*([] if seal is None else self._write(seal)), *self._write(head)]
+        operation = LanceOperation.Overwrite(self._dataset.lance_schema, [*kept_fragments, *new_fragments])
+        files = tuple(f"{self.path}/data/{file.path}" for fragment in new_fragments for file in fragment.files)
         return PreparedSwap(self._dataset, Transaction(self.version, operation), files)
 
     def commit(self, prepared: PreparedSwap) -> "CasTable":
-        """Make the prepared content the next version, or SwapLostError. Safe to call again after any other error."""
+        """Make prepared content the next version. Safe to call again after any error but SwapLostError.
+
+        Raises:
+            SwapLostError: Another writer has created the next version.
+            StoreUnavailableError: The store failed; the swap may or may not have happened.
+        """
         with attribute_requests(self._store.runtime.telemetry, "manifest"):
             try:
-                made = LanceDataset.commit(
+                dataset = LanceDataset.commit(
                     prepared.base,
                     prepared.transaction,
-                    max_retries=0,
+                    max_retries=0,  # a retry would rebase onto the winner's version instead of losing
                     storage_options=self._store.lance_options,
                 )
             except CommitConflictError:
                 raise SwapLostError(self.path, self.version) from None
             except (OSError, ValueError, RuntimeError) as error:
                 raise convert_store_error(f"swap {self.path}", error) from error
-        return CasTable(self._store, self.path, made)
+        return CasTable(self._store, self.path, dataset)
 
     def flush(self) -> None:
-        """Make this version's own file durable, and note its checksum beside it."""
+        """Make the file of this version durable, and record its checksum in the note beside it."""
         self._store.flush([f"{self.path}/{format_version_name(self.version)}"])
         write_note(self._store, self.path, self.version)
 
     def read_created_at(self) -> datetime:
-        """When this version was made, by the store's clock."""
+        """Return the creation time of this version by the store's clock."""
         info = self._store.objects.stat(f"{self.path}/{format_version_name(self.version)}")
         if info is None:
             raise TableMissingError(self.path)
         return info.modified
 
     def is_there(self) -> bool:
-        """Whether this version's own file has not been removed."""
+        """Return whether the file of this version still exists."""
         return self._store.objects.stat(f"{self.path}/{format_version_name(self.version)}") is not None
 
     def remove(self) -> None:
-        """Take this version back, which turned out to be one that nobody must see."""
+        """Delete this version, which turned out to be one that no reader may see."""
         self._store.objects.delete(f"{self.path}/{format_version_name(self.version)}")
 
     def trim(self, keep: int) -> None:
-        """Remove old versions but the newest `keep`, with the files that only they use."""
+        """Remove all versions but the newest `keep`, with the files that only they use."""
         with attribute_requests(self._store.runtime.telemetry, "manifest"):
             self._dataset.cleanup_old_versions(retain_versions=keep)
 
@@ -204,16 +211,17 @@ class CasTable:
 
 @contextmanager
 def _guard_read(table: CasTable, fragment: LanceFragment) -> Iterator[None]:
-    """Verify the file of a fragment, then turn what reading it raises into our own errors.
+    """Verify the file of a fragment, then translate errors of reading it.
 
     Raises:
-        DamagedError: It does not match its checksum, is gone, or can't be decoded.
+        DamagedError: The file does not match its checksum, is missing, or can't be decoded.
         StoreUnavailableError: The store did not answer.
     """
     name = str(fragment.metadata.files[0].path)
     key = f"{table.path}/data/{name}"
     try:
-        if table.store.verifier.is_verifying_reads:  # elsewhere the digest of the rows has to do
+        # Without file checksums, the digest of the rows is the only check.
+        if table.store.verifier.is_verifying_reads:
             _raise_mismatch(table.store.verifier.find_data_mismatch(table.path, name))
         with attribute_requests(table.store.runtime.telemetry, "manifest"):
             yield
@@ -221,7 +229,7 @@ def _guard_read(table: CasTable, fragment: LanceFragment) -> Iterator[None]:
         raise
     except (OSError, ValueError, RuntimeError, LookupError) as error:
         is_missing = isinstance(error, FileNotFoundError) or "Not found:" in str(error)
-        # A version that was trimmed lost its own file first.
+        # Trimming removes the file of a version first: a missing file of a trimmed version is no damage.
         if is_unreachable(error) or (is_missing and not table.is_there()):
             raise convert_store_error(f"read {table.path}", error) from error
         raise DamagedError(key, "it is missing" if is_missing else extract_reason(error)) from error
@@ -237,7 +245,11 @@ def _raise_mismatch(mismatch: Mismatch | None) -> None:
 
 
 def create_cas_table(store: GraphStorage, path: str, head: pa.Table) -> CasTable:
-    """A new table whose first version holds `head`; of several racers one wins, the others get SwapLostError."""
+    """Create a table whose first version contains `head`.
+
+    Raises:
+        SwapLostError: The table exists, or another racer created it first.
+    """
     with attribute_requests(store.runtime.telemetry, "manifest"), translate_store_errors(f"create {path}"):
         dataset = create_dataset(store, path, head)
     write_note(store, path, 1)
@@ -245,70 +257,72 @@ def create_cas_table(store: GraphStorage, path: str, head: pa.Table) -> CasTable
 
 
 def open_cas_table(store: GraphStorage, path: str, version: int | None = None) -> CasTable:
-    """The newest version, or the one asked for.
+    """Open the newest version of a table, or the requested one.
 
     Raises:
-        TableMissingError: There is none.
-        NewestVersionDamagedError: The newest version can't be read, is gone, or is an earlier one in its place.
+        TableMissingError: There is no such table or version.
+        NewestVersionDamagedError: The newest version can't be read, is missing, or an earlier one is in its place.
     """
     table = _open(store, path, version)
     hint = None if version is not None else read_hint(store, path, table.version)
     if hint is None:
         return table
     if store.objects.stat(f"{path}/{format_version_name(hint)}") is None:
-        raise NewestVersionDamagedError(path, hint, table.version, "its file is gone")
-    newer = _open(store, path, None)  # it was made after the first look, or its file is that of an earlier one
+        raise NewestVersionDamagedError(path, hint, table.version, "its file is missing")
+    # Either the version was created after the first open, or its file has the content of an earlier one.
+    newer = _open(store, path, None)
     if newer.version < hint:
         raise NewestVersionDamagedError(path, hint, newer.version, f"its file is that of version {newer.version}")
     return newer
 
 
 def write_note(store: GraphStorage, path: str, version: int) -> None:
-    """Note the checksum of a version's file beside it: no version can hold its own, and the next may never come.
+    """Record the checksum of a version's file in a note beside it.
 
-    On local disk only. It is not flushed, and it does not matter if it is lost, or that of a writer who was slower
-    stands there instead: a note of another version says nothing.
+    No version can contain its own checksum, and the next version may never be written. Local disk only. The note is
+    not flushed, and losing it, or having that of a slower writer instead, is harmless: a note of another version is
+    ignored.
     """
     if store.local is None:
         return
     try:
-        _, found = checksum_file(store.resolve_uri(f"{path}/{format_version_name(version)}"))
-        text = f"{version:020d} {found:016x}"
+        _, checksum = checksum_file(store.resolve_uri(f"{path}/{format_version_name(version)}"))
+        text = f"{version:020d} {checksum:016x}"
         note = f"{text} {format_checksum(text.encode())}".encode()
-        # A new file in place of the old one, which a backup by hard links may share. Not by a rename, which took
-        # 300 µs: half a note does not match its own checksum, and none says nothing.
-        place = store.resolve_uri(build_note_key(path))
+        # A new file replaces the old one, which a backup by hard links may share. Not by a rename, which took 300 µs:
+        # half a note does not match its own checksum, and a missing note is ignored.
+        note_path = store.resolve_uri(build_note_key(path))
         with suppress(FileNotFoundError):
-            os.unlink(place)  # noqa: PTH108 - plain strings on this path
-        with suppress(FileExistsError):  # that of a writer who was as fast
-            descriptor = os.open(place, _NOTE_FLAGS, 0o666)
+            os.unlink(note_path)  # noqa: PTH108 - plain strings on this path
+        with suppress(FileExistsError):  # a concurrent writer has just written its note
+            descriptor = os.open(note_path, _NOTE_FLAGS, 0o666)
             try:
                 os.write(descriptor, note)
             finally:
                 os.close(descriptor)
-    except OSError as error:  # the version is there: this must not fail it
-        log.warning("the checksum of version %s of %s was not noted: %s", version, path, error)
+    except OSError as error:  # the version is committed: a missing note must not fail it
+        log.warning("could not record the checksum of version %s of %s: %s", version, path, error)
 
 
 def matches_note(store: GraphStorage, path: str, version: int) -> bool:
-    """Return whether a version's file matches the note of its checksum; so it does when there is no note of it."""
+    """Return whether a version's file matches its noted checksum; True if there is no note of this version."""
     number, recorded = read_note(store, path)
     if number != version:
         return True
     try:
-        _, found = checksum_file(store.resolve_uri(f"{path}/{format_version_name(version)}"))
+        _, checksum = checksum_file(store.resolve_uri(f"{path}/{format_version_name(version)}"))
     except FileNotFoundError:
-        return True  # it was trimmed meanwhile
+        return True  # the version was trimmed in the meantime
     except OSError as error:
         raise convert_store_error(f"read {path}", error) from error
-    return f"{found:016x}" == recorded
+    return f"{checksum:016x}" == recorded
 
 
 def read_hint(store: GraphStorage, path: str, newest: int) -> int | None:
-    """Return the number of a version after `newest` that was made; None when there is no sign of one.
+    """Return the number of a version after `newest` that was created, or None without evidence of one.
 
-    On disk, Lance notes the number of a version once it is made, and so do we. On an object store nothing but the
-    version itself tells that it was there.
+    On local disk, Lance writes the number of a version to a hint file once it is created, and we write a note. On an
+    object store the version itself is the only evidence.
     """
     if store.local is None:
         return None
@@ -317,8 +331,8 @@ def read_hint(store: GraphStorage, path: str, newest: int) -> int | None:
         hint = json.loads(store.local.get(build_hint_key(path)).data)["version"]
     except (ObjectMissingError, ValueError, LookupError, TypeError):
         hint = 0
-    made = [number for number in (noted, hint) if isinstance(number, int)]
-    return max((number for number in made if 0 < number - newest <= MAX_LOST_VERSIONS), default=None)
+    candidates = [number for number in (noted, hint) if isinstance(number, int)]
+    return max((number for number in candidates if 0 < number - newest <= MAX_LOST_VERSIONS), default=None)
 
 
 def _open(store: GraphStorage, path: str, version: int | None) -> CasTable:
@@ -330,13 +344,14 @@ def _open(store: GraphStorage, path: str, version: int | None) -> CasTable:
                 session=store.session,
                 storage_options=store.lance_options,
             )
-            _ = dataset.schema  # Lance panics over a type that it does not know, and not before it is asked
+            _ = dataset.schema  # Lance panics over an unknown type, but only when the schema is read
         except (ValueError, OSError, RuntimeError) as error:
             reason = extract_reason(error)
             if is_unreachable(error):
                 raise convert_store_error(f"open {path}", error) from error
             is_missing = "not found" in reason.lower() or "not a directory" in reason.lower()
-            if not (is_missing and path == AUDIT):  # which is made when it is needed first
+            # The audit table is created when it is first needed: its absence is normal.
+            if not (is_missing and path == AUDIT):
                 _raise_if_damaged(store, path, version, reason)
             if is_missing:
                 raise TableMissingError(path) from None
@@ -350,18 +365,20 @@ def _open(store: GraphStorage, path: str, version: int | None) -> CasTable:
         reason = "it does not match its checksum"
         _raise_if_damaged(store, path, version, reason)
         raise DamagedError(f"{path}/{format_version_name(int(dataset.version))}", reason)
-    if not dataset.schema.names:  # a version file of zeroes decodes as a table without columns
+    if not dataset.schema.names:  # a version file of zeros decodes as a table without columns
         _raise_if_damaged(store, path, version, "it is blank")
         raise TableMissingError(path)
     return CasTable(store, path, dataset)
 
 
 def _raise_if_damaged(store: GraphStorage, path: str, version: int | None, reason: str) -> None:
-    """Raise what is to blame, where the store answers: a file that is no version of ours, or the newest version.
+    """Raise an error that names the cause: a file that is not one of our versions, or the newest version.
+
+    Returns normally if a version was requested, or if no other version can be opened.
 
     Raises:
-        ForeignFileError: A file has a name that Lance takes for a version, or can't read, and that we give to none.
-        NewestVersionDamagedError: An older version opens.
+        ForeignFileError: A file has a name that Lance takes for a version, or can't parse, and that we never use.
+        NewestVersionDamagedError: An older version can be opened.
     """
     if version is not None:
         return

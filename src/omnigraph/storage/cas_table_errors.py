@@ -1,14 +1,15 @@
-"""Errors of compare-and-swap tables, for rooms that may not touch such tables themselves."""
+"""Errors of compare-and-swap tables, for packages that may not import the tables themselves."""
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES
 
+# Ways to handle damage, the best first.
 REPAIR_HINT = (
-    "`omnigraph repair --from COPY` puts the file back from a clone or a backup; else read an older commit"
-    " (--snapshot) or another branch, or run `omnigraph repair --deep`, which goes back to what is whole and, with"
-    " --force --confirm, goes on without the rows that are gone"
+    "`omnigraph repair --from COPY` restores the file from a clone or a backup; otherwise read an older commit"
+    " (--snapshot) or another branch, or run `omnigraph repair --deep`, which goes back to an intact state and, with"
+    " --force --confirm, continues without the lost rows"
 )
-"""What can be done about damage, the best first."""
+# The owner of a file, by the first segment of its key.
 _OWNERS = {
     MANIFEST: "the manifest of main",
     BRANCHES: "the manifest of another branch",
@@ -16,25 +17,25 @@ _OWNERS = {
     EDGES: "the edges of one type",
     AUDIT: "the list of recoveries",
 }
-"""Whose a file is, by the first part of its key."""
 
 
 class SwapLostError(OmnigraphError):
-    """Somebody else made the next version first."""
+    """Another writer created the next version first."""
 
     kind = Kind.CONFLICT
     code = "swap_lost"
 
     def __init__(self, path: str, version: int) -> None:
         super().__init__(path, version)
-        self.path, self.version = path, version
+        self.path = path
+        self.version = version
 
     def __str__(self) -> str:
         return f"{self.path} has moved on from version {self.version}"
 
 
 class TableMissingError(OmnigraphError):
-    """There is no such table, or nothing that can be read as one."""
+    """There is no table at the path, or nothing that can be read as one."""
 
     kind = Kind.NOT_FOUND
     code = "table_missing"
@@ -55,30 +56,35 @@ class NewestVersionDamagedError(OmnigraphError):
 
     def __init__(self, path: str, version: int, readable: int, reason: str) -> None:
         super().__init__(path, version, readable, reason)
-        self.path, self.version, self.readable, self.reason = path, version, readable, reason
+        self.path = path
+        self.version = version
+        self.readable = readable
+        self.reason = reason
 
     def __str__(self) -> str:
         return (
             f"version {self.version} of {self.path}, the newest, can't be read ({self.reason})."
-            " Older commits are intact: read one with --snapshot. `omnigraph repair --from COPY` puts the file back"
-            " from a clone or a backup; `omnigraph repair` shows how to go back to the newest readable one"
+            " Older commits are intact: read one with --snapshot. `omnigraph repair --from COPY` restores the file"
+            " from a clone or a backup; `omnigraph repair` shows how to go back to the newest readable version"
         )
 
 
 class DamagedError(OmnigraphError):
-    """Something that is stored can't be read, although the store answers."""
+    """Stored data can't be read, although the store answers."""
 
     kind = Kind.CORRUPT
     code = "damaged"
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(place, reason)
-        self.place, self.reason = place, reason
+        self.place = place
+        self.reason = reason
 
     def __str__(self) -> str:
+        # `place` is usually a key, but may also be a description, such as that of an index.
         owner = _OWNERS.get(self.place.partition("/")[0])
-        whose = "" if owner is None else f"; it belongs to {owner}"
+        ownership = "" if owner is None else f"; it belongs to {owner}"
         return (
-            f"{self.place} can't be read ({self.reason}){whose}. Run `omnigraph check`, which tells who needs it."
+            f"{self.place} can't be read ({self.reason}){ownership}. Run `omnigraph check` to see what needs it."
             f" {REPAIR_HINT}"
         )

@@ -1,7 +1,7 @@
-"""Give the files of a staged write names that carry their checksums, before any version names them.
+"""Rename the files of a staged write so that their names carry checksums, before any version names them.
 
-Only on local disk: on an object store a file can't be renamed, and its checksum is not known without reading it back.
-Who is to know of a file in case this process dies is told its new name before it gets it.
+Local disk only: on an object store a file can't be renamed, and its checksum is not known without reading it back.
+Callers that track files for recovery get the new names before the rename, in case this process dies.
 """
 
 import os
@@ -20,10 +20,10 @@ from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import format_deletion_name
 from omnigraph.storage.object_store import StoreUnavailableError
 
+# A fragment in the JSON form of Lance.
 FragmentJson = dict[str, Any]
-"""Lance's JSON of a fragment."""
+# Receives the names, relative to the root, that files are about to get.
 Announce = Callable[[Sequence[str]], None]
-"""Takes the names, relative to the root, that files are about to get."""
 
 
 def stamp_fragment(
@@ -31,32 +31,35 @@ def stamp_fragment(
     path: str,
     fragment: Mapping[str, Any],
     announce: Announce = lambda _: None,
-    known: Collection[str] = (),
+    old_names: Collection[str] = (),
 ) -> FragmentJson:
-    """Rename the data files of a fresh fragment, but for those of the names `known`; return the fragment with them."""
+    """Rename the data files of a fragment, except those in `old_names`, and return it with the new names."""
     if not store.location.is_local:
         return dict(fragment)
     files = [
-        file if file["path"] in known else {**file, "path": _stamp_data_file(store, path, str(file["path"]), announce)}
+        file
+        if file["path"] in old_names
+        else {**file, "path": _stamp_data_file(store, path, str(file["path"]), announce)}
         for file in fragment["files"]
     ]
     return {**fragment, "files": files}
 
 
 def _stamp_data_file(store: GraphStorage, path: str, name: str, announce: Announce) -> str:
-    place = store.resolve_uri(f"{path}/data")
+    directory = store.resolve_uri(f"{path}/data")
     stem = name.removesuffix(".lance")
     try:
-        _, found = checksum_file(f"{place}/{name}")
-        has_blobs = os.path.isdir(f"{place}/{stem}")  # noqa: PTH112 - plain strings on this path
-        blobs = checksum_directory(f"{place}/{stem}")[1] if has_blobs else None
-        stamped = name_data_file(name, found, blobs)
+        _, checksum = checksum_file(f"{directory}/{name}")
+        has_blobs = os.path.isdir(f"{directory}/{stem}")  # noqa: PTH112 - plain strings on this path
+        blob_checksum = checksum_directory(f"{directory}/{stem}")[1] if has_blobs else None
+        stamped = name_data_file(name, checksum, blob_checksum)
         new_stem = stamped.removesuffix(".lance")
-        inside = list_names(f"{place}/{stem}") if has_blobs else []
-        announce([f"{path}/data/{stamped}", *(f"{path}/data/{new_stem}/{one}" for one in inside)])
+        blob_names = list_names(f"{directory}/{stem}") if has_blobs else []
+        # Before the renames: after a crash in between, recovery must know both the old and the new names.
+        announce([f"{path}/data/{stamped}", *(f"{path}/data/{new_stem}/{blob}" for blob in blob_names)])
         if has_blobs:
-            os.rename(f"{place}/{stem}", f"{place}/{new_stem}")  # noqa: PTH104 - as above
-        os.rename(f"{place}/{name}", f"{place}/{stamped}")  # noqa: PTH104 - as above
+            os.rename(f"{directory}/{stem}", f"{directory}/{new_stem}")  # noqa: PTH104 - as above
+        os.rename(f"{directory}/{name}", f"{directory}/{stamped}")  # noqa: PTH104 - as above
     except OSError as error:
         raise StoreUnavailableError(f"name a data file of {path}", str(error)) from error
     store.verifier.trust([f"{path}/data/{stamped}", *([f"{path}/data/{new_stem}"] if has_blobs else [])])
@@ -64,31 +67,31 @@ def _stamp_data_file(store: GraphStorage, path: str, name: str, announce: Announ
 
 
 def stamp_deletions(store: GraphStorage, path: str, fragment: Mapping[str, Any]) -> FragmentJson:
-    """Rename the deletion file of a fragment that has just lost rows; return the fragment with its name."""
+    """Rename the deletion file of a fragment that has just lost rows, and return the fragment with the new name."""
     if not store.location.is_local:
         return dict(fragment)
     before = format_deletion_name(fragment)
     try:
-        _, found = checksum_file(store.resolve_uri(f"{path}/{before}"))
-        marked = {**fragment["deletion_file"], "read_version": mark_read_version(found)}
-        described: FragmentJson = {**fragment, "deletion_file": marked}
-        after = format_deletion_name(described)
+        _, checksum = checksum_file(store.resolve_uri(f"{path}/{before}"))
+        marked = {**fragment["deletion_file"], "read_version": mark_read_version(checksum)}
+        stamped: FragmentJson = {**fragment, "deletion_file": marked}
+        after = format_deletion_name(stamped)
         os.rename(store.resolve_uri(f"{path}/{before}"), store.resolve_uri(f"{path}/{after}"))  # noqa: PTH104 - plain strings
     except OSError as error:
         raise StoreUnavailableError(f"name a deletion file of {path}", str(error)) from error
     store.verifier.trust([f"{path}/{after}"])
-    return described
+    return stamped
 
 
 def stamp_segment(store: GraphStorage, path: str, uuid: str) -> str:
-    """Rename the directory of a fresh index segment; return the UUID that is its name from now on."""
+    """Rename the directory of a new index segment, and return the UUID that is its new name."""
     if not store.location.is_local:
         return uuid
-    place = store.resolve_uri(f"{path}/_indices")
+    directory = store.resolve_uri(f"{path}/_indices")
     try:
-        _, found = checksum_directory(f"{place}/{uuid}")
-        stamped = mark_uuid(uuid, found)
-        os.rename(f"{place}/{uuid}", f"{place}/{stamped}")  # noqa: PTH104 - plain strings on this path
+        _, checksum = checksum_directory(f"{directory}/{uuid}")
+        stamped = mark_uuid(uuid, checksum)
+        os.rename(f"{directory}/{uuid}", f"{directory}/{stamped}")  # noqa: PTH104 - plain strings on this path
     except OSError as error:
         raise StoreUnavailableError(f"name an index of {path}", str(error)) from error
     store.verifier.trust([f"{path}/_indices/{stamped}"])

@@ -1,8 +1,8 @@
-"""Columns that shall be gone for good: files written anew without them, in the place of those that hold them.
+"""Remove dropped columns from storage by rewriting the files that contain them.
 
 A column that is only dropped stays in the files, where no version shows it. Here each fragment with such a file gets
-files that never had it. Its number, the offsets of its rows, their row ids and its deletions stay, so everything that
-refers to rows, indexes above all, is as good as before.
+files without it. The number of the fragment, the offsets of its rows, their row ids and its deletions stay, so
+everything that refers to rows, indexes above all, remains valid.
 """
 
 import json
@@ -23,55 +23,65 @@ from omnigraph.storage.staging import StagedWrite, WriteKind, as_stored, list_bl
 from omnigraph.storage.table_cache import VerifyLevel, translate_read_errors, translate_rewrite_errors
 
 _BATCH_ROWS = 8_192
+# Smaller batches: each contains the bytes of its blobs.
 _BLOB_BATCH_ROWS = 256
 
 
 class PurgeMismatchError(OmnigraphError):
-    """Files written anew don't have the rows of those that they are to replace. Nothing of them is used."""
+    """Rewritten files do not have the rows of those that they replace. None of them is used."""
 
     kind = Kind.INTERNAL
     code = "purge_mismatch"
 
     def __init__(self, path: str, expected: int, found: int) -> None:
         super().__init__(path, expected, found)
-        self.path, self.expected, self.found = path, expected, found
+        self.path = path
+        self.expected = expected
+        self.found = found
 
     def __str__(self) -> str:
-        return f"writing {self.expected} rows of {self.path} anew gave {self.found}; nothing was changed: report it"
+        return (
+            f"rewriting {self.expected} rows of {self.path} produced {self.found}; nothing was changed."
+            " This is a bug: please report it"
+        )
 
 
-def purge_dropped_columns(table: LanceTable, staged: StagedWrite, made: Callable[[Sequence[str]], None]) -> StagedWrite:
-    """A staged change of columns whose files hold nothing of columns that the table will not have.
+def purge_dropped_columns(
+    table: LanceTable, staged: StagedWrite, on_written: Callable[[Sequence[str]], None]
+) -> StagedWrite:
+    """Return a staged schema change whose files contain nothing of columns that the table will not have.
 
-    `table` is at the change's `preview`, which shows the columns that stay. `made` hears of each file as soon as it
-    is there, by its name relative to the root. Files of new columns that were written anew too are not among the
-    change's own any more: they are the caller's to remove.
+    `table` is at the change's `preview`, which shows the remaining columns. `on_written` gets the names of new files,
+    relative to the root, as soon as they exist. Files of new columns that were rewritten too no longer belong to the
+    change: the caller removes them.
     """
     assert staged.change is WriteKind.SCHEMA  # noqa: S101 - only a change of columns drops some
-    assert staged.preview == table.version  # noqa: S101 - the caller has made it
+    assert staged.preview == table.version  # noqa: S101 - the caller has created it
     dataset = table.handles.open(table.path, table.version)
-    living = list_field_numbers(dataset.lance_schema)
+    live_fields = list_field_numbers(dataset.lance_schema)
     fragments: list[str] = []
     files: list[str] = []
     for fragment in dataset.get_fragments():
-        described = json.loads(json.dumps(fragment.metadata.to_json()))
-        kept = [file for file in described["files"] if set(file["fields"]) <= living]
-        if any(living & set(file["fields"]) for file in described["files"] if file not in kept):
+        metadata = json.loads(json.dumps(fragment.metadata.to_json()))
+        # A file with any dropped field is not kept; it is rewritten if it also has a live one.
+        clean_files = [file for file in metadata["files"] if set(file["fields"]) <= live_fields]
+        if any(live_fields & set(file["fields"]) for file in metadata["files"] if file not in clean_files):
+            # The new files get new checksums: damage must be found before the rows are copied.
             check_fragment_blobs(table, None, [fragment.fragment_id])
             verify(table, VerifyLevel.WHOLE, only=[fragment.fragment_id])
             written = _rewrite_fragment(table, dataset, fragment)
-            new = _list_files(table, written)
-            made(new)
-            files += new
-            kept = written["files"]
-        fragments.append(json.dumps({**described, "files": kept}))
+            new_files = _list_files(table, written)
+            on_written(new_files)
+            files += new_files
+            clean_files = written["files"]
+        fragments.append(json.dumps({**metadata, "files": clean_files}))
     used = {file["path"] for text in fragments for file in json.loads(text)["files"]}
     filled = [file for file in staged.blobs if file.rpartition("/")[2] in used]
     return replace(staged, fragments=tuple(fragments), blobs=(*filled, *files))
 
 
 def _rewrite_fragment(table: LanceTable, dataset: LanceDataset, fragment: LanceFragment) -> dict[str, Any]:
-    """One new fragment with every row that was written to another one, deleted ones too, in the same order."""
+    """Write all rows of a fragment, deleted ones too, in the same order into one new fragment."""
     store = table.handles.store
     rows = fragment.metadata.physical_rows
     failures: list[BaseException] = []
@@ -88,18 +98,18 @@ def _rewrite_fragment(table: LanceTable, dataset: LanceDataset, fragment: LanceF
             )
         except Exception as error:
             if failures:
-                raise failures[0] from error  # Lance makes text of what the rows have raised
+                raise failures[0] from error  # Lance turns errors of the row source into text
             raise
-    found = [one.physical_rows for one in written]
-    if found != [rows]:
-        raise PurgeMismatchError(table.path, rows, sum(found))
+    row_counts = [new.physical_rows for new in written]
+    if row_counts != [rows]:
+        raise PurgeMismatchError(table.path, rows, sum(row_counts))
     return stamp_fragment(store, table.path, written[0].to_json())
 
 
 def _record_failures(
     table: LanceTable, batches: Iterator[pa.RecordBatch], failures: list[BaseException]
 ) -> Iterator[pa.RecordBatch]:
-    """The same batches of a table; what keeps them from coming is noted."""
+    """Yield the batches unchanged, and add an error that interrupts them to `failures`."""
     try:
         with translate_read_errors(table.path, table.version, table.handles.explain):
             yield from batches
@@ -115,7 +125,7 @@ def _iter_rows(dataset: LanceDataset, fragment: LanceFragment) -> Iterator[pa.Re
         columns=names,
         fragments=[fragment],
         include_deleted_rows=True,
-        with_row_id=True,  # without them Lance does not show deleted rows
+        with_row_id=True,  # without row ids Lance does not return deleted rows
         batch_size=_BLOB_BATCH_ROWS if has_blobs else _BATCH_ROWS,
         blob_handling="all_binary" if has_blobs else None,
     )

@@ -1,8 +1,8 @@
-"""Fragments that take the place of others with the same rows, staged; and how they follow when the table moves on.
+"""Stage compacted fragments and index segments, and rebase them when the table has changed in the meantime.
 
-A group says which fragments of its `origin` it was read from, and the new fragments that hold their living rows, in the
-same order. Moved onto a newer version, a row that is not in its old place there any more is deleted from the new one:
-whatever was done to it meanwhile stays done, and the rewriting is never in anybody's way.
+A group names the fragments of its `origin` that it was read from, and the new fragments with their live rows in the
+same order. When it is rebased onto a newer version, each row that is no longer at its old address there is deleted from
+the new fragments: concurrent changes win, and compaction never blocks other writers.
 """
 
 import json
@@ -36,83 +36,89 @@ from omnigraph.storage.layout import format_detached_name
 from omnigraph.storage.staging import StagedWrite, WriteKind, WriteObserver, list_blob_files, list_open_files, restage
 from omnigraph.storage.table_cache import VerifyLevel, translate_rewrite_errors
 
+# Numbers left free for fragments that other writers add in the meantime: an index refers to fragments by number.
 RESERVED_FRAGMENT_NUMBERS = 4_096
-"""Numbers left free for fragments that others add meanwhile: an index names rows by the number of their fragment."""
 
+# The Protocol Buffers field of a stored version that has the highest fragment id.
 _MAX_FRAGMENT_ID_FIELD = 11
-"""The field of a stored version that has it."""
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
+# A fragment in the JSON form of Lance.
 _FragmentJson: TypeAlias = dict[str, Any]
-"""Lance's JSON of a fragment."""
 
 
 class OutdatedRewriteError(OmnigraphError):
-    """Rewritten fragments have no place in the table any more."""
+    """Compacted fragments no longer fit the table."""
 
     kind = Kind.CONFLICT
     code = "rewrite_outdated"
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
-        self.path, self.reason = path, reason
+        self.path = path
+        self.reason = reason
 
     def __str__(self) -> str:
-        return f"rewritten fragments of {self.path} don't fit it any more ({self.reason}): plan it again"
+        return f"compacted fragments of {self.path} no longer fit the table ({self.reason}); plan the compaction again"
 
 
 class RewriteMismatchError(OmnigraphError):
-    """A compaction gave another number of rows than it was given. Nothing of it is used."""
+    """A compaction wrote another number of rows than it read. None of it is used."""
 
     kind = Kind.INTERNAL
     code = "rewrite_mismatch"
 
     def __init__(self, path: str, expected: int, found: int) -> None:
         super().__init__(path, expected, found)
-        self.path, self.expected, self.found = path, expected, found
+        self.path = path
+        self.expected = expected
+        self.found = found
 
     def __str__(self) -> str:
-        return f"compacting {self.expected} rows of {self.path} gave {self.found}; nothing was changed: report it"
+        return (
+            f"compacting {self.expected} rows of {self.path} produced {self.found}; nothing was changed."
+            " This is a bug: please report it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class CompactedGroup:
-    """A group of fragments of one version, by number, and the fragments written from them, as Lance's JSON."""
+    """The numbers of a group of fragments, and the fragments written from them in the JSON form of Lance."""
 
     old: tuple[int, ...]
     new: tuple[str, ...]
 
 
 def list_group_files(table: LanceTable, group: CompactedGroup) -> tuple[str, ...]:
-    """The files that were written for a group, relative to the root."""
+    """Return the files that were written for a group, relative to the root."""
     names = [file["path"] for text in group.new for file in json.loads(text)["files"]]
     return (*(f"{table.path}/data/{name}" for name in names), *list_blob_files(table, group.new))
 
 
 def list_unused_files(staged: StagedWrite, published: LanceTable) -> tuple[str, ...]:
-    """Files of a rewriting that the version published from it does not use: of groups that came to nothing."""
-    used = {file for one in published.list_fragments() for file in one.files}
+    """Return the files of a staged compaction that the published version does not use: those of dropped groups."""
+    used = {file for fragment in published.list_fragments() for file in fragment.files}
     groups = map(json.loads, staged.rewrites)
-    names = [file["path"] for group in groups for one in group["written"] for file in one["files"]]
+    names = [file["path"] for group in groups for fragment in group["written"] for file in fragment["files"]]
+    # By stem: a data file may have a directory of blobs of the same name.
     stems = tuple(f"{staged.path}/data/{name.removesuffix('.lance')}" for name in names if name not in used)
     data = [file for file in staged.files if file.removesuffix(".lance").startswith(stems)] if stems else []
-    preview = (
-        [] if staged.preview in (0, published.version) else [f"{staged.path}/{format_detached_name(staged.preview)}"]
-    )
-    return (*data, *preview)
+    if staged.preview not in (0, published.version):
+        data.append(f"{staged.path}/{format_detached_name(staged.preview)}")
+    return tuple(data)
 
 
 def stage_rewrite(table: LanceTable, groups: Sequence[CompactedGroup]) -> StagedWrite:
-    """Groups that were written from this version, each with its new fragments, numbered apart from all others."""
-    there = {one.number: one for one in table.list_fragments()}
+    """Stage groups that were written from this version; their new fragments get unused numbers."""
+    fragments = {fragment.number: fragment for fragment in table.list_fragments()}
     number = find_highest_number(table) + RESERVED_FRAGMENT_NUMBERS
     rewrites: list[str] = []
     for group in groups:
         new = [json.loads(text) for text in group.new]
-        expected = sum(there[old].rows - there[old].deleted for old in group.old)
-        found = sum(fragment["physical_rows"] for fragment in new)
-        if expected != found:
-            raise RewriteMismatchError(table.path, expected, found)
+        expected = sum(fragments[old].rows - fragments[old].deleted for old in group.old)
+        written_rows = sum(fragment["physical_rows"] for fragment in new)
+        if expected != written_rows:
+            raise RewriteMismatchError(table.path, expected, written_rows)
         for fragment in new:
             fragment["id"] = number
             number += 1
@@ -129,195 +135,207 @@ def stage_rewrite(table: LanceTable, groups: Sequence[CompactedGroup]) -> Staged
 
 
 def _encode_group(read: list[int], written: list[_FragmentJson], old: list[int], new: list[_FragmentJson]) -> str:
-    """A group as text: the fragments it was read from and those written, ever the same; and what makes it fit `base`.
+    """Return a group as JSON: what it was read from and written as, and what it replaces in the current `base`.
 
-    There, `new` take the place of `old`: less than was written and read, when rows went meanwhile.
+    `read` and `written` never change. `new` replaces `old`, which are fewer if rows were removed in the meantime.
     """
     return json.dumps({"read": read, "written": written, "old": old, "new": new})
 
 
 def find_highest_number(table: LanceTable) -> int:
-    """The highest number that a fragment of the table has ever had, also one that is gone: none may have it again.
+    """Return the highest number that a fragment of the table has ever had; it is never used again.
 
-    An index says by their numbers which fragments it covers, and does not forget those that are gone. Lance keeps the
-    number in the version, and shows it to nobody; so it is read from the version's own bytes.
+    An index records the numbers of the fragments that it covers, also of removed ones. Lance stores the highest number
+    in the version but does not expose it, so it is read from the serialized version.
     """
     dataset = table.handles.open(table.path, table.version)
-    content = bytes(dataset._ds.serialized_manifest())  # noqa: SLF001 - there is no public way
+    content = bytes(dataset._ds.serialized_manifest())  # noqa: SLF001 - no public API has it
     stored = max(_iter_field_values(content, _MAX_FRAGMENT_ID_FIELD), default=0)
-    return max([stored, *(one.number for one in table.list_fragments())])
+    return max([stored, *(fragment.number for fragment in table.list_fragments())])
 
 
-def _iter_field_values(message: bytes, wanted: int) -> Iterator[int]:
-    """The values of a field of numbers in a message of Protocol Buffers."""
+def _iter_field_values(message: bytes, field: int) -> Iterator[int]:
+    """Yield the values of a varint field of a Protocol Buffers message."""
     at = 0
     while at < len(message):
         tag, at = _read_varint(message, at)
         match tag & 7:
             case 0:
                 value, at = _read_varint(message, at)
-                if tag >> 3 == wanted:
+                if tag >> 3 == field:
                     yield value
             case 2:
                 length, at = _read_varint(message, at)
                 at += length
-            case kind:
-                at += {1: 8, 5: 4}[kind]
+            case wire_type:  # the two types of a fixed size
+                at += {1: 8, 5: 4}[wire_type]
 
 
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number of as many bytes as it needs, and where the next begins."""
+    """Return a base-128 varint, and the position after it."""
     value = shift = 0
     while True:
         byte = message[at]
         value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
+        at += 1
+        shift += 7
+        if byte < 128:  # the highest bit marks that more bytes follow
             return value, at
 
 
 def map_fragment_segments(indexes: Sequence[StoredIndex]) -> dict[int, frozenset[str]]:
-    """By fragment, the segments that will follow its rows: Lance rewrites rows together only if all of them do."""
+    """Return the segments that follow the rows of each fragment: Lance compacts rows together only if these agree."""
     segments = [segment for index in indexes if index.follows_rows for segment in index.segments]
     numbers = {number for segment in segments for number in segment.fragments}
-    return {number: frozenset(one.uuid for one in segments if number in one.fragments) for number in numbers}
+    return {
+        number: frozenset(segment.uuid for segment in segments if number in segment.fragments) for number in numbers
+    }
 
 
-def build_rewrite_operation(staged: StagedWrite, there: Mapping[int, FragmentMetadata]) -> LanceOperation.Rewrite:
-    """What Lance is asked to do, to a version that has these fragments."""
+def build_rewrite_operation(staged: StagedWrite, fragments: Mapping[int, FragmentMetadata]) -> LanceOperation.Rewrite:
+    """Return the Lance operation of a staged compaction, for a version with these fragments."""
     groups = []
     for group in map(json.loads, staged.rewrites):
         new = [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in group["new"]]
         if group["old"]:
-            groups.append(LanceOperation.RewriteGroup([there[number] for number in group["old"]], new))
+            groups.append(LanceOperation.RewriteGroup([fragments[number] for number in group["old"]], new))
     return LanceOperation.Rewrite(groups, [])
 
 
 def rebase_staged(staged: StagedWrite, table: LanceTable) -> StagedWrite:
-    """A staged write of any kind, moved onto another version of its table.
+    """Return a staged write of any kind, rebased onto another version of its table.
 
-    OutdatedRewriteError and OutdatedSegmentError when maintenance that was staged has to be planned again.
+    Raises:
+        OutdatedRewriteError: A compaction has to be planned again.
+        OutdatedSegmentError: An index segment has to be built again.
     """
     if staged.change not in (WriteKind.REWRITE, WriteKind.INDEX):
         return restage(staged, table)
-    moved = replace(staged, base=table.version, base_rows=table.count())
+    rebased = replace(staged, base=table.version, base_rows=table.count())
     if staged.change is WriteKind.REWRITE:
-        moved = replace(moved, rewrites=_rebase_groups(staged, table))
-    if moved.indexes or moved.replaced_indexes:
-        seen = staged.preview if staged.change is WriteKind.REWRITE else staged.base
-        moved = replace(moved, replaced_indexes=_find_replaced_segments(moved, table, seen))
-    return moved
+        rebased = replace(rebased, rewrites=_rebase_groups(staged, table))
+    # Segments of a compaction were built from its preview, which has the new fragments.
+    if rebased.indexes or rebased.replaced_indexes:
+        built_version = staged.preview if staged.change is WriteKind.REWRITE else staged.base
+        rebased = replace(rebased, replaced_indexes=_find_replaced_segments(rebased, table, built_version))
+    return rebased
 
 
-# --- rows that went meanwhile ---------------------------------------------------------------------------
+# --- rows removed in the meantime ---------------------------------------------------------------------------
 
 
 def _rebase_groups(staged: StagedWrite, table: LanceTable) -> tuple[str, ...]:
     origin = LanceTable(table.handles, staged.path, staged.origin)
-    then = {one.number: one for one in origin.list_fragments()}
-    now = {one.number: one for one in table.list_fragments()}
+    old_fragments = {fragment.number: fragment for fragment in origin.list_fragments()}
+    new_fragments = {fragment.number: fragment for fragment in table.list_fragments()}
     highest = find_highest_number(table)
-    found = []
+    groups = []
     for group in map(json.loads, staged.rewrites):
         read, written = group["read"], group["written"]
         if any(fragment["id"] <= highest for fragment in written):
-            raise OutdatedRewriteError(staged.path, "others have added too many fragments")
-        old = [number for number in read if _is_there(then[number], now)]
-        gone = _find_gone_rows(read, old, origin, table, then, now)
-        new = list(_iter_without_rows(staged, table, written, gone)) if old else []
-        found.append((read, written, old, new))
-    if not any(new for *_, new in found):
-        raise OutdatedRewriteError(staged.path, "all its rows were written anew or deleted")
-    sorts = map_fragment_segments(list_stored_indexes(table))
-    if any(len({sorts.get(number) for number in old}) > 1 for *_, old, _ in found):
-        raise OutdatedRewriteError(staged.path, "some of its rows were indexed meanwhile")
-    return tuple(_encode_group(*group) for group in found)
+            raise OutdatedRewriteError(staged.path, "other writers have added too many fragments")
+        old = [number for number in read if _is_unchanged(old_fragments[number], new_fragments)]
+        removed = _find_removed_rows(read, old, origin, table, old_fragments, new_fragments)
+        new = list(_iter_without_rows(staged, table, written, removed)) if old else []
+        groups.append((read, written, old, new))
+    if not any(new for *_, new in groups):
+        raise OutdatedRewriteError(staged.path, "all its rows were rewritten or deleted")
+    # Lance compacts fragments together only if the same segments cover them.
+    segments = map_fragment_segments(list_stored_indexes(table))
+    if any(len({segments.get(number) for number in old}) > 1 for *_, old, _ in groups):
+        raise OutdatedRewriteError(staged.path, "some of its rows were indexed in the meantime")
+    return tuple(_encode_group(*group) for group in groups)
 
 
-def _is_there(before: Fragment, now: Mapping[int, Fragment]) -> bool:
-    """Whether the same file still serves under the same number; a number alone may be somebody else's by now."""
-    after = now.get(before.number)
+def _is_unchanged(before: Fragment, fragments: Mapping[int, Fragment]) -> bool:
+    """Return whether a fragment still has its number and files; the number alone may have been reused."""
+    after = fragments.get(before.number)
     return after is not None and after.files == before.files
 
 
-def _find_gone_rows(
+def _find_removed_rows(
     numbers: Sequence[int],
-    kept: Sequence[int],
+    unchanged: Sequence[int],
     origin: LanceTable,
     table: LanceTable,
-    then: Mapping[int, Fragment],
-    now: Mapping[int, Fragment],
+    old_fragments: Mapping[int, Fragment],
+    new_fragments: Mapping[int, Fragment],
 ) -> Offsets:
-    """Which rows of a group, counted over those that lived in its origin, are not in their old place any more."""
-    gone: list[Offsets] = []
+    """Return the rows of a group that are no longer at their old address, counted over its live rows in the origin."""
+    removed: list[Offsets] = []
     start = 0
     for number in numbers:
-        lived = then[number].rows - then[number].deleted
-        if number not in kept:
-            gone.append(np.arange(start, start + lived))
-        elif now[number].deletions != then[number].deletions:
-            before, after = _read_live_offsets(origin, then[number]), _read_live_offsets(table, now[number])
+        live_rows = old_fragments[number].rows - old_fragments[number].deleted
+        if number not in unchanged:
+            removed.append(np.arange(start, start + live_rows))
+        elif new_fragments[number].deletions != old_fragments[number].deletions:
+            before = _read_live_offsets(origin, old_fragments[number])
+            after = _read_live_offsets(table, new_fragments[number])
             if not np.isin(after, before, assume_unique=True).all():
-                raise OutdatedRewriteError(table.path, "rows that were deleted are there again")
-            gone.append(start + np.flatnonzero(~np.isin(before, after, assume_unique=True)))
-        start += lived
-    return np.concatenate(gone) if gone else np.empty(0, np.int64)
+                raise OutdatedRewriteError(table.path, "deleted rows exist again")
+            removed.append(start + np.flatnonzero(~np.isin(before, after, assume_unique=True)))
+        start += live_rows
+    return np.concatenate(removed) if removed else np.empty(0, np.int64)
 
 
 def _read_live_offsets(table: LanceTable, fragment: Fragment) -> Offsets:
-    """The offsets of the rows of a fragment that are not deleted, ascending."""
+    """Return the offsets of the rows of a fragment that are not deleted, ascending."""
     if fragment.deletions is None:
         return np.arange(fragment.rows)
     return invert_offsets(table.read_deleted_offsets([fragment.number])[0], fragment.rows)
 
 
 def _iter_without_rows(
-    staged: StagedWrite, table: LanceTable, written: Sequence[_FragmentJson], gone: Offsets
+    staged: StagedWrite, table: LanceTable, written: Sequence[_FragmentJson], removed: Offsets
 ) -> Iterator[_FragmentJson]:
-    """The fragments without these rows, which are counted through all of them; one that loses all is left out."""
+    """Yield the fragments without rows counted over all of them; a fragment that loses all its rows is left out."""
     preview = table.handles.open(staged.path, staged.preview)
     store = table.handles.store
     start = 0
     for fragment in written:
         rows = fragment["physical_rows"]
-        mine = gone[(gone >= start) & (gone < start + rows)] - start
+        offsets = removed[(removed >= start) & (removed < start + rows)] - start
         start += rows
-        if not len(mine):
+        if not len(offsets):
             yield fragment
             continue
-        there = preview.get_fragment(fragment["id"])
-        assert there is not None  # noqa: S101 - the preview has every fragment that was written
+        target = preview.get_fragment(fragment["id"])
+        assert target is not None  # noqa: S101 - the preview has every fragment that was written
         errors = translate_rewrite_errors(
             f"delete rows of {table.path}", staged.path, staged.preview, table.handles.explain
         )
         with attribute_requests(store.runtime.telemetry, "table"), errors:
-            left: FragmentMetadata | None = there.delete_rows(mine.tolist())
-        if left is not None:
-            yield stamp_deletions(store, staged.path, left.to_json())
+            remaining: FragmentMetadata | None = target.delete_rows(offsets.tolist())
+        if remaining is not None:
+            yield stamp_deletions(store, staged.path, remaining.to_json())
 
 
 # --- segments -------------------------------------------------------------------------------------------
 
 
-def _find_replaced_segments(staged: StagedWrite, table: LanceTable, seen: int) -> tuple[str, ...]:
-    """The segments that go, of those there are now; OutdatedSegmentError unless the new ones still fit.
+def _find_replaced_segments(staged: StagedWrite, table: LanceTable, built_version: int) -> tuple[str, ...]:
+    """Return the existing segments that the new ones, built from the version `built_version`, replace.
 
-    They were built from the version `seen`. Rows may have been deleted since, which an index bears; but the files must
-    be the same, and nobody else may have indexed them: hits would come twice.
+    Raises:
+        OutdatedSegmentError: The files of a covered fragment have changed, or another segment covers it by now.
     """
-    known = {one.number: one.files for one in LanceTable(table.handles, staged.path, seen).list_fragments()}
-    there = {one.number: one.files for one in table.list_fragments()}
+    built = LanceTable(table.handles, staged.path, built_version)
+    built_files = {fragment.number: fragment.files for fragment in built.list_fragments()}
+    files = {fragment.number: fragment.files for fragment in table.list_fragments()}
     for group in map(json.loads, staged.rewrites):
-        there |= {one["id"]: tuple(file["path"] for file in one["files"]) for one in group["new"]}
+        for fragment in group["new"]:
+            files[fragment["id"]] = tuple(file["path"] for file in fragment["files"])
     stored = {index.name: index.segments for index in list_stored_indexes(table)}
-    going = {json.loads(text)["uuid"] for text in staged.replaced_indexes}
+    replaced = {json.loads(text)["uuid"] for text in staged.replaced_indexes}
     for segment in map(json.loads, staged.indexes):
+        # An index tolerates rows that were deleted since. But if its fragments have other files, it points to wrong
+        # rows, and if another segment covers one of them too, every hit is returned twice.
         covered = set(segment["fragment_ids"])
-        is_changed = any(there.get(number) != known[number] for number in covered)
-        others = [one for one in stored.get(segment["name"], ()) if one.uuid not in going]
-        if is_changed or any(one.fragments & covered for one in others):
+        is_changed = any(files.get(number) != built_files[number] for number in covered)
+        remaining = [other for other in stored.get(segment["name"], ()) if other.uuid not in replaced]
+        if is_changed or any(other.fragments & covered for other in remaining):
             raise OutdatedSegmentError(table.path, segment["name"])
-    return tuple(one.text for segments in stored.values() for one in segments if one.uuid in going)
+    return tuple(old.text for segments in stored.values() for old in segments if old.uuid in replaced)
 
 
 VECTOR_INDEX = "IVF_FLAT"
@@ -327,7 +345,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentBuild:
-    """One segment to build: of which index, over which fragments of the table."""
+    """One segment to build: its index, and the fragments that it covers."""
 
     name: str
     column: str
@@ -338,11 +356,11 @@ class SegmentBuild:
 def compact(
     table: LanceTable, group: tuple[int, ...], options: UpkeepOptions, announce: Announce = lambda _: None
 ) -> CompactedGroup:
-    """Write the living rows of these fragments, in their order, into as few new ones as the limits allow."""
+    """Write the live rows of these fragments, in their order, into as few new fragments as the limits allow."""
     dataset = table.handles.open(table.path, table.version)
     metadata = {fragment.fragment_id: fragment.metadata for fragment in dataset.get_fragments()}
     store = table.handles.store
-    # What is written anew gets a checksum of its own, so damage must be found here or never.
+    # The new files get new checksums, so damage in the old ones must be found here or never.
     verify(table, VerifyLevel.WHOLE, only=group)
     task = CompactionTask.from_json(  # type: ignore[attr-defined]  # its stub lacks it
         json.dumps(
@@ -356,12 +374,12 @@ def compact(
     errors = translate_rewrite_errors(f"compact {table.path}", table.path, table.version, table.handles.explain)
     with attribute_requests(store.runtime.telemetry, "table"), errors:
         done = task.execute(dataset)
-    new = tuple(json.dumps(stamp_fragment(store, table.path, one.to_json(), announce)) for one in done.new_fragments)
-    return CompactedGroup(tuple(sorted(group)), new)
+    stamped = (stamp_fragment(store, table.path, new.to_json(), announce) for new in done.new_fragments)
+    return CompactedGroup(tuple(sorted(group)), tuple(map(json.dumps, stamped)))
 
 
 def _build_task_options(options: UpkeepOptions) -> Mapping[str, object]:
-    """How Lance writes a group that we have chosen. Its planner would have to be talked into every group."""
+    """Return the options with which Lance compacts a group of our choice, bypassing its planner."""
     return {
         "target_rows_per_fragment": options.fragment_rows,
         "max_rows_per_group": 1_024,
@@ -374,35 +392,40 @@ def _build_task_options(options: UpkeepOptions) -> Mapping[str, object]:
 
 
 def build_index_segment(table: LanceTable, segment: SegmentBuild) -> str:
-    """Build a segment, as text; IndexUntrainableError where vectors can't be learnt from."""
+    """Build a segment and return it as JSON.
+
+    Raises:
+        IndexUntrainableError: A vector index can't be trained with the values of the column.
+    """
     settings: dict[str, object] = {}
     if segment.kind == VECTOR_INDEX:
         vectors = table.count_values(segment.column, segment.fragments)
         if not vectors:
             raise IndexUntrainableError(table.path, segment.name)
+        # The square root of the number of vectors is a common number of IVF partitions.
         settings = {"metric": "cosine", "num_partitions": max(1, min(isqrt(vectors), _MAX_PARTITIONS))}
     return build_segment(table, segment.column, segment.kind, segment.name, segment.fragments, settings)
 
 
 @contextmanager
 def report_open_files(table: LanceTable, witness: WriteObserver) -> Iterator[None]:
-    """Tell of files that this process is writing for a table, while it does something that tells nothing itself."""
+    """Report the files that this process writes for a table to `witness`, while a block runs that reports none."""
     is_over = threading.Event()
 
-    def look() -> None:
-        known: set[str] = set()
+    def poll() -> None:
+        reported: set[str] = set()
         while not is_over.wait(_POLL_SECONDS):
-            fresh = set(list_open_files(table)) - known
-            known |= fresh
+            new = set(list_open_files(table)) - reported
+            reported |= new
             try:
-                witness.on_begin(sorted(fresh))
+                witness.on_begin(sorted(new))
             except OmnigraphError:
-                return  # whoever does the work is told the same when it is done
+                return  # the thread that does the work gets the same error when it is done
 
-    looking = threading.Thread(target=look, name=f"upkeep-{table.path}", daemon=True)
-    looking.start()
+    poller = threading.Thread(target=poll, name=f"upkeep-{table.path}", daemon=True)
+    poller.start()
     try:
         yield
     finally:
         is_over.set()
-        looking.join()
+        poller.join()

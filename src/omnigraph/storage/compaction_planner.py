@@ -1,11 +1,11 @@
-"""Which fragments of a table are worth writing anew, and together. Pure: decided by what the version lists.
+"""Plan which fragments of a table to compact together. Pure: the plan depends on what the version lists only.
 
-Small fragments are merged with others of like size, so that a row is rewritten about once for every doubling of what
-surrounds it, whatever the number of commits; a large fragment is left alone for as long as few of its rows are deleted.
-The smallest are all of like size: to write so little anew is as cheap as to write a file at all, and each file that a
+Small fragments are merged with others of similar size, so that a row is rewritten about once per doubling of the data
+around it, whatever the number of commits; a large fragment is left alone while few of its rows are deleted. The
+smallest fragments all count as similar: rewriting so little is as cheap as writing a file at all, and each file that a
 read has to open costs more than its rows.
 
-To write a fragment anew is to write its blobs anew, so these count too. No version lists how large they are: see
+Rewriting a fragment rewrites its blobs, so these count too. No version lists their sizes: see
 `find_fragments_to_weigh`.
 """
 
@@ -16,18 +16,18 @@ from dataclasses import dataclass, replace
 from omnigraph.options import UpkeepOptions
 from omnigraph.storage.lance_table import Fragment
 
+# A fragment joins smaller ones if its cost is at most this many times their total cost.
 MAX_SIZE_RATIO = 2
-"""A fragment joins smaller ones that weigh, together, at least one for so many of its own."""
+# Fragments that together stay within both limits are merged, whatever the size of each.
 MAX_TAIL_ROWS = 256
 MAX_TAIL_BYTES = 2**18
-"""Fragments that have no more than this together are merged, whatever the size of each."""
+# A row costs one, plus one per this many bytes of blobs in files of their own.
 BLOB_BYTES_PER_ROW = 2**10
-"""A row weighs one, and one more for so many bytes of blobs that lie in files of their own."""
 
 
 @dataclass(frozen=True, slots=True)
-class _WeightedFragment:
-    """A fragment, and what it takes to write it anew."""
+class _RewriteCandidate:
+    """A fragment with the cost of rewriting it."""
 
     fragment: Fragment
     blob_bytes: int
@@ -38,7 +38,7 @@ class _WeightedFragment:
 
     @property
     def rows(self) -> int:
-        """Those that live."""
+        """The number of live rows."""
         return self.fragment.rows - self.fragment.deleted
 
     @property
@@ -46,15 +46,15 @@ class _WeightedFragment:
         return self.fragment.nbytes + self.blob_bytes
 
     @property
-    def weight(self) -> int:
-        return self._weigh(self.rows)
+    def cost(self) -> int:
+        return self._estimate_cost(self.rows)
 
     @property
-    def lost_weight(self) -> int:
-        return self._weigh(self.fragment.deleted)
+    def deleted_cost(self) -> int:
+        return self._estimate_cost(self.fragment.deleted)
 
-    def _weigh(self, rows: int) -> int:
-        """Of some of its rows, as if all had equal blobs."""
+    def _estimate_cost(self, rows: int) -> int:
+        """Return the cost of some of its rows, as if the blobs of all rows were of equal size."""
         return rows + self.blob_bytes * rows // (max(self.fragment.rows, 1) * BLOB_BYTES_PER_ROW)
 
 
@@ -64,15 +64,16 @@ def plan_rewrite_groups(
     sorts: Mapping[int, frozenset[str]] | None = None,
     blob_bytes: Mapping[int, int] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
-    """Fragments by number, ascending, each group to become as few new ones as the limits allow; none: nothing pays.
+    """Return groups of fragment numbers, ascending, each to be rewritten as few fragments; empty if nothing pays off.
 
-    Only fragments of the same sort come together, by number; all are, unless it is said. So is how much the blobs of
-    a fragment take beside its data files: nothing, unless it is said.
+    Only fragments with equal `sorts` are merged; by default all are. `blob_bytes` has the size of a fragment's blobs in
+    files of their own, by default zero.
     """
-    weighed = [_WeightedFragment(one, (blob_bytes or {}).get(one.number, 0)) for one in fragments]
-    by_sort: dict[frozenset[str], list[_WeightedFragment]] = {}
-    for one in sorted((one for one in weighed if _is_small(one, options)), key=lambda one: one.weight):
-        by_sort.setdefault((sorts or {}).get(one.number, frozenset()), []).append(one)
+    candidates = [_RewriteCandidate(fragment, (blob_bytes or {}).get(fragment.number, 0)) for fragment in fragments]
+    by_sort: dict[frozenset[str], list[_RewriteCandidate]] = {}
+    small_candidates = [candidate for candidate in candidates if _is_small(candidate, options)]
+    for candidate in sorted(small_candidates, key=lambda candidate: candidate.cost):
+        by_sort.setdefault((sorts or {}).get(candidate.number, frozenset()), []).append(candidate)
     groups = [
         group
         for small in by_sort.values()
@@ -80,57 +81,66 @@ def plan_rewrite_groups(
         for group in _split_by_limits(run, options)
         if len(group) >= max(options.merged_fragments, 2)
     ]
-    merged = {one.number for group in groups for one in group}
-    groups += [[one] for one in weighed if one.number not in merged and _is_worn(one, options)]
-    return tuple(sorted(tuple(sorted(one.number for one in group)) for group in groups))
+    merged = {candidate.number for group in groups for candidate in group}
+    # A fragment with many deleted rows is rewritten alone if it joins no group.
+    rest = [candidate for candidate in candidates if candidate.number not in merged]
+    groups += [[candidate] for candidate in rest if _is_worn(candidate, options)]
+    numbers = (sorted(candidate.number for candidate in group) for group in groups)
+    return tuple(sorted(map(tuple, numbers)))
 
 
 def find_fragments_to_weigh(
     fragments: Sequence[Fragment], options: UpkeepOptions, sorts: Mapping[int, frozenset[str]] | None = None
 ) -> AbstractSet[int]:
-    """The fragments of a table with blobs, by number, that may pay once it is known how large their blobs are.
+    """Return the fragments of a table with blobs that may be worth rewriting once the size of their blobs is known.
 
-    Blobs make fragments heavier, so what does not come together without them hardly does with them; but few rows that
-    are deleted may have had much.
+    Blobs make fragments more expensive, so fragments that are not merged without them rarely are with them. But a few
+    deleted rows may have had large blobs, so here any number of deleted rows counts.
     """
     groups = plan_rewrite_groups(fragments, replace(options, deleted_rows=0), sorts)
     return {number for group in groups for number in group}
 
 
-def _is_worn(one: _WeightedFragment, options: UpkeepOptions) -> bool:
-    """Whether so much of it is deleted that it is worth writing anew by itself."""
-    fragment = one.fragment
-    is_much = one.lost_weight >= max(options.deleted_rows, 1)
-    return is_much and fragment.deleted >= options.deleted_share * fragment.rows
+def _is_worn(candidate: _RewriteCandidate, options: UpkeepOptions) -> bool:
+    """Return whether enough of a fragment is deleted to rewrite it alone."""
+    fragment = candidate.fragment
+    has_many = candidate.deleted_cost >= max(options.deleted_rows, 1)
+    return has_many and fragment.deleted >= options.deleted_share * fragment.rows
 
 
-def _is_small(one: _WeightedFragment, options: UpkeepOptions) -> bool:
-    return one.rows * 2 < options.fragment_rows and one.nbytes * 2 < options.fragment_bytes
+def _is_small(candidate: _RewriteCandidate, options: UpkeepOptions) -> bool:
+    # Two fragments below half of the limits fit into one.
+    return candidate.rows * 2 < options.fragment_rows and candidate.nbytes * 2 < options.fragment_bytes
 
 
-def _iter_similar_runs(ascending: Iterable[_WeightedFragment]) -> Iterator[list[_WeightedFragment]]:
-    run: list[_WeightedFragment] = []
-    weight = nbytes = 0
-    for one in ascending:
-        is_tail = weight + one.weight <= MAX_TAIL_ROWS and nbytes + one.nbytes <= MAX_TAIL_BYTES
-        if run and one.weight > MAX_SIZE_RATIO * weight and not is_tail:
+def _iter_similar_runs(ascending: Iterable[_RewriteCandidate]) -> Iterator[list[_RewriteCandidate]]:
+    run: list[_RewriteCandidate] = []
+    cost = nbytes = 0
+    for candidate in ascending:
+        is_tail = cost + candidate.cost <= MAX_TAIL_ROWS and nbytes + candidate.nbytes <= MAX_TAIL_BYTES
+        if run and candidate.cost > MAX_SIZE_RATIO * cost and not is_tail:
             yield run
-            run, weight, nbytes = [], 0, 0
-        run.append(one)
-        weight, nbytes = weight + one.weight, nbytes + one.nbytes
+            run = []
+            cost = nbytes = 0
+        run.append(candidate)
+        cost += candidate.cost
+        nbytes += candidate.nbytes
     if run:
         yield run
 
 
-def _split_by_limits(run: Sequence[_WeightedFragment], options: UpkeepOptions) -> Iterator[list[_WeightedFragment]]:
-    """The run in pieces, each of which fits into one fragment."""
-    piece: list[_WeightedFragment] = []
+def _split_by_limits(run: Sequence[_RewriteCandidate], options: UpkeepOptions) -> Iterator[list[_RewriteCandidate]]:
+    """Split a run into chunks that each fit into one fragment."""
+    chunk: list[_RewriteCandidate] = []
     rows = nbytes = 0
-    for one in run:
-        if piece and (rows + one.rows > options.fragment_rows or nbytes + one.nbytes > options.fragment_bytes):
-            yield piece
-            piece, rows, nbytes = [], 0, 0
-        piece.append(one)
-        rows, nbytes = rows + one.rows, nbytes + one.nbytes
-    if piece:
-        yield piece
+    for candidate in run:
+        has_too_many_rows = rows + candidate.rows > options.fragment_rows
+        if chunk and (has_too_many_rows or nbytes + candidate.nbytes > options.fragment_bytes):
+            yield chunk
+            chunk = []
+            rows = nbytes = 0
+        chunk.append(candidate)
+        rows += candidate.rows
+        nbytes += candidate.nbytes
+    if chunk:
+        yield chunk

@@ -1,4 +1,4 @@
-"""Making the first version of a Lance table, so that of several racers exactly one makes it."""
+"""Create the first version of a Lance table, so that of several racers exactly one succeeds."""
 
 import json
 
@@ -15,13 +15,13 @@ from omnigraph.storage.layout import LANCE_STORAGE_VERSION, format_version_name
 
 
 def create_dataset(store: GraphStorage, path: str, rows: pa.Table) -> LanceDataset:
-    """Write a new table whose first version holds `rows`, and make it durable.
+    """Write a new table whose first version contains `rows`, and make it durable.
 
-    `lance.write_dataset(mode="create")` won't do: when another racer makes version 1 first it tries again and makes
-    version 2 on top, and both are told success (77 of 150 races). A strict commit makes version 1 or nothing.
+    `lance.write_dataset(mode="create")` is not safe: if another racer creates version 1 first, it retries, creates
+    version 2 on top, and both racers see success (77 of 150 races). A strict commit creates version 1 or nothing.
 
     Raises:
-        SwapLostError: There is such a table already, or another racer was first.
+        SwapLostError: The table exists, or another racer was first.
     """
     try:
         transaction = write_fragments(
@@ -39,18 +39,23 @@ def create_dataset(store: GraphStorage, path: str, rows: pa.Table) -> LanceDatas
             raise SwapLostError(path, 0) from None
         raise
     operation = transaction.operation
-    assert isinstance(operation, LanceOperation.Overwrite)  # noqa: S101 - what a creation is to Lance
+    assert isinstance(operation, LanceOperation.Overwrite)  # noqa: S101 - Lance represents a creation this way
     stamped = [stamp_fragment(store, path, fragment.to_json()) for fragment in operation.fragments]
     operation.fragments = [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in stamped]
     written = [file for fragment in operation.fragments for file in fragment.files]
+    # The data must be durable before the version that names it.
     store.flush([f"{path}/data/{file.path}" for file in written])
-    made = _commit_first(store, path, transaction)
+    dataset = _commit_first(store, path, transaction)
     store.flush([f"{path}/{format_version_name(1)}"])
-    return made
+    return dataset
 
 
 def _commit_first(store: GraphStorage, path: str, transaction: Transaction) -> LanceDataset:
-    """Make version 1; SwapLostError when another transaction has made it."""
+    """Create version 1.
+
+    Raises:
+        SwapLostError: Another transaction has created it.
+    """
     try:
         return LanceDataset.commit(
             store.resolve_uri(path),
@@ -61,19 +66,21 @@ def _commit_first(store: GraphStorage, path: str, transaction: Transaction) -> L
             storage_options=store.lance_options,
         )
     except OSError as error:
-        # To Lance this is a conflict, or a version 0 that is missing where version 1 is: the store tells which.
+        # If version 1 exists, Lance reports a conflict or a missing version 0. Only the store tells what happened.
         if store.objects.stat(f"{path}/{format_version_name(1)}") is None:
             if isinstance(error, CommitConflictError):
                 raise SwapLostError(path, 0) from None
             raise
-    own = _open_own(store, path, transaction)
-    if own is None:
+    dataset = _open_if_created(store, path, transaction)
+    if dataset is None:
         raise SwapLostError(path, 0)
-    return own
+    return dataset
 
 
-def _open_own(store: GraphStorage, path: str, transaction: Transaction) -> LanceDataset | None:
-    """Return version 1 when this very transaction made it: only the response was lost."""
-    made = lance.dataset(store.resolve_uri(path), version=1, session=store.session, storage_options=store.lance_options)
-    found = made.read_transaction(1)
-    return made if found is not None and found.uuid == transaction.uuid else None
+def _open_if_created(store: GraphStorage, path: str, transaction: Transaction) -> LanceDataset | None:
+    """Return version 1 if this very transaction created it, so that only the response was lost; else None."""
+    dataset = lance.dataset(
+        store.resolve_uri(path), version=1, session=store.session, storage_options=store.lance_options
+    )
+    recorded = dataset.read_transaction(1)
+    return dataset if recorded is not None and recorded.uuid == transaction.uuid else None

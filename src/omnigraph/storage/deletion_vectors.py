@@ -1,7 +1,7 @@
-"""Which rows of a fragment are deleted, as Lance's deletion files say it.
+"""Decode deletion vectors: which rows of a fragment are deleted, from Lance's deletion files.
 
-Lance itself tells only the addresses of all rows that live, which costs a pass over the table. A deletion file is as
-large as what was deleted: an Arrow file of offsets where these are few, else a Roaring bitmap in its portable form.
+Lance itself only returns the addresses of all live rows, which costs a pass over the table. A deletion file is as large
+as its deletions: an Arrow file of offsets if these are few, else a Roaring bitmap in its portable format.
 """
 
 import numpy as np
@@ -9,50 +9,56 @@ import pyarrow as pa
 
 from omnigraph.storage.columnar_sets import Positions
 
-_RUN_COOKIE, _NO_RUN_COOKIE = 12_347, 12_346
+# Constants of the portable Roaring format.
+_RUN_COOKIE = 12_347
+_NO_RUN_COOKIE = 12_346
+# A bitmap with run containers has a table of offsets only from this number of containers on.
 _MIN_CONTAINERS_WITH_OFFSETS = 4
-"""A bitmap that has runs tells where its parts begin only from so many parts on."""
+# A container covers 65,536 numbers: up to this many are stored as an array, more as a bitmap.
 _MAX_ARRAY_VALUES = 4_096
 _BITMAP_BYTES = 8_192
-"""A part has at most 65,536 numbers: up to so many are a list, more are bits."""
 
 
 class DeletionsError(ValueError):
-    """The bytes are no deletion file, or not all of one."""
+    """The bytes are not a complete deletion file."""
 
 
 def decode_deletions(data: bytes, count: int, rows: int, *, is_bitmap: bool) -> Positions:
-    """The offsets of the deleted rows of a fragment, ascending: there must be so many, of so many rows."""
+    """Return the offsets of the deleted rows of a fragment, ascending.
+
+    Raises:
+        DeletionsError: The data can't be decoded, or does not delete `count` distinct rows of `rows`.
+    """
     try:
-        found = _decode_bitmap(data, count) if is_bitmap else _decode_arrow(data)
+        offsets = _decode_bitmap(data, count) if is_bitmap else _decode_arrow(data)
     except DeletionsError:
         raise
     except (ValueError, IndexError, OSError, pa.ArrowException) as error:
         raise DeletionsError(str(error)) from error
-    _check_count(len(found), count)
-    if len(found) and (found[0] < 0 or found[-1] >= rows or bool((found[1:] <= found[:-1]).any())):
-        raise DeletionsError(f"it does not list rows of the {rows:,} that there are, each once")
-    return found
+    _check_count(len(offsets), count)
+    if len(offsets) and (offsets[0] < 0 or offsets[-1] >= rows or bool((offsets[1:] <= offsets[:-1]).any())):
+        raise DeletionsError(f"it does not list distinct rows of the {rows:,} in the fragment")
+    return offsets
 
 
-def _check_count(found: int, count: int) -> None:
-    if found != count:
-        raise DeletionsError(f"it has {found:,} rows, and should have {count:,}")
+def _check_count(actual: int, expected: int) -> None:
+    if actual != expected:
+        raise DeletionsError(f"it has {actual:,} rows, and should have {expected:,}")
 
 
-def to_offsets(deleted: Positions, living: Positions) -> Positions:
-    """Places that were counted over the living rows of a fragment, as offsets in it."""
-    before = deleted - np.arange(len(deleted))  # how many rows live before each that is deleted
-    return np.asarray(living + np.searchsorted(before, living, side="right"), np.int64)
+def to_offsets(deleted: Positions, live_positions: Positions) -> Positions:
+    """Convert positions among the live rows of a fragment to offsets in it."""
+    live_before = deleted - np.arange(len(deleted))  # the number of live rows before each deleted row
+    return np.asarray(live_positions + np.searchsorted(live_before, live_positions, side="right"), np.int64)
 
 
 def to_live_positions(deleted: Positions, offsets: Positions) -> Positions:
-    """The inverse, for rows that live."""
+    """Convert offsets of live rows to positions among the live rows; the inverse of `to_offsets`."""
     return np.asarray(offsets - np.searchsorted(deleted, offsets), np.int64)
 
 
 def invert_offsets(offsets: Positions, rows: int) -> Positions:
-    """All other offsets of so many rows: by the deleted ones those that live, by those that live the deleted ones."""
+    """Return all other offsets of a fragment: the live ones for the deleted ones, and vice versa."""
     is_other = np.ones(rows, np.bool_)
     is_other[offsets] = False
     return np.flatnonzero(is_other)
@@ -62,7 +68,7 @@ def _decode_arrow(data: bytes) -> Positions:
     with pa.ipc.open_file(pa.BufferReader(data)) as file:
         column = file.read_all().column(0)
     if column.type != pa.uint32() or column.null_count:
-        raise DeletionsError(f"it holds {column.type}, and not offsets")
+        raise DeletionsError(f"it contains {column.type} instead of offsets")
     return np.sort(np.asarray(column.to_numpy(), np.int64))
 
 
@@ -70,7 +76,7 @@ def _decode_bitmap(data: bytes, rows: int) -> Positions:
     cookie = _read_uint32(data, 0)
     has_runs = cookie & 0xFFFF == _RUN_COOKIE
     if not has_runs and cookie != _NO_RUN_COOKIE:
-        raise DeletionsError("it does not begin as a bitmap does")
+        raise DeletionsError("it does not start with the header of a bitmap")
     count = (cookie >> 16) + 1 if has_runs else _read_uint32(data, 4)
     at = 4 if has_runs else 8
     is_run = np.zeros(count, np.bool_)
@@ -78,17 +84,17 @@ def _decode_bitmap(data: bytes, rows: int) -> Positions:
         size = -(-count // 8)
         is_run = np.unpackbits(_read_array(data, at, size, "u1"), bitorder="little")[:count].astype(np.bool_)
         at += size
-    heads = _read_array(data, at, 2 * count, "<u2").astype(np.int64)
+    headers = _read_array(data, at, 2 * count, "<u2").astype(np.int64)
     at += 4 * count
     if not has_runs or count >= _MIN_CONTAINERS_WITH_OFFSETS:
-        at += 4 * count  # where each part begins, which is behind the one before
-    _check_count(int((heads[1::2] + 1).sum()), rows)  # before anything is made of it
-    found = [np.empty(0, np.int64)]
-    for high, size, is_of_runs in zip(heads[::2], heads[1::2] + 1, is_run, strict=True):
+        at += 4 * count  # the table of offsets is skipped: containers follow each other
+    _check_count(int((headers[1::2] + 1).sum()), rows)  # before memory is allocated for damaged sizes
+    parts = [np.empty(0, np.int64)]
+    for high, size, is_of_runs in zip(headers[::2], headers[1::2] + 1, is_run, strict=True):
         if is_of_runs:
             runs = _read_array(data, at + 2, 2 * int(_read_array(data, at, 1, "<u2")[0]), "<u2").astype(np.int64)
             if int((runs[1::2] + 1).sum()) != size:
-                raise DeletionsError(f"runs have other rows than the {size:,} that they should")
+                raise DeletionsError(f"its runs do not have {size:,} rows")
             part = np.concatenate([np.arange(first, first + more + 1) for first, more in runs.reshape(-1, 2).tolist()])
             at += 2 + 2 * len(runs)
         elif size <= _MAX_ARRAY_VALUES:
@@ -98,9 +104,9 @@ def _decode_bitmap(data: bytes, rows: int) -> Positions:
             part = np.flatnonzero(np.unpackbits(_read_array(data, at, _BITMAP_BYTES, "u1"), bitorder="little"))
             at += _BITMAP_BYTES
         if len(part) != size:
-            raise DeletionsError(f"a part has {len(part):,} rows, and should have {size:,}")
-        found.append(part + (high << 16))
-    return np.concatenate(found)
+            raise DeletionsError(f"a container has {len(part):,} rows, and should have {size:,}")
+        parts.append(part + (high << 16))
+    return np.concatenate(parts)
 
 
 def _read_uint32(data: bytes, at: int) -> int:

@@ -1,7 +1,7 @@
-"""What was derived from tables at some expense, kept beside them for the next process.
+"""A persistent cache beside the tables, for data that is expensive to derive from them.
 
-Nothing here is part of a graph: it may be lost, damaged or deleted at any time, and is then derived again. So nothing
-is flushed, a write that fails is only logged, and whoever reads must be able to tell that a content is damaged.
+Nothing in it is part of a graph: it may be lost, damaged or deleted at any time, and is then derived again. So nothing
+is flushed, a failed write is only logged, and a reader must be able to detect damaged content.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.object_store import ObjectMissingError
 from omnigraph.telemetry import log
 
+# Limit of an upload, which joins all parts in memory.
 _MAX_PUT_BYTES = 2**30
 
 
@@ -18,32 +19,33 @@ class DerivedCache:
     """Objects below `_derived`. Failures of the store are logged, never raised."""
 
     def __init__(self, store: GraphStorage, *, is_read_only: bool) -> None:
-        self._store, self.is_read_only = store, is_read_only
+        self._store = store
+        self.is_read_only = is_read_only
 
     def exists(self, key: str) -> bool:
-        """Whether there is an object of that name."""
+        """Return whether there is an object with this key."""
         try:
             return self._store.objects.stat(key) is not None
         except OmnigraphError as error:
-            log.debug("could not look for %s: %s", key, error)
+            log.debug("could not check for %s: %s", key, error)
             return False
 
     def read(self, key: str) -> memoryview | None:
-        """The content, which later changes of the object do not reach; None when there is none."""
+        """Return the content, which later changes of the object do not affect, or None if there is none."""
         try:
             if self._store.local is not None:
                 self._store.runtime.telemetry.record("control", "get")
-                # Not mapped: who cuts or overwrites the file later must not reach into lists that were checked.
+                # Not memory-mapped: a later truncation or overwrite must not change content that was verified.
                 return self._store.local.get_derived(key)
             return memoryview(self._store.objects.get(key).data)
         except ObjectMissingError:
             return None
         except (OSError, ValueError, OmnigraphError) as error:
-            log.debug("could not read %s, which is derived again: %s", key, error)
+            log.debug("could not read %s, deriving it again: %s", key, error)
             return None
 
     def write(self, key: str, parts: Sequence[memoryview | bytes]) -> bool:
-        """Put a content in the place of the one that is there, whole or not at all; whether that worked."""
+        """Replace the content of an object atomically, and return whether that succeeded."""
         if self.is_read_only:
             return False
         try:
@@ -60,7 +62,7 @@ class DerivedCache:
         return True
 
     def remove(self, key: str) -> None:
-        """Remove an object; one that is not there is fine."""
+        """Remove an object if it exists."""
         try:
             self._store.objects.delete(key)
         except OmnigraphError as error:

@@ -1,6 +1,6 @@
-"""Copying files from one graph's place to another's: a directory or a bucket on either side, a part at a time.
+"""Copy files between the locations of two graphs, in parts: a directory or a bucket on either side.
 
-A file appears whole or not at all. Nothing is held in memory but the parts that are under way.
+A file appears complete or not at all. Only the parts in transit are in memory.
 """
 
 import errno
@@ -23,44 +23,46 @@ from omnigraph.storage.object_store import ObjectMissingError, StoreUnavailableE
 from omnigraph.storage.s3_object_store import PART_BYTES, S3ObjectStore
 from omnigraph.storage.verification import MISMATCH, Mismatch
 
+# Bytes of a local file that one system call copies, between two reports of progress.
 LOCAL_PART_BYTES = 64 * 1024 * 1024
-"""How much of a local file is copied by one call of the system, between two looks at how far it is."""
+# S3 copies objects up to this size on the server.
 SERVER_COPY_BYTES = 5 * 1024**3
-"""S3 copies an object of at most this size by itself."""
+# Errors of a file system that can't copy a range on its own.
 _UNSUPPORTED_ERRNOS = frozenset({errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
-"""What a file system says that can't copy a range by itself."""
 
+# Receives the size of each copied part.
 ByteProgress = Callable[[int], None]
-"""Is told of every part how many bytes it had."""
 
 
 class Copier:
-    """Copies objects between two places under the same keys. Safe to use from several threads.
+    """Copies objects between two locations under the same keys. Thread-safe.
 
-    What is copied is compared with its checksum, where there is one: on a local disk before, which also brings it into
-    memory; from an object store as it comes. Only a bucket that copies by itself is not looked into.
+    Copied objects are verified if they have a checksum: from a local disk before the copy, which also brings the file
+    into the page cache; from an object store during it. Only copies within a bucket are not verified.
 
-    What is under way on a local disk lies below `__recovery`, where it goes with the operation of that id.
+    Unfinished copies to a local disk are below `__recovery`, and are removed with the operation of that id.
     """
 
     def __init__(self, source: GraphStorage, target: GraphStorage, operation_id: str) -> None:
-        self._source, self._target, self._operation_id = source, target, operation_id
+        self._source = source
+        self._target = target
+        self._operation_id = operation_id
         self._number = count()
         self._source_bucket = _open_bucket(source)
         self._target_bucket = _open_bucket(target)
-        is_same = (
-            None not in (self._source_bucket, self._target_bucket) and source.location.bucket == target.location.bucket
-        )
-        self._shared_bucket = _open_bucket(target, is_whole=True) if is_same else None
+        has_buckets = None not in (self._source_bucket, self._target_bucket)
+        is_same = has_buckets and source.location.bucket == target.location.bucket
+        # Opened without a prefix: a copy on the server names both objects in full.
+        self._shared_bucket = _open_bucket(target, with_prefix=False) if is_same else None
         self._lock = threading.Lock()
         self._verified: dict[str, Future[Mismatch | None]] = {}
 
-    def copy(self, key: str, size: int, told: ByteProgress) -> None:
+    def copy(self, key: str, size: int, on_progress: ByteProgress) -> None:
         """Copy one object.
 
         Raises:
-            ObjectMissingError: It is not there (any more).
-            DamagedError: It does not match its checksum. Nothing of it is at the target.
+            ObjectMissingError: The source does not have it (any longer).
+            DamagedError: It does not match its checksum. The target is unchanged.
             StoreUnavailableError: Either store fails.
         """
         if self._source_bucket is None:
@@ -69,14 +71,14 @@ class Copier:
         telemetry.record("control", "get")
         telemetry.record("control", "put")
         if self._target_bucket is None:
-            self._copy_to_disk(key, size, told)
+            self._copy_to_disk(key, size, on_progress)
         elif self._shared_bucket is not None and size <= SERVER_COPY_BYTES:
             self._shared_bucket.copy(self._source.location.join(key).path, self._target.location.join(key).path)
-            told(size)
+            on_progress(size)
         else:
-            self._target_bucket.put_parts(key, _check_total_size(key, self._iter_parts(key, told), size), size)
+            self._target_bucket.put_parts(key, _check_total_size(key, self._iter_parts(key, on_progress), size), size)
 
-    def _copy_to_disk(self, key: str, size: int, told: ByteProgress) -> None:
+    def _copy_to_disk(self, key: str, size: int, on_progress: ByteProgress) -> None:
         temporary = Path(self._target.resolve_uri(build_job_key(self._operation_id, f"{next(self._number)}.part")))
         path = Path(self._target.resolve_uri(key))
         with _translate_disk_errors(f"copy `{key}`", key):
@@ -84,28 +86,31 @@ class Copier:
             temporary.parent.mkdir(parents=True, exist_ok=True)
             try:
                 if self._source_bucket is None:
-                    _copy_file(Path(self._source.resolve_uri(key)), temporary, told)
+                    _copy_file(Path(self._source.resolve_uri(key)), temporary, on_progress)
                 else:
                     with temporary.open("xb") as file:
-                        for part in self._iter_parts(key, told):
+                        for part in self._iter_parts(key, on_progress):
                             file.write(part)
                 _check_size(key, temporary.stat().st_size, size)
+                # Durable before it gets its name: after a power loss no incomplete file has that name.
                 if self._target.must_flush:
                     flush_file(str(temporary))
                 temporary.replace(path)
             finally:
                 temporary.unlink(missing_ok=True)
 
-    def _iter_parts(self, key: str, told: ByteProgress) -> Iterator[bytes]:
-        parts = (
-            _iter_file_parts(Path(self._source.resolve_uri(key)), key)
-            if self._source_bucket is None
-            else self._source_bucket.iter_parts(key)
-        )
-        listed = None if self._source_bucket is None else self._source.verifier.lists.find(key)
-        hasher, size = xxhash.xxh3_64(), 0
+    def _iter_parts(self, key: str, on_progress: ByteProgress) -> Iterator[bytes]:
+        # A local file was verified by `copy` already; one of an object store is compared with its list entry here.
+        listed = None
+        if self._source_bucket is None:
+            parts = _iter_file_parts(Path(self._source.resolve_uri(key)), key)
+        else:
+            parts = self._source_bucket.iter_parts(key)
+            listed = self._source.verifier.lists.find(key)
+        hasher = xxhash.xxh3_64()
+        size = 0
         for part in parts:
-            told(len(part))
+            on_progress(len(part))
             if listed is not None:
                 hasher.update(part)
                 size += len(part)
@@ -114,7 +119,7 @@ class Copier:
             raise DamagedError(key, MISMATCH)
 
     def _verify(self, key: str) -> None:
-        """Compare a file of a local disk with its checksum; that of a directory of blobs or of an index once."""
+        """Compare a file of a local disk with its checksum; a directory of blobs or of an index only once."""
         unit = find_checksum_unit(key)
         with self._lock:
             future = self._verified.get(unit)
@@ -126,31 +131,31 @@ class Copier:
                 with _translate_disk_errors(f"read `{key}`", key):
                     future.set_result(self._source.verifier.find_mismatch(unit))
             except BaseException as error:
-                future.set_exception(error)  # for whoever waits for it
+                future.set_exception(error)  # other threads may wait for it
                 raise
         mismatch = future.result()
         if mismatch is not None:
             raise DamagedError(mismatch.key, mismatch.reason)
 
 
-def _open_bucket(store: GraphStorage, *, is_whole: bool = False) -> S3ObjectStore | None:
+def _open_bucket(store: GraphStorage, *, with_prefix: bool = True) -> S3ObjectStore | None:
     location = store.location
     if location.bucket is None:
         return None
-    return S3ObjectStore(location.bucket, "" if is_whole else location.path, store.runtime.options.storage)
+    return S3ObjectStore(location.bucket, location.path if with_prefix else "", store.runtime.options.storage)
 
 
-def _copy_file(source: Path, target: Path, told: ByteProgress) -> None:
-    """By the system itself where it can: then nothing passes through this process, and blocks may be shared."""
+def _copy_file(source: Path, target: Path, on_progress: ByteProgress) -> None:
+    """Copy a file by the system if possible: then no data passes through this process, and blocks may be shared."""
     with source.open("rb") as from_, target.open("xb") as to:
-        if not _copy_ranges(from_.fileno(), to.fileno(), told):
+        if not _copy_ranges(from_.fileno(), to.fileno(), on_progress):
             while part := from_.read(PART_BYTES):
                 to.write(part)
-                told(len(part))
+                on_progress(len(part))
 
 
-def _copy_ranges(source: int, target: int, told: ByteProgress) -> bool:
-    """Whether the system could; if not, nothing was copied."""
+def _copy_ranges(source: int, target: int, on_progress: ByteProgress) -> bool:
+    """Copy a file by `copy_file_range`, and return whether the system supports it; if not, nothing was copied."""
     done = 0
     while True:
         try:
@@ -159,10 +164,10 @@ def _copy_ranges(source: int, target: int, told: ByteProgress) -> bool:
             if done or error.errno not in _UNSUPPORTED_ERRNOS:
                 raise
             return False
-        if not copied:  # the end; or a file system that can't, and does not say so
+        if not copied:  # the end of the file, or a file system that does not support it and reports no error
             return bool(done)
         done += copied
-        told(copied)
+        on_progress(copied)
 
 
 def _iter_file_parts(path: Path, key: str) -> Iterator[bytes]:
@@ -172,17 +177,17 @@ def _iter_file_parts(path: Path, key: str) -> Iterator[bytes]:
 
 
 def _check_total_size(key: str, parts: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """The parts; an error before the last one is taken for the end when they are not as long as they should be."""
-    found = 0
+    """Yield the parts, and raise before the end if their total size is wrong, so that no upload completes."""
+    received = 0
     for part in parts:
-        found += len(part)
+        received += len(part)
         yield part
-    _check_size(key, found, size)
+    _check_size(key, received, size)
 
 
-def _check_size(key: str, found: int, expected: int) -> None:
-    if found != expected:
-        raise StoreUnavailableError(f"copy `{key}`", f"{found} bytes came instead of {expected}")
+def _check_size(key: str, received: int, expected: int) -> None:
+    if received != expected:
+        raise StoreUnavailableError(f"copy `{key}`", f"received {received} bytes instead of {expected}")
 
 
 @contextmanager

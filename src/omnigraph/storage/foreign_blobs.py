@@ -1,7 +1,7 @@
-"""Blobs that lie outside of the graph: a row of a Lance file may name any URI, and Lance reads whatever that is.
+"""Check blob pointers that lead outside of the graph: a row of a Lance file may name any URI, and Lance reads it.
 
-This software copies what a Blob value names, and never writes such a row. One that is there comes from another tool, or
-from somebody who wants to see a file of this machine. So it is read only where the settings allow it.
+This software copies the content of a Blob value and never writes such a row. An existing one comes from another tool,
+or from an attempt to read a file of this machine. So it is read only if the settings allow its URI.
 """
 
 import pyarrow as pa
@@ -13,19 +13,21 @@ from omnigraph.storage.graph_storage import GraphStorage
 
 
 class ForeignBlobError(OmnigraphError):
-    """A row names a blob outside of the graph, at a place that the settings do not allow."""
+    """A row names a blob outside of the graph, at a location that the settings do not allow."""
 
     kind = Kind.DENIED
     code = "foreign_blob"
 
     def __init__(self, path: str, column: str, uri: str) -> None:
         super().__init__(path, column, uri)
-        self.path, self.column, self.uri = path, column, uri
+        self.path = path
+        self.column = column
+        self.uri = uri
 
     def __str__(self) -> str:
         return (
-            f"a row of {self.path} names `{self.uri}` as its `{self.column}`, outside of the graph. omnigraph writes no"
-            " such row, and read nothing there: allow the place by OMNIGRAPH_BLOB_SOURCES, or delete the row"
+            f"a row of {self.path} names `{self.uri}` as its `{self.column}`, outside of the graph. omnigraph never"
+            " writes such a row, and did not read the URI: allow it with OMNIGRAPH_BLOB_SOURCES, or delete the row"
         )
 
 
@@ -33,7 +35,7 @@ def check_blobs(store: GraphStorage, path: str, column: str, pointers: pa.Array 
     """Check the pointers of a blob column before Lance resolves them.
 
     Raises:
-        ForeignBlobError: One names a place that the settings do not allow.
+        ForeignBlobError: One names a location that the settings do not allow.
     """
     for uri in find_foreign_uris(pointers):
         options = store.runtime.options
@@ -44,7 +46,7 @@ def check_blobs(store: GraphStorage, path: str, column: str, pointers: pa.Array 
 
 
 def find_foreign_uris(pointers: pa.Array | pa.ChunkedArray) -> list[str]:
-    """Return the URIs that pointers name, each once. A pointer into the graph names none."""
+    """Return the distinct URIs that pointers name, sorted. A pointer into the graph names none."""
     uris = pc.struct_field(pointers, "blob_uri")
     named = uris.filter(pc.greater(pc.binary_length(uris), 0))
     return sorted(pc.unique(named).to_pylist())

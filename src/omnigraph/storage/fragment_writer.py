@@ -1,4 +1,4 @@
-"""Rows that are written as they come, and the fragments that they become."""
+"""Write a stream of rows in a background thread, and return the fragments."""
 
 import json
 import queue
@@ -11,27 +11,28 @@ import pyarrow as pa
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.staging import RowStream, WriteKind, WriteObserver, stage_fragments, write_rows
 
+# Batches that may wait in the queue of a writer; `write` blocks beyond it.
 _MAX_WAITING_BATCHES: Final = 4
-"""How many batches may wait for a writer."""
+# Interval at which a waiting thread checks whether the other one has ended or aborted.
 _POLL_SECONDS = 0.2
 
 
 def count_fragment_rows(fragment: str) -> int:
-    """How many rows a staged fragment has."""
+    """Return the number of rows of a staged fragment."""
     return int(json.loads(fragment)["physical_rows"])
 
 
 def list_fragment_files(table: LanceTable, fragments: Sequence[str]) -> tuple[str, ...]:
-    """The files of staged fragments, relative to the root."""
+    """Return the files of staged fragments, relative to the root."""
     rows = sum(map(count_fragment_rows, fragments))
     return stage_fragments(table, WriteKind.APPEND, fragments, rows).files
 
 
 class FragmentWriter:
-    """Takes the rows of one table as they come, and writes them in a thread of its own: several can be open at once.
+    """Writes the rows of one table in its own thread, so that several writers can be open concurrently.
 
-    `write` batches, then `close` once for the fragments. After `abort` nothing more is written; files that were
-    complete before were told to the witness.
+    Call `write` for each batch, then `close` once for the fragments. After `abort` nothing more is written; files that
+    were complete before it were reported to the witness.
     """
 
     def __init__(self, table: LanceTable, witness: WriteObserver) -> None:
@@ -45,11 +46,11 @@ class FragmentWriter:
         self._thread.start()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """One more batch; what went wrong with an earlier one is raised."""
+        """Queue a batch. Raises the error of an earlier batch if writing it failed."""
         self._put(batch)
 
     def close(self) -> tuple[str, ...]:
-        """No more rows come: the fragments, as Lance's JSON."""
+        """Finish writing, and return the fragments in the JSON form of Lance."""
         self._put(None)
         self._thread.join()
         if self._failure is not None:
@@ -57,11 +58,12 @@ class FragmentWriter:
         return self._fragments
 
     def abort(self) -> None:
-        """Stop at once."""
+        """Stop writing immediately, and wait for the thread to end."""
         self._is_aborted.set()
         self._thread.join()
 
     def _put(self, item: pa.RecordBatch | None) -> None:
+        # With a timeout: if the thread fails while the queue is full, a plain `put` would block forever.
         while self._thread.is_alive():
             try:
                 self._waiting.put(item, timeout=_POLL_SECONDS)
@@ -74,7 +76,7 @@ class FragmentWriter:
     def _run(self, table: LanceTable, witness: WriteObserver) -> None:
         try:
             self._fragments = write_rows(table, RowStream(batches=self._iter_batches), witness)
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever writes or closes
+        except BaseException as error:  # noqa: BLE001 - raised again by `write` or `close`
             self._failure = error
 
     def _iter_batches(self) -> Iterator[pa.RecordBatch]:
@@ -93,4 +95,4 @@ class FragmentWriter:
 
 
 class WriteAbortedError(Exception):
-    """A writer was told to stop; nobody sees this."""
+    """Ends the thread of an aborted writer; never reaches a caller."""

@@ -1,4 +1,4 @@
-"""Flushing to disk: Lance never calls fsync, so what must survive a power loss is flushed here."""
+"""Flush files and directories to disk. Lance never calls fsync, so what must survive a power loss is flushed here."""
 
 import os
 from collections.abc import Iterable
@@ -23,29 +23,30 @@ def flush_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def flush(paths: Iterable[str], known: set[str]) -> None:
-    """Force files, and each directory that holds one of them, to disk.
+def flush(paths: Iterable[str], durable: set[str]) -> None:
+    """Force files, and the directories that contain them, to disk.
 
-    A directory that is not in `known` may be new, so those above it, which have its name, are flushed as well.
+    A directory that is not in `durable` may be new, so its parents, which contain its name, are flushed too.
     """
     files = list(paths)
     for path in files:
         flush_file(path)
-    flush_above(files, known)
+    flush_above(files, durable)
 
 
-def flush_above(paths: Iterable[str], known: set[str]) -> None:
-    """As `flush`, for files that were forced to disk already."""
+def flush_above(paths: Iterable[str], durable: set[str]) -> None:
+    """Force the directories of files to disk, as `flush` does, for files that are on disk already."""
     directories: dict[str, None] = {}
-    unknown: set[str] = set()
+    new: set[str] = set()
     for path in paths:
         directory = os.path.dirname(path)  # noqa: PTH120 - plain strings on this path
         directories[directory] = None
-        while directory not in known | unknown:
-            unknown.add(directory)
+        while directory not in durable | new:
+            new.add(directory)
             directory = os.path.dirname(directory)  # noqa: PTH120 - as above
             directories[directory] = None
     for directory in directories:
-        with suppress(PermissionError):  # one that we may not read is not one that we made
+        with suppress(PermissionError):  # a directory that we may not read was not created by us
             flush_directory(directory)
-    known |= unknown
+    # Only after all flushes succeeded: otherwise the next call has to try again.
+    durable |= new

@@ -1,4 +1,4 @@
-"""One graph's storage: its location, control objects and Lance settings, shared by every table."""
+"""The storage of one graph: its location, control objects and Lance settings, shared by all its tables."""
 
 import os
 import threading
@@ -28,15 +28,15 @@ from omnigraph.storage.s3_object_store import S3ObjectStore
 from omnigraph.storage.verification import Verifier
 from omnigraph.telemetry import log
 
+# Limits of Lance's caches of indexes and of file metadata. Its defaults are gigabytes per handle.
 MAX_INDEX_CACHE_BYTES = 512 * 1024 * 1024
 MAX_METADATA_CACHE_BYTES = 256 * 1024 * 1024
-"""What Lance may keep of indexes and of what files say of themselves; its own bounds are gigabytes, for each handle."""
+# With less, metadata that a commit has just written is read again by the next one.
 _MIN_CACHE_BYTES = 16 * 1024 * 1024
-"""With less, what a commit has just written is read again by the next one."""
 
 
 class Interval:
-    """Something that is done now and then, by one thread at a time."""
+    """A timer of periodic work, which one thread at a time claims."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class Interval:
         self._done_at = clock.monotonic()
 
     def take(self, seconds: float) -> bool:
-        """Return whether it was last done so long ago; then it counts as done now, and the caller does it."""
+        """Return whether the work is due. If so, it counts as done now, and the caller does it."""
         with self._lock:
             now = self._clock.monotonic()
             is_due = now - self._done_at >= seconds
@@ -54,31 +54,32 @@ class Interval:
 
 
 class GraphStorage:
-    """Where a graph lives and how to reach it. Safe to share between threads."""
+    """The location of a graph, and the access to its files. Thread-safe."""
 
     def __init__(self, location: Location, runtime: Runtime) -> None:
-        self.location, self.runtime = location, runtime
+        self.location = location
+        self.runtime = runtime
         self.session = _open_session(runtime.options.cache_bytes)
         self._flushed = {"/"}
-        """Directories whose own names are known to be on disk."""
+        """Directories whose names are known to be on disk."""
         self.recovery = Interval(runtime.clock)
-        """When operations that died were last looked for. Opening a graph for writing begins with that."""
+        """Timer of the search for dead operations, with which opening a graph for writing begins."""
         self.future_time: str | None = None
-        """The time of a commit that is later than the store's clock was when it was asked about that commit."""
+        """The time of a commit that was in the future by the store's clock when it was checked."""
         self._checked_tables: set[str] = set()
         self.local = _open_local_objects(location, runtime)
-        """The same objects where they are files of this machine, for what only files have."""
+        """The local object store, for operations that only files have; None on an object store."""
         stored: ObjectStore = self.local or _open_remote_objects(location, runtime)
         self.objects: ObjectStore = CountingObjectStore(stored, runtime)
-        # Not a method of this object: nothing that a store holds may hold it, or both would stay for a while.
+        # Not a method of this object: a reference cycle would keep both alive until the garbage collector runs.
         locate = (lambda key: location.join(key).uri) if location.is_local else None
         files = _ObjectFileReader(stored, runtime)
         self.verifier = Verifier(locate, runtime.options.verify, follow_links=runtime.options.follow_links, files=files)
-        """What was recorded of files, and which were found to match."""
+        """The recorded checksums of files, and which files were verified."""
 
     @property
     def lance_options(self) -> dict[str, str] | None:
-        """What Lance is given to reach the store; None on local disk."""
+        """The options with which Lance reaches the store; None on local disk."""
         return None if self.location.is_local else dict(self.runtime.options.storage)
 
     @property
@@ -87,14 +88,14 @@ class GraphStorage:
         return self.location.is_local and self.runtime.options.durability is Durability.FSYNC
 
     def resolve_uri(self, path: str) -> str:
-        """The address of a table."""
+        """Return the URI of a path below the root."""
         return self.location.join(path).uri
 
     def resolve_table_uri(self, path: str) -> str:
-        """Return the address of a table for Lance, which opens whatever lies there.
+        """Return the URI of a table for Lance, which follows links. Each table is checked once.
 
         Raises:
-            ForeignFileError: The table, or a file of it, is a link, a pipe or a device. Looked at once for each table.
+            ForeignFileError: The table, or a file of it, is a link, a pipe or a device.
         """
         if path not in self._checked_tables:
             for error in self.find_foreign_files(path):
@@ -103,7 +104,7 @@ class GraphStorage:
         return self.resolve_uri(path)
 
     def find_foreign_files(self, path: str) -> list[ForeignFileError]:
-        """Return an error for each link, pipe or device at or below a path; none where the settings allow links."""
+        """Return an error for each link, pipe or device at or below a path; none if the settings allow links."""
         return [] if self.local is None or self.runtime.options.follow_links else self.local.find_foreign_files(path)
 
     def flush(self, paths: Iterable[str]) -> None:
@@ -112,42 +113,43 @@ class GraphStorage:
             try:
                 flush([self.resolve_uri(path) for path in paths], self._flushed)
             except OSError as error:
-                raise convert_os_error("flush what was written", error) from error
+                raise convert_os_error("flush written files", error) from error
 
     def keep_reserve(self) -> None:
-        """Take up the room that a cleanup needs on a full disk; where there is none, it is tried again by the next one.
+        """Reserve the disk space that a cleanup needs on a full disk, if the settings ask for it.
 
-        Without such a setting there is none; nor on an object store, which is never full.
+        A failure is logged; the next cleanup tries again. An object store is never full and needs no reserve.
         """
         size = self.runtime.options.reserve_bytes
         if self.local is None or not size:
             return
         try:
-            found = self.local.stat(RESERVE)
-            if found is None or found.size != size:
-                self.local.put_derived(RESERVE, [os.urandom(size)])  # no file system makes such bytes smaller
+            info = self.local.stat(RESERVE)
+            if info is None or info.size != size:
+                self.local.put_derived(RESERVE, [os.urandom(size)])  # no file system can compress random bytes
         except StoreUnavailableError as error:
-            log.warning("no room is kept for cleanup: %s", error)
+            log.warning("could not reserve disk space for cleanup: %s", error)
 
     def release_reserve(self) -> None:
-        """Give that room away."""
+        """Free the reserved disk space."""
         if self.local is not None:
             self.local.delete(RESERVE)
 
     def flush_directories(self, paths: Iterable[str]) -> None:
-        """Make the names of files durable whose content is."""
+        """Make the names of files durable whose content already is."""
         if self.must_flush:
             try:
                 flush_above([self.resolve_uri(path) for path in paths], self._flushed)
             except OSError as error:
-                raise convert_os_error("flush what was written", error) from error
+                raise convert_os_error("flush written files", error) from error
 
 
 class CountingObjectStore:
     """An ObjectStore that counts its requests as `control`."""
 
     def __init__(self, inner: ObjectStore, runtime: Runtime) -> None:
-        self._inner, self._telemetry = inner, runtime.telemetry
+        self._inner = inner
+        self._telemetry = runtime.telemetry
 
     def get(self, key: str) -> StoredObject:
         """See ObjectStore."""
@@ -201,28 +203,31 @@ class CountingObjectStore:
 
 
 class _ObjectFileReader:
-    """What a verifier reads of a store: lists of checksums, and on an object store files, a part at a time."""
+    """The reader of a verifier: lists of checksums, and on an object store files, in parts."""
 
     def __init__(self, stored: ObjectStore, runtime: Runtime) -> None:
-        self._stored, self._telemetry = stored, runtime.telemetry
+        self._stored = stored
+        self._telemetry = runtime.telemetry
 
     def read(self, key: str) -> bytes:
-        """See StoredFiles."""
+        """See StoredFileReader."""
         self._telemetry.record("control", "get")
         try:
             return self._stored.get(key).data
         except ObjectMissingError as error:
             raise FileNotFoundError(key) from error
-        except ForeignFileError as error:
+        except ForeignFileError as error:  # callers treat an OSError as a damaged list
             raise OSError(str(error)) from error
 
     def compute_checksum(self, key: str) -> tuple[int, int]:
-        """See StoredFiles."""
+        """See StoredFileReader."""
+        # Only S3 can be read in parts.
         if not isinstance(self._stored, S3ObjectStore):
             data = self.read(key)
             return len(data), compute_checksum(data)
         self._telemetry.record("control", "get")
-        hasher, size = xxhash.xxh3_64(), 0
+        hasher = xxhash.xxh3_64()
+        size = 0
         try:
             for part in self._stored.iter_parts(key):
                 hasher.update(part)
@@ -233,11 +238,11 @@ class _ObjectFileReader:
 
 
 def _open_session(cache_bytes: int | None) -> Session:
-    """Lance's caches; where it was said how much reads may keep, each of the two keeps no more than that."""
-    most = MAX_INDEX_CACHE_BYTES if cache_bytes is None else max(cache_bytes, _MIN_CACHE_BYTES)
+    """Create the caches of Lance; with a limit on what reads may cache, each of the two stays within it."""
+    limit = MAX_INDEX_CACHE_BYTES if cache_bytes is None else max(cache_bytes, _MIN_CACHE_BYTES)
     return Session(
-        index_cache_size_bytes=min(MAX_INDEX_CACHE_BYTES, most),
-        metadata_cache_size_bytes=min(MAX_METADATA_CACHE_BYTES, most),
+        index_cache_size_bytes=min(MAX_INDEX_CACHE_BYTES, limit),
+        metadata_cache_size_bytes=min(MAX_METADATA_CACHE_BYTES, limit),
     )
 
 
@@ -249,5 +254,5 @@ def _open_local_objects(location: Location, runtime: Runtime) -> LocalObjectStor
 
 
 def _open_remote_objects(location: Location, runtime: Runtime) -> ObjectStore:
-    assert location.bucket is not None  # noqa: S101 - what is not local has a bucket
+    assert location.bucket is not None  # noqa: S101 - a location that is not local has a bucket
     return S3ObjectStore(location.bucket, location.path, runtime.options.storage)

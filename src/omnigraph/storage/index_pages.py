@@ -1,7 +1,7 @@
-"""What a BTREE index says of its pages: an equi-depth histogram of its column that costs two small reads.
+"""Read the pages of a BTREE index: an equi-depth histogram of its column that costs two small reads.
 
-A segment keeps its values sorted, in pages of equally many rows, and a file beside them that lists the least and the
-greatest value of each page: 3 KB for 300,000 rows. Lance reads it first at every look-up. The file is Lance's own; a
+A segment stores its values sorted, in pages of equal row counts, and beside them a file with the smallest and the
+largest value of each page: 3 KB for 300,000 rows. Lance reads it first at every lookup. The format is Lance's own; a
 test of the substrate pins its columns.
 """
 
@@ -18,29 +18,29 @@ from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.table_cache import translate_read_errors
 
 _LOOKUP = "page_lookup.lance"
-_PAGE_ROWS = b"batch_size"
+_PAGE_ROWS = b"batch_size"  # a key of the schema metadata
 
 
 @dataclass(frozen=True, slots=True)
 class IndexPages:
-    """The pages of one segment in the order of their values; rows without a value come first."""
+    """The pages of one segment, ordered by value; rows without a value come first."""
 
     lows: pa.Array
-    """The least value of each page; null where the page begins with rows that have none."""
+    """The smallest value of each page; null if the page begins with rows without a value."""
     highs: pa.Array
-    """The greatest value of each page; null where no row of it has one."""
+    """The largest value of each page; null if none of its rows has a value."""
     nulls: NDArray[np.int64]
     page_rows: int
-    """How many rows every page but the last one has."""
+    """The number of rows of every page but the last."""
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes."""
+        """The memory that the arrays take."""
         return int(self.lows.nbytes + self.highs.nbytes + self.nulls.nbytes)
 
 
 def read_index_pages(table: LanceTable, segment: str) -> IndexPages:
-    """Read the list of pages of a segment of a BTREE index, by its uuid."""
+    """Read the pages of a segment of a BTREE index, given its UUID."""
     store = table.handles.store
     uri = store.resolve_uri(f"{table.path}/_indices/{segment}/{_LOOKUP}")
     errors = translate_read_errors(table.path, table.version, table.handles.explain)

@@ -1,4 +1,4 @@
-"""Index segments, staged: built from some fragments of one version, invisible until a version names them."""
+"""Plan, build and stage index segments, which cover some fragments and are invisible until a version names them."""
 
 import base64
 import json
@@ -21,15 +21,15 @@ from omnigraph.storage.table_cache import translate_read_errors, translate_rewri
 if TYPE_CHECKING:
     from lance.lance.indices import IndexSegmentDescription
 
+# A new segment absorbs an existing one that has at most this many times its rows.
 MAX_SEGMENT_RATIO = 2
-"""A segment is taken in by a new one that has at least one row for so many of its own."""
+# A segment is rebuilt if it covers at most this many rows per lost row: lost rows stay in its files.
 MIN_KEPT_PER_LOST = 4
-"""A segment that lost one row for so many that it still covers is built anew: what is lost stays in its files."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentCoverage:
-    """A segment, by its name, and the fragments it covers; `lost` rows of it were written anew elsewhere."""
+    """A segment and the fragments that it covers; `lost` of its rows were rewritten elsewhere."""
 
     uuid: str
     fragments: frozenset[int]
@@ -38,7 +38,7 @@ class SegmentCoverage:
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlan:
-    """Fragments to build a segment of (none: no segment), and the segments that go."""
+    """The fragments to build a segment from (none: no segment), and the segments to replace."""
 
     build: tuple[int, ...] = ()
     replaced: tuple[str, ...] = ()
@@ -50,77 +50,87 @@ class SegmentPlan:
 
 
 def plan_segments(rows: Mapping[int, int], segments: Sequence[SegmentCoverage], max_segments: int) -> SegmentPlan:
-    """What makes the index complete, with at most `most` segments; `rows` are those of each fragment that there is."""
-    there = {one.uuid: one.fragments & rows.keys() for one in segments}
-    replaced = {uuid for uuid, fragments in there.items() if not fragments}
-    replaced |= {a for a in there for b in there if a != b and there[a] & there[b]}  # else hits would come twice
-    kept = [one for one in segments if one.uuid not in replaced]
-    build = set(rows).difference(*(there[one.uuid] for one in kept))
+    """Plan what makes an index complete with at most `max_segments` segments.
 
-    def size(fragments: set[int] | frozenset[int]) -> int:
+    `rows` has the number of rows of each existing fragment.
+    """
+    covered = {segment.uuid: segment.fragments & rows.keys() for segment in segments}
+    # Segments without existing fragments, and segments that overlap: a lookup would return every hit twice.
+    replaced = {uuid for uuid, fragments in covered.items() if not fragments}
+    replaced |= {a for a in covered for b in covered if a != b and covered[a] & covered[b]}
+    usable = [segment for segment in segments if segment.uuid not in replaced]
+    build = set(rows).difference(*(covered[segment.uuid] for segment in usable))
+
+    def count_rows(fragments: set[int] | frozenset[int]) -> int:
         return sum(rows[number] for number in fragments)
 
-    for one in sorted(kept, key=lambda segment: size(there[segment.uuid])):
-        covered = size(there[one.uuid])
-        is_outgrown = bool(build) and covered <= MAX_SEGMENT_RATIO * size(build)
-        is_worn = covered <= MIN_KEPT_PER_LOST * one.lost
+    # Smallest first: each absorbed segment makes the new one larger, which may then absorb the next.
+    for segment in sorted(usable, key=lambda segment: count_rows(covered[segment.uuid])):
+        covered_rows = count_rows(covered[segment.uuid])
+        is_outgrown = bool(build) and covered_rows <= MAX_SEGMENT_RATIO * count_rows(build)
+        is_worn = covered_rows <= MIN_KEPT_PER_LOST * segment.lost
+        # The segments that would remain, plus the one to build.
         are_too_many = len(segments) - len(replaced) + bool(build) > max(max_segments, 1)
         if is_outgrown or is_worn or are_too_many:
-            build |= there[one.uuid]
-            replaced.add(one.uuid)
-    return SegmentPlan(tuple(sorted(build)), tuple(one.uuid for one in segments if one.uuid in replaced))
+            build |= covered[segment.uuid]
+            replaced.add(segment.uuid)
+    uuids = (segment.uuid for segment in segments)
+    return SegmentPlan(tuple(sorted(build)), tuple(uuid for uuid in uuids if uuid in replaced))
 
 
+# Build parameters of a kind of index, by the names of Lance.
 IndexSettings = Mapping[str, Any]
-"""What a kind of index is built with, by Lance's names."""
 
 
+# The index types that Lance reports, and the kinds with which they are built.
 _KINDS = {"BTree": "BTREE", "Bitmap": "BITMAP", "Inverted": "INVERTED", "LabelList": "LABEL_LIST"}
-"""What Lance calls the kinds of stored indexes, and how they are asked for."""
+# Part of the error message of Lance; the error has no type of its own.
 _UNTRAINABLE = "KMeans cannot train"
 
 
 class OutdatedSegmentError(OmnigraphError):
-    """An index segment was built from fragments that the table does not have any more, or that others have indexed."""
+    """An index segment was built from fragments that no longer exist, or that another segment covers by now."""
 
     kind = Kind.CONFLICT
     code = "index_segment_outdated"
 
     def __init__(self, path: str, index: str) -> None:
         super().__init__(path, index)
-        self.path, self.index = path, index
+        self.path = path
+        self.index = index
 
     def __str__(self) -> str:
         return (
-            f"the index {self.index} was built from rows of {self.path} that were rewritten or indexed meanwhile:"
-            " build it again"
+            f"the index {self.index} was built from rows of {self.path} that were rewritten or indexed in the"
+            " meantime: build it again"
         )
 
 
 class IndexUntrainableError(OmnigraphError):
-    """A vector index can't be built of what the column holds: it has no vector, or none with a direction."""
+    """A vector index can't be trained: the column has no vector, or none with a direction."""
 
     kind = Kind.INVALID
     code = "index_untrainable"
 
     def __init__(self, path: str, index: str) -> None:
         super().__init__(path, index)
-        self.path, self.index = path, index
+        self.path = path
+        self.index = index
 
     def __str__(self) -> str:
         return (
-            f"the index {self.index} of {self.path} can't be built yet: its rows have no vectors to learn from;"
+            f"the index {self.index} of {self.path} can't be built yet: its rows have no vectors to train it with;"
             " run `omnigraph optimize` again when they have"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSegment:
-    """A part of a stored index: what it covers, and how a replacement names it."""
+    """A segment of a stored index: its coverage, and the JSON with which a replacement names it."""
 
     uuid: str
     fragments: frozenset[int]
-    """Fragments of the version, by number; some may be gone."""
+    """Numbers of fragments, of which some may no longer exist."""
     nbytes: int
     text: str
 
@@ -132,47 +142,43 @@ class StoredIndex:
     name: str
     columns: tuple[str, ...]
     kind: str
-    """As it is asked for: BTREE, BITMAP, INVERTED, LABEL_LIST, or a kind of vector index."""
+    """BTREE, BITMAP, INVERTED, LABEL_LIST, or a kind of vector index."""
     segments: tuple[IndexSegment, ...]
 
     @property
     def follows_rows(self) -> bool:
-        """Whether it knows rows by the numbers that they keep when they are rewritten, and so stays complete.
+        """Whether it refers to rows by stable row ids, and so stays complete when rows are rewritten.
 
-        A BTREE knows them by their places, and loses what is rewritten.
+        A BTREE refers to rows by address, and loses rows that are rewritten.
         """
         return self.kind != "BTREE"
 
     @property
     def nbytes(self) -> int:
         """The size of its files."""
-        return sum(one.nbytes for one in self.segments)
+        return sum(segment.nbytes for segment in self.segments)
 
 
 def list_stored_indexes(table: LanceTable) -> tuple[StoredIndex, ...]:
-    """The indexes of a version, by name."""
+    """Return the indexes of a version, sorted by name."""
     dataset = table.handles.open(table.path, table.version)
     errors = translate_read_errors(table.path, table.version, table.handles.explain)
     with attribute_requests(table.handles.store.runtime.telemetry, "table"), errors:
-        found = dataset.describe_indices()
-    made = [
-        StoredIndex(
-            name=index.name,
-            columns=tuple(index.field_names),
-            kind=_KINDS.get(index.index_type, index.index_type.upper()),
-            segments=tuple(
-                IndexSegment(
-                    uuid=str(segment.uuid),
-                    fragments=frozenset(segment.fragment_ids),
-                    nbytes=segment.size_bytes or 0,
-                    text=index_to_json(_describe_segment(index.name, index.fields, segment)),
-                )
-                for segment in index.segments
-            ),
+        descriptions = dataset.describe_indices()
+    indexes: list[StoredIndex] = []
+    for description in sorted(descriptions, key=lambda index: index.name):
+        segments = tuple(
+            IndexSegment(
+                uuid=str(segment.uuid),
+                fragments=frozenset(segment.fragment_ids),
+                nbytes=segment.size_bytes or 0,
+                text=index_to_json(_describe_segment(description.name, description.fields, segment)),
+            )
+            for segment in description.segments
         )
-        for index in found
-    ]
-    return tuple(sorted(made, key=lambda index: index.name))
+        kind = _KINDS.get(description.index_type, description.index_type.upper())
+        indexes.append(StoredIndex(description.name, tuple(description.field_names), kind, segments))
+    return tuple(indexes)
 
 
 def build_segment(
@@ -183,7 +189,11 @@ def build_segment(
     fragments: Sequence[int],
     settings: IndexSettings | None = None,
 ) -> str:
-    """Build one segment over these fragments, as text; IndexUntrainableError where vectors can't be learnt from."""
+    """Build one segment over these fragments, and return it as JSON.
+
+    Raises:
+        IndexUntrainableError: A vector index can't be trained with the values of the column.
+    """
     dataset = table.handles.open(table.path, table.version)
     store = table.handles.store
     action = f"build the index {name} of {table.path}"
@@ -199,6 +209,7 @@ def build_segment(
             raise
         if kind == "INVERTED":
             segment = dataset.merge_existing_index_segments([segment])
+        # Before the JSON is built, which names the directory of the segment.
         segment.uuid = stamp_segment(store, table.path, segment.uuid)
     return index_to_json(segment)
 
@@ -212,12 +223,12 @@ def stage_index(
     fragments: Sequence[int] | None = None,
     settings: IndexSettings | None = None,
 ) -> StagedWrite:
-    """Build a segment of the index `name` over these fragments (all, if none are named).
+    """Build and stage a segment of the index `name` over these fragments, by default all.
 
-    Segments of the same name that cover one of the fragments are replaced: left beside the new one they would
-    give every hit twice.
+    Segments of the same name that cover one of the fragments are replaced: with both, every hit would be returned
+    twice.
     """
-    covered = {one.number for one in table.list_fragments()} if fragments is None else set(fragments)
+    covered = {fragment.number for fragment in table.list_fragments()} if fragments is None else set(fragments)
     built = build_segment(table, column, kind, name, sorted(covered), settings)
     replaced = [
         segment.text
@@ -229,7 +240,7 @@ def stage_index(
 
 
 def stage_segments(table: LanceTable, built: Sequence[str], replaced: Sequence[str]) -> StagedWrite:
-    """A staged write of segments that were built already; those that they replace go in the same version."""
+    """Stage segments that are built already; those that they replace are removed in the same version."""
     return StagedWrite(
         change=WriteKind.INDEX,
         path=table.path,
@@ -241,13 +252,13 @@ def stage_segments(table: LanceTable, built: Sequence[str], replaced: Sequence[s
 
 
 def list_segment_files(path: str, text: str) -> tuple[str, ...]:
-    """The files of a segment of a table, relative to the root."""
+    """Return the files of a segment of a table, relative to the root."""
     segment = json.loads(text)
     return tuple(f"{path}/_indices/{segment['uuid']}/{file}" for file, _ in segment["files"])
 
 
 def index_to_json(index: Index) -> str:
-    """A segment as text: another process can apply it."""
+    """Encode a segment as JSON, so that another process can apply it."""
     return json.dumps(
         {
             "uuid": index.uuid,
@@ -266,7 +277,7 @@ def index_to_json(index: Index) -> str:
 
 
 def index_from_json(text: str) -> Index:
-    """The inverse of `index_to_json`."""
+    """Decode a segment from the JSON of `index_to_json`."""
     data = json.loads(text)
     details = data["details"]
     return Index(
@@ -292,7 +303,7 @@ def _details_to_json(index: Index) -> list[str] | None:
 
 
 def _describe_segment(name: str, fields: Sequence[int], segment: "IndexSegmentDescription") -> Index:
-    """A committed segment, as far as a replacement has to name it."""
+    """Build the description of a committed segment that a replacement needs."""
     return Index(
         uuid=segment.uuid,
         name=name,

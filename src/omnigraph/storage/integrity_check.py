@@ -1,6 +1,6 @@
-"""Looking for damage: whether what a version of a table names is there, has its size, and can be read.
+"""Detect damage: whether the files that a table version names exist, have their size, and can be read.
 
-Nothing here trusts a cache: whoever inspects opens the store anew.
+Nothing here relies on a cache: callers open the store again before an inspection.
 """
 
 import errno
@@ -33,45 +33,45 @@ from omnigraph.storage.verification import Mismatch
 from omnigraph.storage.version_files import PinnedFiles, list_version_files
 
 _FIRST_VERSION = 1
+# More than a vector index has, so that a search probes all of its partitions.
 _MAX_PARTITIONS = 65_536
-"""More parts than an index of vectors has."""
+# Kinds of blobs that are stored in files beside the data file: several in one file, or one in its own.
 _EXTERNAL_BLOB_KINDS = (1, 2)
-"""The kinds of large values that lie in files beside the data file: several in one, or one by itself."""
 
 
 @contextmanager
-def translate_damage(place: str) -> Iterator[None]:
-    """Turn whatever Lance raises over something that is stored into DamagedError.
+def translate_damage(subject: str) -> Iterator[None]:
+    """Translate whatever Lance raises over stored data into DamagedError.
 
-    A store that does not answer says nothing about what is stored: that stays a StoreUnavailableError.
+    A store that does not answer says nothing about the data: such an error stays a StoreUnavailableError.
     """
     try:
         yield
     except PinUnreadableError as error:
-        raise DamagedError(place, error.reason) from error
+        raise DamagedError(subject, error.reason) from error
     except ForeignFileError as error:
         raise DamagedError(error.key, f"it is {error.what}") from error
     except StoreUnavailableError as error:
         if isinstance(error, StoreDeniedError) or is_unreachable(error):
             raise
-        raise DamagedError(place, error.reason) from error
+        raise DamagedError(subject, error.reason) from error
     except OmnigraphError:
         raise
     except Exception as error:
-        # Whatever it is: what is decoded may say anything, and what stumbles over it may be Arrow, NumPy or Python.
+        # Any exception: damaged bytes may decode to anything, and Arrow, NumPy or Python may fail over it.
         if is_unreachable(error):
-            raise convert_store_error(f"read {place}", error) from error
-        raise DamagedError(place, extract_reason(error) or type(error).__name__) from error
+            raise convert_store_error(f"read {subject}", error) from error
+        raise DamagedError(subject, extract_reason(error) or type(error).__name__) from error
     except BaseException as error:
         if type(error).__name__ != PANIC:
             raise
         if is_unreachable(error):
-            raise convert_store_error(f"read {place}", error) from error
-        raise DamagedError(place, extract_reason(RuntimeError(str(error)))) from error
+            raise convert_store_error(f"read {subject}", error) from error
+        raise DamagedError(subject, extract_reason(RuntimeError(str(error)))) from error
 
 
 class FileFaultKind(Enum):
-    """What is wrong with something that a version needs."""
+    """The kind of damage of a file that a version needs."""
 
     MISSING = "missing"
     SIZE = "size"
@@ -80,94 +80,95 @@ class FileFaultKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFault:
-    """Something that a version needs and that is not as it should be."""
+    """A damaged or missing file that a version needs."""
 
     kind: FileFaultKind
     place: str
     """The file, relative to the root."""
     reason: str
     index: str | None = None
-    """The index that the file belongs to: without it no row is lost. None for every other file."""
+    """The index that the file belongs to, whose loss costs no row; None for other files."""
 
 
 class TableListing:
-    """What there is below the directory of a table: the size of every file, and of every directory's own files."""
+    """The objects below the directory of a table: the size of each file, and the total size of each directory."""
 
     def __init__(self, path: str, objects: Iterable[ObjectInfo] = ()) -> None:
-        self.path, self.objects = path, tuple(objects)
+        self.path = path
+        self.objects = tuple(objects)
         self.sizes = {info.key: info.size for info in self.objects}
         self.directories: Counter[str] = Counter()
         for key, size in self.sizes.items():
             self.directories[key.rpartition("/")[0]] += size
 
     def find_moved_head(self) -> int | None:
-        """The newest ordinary version of the table, when somebody else has made some; we only ever make the first."""
+        """Return the newest ordinary version if another tool has created some; omnigraph creates only the first."""
         prefix = f"{self.path}/_versions/"
-        newest = max(
-            (parse_version_number(key) for key in self.sizes if key.startswith(prefix)), default=_FIRST_VERSION
-        )
+        numbers = (parse_version_number(key) for key in self.sizes if key.startswith(prefix))
+        newest = max(numbers, default=_FIRST_VERSION)
         return newest if newest > _FIRST_VERSION else None
 
 
 def list_table(store: GraphStorage, path: str) -> TableListing:
-    """What is below one table, by one list."""
+    """List the objects of one table, with one request."""
     return TableListing(path, store.objects.list_under(path))
 
 
-def list_tables_below(store: GraphStorage, place: str) -> dict[str, TableListing]:
-    """What is below every table in a directory such as `nodes`, by one list; tables by their paths."""
-    found: dict[str, list[ObjectInfo]] = {}
-    for info in store.objects.list_under(place):
-        found.setdefault("/".join(info.key.split("/", 2)[:2]), []).append(info)
-    return {path: TableListing(path, objects) for path, objects in found.items()}
+def list_tables_below(store: GraphStorage, directory: str) -> dict[str, TableListing]:
+    """List the objects of all tables in a directory such as `nodes`, with one request, by table path."""
+    objects_by_path: dict[str, list[ObjectInfo]] = {}
+    for info in store.objects.list_under(directory):
+        objects_by_path.setdefault("/".join(info.key.split("/", 2)[:2]), []).append(info)
+    return {path: TableListing(path, objects) for path, objects in objects_by_path.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class VersionInspection:
-    """What a version is made of, and what of it is not as it should be. One that can't be opened is of nothing."""
+    """The files of a version, and which of them are damaged. A version that can't be opened has no files."""
 
     parts: PinnedFiles
     faults: tuple[FileFault, ...] = ()
 
     @property
     def is_readable(self) -> bool:
-        """Whether all its rows are there, as far as files tell; an index is no row."""
+        """Whether all its rows exist, judging by the files; indexes do not count."""
         return all(fault.index is not None for fault in self.faults)
 
 
 def inspect_version(table: LanceTable, listing: TableListing) -> VersionInspection:
-    """Whether a version opens, and which of the files that it names are missing or of another size.
+    """Open a version, and find the files that it names that are missing or have another size.
 
-    A version whose file does not match its checksum is not opened. The file of its transaction is not missed: nobody
-    reads it any more.
+    A version whose file does not match its checksum is not opened. A missing transaction file is no fault: no reader
+    needs it after the commit.
 
     Raises:
-        UnknownPartError: The version has parts of which it is not known where they are.
+        UnknownPartError: The version has parts whose location is not known.
     """
-    own = build_version_key(table.path, table.version)
+    version_key = build_version_key(table.path, table.version)
     try:
-        with translate_damage(own):
+        with translate_damage(version_key):
             _raise_mismatch(table.handles.store.verifier.find_version_mismatch(table.path, table.version))
             dataset = table.handles.open(table.path, table.version)
             parts = list_version_files(dataset, table.path)
             sizes = _read_data_sizes(dataset, table.path)
             segments = [(index.name, segment) for index in list_stored_indexes(table) for segment in index.segments]
     except DamagedError as error:
-        is_there = own in listing.sizes
-        kind, reason = (
-            (FileFaultKind.UNREADABLE, error.reason) if is_there else (FileFaultKind.MISSING, "it is missing")
-        )
-        return VersionInspection(PinnedFiles(), (FileFault(kind=kind, place=own, reason=reason),))
+        is_there = version_key in listing.sizes
+        kind = FileFaultKind.UNREADABLE if is_there else FileFaultKind.MISSING
+        reason = error.reason if is_there else "it is missing"
+        return VersionInspection(PinnedFiles(), (FileFault(kind=kind, place=version_key, reason=reason),))
     faults: list[FileFault] = []
     for file in sorted(parts.files):
         if f"{table.path}/_transactions/" not in file:
             faults += _iter_size_faults(file, listing.sizes.get(file), sizes.get(file))
-    for place in sorted(parts.directories):
-        if "/data/" in place and parse_blob_checksum(f"{place}.lance") is not None and place not in listing.directories:
-            faults.append(FileFault(kind=FileFaultKind.MISSING, place=place, reason="its blobs are missing"))
+    for directory in sorted(parts.directories):
+        # A data file whose name carries a checksum of blobs must have blobs beside it.
+        has_blobs = "/data/" in directory and parse_blob_checksum(f"{directory}.lance") is not None
+        if has_blobs and directory not in listing.directories:
+            faults.append(FileFault(kind=FileFaultKind.MISSING, place=directory, reason="its blobs are missing"))
     for name, segment in segments:
-        place = f"{table.path}/_indices/{segment.uuid}"
-        faults += _iter_size_faults(place, listing.directories.get(place), segment.nbytes or None, name)
+        directory = f"{table.path}/_indices/{segment.uuid}"
+        faults += _iter_size_faults(directory, listing.directories.get(directory), segment.nbytes or None, name)
     return VersionInspection(parts, tuple(faults))
 
 
@@ -177,7 +178,7 @@ def _raise_mismatch(mismatch: Mismatch | None) -> None:
 
 
 def find_file_fault(store: GraphStorage, key: str, index: str | None = None) -> FileFault | None:
-    """Compare a file, or a directory of blobs or of an index, with its checksum: before anything decodes it."""
+    """Compare a file, or a directory of blobs or of an index, with its checksum, before anything decodes it."""
     try:
         with translate_damage(key), _translate_bad_sectors(store, key):
             _raise_mismatch(store.verifier.find_mismatch(key))
@@ -188,7 +189,7 @@ def find_file_fault(store: GraphStorage, key: str, index: str | None = None) -> 
 
 @contextmanager
 def _translate_bad_sectors(store: GraphStorage, key: str) -> Iterator[None]:
-    """Take a file that a local disk does not give back for damaged: the disk answers, and other files can be read."""
+    """Translate a read error of a local disk into damage: the disk answers, and other files can be read."""
     try:
         yield
     except OSError as error:
@@ -200,7 +201,7 @@ def _translate_bad_sectors(store: GraphStorage, key: str) -> Iterator[None]:
 def find_checksum_faults(table: LanceTable, limit: int | None) -> list[FileFault]:
     """Return the files of a version that do not match their checksums, of those up to a size, or of all.
 
-    Deletion files without a checksum are decoded, as before every read: Lance does not survive some that are damaged.
+    Deletion files without a checksum are decoded, as before every read: Lance crashes over some damaged ones.
     """
     verifier = table.handles.store.verifier
     keys: dict[str, str | None] = {}
@@ -217,19 +218,15 @@ def find_checksum_faults(table: LanceTable, limit: int | None) -> list[FileFault
         for segment in index.segments:
             if limit is None or segment.nbytes <= limit:
                 keys[f"{table.path}/_indices/{segment.uuid}"] = index.name
-    looks = (find_file_fault(table.handles.store, key, index) for key, index in keys.items())
-    faults = [fault for fault in looks if fault is not None]
-    # Not before: what can be decoded is taken as whole where nothing else is known of it.
-    malformed = (find_malformed_deletions(table, one) for one in table.list_fragments() if one.deletions is not None)
-    known = {fault.place for fault in faults}
-    return [
-        *faults,
-        *(
-            FileFault(kind=FileFaultKind.UNREADABLE, place=one.key, reason=one.reason)
-            for one in malformed
-            if one is not None and one.key not in known
-        ),
-    ]
+    checks = (find_file_fault(table.handles.store, key, index) for key, index in keys.items())
+    faults = [fault for fault in checks if fault is not None]
+    reported = {fault.place for fault in faults}
+    # After the checksums: a deletion file without one counts as verified once it could be decoded.
+    for fragment in table.list_fragments():
+        mismatch = None if fragment.deletions is None else find_malformed_deletions(table, fragment)
+        if mismatch is not None and mismatch.key not in reported:
+            faults.append(FileFault(kind=FileFaultKind.UNREADABLE, place=mismatch.key, reason=mismatch.reason))
+    return faults
 
 
 def _read_data_sizes(dataset: PinnedDataset, path: str) -> dict[str, int | None]:
@@ -238,19 +235,20 @@ def _read_data_sizes(dataset: PinnedDataset, path: str) -> dict[str, int | None]
 
 
 def _iter_size_faults(
-    place: str, found: int | None, expected: int | None, index: str | None = None
+    key: str, size: int | None, expected: int | None, index: str | None = None
 ) -> Iterator[FileFault]:
-    if found is None:
-        yield FileFault(kind=FileFaultKind.MISSING, place=place, reason="it is missing", index=index)
-    elif not found or (expected is not None and found != expected):
+    if size is None:
+        yield FileFault(kind=FileFaultKind.MISSING, place=key, reason="it is missing", index=index)
+    # No file of a version is empty, even if its size was not recorded.
+    elif not size or (expected is not None and size != expected):
         should = "" if expected is None else f", and should have {expected:,}"
-        yield FileFault(kind=FileFaultKind.SIZE, place=place, reason=f"it has {found:,} bytes{should}", index=index)
+        yield FileFault(kind=FileFaultKind.SIZE, place=key, reason=f"it has {size:,} bytes{should}", index=index)
 
 
 def find_footer_faults(table: LanceTable) -> list[FileFault]:
-    """The data files whose ends can't be read, or say another number of rows than the version: two requests for each.
+    """Return the data files whose footer can't be read or has another row count than the version: two requests each.
 
-    To be asked only of files that are there and not empty.
+    Call it only for files that exist and are not empty.
     """
     store = table.handles.store
     dataset = table.handles.open(table.path, table.version)
@@ -273,48 +271,52 @@ def find_footer_faults(table: LanceTable) -> list[FileFault]:
 
 
 def find_deletion_faults(table: LanceTable) -> list[FileFault]:
-    """The deletion files that can't be read, or delete another number of rows than the version says."""
+    """Return the deletion files that can't be read, or delete another number of rows than the version states."""
     dataset = table.handles.open(table.path, table.version)
     faults = []
     for fragment in table.list_fragments():
         if fragment.deletions is None:
             continue
-        metadata = next(one.metadata for one in dataset.get_fragments() if one.fragment_id == fragment.number)
+        metadata = next(stored.metadata for stored in dataset.get_fragments() if stored.fragment_id == fragment.number)
         key = f"{table.path}/{format_deletion_name(metadata.to_json())}"
         try:
             with translate_damage(key):
-                living = sum(len(one) for one in table.iter_batches([], fragments=[fragment.number], with_address=True))
+                # Addresses alone: no column has to be read to apply the deletions.
+                batches = table.iter_batches([], fragments=[fragment.number], with_address=True)
+                live_rows = sum(map(len, batches))
         except DamagedError as error:
             faults.append(FileFault(kind=FileFaultKind.UNREADABLE, place=key, reason=error.reason))
             continue
-        if living != fragment.rows - fragment.deleted:
-            reason = f"it leaves {living:,} rows, and should leave {fragment.rows - fragment.deleted:,}"
+        if live_rows != fragment.rows - fragment.deleted:
+            reason = f"it leaves {live_rows:,} rows, and should leave {fragment.rows - fragment.deleted:,}"
             faults.append(FileFault(kind=FileFaultKind.UNREADABLE, place=key, reason=reason))
     return faults
 
 
+# Why the columns of a fragment can't be read, or None if they can; by table, fragment and field numbers.
 DecodeResults: TypeAlias = dict[tuple[str, Fragment, tuple[int, ...]], str | None]
-"""Why the columns of a fragment can't be read, or None where they can: by table, fragment and numbers of columns."""
 
 
 def find_column_faults(
-    table: LanceTable, known: DecodeResults, check_cancelled: Callable[[], None] = lambda: None
+    table: LanceTable, results: DecodeResults, check_cancelled: Callable[[], None] = lambda: None
 ) -> list[FileFault]:
-    """The fragments of which a value of any column can't be read; of large values only the pointers are.
+    """Return the fragments of which some column can't be read; of blobs only the pointers are read.
 
-    Every row is read, batch by batch, but of fragments of which `known` tells already: versions share most of theirs.
-    `check_cancelled` is asked with each batch, and ends it by what it raises.
+    Every row is read, in batches, except of fragments that `results` already has: versions share most fragments.
+    `check_cancelled` is called with each batch, and may raise to stop.
     """
     numbers = tuple(map(table.find_field_number, table.schema.names))
     faults = []
     for fragment in table.list_fragments():
-        key = (table.path, fragment, numbers)  # with its deletions: what only deleted rows need is not read
-        if key not in known:
-            known[key] = _find_decode_error(table, fragment, check_cancelled)
-        reason = known[key]
+        # The fragment with its deletions: values that only deleted rows need are not read.
+        key = (table.path, fragment, numbers)
+        if key not in results:
+            results[key] = _find_decode_error(table, fragment, check_cancelled)
+        reason = results[key]
         if reason is not None:
-            place = f"{table.path}/data/{fragment.files[0]}" if len(fragment.files) == 1 else table.path
-            faults.append(FileFault(kind=FileFaultKind.UNREADABLE, place=place, reason=reason))
+            # With several files, the error does not tell which one is damaged.
+            damaged = f"{table.path}/data/{fragment.files[0]}" if len(fragment.files) == 1 else table.path
+            faults.append(FileFault(kind=FileFaultKind.UNREADABLE, place=damaged, reason=reason))
     return faults
 
 
@@ -322,42 +324,42 @@ def _find_decode_error(table: LanceTable, fragment: Fragment, check_cancelled: C
     try:
         with translate_damage(table.path):
             for _ in table.iter_batches(fragments=[fragment.number]):
-                check_cancelled()  # and no more: Lance sees to it that what it decodes is what it should be, texts too
+                check_cancelled()  # reading is the check: Lance validates what it decodes, texts too
     except DamagedError as error:
         return error.reason
     return None
 
 
 def find_blob_faults(table: LanceTable, listing: TableListing) -> list[FileFault]:
-    """The files of large values that rows point into, and that are missing or end too early: one scan of the pointers.
+    """Return the blob files that rows point to and that are missing or too short: one scan of the pointers.
 
-    Small values lie in the data files themselves.
+    Small blobs are in the data files themselves.
     """
     dataset = table.handles.open(table.path, table.version)
     faults = []
-    for column in [one.name for one in table.schema if is_blob(one)]:
+    for column in [field.name for field in table.schema if is_blob(field)]:
         number = table.find_field_number(column)
-        homes = {
-            one.fragment_id: file.path.removesuffix(".lance")
-            for one in dataset.get_fragments()
-            for file in one.metadata.files
+        directories = {
+            fragment.fragment_id: file.path.removesuffix(".lance")
+            for fragment in dataset.get_fragments()
+            for file in fragment.metadata.files
             if number in file.fields
         }
         faults += _find_foreign_blobs(table, column)
         for (fragment, blob_id), end in sorted(_measure_blob_files(table, column).items()):
             # Lance names the file by the bits of its number, the lowest first.
-            place = f"{table.path}/data/{homes[fragment]}/{f'{blob_id:032b}'[::-1]}.blob"
-            found = listing.sizes.get(place)
-            if found is None:
-                faults.append(FileFault(kind=FileFaultKind.MISSING, place=place, reason="it is missing"))
-            elif found < end:
-                reason = f"it has {found:,} bytes, and should have {end:,}"
-                faults.append(FileFault(kind=FileFaultKind.SIZE, place=place, reason=reason))
+            key = f"{table.path}/data/{directories[fragment]}/{f'{blob_id:032b}'[::-1]}.blob"
+            size = listing.sizes.get(key)
+            if size is None:
+                faults.append(FileFault(kind=FileFaultKind.MISSING, place=key, reason="it is missing"))
+            elif size < end:
+                reason = f"it has {size:,} bytes, and should have {end:,}"
+                faults.append(FileFault(kind=FileFaultKind.SIZE, place=key, reason=reason))
     return faults
 
 
 def _find_foreign_blobs(table: LanceTable, column: str) -> list[FileFault]:
-    """Return a fault for each place outside of the graph that rows name."""
+    """Return a fault for each URI outside of the graph that rows name."""
     uris = {uri for batch in table.iter_batches([column]) for uri in find_foreign_uris(batch.column(column))}
     return [
         FileFault(
@@ -368,7 +370,7 @@ def _find_foreign_blobs(table: LanceTable, column: str) -> list[FileFault]:
 
 
 def _measure_blob_files(table: LanceTable, column: str) -> dict[tuple[int, int], int]:
-    """How far rows point into each file of large values, by fragment and the number of the file."""
+    """Return the highest end offset that rows refer to in each blob file, by fragment and file number."""
     ends: dict[tuple[int, int], int] = {}
     for batch in table.iter_batches([column], with_address=True):
         pointers = batch.column(column)
@@ -376,59 +378,62 @@ def _measure_blob_files(table: LanceTable, column: str) -> dict[tuple[int, int],
             pc.fill_null(pc.struct_field(pointers, name), 0).to_numpy(zero_copy_only=False)
             for name in ("kind", "blob_id", "position", "size")
         )
-        outside = np.isin(kinds, _EXTERNAL_BLOB_KINDS)
+        is_external = np.isin(kinds, _EXTERNAL_BLOB_KINDS)
+        # An address is `fragment << 32 | offset`: with the offset replaced by the file number, it identifies a file.
         fragments = batch.column(ADDRESS).to_numpy() >> np.uint64(32) << np.uint64(32)
-        files, back = np.unique(fragments[outside] | ids[outside].astype(np.uint64), return_inverse=True)
-        farthest = np.zeros(len(files), np.uint64)
-        np.maximum.at(farthest, back, (starts + sizes)[outside])
-        for file, end in zip(files.tolist(), farthest.tolist(), strict=True):
+        files, inverse = np.unique(fragments[is_external] | ids[is_external].astype(np.uint64), return_inverse=True)
+        file_ends = np.zeros(len(files), np.uint64)
+        np.maximum.at(file_ends, inverse, (starts + sizes)[is_external])
+        for file, end in zip(files.tolist(), file_ends.tolist(), strict=True):
             key = (file >> 32, file & 0xFFFFFFFF)
             ends[key] = max(ends.get(key, 0), end)
     return ends
 
 
 def find_by_index(table: LanceTable, column: str, values: pa.Array) -> tuple[Addresses, Addresses]:
-    """Where the rows lie that hold one of the values, as the index says and as a scan of the column says."""
+    """Return the addresses of the rows with one of the values, by the index and by a scan of the column."""
     return _find_both_ways(table, column, filters.build_in_list(column, values))
 
 
 def find_by_label(table: LanceTable, column: str, label: pa.Scalar) -> tuple[Addresses, Addresses]:
-    """The same of the rows whose lists hold a value."""
+    """Return the addresses of the rows whose lists contain a value, by the index and by a scan."""
     return _find_both_ways(table, column, filters.build_list_contains(column, label))
 
 
 def _find_both_ways(table: LanceTable, column: str, where: str) -> tuple[Addresses, Addresses]:
-    found = [
-        _scan_addresses(table, column, filter=where, use_scalar_index=is_asked)[ADDRESS].to_numpy()
-        for is_asked in (True, False)
-    ]
-    return np.sort(found[0]), np.sort(found[1])
+    indexed = _scan_addresses(table, column, filter=where, use_scalar_index=True)[ADDRESS]
+    scanned = _scan_addresses(table, column, filter=where, use_scalar_index=False)[ADDRESS]
+    return np.sort(indexed.to_numpy()), np.sort(scanned.to_numpy())
 
 
 def find_by_word(table: LanceTable, column: str, word: str) -> Addresses:
-    """Where the rows lie that an index of words finds for one."""
-    found = _scan_addresses(table, column, full_text_query={"columns": [column], "query": word})
-    return np.sort(found[ADDRESS].to_numpy())
+    """Return the addresses of the rows that a full-text index finds for a word."""
+    hits = _scan_addresses(table, column, full_text_query={"columns": [column], "query": word})
+    return np.sort(hits[ADDRESS].to_numpy())
 
 
 def find_by_vector(table: LanceTable, column: str, vector: pa.Array, count: int) -> tuple[Addresses, np.ndarray]:
-    """Where the nearest rows lie that an index of vectors finds in all its parts, and how far each is."""
+    """Return the addresses of the nearest rows that a vector index finds in all its partitions, and their distances."""
     nearest = {"column": column, "q": vector, "k": count, "nprobes": _MAX_PARTITIONS}
-    found = _scan_addresses(table, column, nearest=nearest)
-    return found[ADDRESS].to_numpy(), found["_distance"].to_numpy()
+    hits = _scan_addresses(table, column, nearest=nearest)
+    return hits[ADDRESS].to_numpy(), hits["_distance"].to_numpy()
 
 
-def _scan_addresses(table: LanceTable, column: str, **how: object) -> pa.Table:
+def _scan_addresses(table: LanceTable, column: str, **options: object) -> pa.Table:
     dataset = table.handles.open(table.path, table.version)
     with (
         translate_damage(f"the index of `{column}` of {table.path}"),
         attribute_requests(table.handles.store.runtime.telemetry, "table"),
     ):
-        return dataset.scanner(columns=[], with_row_address=True, **how).to_table()  # type: ignore[arg-type]  # by name
+        return dataset.scanner(columns=[], with_row_address=True, **options).to_table()  # type: ignore[arg-type]  # by name
 
 
 def load_index(table: LanceTable, name: str) -> None:
-    """Read an index, or DamagedError."""
+    """Read an index completely.
+
+    Raises:
+        DamagedError: It can't be read.
+    """
     dataset = table.handles.open(table.path, table.version)
     with (
         translate_damage(f"the index {name} of {table.path}"),

@@ -1,4 +1,4 @@
-"""Counting what Lance asks of the object store, by target."""
+"""Count the object-store requests of Lance by target, and translate its store errors."""
 
 import errno
 import os
@@ -14,26 +14,27 @@ from omnigraph.telemetry import Telemetry
 _REQUESTS = "lance_object_store_requests_total"
 _state = {"registered": False}
 _lock = threading.Lock()
+# The open blocks that requests are attributed to, in the order in which they began.
 _open_blocks: list[tuple[Telemetry, str]] = []
-"""The blocks that requests are attributed to, in the order in which they were begun."""
+# The counters of Lance by operation, when they were last attributed.
 _attributed: dict[str, int] = {}
-"""Lance's counts when they were last attributed, by operation."""
 
 _DENIED_MARKS = ("lacked the necessary privileges", "401 Unauthorized", "403 Forbidden", "Permission denied")
+# Errors after which nothing is known about the stored data: the system could not look.
 _SYSTEM_ERRNOS = (
     errno.EIO, errno.EINTR, errno.EAGAIN, errno.ENOMEM, errno.EBUSY, errno.ENFILE, errno.EMFILE, errno.ENOBUFS,
     errno.ETIMEDOUT, errno.ESTALE, *DISK_FULL_ERRNOS,
 )  # fmt: skip
-"""What the system says when it could not look: nothing is known then about what is stored."""
 
 
 def _build_error_marks(codes: Iterable[int]) -> tuple[str, ...]:
-    """Return how codes of the system are told: as Rust shows an error, as a panic of it does, and as Python does."""
+    """Return the texts of system error codes, as a Rust error, a Rust panic and Python show them."""
     shapes = ((f"(os error {code})", f"Os {{ code: {code},", os.strerror(code)) for code in codes)
     return tuple(mark for shape in shapes for mark in shape)
 
 
 _FULL_MARKS = _build_error_marks(DISK_FULL_ERRNOS)
+# Parts of Lance error messages that blame the store, not the stored data.
 _UNREACHABLE_MARKS = (
     "Generic S3 error",
     "HTTP error",
@@ -41,7 +42,6 @@ _UNREACHABLE_MARKS = (
     *_DENIED_MARKS,
     *_build_error_marks(_SYSTEM_ERRNOS),
 )
-"""What the text of Lance's errors says when the store is to blame, and not what is stored in it."""
 _IO_MARKS = ("LanceError(IO)", "Not found:")
 
 
@@ -59,11 +59,10 @@ def _read_totals() -> dict[str, int]:
 
 @contextmanager
 def attribute_requests(telemetry: Telemetry, target: str) -> Iterator[None]:
-    """Attribute to `target` what Lance requests inside the block; free unless somebody counts.
+    """Count the requests of Lance inside the block for `target`; free unless telemetry has a listener.
 
-    Blocks may overlap, as those of scans do that are read by turns. Each request is attributed once: to the block that
-    was begun last of those that are open. Lance's counters are those of the process, so counts are exact only while one
-    operation runs at a time.
+    Blocks may overlap, as those of interleaved scans do. Each request is attributed once: to the open block that began
+    last. Lance counts requests per process, so counts are exact only while one operation runs at a time.
     """
     if not telemetry.is_listening:
         yield
@@ -77,12 +76,13 @@ def attribute_requests(telemetry: Telemetry, target: str) -> Iterator[None]:
     finally:
         with _lock:
             _attribute()
-            place = next(place for place, one in enumerate(_open_blocks) if one is block)
-            del _open_blocks[place]
+            # By identity: overlapping blocks of one target are equal.
+            position = next(position for position, other in enumerate(_open_blocks) if other is block)
+            del _open_blocks[position]
 
 
 def _attribute() -> None:
-    """Record what was requested since this was last called, for the innermost of the open blocks, if there is one."""
+    """Record the requests since the last call for the innermost open block, if there is one."""
     now = _read_totals()
     if _open_blocks:
         telemetry, target = _open_blocks[-1]
@@ -93,9 +93,9 @@ def _attribute() -> None:
 
 @contextmanager
 def translate_store_errors(action: str) -> Iterator[None]:
-    """Turn what Lance raises when the store fails it into our own error, which says what was being done.
+    """Translate what Lance raises when the store fails into our own error, which names the action.
 
-    Lance reports a failed read of a scan as a ValueError; one that has nothing to do with the store is left alone.
+    Lance reports a failed read of a scan as a ValueError; one that does not concern the store is left alone.
     """
     try:
         yield
@@ -106,33 +106,33 @@ def translate_store_errors(action: str) -> Iterator[None]:
 
 
 def convert_store_error(action: str, error: BaseException) -> StoreUnavailableError:
-    """Our error for one of Lance's, when the store failed or refused."""
-    told = str(error)
+    """Convert an error of Lance, raised because the store failed or refused, to our own."""
+    text = str(error)
     failure = StoreUnavailableError
-    if any(mark in told for mark in _FULL_MARKS):
+    if any(mark in text for mark in _FULL_MARKS):
         failure = StoreFullError
-    elif any(mark in told for mark in _DENIED_MARKS):
+    elif any(mark in text for mark in _DENIED_MARKS):
         failure = StoreDeniedError
     return failure(action, extract_reason(error))
 
 
 def is_unreachable(error: BaseException) -> bool:
-    """Whether the store did not answer or refused: then nothing is known about what is stored."""
+    """Return whether the store did not answer or refused: then nothing is known about the stored data."""
     if isinstance(error, OSError) and error.errno in _SYSTEM_ERRNOS:
         return True
     return any(mark in str(error) for mark in _UNREACHABLE_MARKS)
 
 
 def is_io(error: Exception) -> bool:
-    """Whether an error of Lance is about reading or writing files, and not about the call."""
+    """Return whether an error of Lance is about reading or writing files, not about the call."""
     return any(mark in str(error) for mark in _IO_MARKS) or is_unreachable(error)
 
 
 def extract_reason(error: BaseException) -> str:
-    """The first line of an error of Lance, without the place in its source."""
+    """Return the first line of an error of Lance, without the position in its source."""
     return str(error).split("\n", 1)[0].split(", /home", 1)[0].removeprefix("External error: ")
 
 
 def count_process_requests() -> dict[str, int]:
-    """How many requests Lance has made of object stores in this process since this was first asked, by operation."""
+    """Return the number of object-store requests of Lance in this process since the first call, by operation."""
     return _read_totals()
