@@ -213,7 +213,7 @@ class _CutBuilder:
         }
         named = {pin for path, limit in limits.items() for pin in self._journals[path].find_versions(limit)}
         retained = self._find_retained(heads, limits, live | {tag.path for tag in tags.values()})
-        # Tables hidden by a soft drop can be brought back, so their versions are needed too.
+        # A soft drop hides a table and loses no data: the manifest still names its version.
         retained |= {_to_pinned_version(pin) for path in live for pin in heads[path].snapshot.manifest.dropped.values()}
         present = {_to_pinned_version(pin) for path in live for pin in heads[path].snapshot.pins.values()}
         return ConsistentCut(
