@@ -49,7 +49,7 @@ def test_a_handle_notices_that_its_branch_was_deleted(world: Session) -> None:
 
     delete_branch(reopened(world), "review")
 
-    with pytest.raises(BranchGoneError, match="`review` was deleted meanwhile"):
+    with pytest.raises(BranchGoneError, match="`review` was deleted in the meantime"):
         review.head()
     with pytest.raises(BranchMissingError):
         world.checkout("review").head()

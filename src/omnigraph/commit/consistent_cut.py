@@ -2,7 +2,7 @@
 
 Branches are read one after the other, so a branch may have merged a commit that is newer than the state read of
 another. A cut is closed: any fork or merged branch that a journal in it refers to is included at least up to that
-commit, or is missing from the graph as well. So histories are complete, and a merge finds the same base as in the graph.
+commit, or is missing from the graph as well. So histories are complete, and merges find the same base as in the graph.
 """
 
 import sys
@@ -270,7 +270,7 @@ class _CutBuilder:
     def _find_inherited(
         self, heads: Mapping[str, Head], limits: Mapping[str, int], path: str
     ) -> tuple[set[PinnedVersion], set[str]]:
-        """Return the versions a branch can read in the journals of its ancestors, and the tables its history dropped."""
+        """Return the versions a branch can read in its ancestors' journals, and the tables its history has dropped."""
         inherited = set[PinnedVersion]()
         dropped = self._journals[path].find_dropped(limits[path])
         fork = heads[path].snapshot.manifest.fork

@@ -107,7 +107,7 @@ class DigestChain:
             self.first = commit
 
     def _resolve(self, expected: str | None) -> list[AlteredCommit]:
-        """Decide about the suspect, now that the digest its parent should have is known."""
+        """Resolve the suspect, now that the digest its parent should have is known; return it if it is altered."""
         link, self._suspect = self._suspect, None
         if link is None:
             return []

@@ -67,8 +67,9 @@ class AllHistories:
 
     def count_collected(self, history: BranchHistory) -> int:
         """Return the number of commits in a branch's own journal that are readable now, and not after this cleanup."""
-        own = history.segments[0]
-        readable = (*own.horizon.kept, (max(own.first, own.horizon.kept_from, 0), history.newest))
+        own_segment = history.segments[0]
+        horizon = own_segment.horizon
+        readable = (*horizon.kept, (max(own_segment.first, horizon.kept_from, 0), history.newest))
         return sum(last - first + 1 for first, last in readable) - len(self.retained_seqs.get(history.path, ()))
 
     def find_versions(self) -> dict[str, set[int]]:
@@ -79,7 +80,7 @@ class AllHistories:
         return versions
 
     def iter_pins(self) -> Iterator[tuple[BranchHistory, RetainedPin]]:
-        """Yield the pins of all retained states, each with a branch that has them; several branches may share states."""
+        """Yield the pins of all retained states, each with a branch that has it; branches may share states."""
         # A state that one branch retains can be read on every live branch whose history contains it. All of them see
         # the same pins in it, unless one has permanently dropped data since: only then each branch is walked for all.
         shared = self.retained_seqs if self._has_dropped() else {}

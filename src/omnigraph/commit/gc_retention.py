@@ -34,7 +34,7 @@ class CreationTimeBounds:
     def __init__(self, times: Times) -> None:
         versions_by_path: dict[str, list[tuple[int, datetime]]] = {}
         for (path, number), time in times.items():
-            # Detached versions belong to tables; only the numbers of manifests follow time.
+            # Only tables have detached versions. The numbers of a manifest's versions grow with time.
             if not is_detached(number):
                 versions_by_path.setdefault(path, []).append((number, time))
         # By path, the existing numbers in order, and for each the earliest time of it and all higher ones.
@@ -190,11 +190,11 @@ class RetentionPlan:
     extra: frozenset[int]
     """Older commits of the branch's own journal that are retained for another reason; none was collected before."""
 
-    def retains(self, seq: int, segment: HistorySegment, own: HistorySegment) -> bool:
+    def retains(self, seq: int, segment: HistorySegment, own_segment: HistorySegment) -> bool:
         """Return whether a commit is retained, in the branch's own journal or in an ancestor's."""
         if seq >= self.stop:
             return segment.horizon.retains(seq)
-        return segment is own and seq in self.extra
+        return segment is own_segment and seq in self.extra
 
     @property
     def lowest(self) -> int:
@@ -204,9 +204,11 @@ class RetentionPlan:
 
 def plan_retention(history: BranchHistory, policy: RetentionPolicy, extra: Iterable[int]) -> RetentionPlan:
     """Return the commits to retain on a branch: those of the policy, and `extra` ones of its own journal."""
-    own = history.segments[0]
+    own_segment = history.segments[0]
     # A commit that an earlier cleanup has collected is left out: its data may be gone.
-    required = frozenset(seq for seq in extra if own.first <= seq <= history.newest and own.horizon.retains(seq))
+    required = frozenset(
+        seq for seq in extra if own_segment.first <= seq <= history.newest and own_segment.horizon.retains(seq)
+    )
     stop = history.newest + 1
     # The earliest store time of the commits that follow the current one.
     followed_at: datetime | None = None
@@ -225,7 +227,7 @@ def plan_retention(history: BranchHistory, policy: RetentionPolicy, extra: Itera
 def find_retained_seqs(
     histories: Mapping[str, BranchHistory], plans: Mapping[str, RetentionPlan]
 ) -> dict[str, set[int]]:
-    """Return by journal the commits that any branch retains; a branch also retains commits of its ancestors' journals."""
+    """Return by journal the commits that any branch retains; a branch also retains some of its ancestors' commits."""
     retained: dict[str, set[int]] = {path: set(plan.extra) for path, plan in plans.items()}
     for path, plan in plans.items():
         for commit in histories[path].iter_commits():
@@ -238,7 +240,7 @@ def find_retained_seqs(
 
 
 def group_ranges(seqs: Iterable[int]) -> list[Range]:
-    """Group numbers into ranges of consecutive ones, lowest first."""
+    """Combine numbers into ranges of consecutive ones, lowest first."""
     ranges: list[Range] = []
     for seq in sorted(set(seqs)):
         if ranges and ranges[-1][1] == seq - 1:
@@ -351,7 +353,7 @@ def iter_retained_pins(
     pins: dict[str, Pin] = dict(manifest.pins)
     dropped: dict[str, Pin] = dict(manifest.dropped)
     lost: set[str] = set()
-    own = history.segments[0]
+    own_segment = history.segments[0]
     retained: list[Commit] = []
     # By table, the number of retained states that were passed before the current pin of the table.
     since = dict.fromkeys(pins, 0)
@@ -367,7 +369,7 @@ def iter_retained_pins(
         if commit.seq < lowest:
             break
         segment = history.find_segment(commit.seq)
-        if plan.retains(commit.seq, segment, own) or commit.seq in shared.get(segment.path, ()):
+        if plan.retains(commit.seq, segment, own_segment) or commit.seq in shared.get(segment.path, ()):
             retained.append(commit)
         changed = {change.table_key for change in commit.changes}
         purged = {purge.path for purge in commit.purged}
