@@ -117,7 +117,7 @@ def check_stamp(metadata: dict[bytes, bytes]) -> None:
 
 
 def encode_head(manifest: Manifest, version: int) -> pa.Table:
-    """Encode the head fragment of one version of a manifest, in a stable order; the last row has a digest of the rest."""
+    """Encode the head fragment of one version of a manifest, in a stable order; its last row is a digest."""
     rows = [_encode_row("schema", "schema", manifest.schema)]
     rows += [
         _encode_row(f"table:{t.table_key}", "table", t, location=t.path, table_key=t.table_key)
