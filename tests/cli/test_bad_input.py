@@ -233,7 +233,7 @@ def test_a_place_without_a_graph_says_so(loader: Loader, below: str) -> None:
     code, told = loader.fails("--data", good, uri=str(loader.place / below))
 
     assert code == 4
-    assert told.startswith(f"error: there is no graph at {below}; make one with `omnigraph init ")
+    assert told.startswith(f"error: there is no graph at {below}; create one with `omnigraph init ")
 
 
 # --- places that can't be written; a file where a directory is needed stops the superuser too -------------------

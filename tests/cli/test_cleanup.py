@@ -70,7 +70,8 @@ def test_a_commit_that_is_gone_is_listed_as_collected_and_says_so(
     _, error = run("snapshot", graph.uri, "--snapshot", oldest, capsys=capsys, expected=4)
 
     assert listed.count("(collected)") == 3
-    assert "was collected: it is number 0 of the branch `main`, and cleanup 1 kept those from 3 on" in error
+    assert "was collected: it is number 0 on branch `main`, and cleanup 1 kept only tagged commits" in error
+    assert "those from number 3 on" in error
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_an_unfinished_clone_is_told_by_every_command(
     error = json.loads(capsys.readouterr().err)["error"]
     assert (failed, ended) == (5, 4)
     assert (error["code"], error["source"]) == ("unfinished_clone", uri)
-    assert f"`omnigraph clone {uri} {tmp_path / 'c'}` goes on with it" in error["message"]
+    assert f"`omnigraph clone {uri} {tmp_path / 'c'}` resumes it" in error["message"]
 
 
 def test_after_an_interrupt_the_same_command_goes_on(

@@ -357,7 +357,7 @@ def test_a_taken_name_is_refused_with_a_way_out(world: Session) -> None:
 
     with pytest.raises(BranchExistsError, match="omnigraph branch delete review/x"):
         create_branch(world, "review/x", actor="ada")
-    with pytest.raises(BranchExistsError, match="there is a branch `review/x`"):
+    with pytest.raises(BranchExistsError, match="next to the branch `review/x`"):
         create_branch(world, "review", actor="ada")
 
 

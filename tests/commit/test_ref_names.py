@@ -49,5 +49,5 @@ def test_names_that_only_begin_alike_are_free() -> None:
 
 
 def test_nothing_lies_below_main() -> None:
-    with pytest.raises(BranchExistsError, match="there is a branch `main`"):
+    with pytest.raises(BranchExistsError, match="next to the branch `main`"):
         check_name_free("main/x", [])

@@ -286,8 +286,8 @@ def test_a_manifest_of_another_branch_is_not_read_in_place_of_ones_own(tmp_path:
 
     again = og.open_graph(str(tmp_path / "g"), runtime=runtime())
 
-    with pytest.raises(ManifestCorruptError, match="it is that of `main`"):
+    with pytest.raises(ManifestCorruptError, match="it belongs to `main`"):
         again.query("query q() { match { $p: P } return { count($p) as n } }", branch="side")
-    with pytest.raises(ManifestCorruptError, match="it is that of `main`"):
+    with pytest.raises(ManifestCorruptError, match="it belongs to `main`"):
         again.load(harm.people("b"), mode="append", branch="side")
     assert again.query("query q() { match { $p: P } return { count($p) as n } }").rows() == [{"n": 0}]

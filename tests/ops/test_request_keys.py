@@ -92,7 +92,7 @@ def test_a_key_of_a_mutation_is_none_for_another_one(graph: og.Graph, text: str,
 
     assert str(caught.value) == (
         f"the idempotency key `k` was used before, for another request: `mutate` made the commit"
-        f" {done.commit_id}, and this is `mutate of something else`; give this request a key of its own"
+        f" {done.commit_id}, and this is `mutate of something else`; give this request its own key"
     )
     assert column(graph, "Person", "id") == ["a"]
 
@@ -131,7 +131,7 @@ def test_a_key_of_a_load_is_none_for_a_mutation(graph: og.Graph) -> None:
 
     assert str(caught.value) == (
         f"the idempotency key `k` was used before, for another request: `load` made the commit"
-        f" {done.commit_id}, and this is `mutate`; give this request a key of its own"
+        f" {done.commit_id}, and this is `mutate`; give this request its own key"
     )
     assert caught.value.kind is og.Kind.INVALID
     assert caught.value.code == "idempotency_key_reused"

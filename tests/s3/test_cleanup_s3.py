@@ -75,7 +75,7 @@ def test_a_writer_that_was_overtaken_fails_on_s3(session: Session) -> None:
         wait_a_second(session)
         collect(session, grace=NOTHING)
 
-    with pytest.raises(og.TooSlowError, match="came in between"):
+    with pytest.raises(og.TooSlowError, match="ran in the meantime"):
         put(again(session, faults=AtPoint("publish.flushed", meanwhile)), {"z": 1})
 
     there = again(session)

@@ -1,1 +1,1 @@
-"""The one way a change becomes visible: manifest, publisher, lineage, recovery."""
+"""The commit protocol: manifests, publishing, branches and tags, garbage collection and recovery."""

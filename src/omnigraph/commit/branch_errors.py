@@ -1,26 +1,27 @@
-"""What can be wrong with a branch: its name, its being there, its children."""
+"""Errors about a branch: its name, its existence, its children."""
 
 from omnigraph.errors import MAX_LISTED_NAMES, Kind, OmnigraphError
 
 
 class BadBranchNameError(OmnigraphError):
-    """A name that no branch may have."""
+    """The name is not allowed for a branch."""
 
     kind = Kind.USAGE
     code = "bad_branch_name"
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)
-        self.name, self.reason = name, reason
+        self.name = name
+        self.reason = reason
 
     def __str__(self) -> str:
         return f"`{self.name}` can't be the name of a branch: {self.reason}"
 
 
 class BranchMissingError(OmnigraphError):
-    """The graph has no branch of that name; `known` are those it has, `near` is the one that was likely meant.
+    """The graph has no branch of that name; `known` lists its branches, `near` is the one that was likely meant.
 
-    `tag` is the name if a tag has it: a branch is needed.
+    `tag` is set to the name if a tag has it: the operation needs a branch.
     """
 
     kind = Kind.NOT_FOUND
@@ -28,16 +29,19 @@ class BranchMissingError(OmnigraphError):
 
     def __init__(self, name: str, known: tuple[str, ...], near: str | None = None, tag: str | None = None) -> None:
         super().__init__(name, known, near, tag)
-        self.name, self.known, self.near, self.tag = name, known, near, tag
+        self.name = name
+        self.known = known
+        self.near = near
+        self.tag = tag
 
     def facts(self) -> dict[str, object]:
-        """The name, and those there are."""
+        """Return the requested name, the names that exist, the nearest of them, and the tag of that name."""
         return {"name": self.name, "known": list(self.known), "near": self.near, "tag": self.tag}
 
     def __str__(self) -> str:
         if self.tag is not None:
             return (
-                f"`{self.name}` is a tag, and this needs a branch; make one of it with"
+                f"`{self.name}` is a tag, and this needs a branch; create one from it with"
                 f" `omnigraph branch create NAME --from {self.name}`"
             )
         way_out = f"did you mean `{self.near}`?" if self.near else f"it has {_format_names(self.known)}"
@@ -45,7 +49,7 @@ class BranchMissingError(OmnigraphError):
 
 
 class BranchGoneError(OmnigraphError):
-    """The branch was deleted while it was worked on. Nothing of the work is visible."""
+    """The branch was deleted while an operation used it. Nothing was committed."""
 
     kind = Kind.CONFLICT
     code = "branch_gone"
@@ -55,28 +59,30 @@ class BranchGoneError(OmnigraphError):
         self.name = name
 
     def __str__(self) -> str:
+        # A name can be reused at any time, and the new branch has a different id and history.
         return (
-            f"the branch `{self.name}` was deleted meanwhile; if there is one of that name again, it is another one:"
-            " see `omnigraph branch list`, and start anew"
+            f"the branch `{self.name}` was deleted in the meantime; if a branch of that name exists now, it is a"
+            " different one: see `omnigraph branch list`, and start again"
         )
 
 
 class BranchExistsError(OmnigraphError):
-    """The name is taken: by a branch of that very name, or by one whose path it would extend or be part of."""
+    """The name is taken: a branch has it, or has a name that is a path prefix of it or that it is a path prefix of."""
 
     kind = Kind.CONFLICT
     code = "branch_exists"
 
     def __init__(self, name: str, existing: str, is_for_load: bool = False) -> None:
         super().__init__(name, existing, is_for_load)
-        self.name, self.existing = name, existing
+        self.name = name
+        self.existing = existing
         self._is_for_load = is_for_load
 
     def __str__(self) -> str:
         if self.name == self.existing and self._is_for_load:
             return (
                 f"the graph has a branch `{self.name}` already; to load into it leave out `--from`, or add"
-                " `--if-exists` (`if_exists`), which makes the branch only if there is none; or choose another name"
+                " `--if-exists` (`if_exists`), which creates the branch only if it is missing; or choose another name"
             )
         if self.name == self.existing:
             return (
@@ -84,43 +90,46 @@ class BranchExistsError(OmnigraphError):
                 f" or delete it with `omnigraph branch delete {self.name}`"
             )
         return (
-            f"there is a branch `{self.existing}`, and of two names neither may begin with the other and a slash:"
-            f" choose another name than `{self.name}`"
+            f"`{self.name}` can't be used next to the branch `{self.existing}`: a branch name may not be a path prefix"
+            " of another; choose another name"
         )
 
 
 class BranchHasChildrenError(OmnigraphError):
-    """Branches were taken from this one and read their older history there."""
+    """Other branches were created from this one and read their older history from its journal."""
 
     kind = Kind.CONFLICT
     code = "branch_has_children"
 
     def __init__(self, name: str, children: tuple[str, ...]) -> None:
         super().__init__(name, children)
-        self.name, self.children = name, children
+        self.name = name
+        self.children = children
 
     def facts(self) -> dict[str, object]:
-        """The branch, and those that were taken from it."""
+        """Return the branch and the branches that were created from it."""
         return {"name": self.name, "children": list(self.children)}
 
     def __str__(self) -> str:
-        return f"the branch `{self.name}` can't be deleted before those that were taken from it: {_format_names(self.children)}"
+        children = _format_names(self.children)
+        return f"the branch `{self.name}` can't be deleted before the branches that were created from it: {children}"
 
 
 class BranchOutcomeUnknownError(OmnigraphError):
-    """A branch may or may not have been made or deleted: the store stopped answering."""
+    """A branch may or may not have been created or deleted: the store stopped responding."""
 
     kind = Kind.UNAVAILABLE
     code = "branch_outcome_unknown"
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)
-        self.name, self.reason = name, reason
+        self.name = name
+        self.reason = reason
 
     def __str__(self) -> str:
         return (
-            f"what became of the branch `{self.name}` is not known: the store stopped answering ({self.reason})."
-            " `omnigraph branch list` tells once it answers again"
+            f"the branch `{self.name}` may or may not have been changed: the store stopped responding ({self.reason})."
+            " Check with `omnigraph branch list` once it responds again"
         )
 
 

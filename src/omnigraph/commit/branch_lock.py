@@ -8,6 +8,6 @@ _branch_locks: defaultdict[tuple[str, str], threading.Lock] = defaultdict(thread
 
 
 def get_branch_lock(graph_uri: str, manifest_path: str) -> threading.Lock:
-    """The lock of one branch of one graph, the same for every handle of this process."""
+    """Return the lock of one branch of one graph, the same for every handle of this process."""
     with _guard:
         return _branch_locks[graph_uri, manifest_path]

@@ -1,4 +1,4 @@
-"""Changing what main's manifest says of the whole graph, its branches and tags, by swaps that are no commits."""
+"""Change the registry of branches and tags in main's manifest, by swaps that add no commit."""
 
 from collections.abc import Callable
 
@@ -8,8 +8,9 @@ from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import Manifest
 from omnigraph.storage.cas_table_errors import SwapLostError
 
+# Number of swaps of main's manifest that may be lost to other writers.
 MAX_ROUNDS = 100
-"""How many swaps of main's manifest may be lost to others."""
+# Limits the back-off to 32 times `backoff_seconds`: 1.6 s by default.
 MAX_DOUBLINGS = 5
 
 
@@ -21,14 +22,14 @@ def change_registry(
     *,
     may_be_undone: bool = False,
 ) -> Head:
-    """Swap main's manifest in `head` by a change of it, made anew on the newest one when somebody else was first.
+    """Publish a change of main's manifest on `head`, and recompute it on the newest state if another writer was first.
 
-    `is_done` tells the change in a later state; one that `may_be_undone` may have been undone in it. A change that changes
-    nothing is not made.
+    `is_done` recognises the change in a later state; with `may_be_undone`, a later state may have reverted it. A change
+    that returns an equal manifest publishes nothing.
 
     Raises:
-        ConflictError: Others were first again and again.
-        OutcomeUnknownError: The store stopped answering.
+        ConflictError: Other writers won every swap.
+        OutcomeUnknownError: The store stopped responding.
     """
     runtime = main.store.runtime
     for lost in range(1, MAX_ROUNDS + 1):
@@ -42,22 +43,22 @@ def change_registry(
         except SwapLostError:
             runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
             head = main.head()
-    found = main.head().snapshot.manifest_version
-    raise ConflictError("register", "to be the next to write", f"version {found}", f"{MAX_ROUNDS} rounds were lost")
+    version = main.head().snapshot.manifest_version
+    reason = f"other writers were first {MAX_ROUNDS} times"
+    raise ConflictError("register", "to publish the next version", f"version {version}", reason)
 
 
 def _build_landed_predicate(
-    main: ManifestLog, base: Head, is_done: Callable[[Manifest], bool], may_pass: bool
+    main: ManifestLog, base: Head, is_done: Callable[[Manifest], bool], may_be_undone: bool
 ) -> Callable[[Head], bool]:
-    """Tells from a state of main whether the change after `base` is part of its past.
+    """Return a function that says of a state of main whether the change published on `base` is part of its history."""
+    retained_versions = main.store.runtime.options.manifest_versions
 
-    What may have been undone since can't be seen in a later state. But a swap that landed behind the head, because
-    its name had been freed, is at least as many versions behind it as are kept.
-    """
-    kept = main.store.runtime.options.manifest_versions
+    def has_landed(head: Head) -> bool:
+        # A change that was reverted since is not visible in a later state. A swap that was not really published landed
+        # on a version number that a trim had freed, and a trim keeps this many versions: it is at least as far from
+        # the newest version. So with fewer versions after it, the swap counts.
+        later_versions = head.table.version - base.table.version - 1
+        return is_done(head.snapshot.manifest) or (may_be_undone and 0 < later_versions < retained_versions)
 
-    def is_made(now: Head) -> bool:
-        later = now.table.version - base.table.version - 1
-        return is_done(now.snapshot.manifest) or (may_pass and 0 < later < kept)
-
-    return is_made
+    return has_landed

@@ -1,10 +1,10 @@
-"""The branches of a graph: found by name, made and deleted. A branch is a manifest of its own, and one row of main's.
+"""Look up, create and delete the branches of a graph. A branch is its own manifest plus one row in main's manifest.
 
-    make     the branch's manifest, seen by nobody; then its row in main's, by one swap: there, whole
-    delete   the row is marked, by one swap: gone; then the branch's manifest is closed, and the row removed
+    create   write the branch's manifest, invisible; then add its row to main's by one swap, which makes it visible
+    delete   mark the row as deleted by one swap, which hides it; then close the branch's manifest and remove the row
 
-No table is touched. A manifest that no row names is nobody's. A closed one takes no commit any more, so that whoever
-still works on a deleted branch finds out. A deletion that died half-way is finished by the next who comes along.
+No table is touched. A manifest that no row names belongs to no branch. A closed one accepts no further commit, so a
+writer that still uses a deleted branch fails. A deletion that was interrupted is finished by the next writer.
 """
 
 import threading
@@ -35,15 +35,15 @@ from omnigraph.storage.layout import MANIFEST, build_branch_path, format_version
 from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.telemetry import log as telemetry_log
 
+# Size of the LRU cache of branch logs; each holds a decoded head.
 MAX_OPEN_LOGS = 256
-"""How many logs of branches are kept open."""
 
-Register = Mapping[str, BranchRecord]
+BranchRecords = Mapping[str, BranchRecord]
 
 
 @dataclass(frozen=True, slots=True)
 class BranchDraft:
-    """A branch that nobody sees yet: its row to be, and its manifest, which may be written to like any other."""
+    """A branch that is not registered yet: its future row, and its manifest, which accepts commits like any other."""
 
     record: BranchRecord
     fork: Fork
@@ -51,32 +51,35 @@ class BranchDraft:
     main: Head
     """The state of main in which the name was free."""
     source: Snapshot
-    """What it was taken from,"""
+    """The state the branch starts from."""
     parent: ManifestLog
-    """and the log that has its commit."""
+    """The log whose journal has the commit of that state."""
 
 
 class BranchRegistry:
-    """All branches of one open graph. Safe to share between threads."""
+    """The branches of one open graph. Thread-safe."""
 
     def __init__(self, main: ManifestLog) -> None:
         self.main = main
         self.tags = TagRegistry(main)
         self._lock = threading.Lock()
         self._logs: OrderedDict[str, ManifestLog] = OrderedDict()
+        # Manifest paths of branches by name, so that a known branch costs no request on main.
         self._paths: dict[str, str] = {}
-        self._others = _build_log_opener(self)
-        """By name, the manifest of a branch that was found before."""
+        self._open_log = _build_log_opener(self)
 
     def list_records(self) -> list[BranchRecord]:
-        """Every branch but main, by name."""
+        """Return the records of all branches except main, sorted by name."""
         return [record for _, record in sorted(self.main.head().snapshot.manifest.live_branches.items())]
 
     def get_log(self, name: str) -> ManifestLog:
-        """The log of a branch, or BranchMissingError. One that was found before is not looked for again.
+        """Return the log of a branch. A branch that was looked up before is not looked up again.
 
-        So it may have been deleted since, and be another one by now: then its next use is a BranchGoneError, and after
-        `forget` it is looked for anew.
+        It may therefore have been deleted, and its name reused: its next use then raises BranchGoneError, and after
+        `forget` the name is looked up again.
+
+        Raises:
+            BranchMissingError: The graph has no branch of that name.
         """
         if name == MAIN:
             return self.main
@@ -86,18 +89,23 @@ class BranchRegistry:
         return self._get_log_at(name, path)
 
     def get_journal(self, name: str, path: str) -> ManifestLog:
-        """The log of a manifest, by its place; its branch may have been deleted."""
+        """Return the log of the manifest at a path; its branch may have been deleted."""
         return self._get_log_at(name, path)
 
     def forget(self, log: ManifestLog) -> None:
-        """A log turned out to be that of a deleted branch."""
+        """Drop the log of a deleted branch from the cache, so that its name is looked up again."""
         with self._lock:
             self._logs.pop(log.path, None)
             if self._paths.get(log.branch) == log.path:
                 del self._paths[log.branch]
 
     def check_name(self, name: str) -> Head:
-        """The state of main, in which the name is free; or BadBranchNameError, BranchExistsError, TagExistsError."""
+        """Check that a name can be given to a new branch, and return the state of main in which it is free.
+
+        Raises:
+            BadBranchNameError: No branch may have this name.
+            BranchExistsError, TagExistsError: The name is taken.
+        """
         check_branch_name(name)
         head = self.main.cached_head()
         check_name_free(name, head.snapshot.manifest.live_branches)
@@ -105,15 +113,18 @@ class BranchRegistry:
         return head
 
     def draft(self, name: str, parent: ManifestLog, source: Snapshot, actor: str) -> BranchDraft:
-        """A branch of that name as of `source`, whose commit is in the journal of `parent`; nobody sees it yet.
+        """Write the manifest of a new branch as of `source`, whose commit is in the journal of `parent`.
+
+        The branch stays invisible until `register`.
 
         Raises:
-            BadBranchNameError, BranchExistsError: The name won't do.
-            DataDroppedError: The state is of the past, and data of it was dropped for good since.
+            BadBranchNameError, BranchExistsError, TagExistsError: The name is not allowed, or taken.
+            DataDroppedError: `source` is a past state, and data of it was permanently dropped since.
         """
         main = self.check_name(name)
         source.require_whole()
-        store, commit = self.main.store, source.commit
+        store = self.main.store
+        commit = source.commit
         branch_id = store.runtime.ids.ulid()
         record = BranchRecord(
             name=name,
@@ -144,110 +155,121 @@ class BranchRegistry:
             gc_horizon=GcHorizon(epoch=old.gc_horizon.epoch, staged_before=old.gc_horizon.staged_before),
         )
         try:
-            log = create_log(store, manifest, name, record.path, others=self._others)
-        except OutcomeUnknownError as error:  # nobody looks for it there, whether it was written or not
+            log = create_log(store, manifest, name, record.path, open_log=self._open_log)
+        except OutcomeUnknownError as error:
+            # No row names the manifest yet, so it does not matter whether it was written.
             raise StoreUnavailableError(f"write the manifest of the branch `{name}`", error.reason) from error
         store.runtime.faults.reach("branch.written")
         return BranchDraft(record, fork, log, main, source, parent)
 
     def register(self, draft: BranchDraft) -> None:
-        """Make a draft a branch, by one swap: from now on it is there, with everything that was written to it.
+        """Register a draft as a branch, by one swap that makes it visible with everything written to it.
 
         Raises:
-            BranchExistsError: The name was taken meanwhile. Like every failure, it leaves the draft as it was.
+            BranchExistsError: The name was taken in the meantime. Like every failure, it leaves the draft unchanged.
             TagExistsError: A tag has that name.
-            BranchGoneError: The branch that it comes from was deleted meanwhile.
-            CommitCollectedError, TooSlowError: Cleanup has collected what it starts from, or the draft itself.
-            BranchOutcomeUnknownError: The store stopped answering; it may be there.
+            BranchGoneError: The branch it was created from was deleted in the meantime.
+            CommitCollectedError, TooSlowError: Cleanup has collected the state it starts from, or the draft itself.
+            BranchOutcomeUnknownError: The store stopped responding; the branch may exist.
         """
         record = draft.record
 
-        def added(manifest: Manifest) -> Register:
-            old = manifest.branches
+        def add_record(manifest: Manifest) -> BranchRecords:
+            records = manifest.branches
             check_name_free(record.name, manifest.live_branches)
             check_untagged(record.name, manifest.tags)
             self._check_source(draft, manifest)
-            if record.name in old:
-                self._close(old[record.name])
-            return {**old, record.name: record}
+            # An old row of the name is that of a deleted branch. Its manifest must be closed before the row is
+            # replaced, because `finish_deletions` finds deleted branches by their rows.
+            if record.name in records:
+                self._close(records[record.name])
+            return {**records, record.name: record}
 
-        self._change(draft.main, record.name, added, lambda now: now.get(record.name) == record, may_be_undone=True)
+        def is_added(records: BranchRecords) -> bool:
+            return records.get(record.name) == record
+
+        self._change(draft.main, record.name, add_record, is_added, may_be_undone=True)
         self.main.store.runtime.faults.reach("branch.registered")
         with self._lock:
             self._logs[record.path] = draft.log
             self._paths[record.name] = record.path
 
     def _check_source(self, draft: BranchDraft, manifest: Manifest) -> None:
-        """What a draft was taken from is still there in a state of main, and cleanup has spared it and the draft."""
+        """Check that a state of main still has the draft's source, and that cleanup has spared it and the draft."""
+        # The draft itself is in danger only if a cleanup ran since the name was checked.
         if manifest.gc_horizon.epoch != draft.main.snapshot.manifest.gc_horizon.epoch:
-            first = f"{draft.record.path}/{format_version_name(1)}"
-            check_staged_files(self.main.store, manifest.gc_horizon, [first], is_leased=False)
+            first_version = f"{draft.record.path}/{format_version_name(1)}"
+            check_staged_files(self.main.store, manifest.gc_horizon, [first_version], is_leased=False)
         check_reachable(self.main, manifest, draft.source, draft.parent)
 
     def discard(self, draft: BranchDraft) -> None:
-        """Nobody will see a draft: its files go. If that fails, they are nobody's and clean-up's."""
+        """Remove the files of a draft that will not be registered. If that fails, cleanup collects them later."""
         objects = self.main.store.objects
         try:
             for info in objects.list_under(draft.record.path):
                 objects.delete(info.key)
         except OmnigraphError as error:
-            telemetry_log.warning("the manifest %s, which is nobody's, was not removed: %s", draft.record.path, error)
+            telemetry_log.warning("the unused manifest %s was not removed: %s", draft.record.path, error)
 
     def delete(self, name: str) -> BranchRecord:
-        """Delete a branch; what it was. Whoever works on it gets a BranchGoneError from now on.
+        """Delete a branch and return its record. Operations still using it fail with BranchGoneError.
 
         Raises:
-            BranchMissingError: There is none of that name.
-            BranchHasChildrenError: Others were taken from it.
-            BranchOutcomeUnknownError: The store stopped answering; it may be gone.
+            BadBranchNameError: Main can't be deleted.
+            BranchMissingError: The graph has no branch of that name.
+            BranchHasChildrenError: Other branches were created from it.
+            BranchOutcomeUnknownError: The store stopped responding; the branch may be deleted.
         """
         if name == MAIN:
-            check_branch_name(name)  # which says why not
+            check_branch_name(name)  # always raises for main, with the reason
         head = self.main.head()
         record = _find_branch(head.snapshot.manifest.live_branches, name)
-        gone = msgspec.structs.replace(record, is_deleted=True)
+        deleted = msgspec.structs.replace(record, is_deleted=True)
 
-        def marked(manifest: Manifest) -> Register:
+        def mark_deleted(manifest: Manifest) -> BranchRecords:
             live = manifest.live_branches
             if _find_branch(live, name).id != record.id:
                 raise BranchGoneError(name)
-            children = sorted(one.name for one in live.values() if one.parent_branch == name)
+            # Decided by the same swap that marks the row, so no child can be registered in between.
+            children = sorted(branch.name for branch in live.values() if branch.parent_branch == name)
             if children:
                 raise BranchHasChildrenError(name, tuple(children))
-            return {**manifest.branches, name: gone}
+            return {**manifest.branches, name: deleted}
 
-        head = self._change(head, name, marked, lambda now: now.get(name) != record)
+        head = self._change(head, name, mark_deleted, lambda records: records.get(name) != record)
         self.main.store.runtime.faults.reach("branch.marked")
         try:
-            self._finish(head, gone)
+            self._finish(head, deleted)
         except StoreUnavailableError as error:
             raise BranchOutcomeUnknownError(name, error.reason) from error
         return record
 
     def finish_deletions(self, head: Head) -> None:
-        """Go on where somebody who deleted a branch has died, by what a state of main says. Usually there is none."""
+        """Finish the interrupted deletions that a state of main shows. Usually there are none."""
         for record in head.snapshot.manifest.branches.values():
             if record.is_deleted:
                 self._finish(head, record)
 
     def _finish(self, head: Head, record: BranchRecord) -> None:
-        """Close the manifest of a deleted branch, then remove its row; may be done by several at once."""
+        """Close the manifest of a deleted branch, then remove its row. Several processes may do it concurrently."""
         self._close(record)
 
-        def removed(manifest: Manifest) -> Register:
-            return {name: one for name, one in manifest.branches.items() if one.id != record.id}
+        # Compared by id, since the name may belong to a new branch by now.
+        def remove_record(manifest: Manifest) -> BranchRecords:
+            return {name: branch for name, branch in manifest.branches.items() if branch.id != record.id}
 
-        def is_removed(now: Register) -> bool:
-            return all(one.id != record.id for one in now.values())
+        def is_removed(records: BranchRecords) -> bool:
+            return all(branch.id != record.id for branch in records.values())
 
         try:
-            self._change(head, record.name, removed, is_removed)
-        except OmnigraphError as error:  # the branch is gone, and nobody can write to it: only its row is left
+            self._change(head, record.name, remove_record, is_removed)
+        except OmnigraphError as error:
+            # The branch is deleted and closed; only its row is left, which the next writer removes.
             telemetry_log.warning("the row of the deleted branch %s was not removed: %s", record.name, error)
         self.main.store.runtime.faults.reach("branch.removed")
 
     def _close(self, record: BranchRecord) -> None:
-        """Let no commit follow on a deleted branch; nothing to do when that was done before."""
+        """Close the manifest of a deleted branch, so that no commit can follow; do nothing if it is closed already."""
         log = self._get_log_at(record.name, record.path)
         self.forget(log)
         while True:
@@ -262,7 +284,7 @@ class BranchRegistry:
                 with get_branch_lock(log.store.location.uri, log.path):
                     log.publish(head, closed, lambda now: now.snapshot.manifest.is_closed)
             except SwapLostError:
-                continue  # a commit came first, and goes with the branch
+                continue  # another writer's commit came first, and is deleted with the branch
             except OutcomeUnknownError as error:
                 raise BranchOutcomeUnknownError(record.name, error.reason) from error
             break
@@ -272,31 +294,35 @@ class BranchRegistry:
         self,
         head: Head,
         name: str,
-        change: Callable[[Manifest], Register],
-        is_done: Callable[[Register], bool],
+        change: Callable[[Manifest], BranchRecords],
+        is_done: Callable[[BranchRecords], bool],
         *,
         may_be_undone: bool = False,
     ) -> Head:
-        """Swap main's register of branches; see `change_registry`."""
+        """Change the branches in main's manifest; see `change_registry`."""
 
-        def changed(manifest: Manifest) -> Manifest:
+        def change_branches(manifest: Manifest) -> Manifest:
             return replace(manifest, branches=change(manifest))
 
         try:
             return change_registry(
-                self.main, head, changed, lambda manifest: is_done(manifest.branches), may_be_undone=may_be_undone
+                self.main,
+                head,
+                change_branches,
+                lambda manifest: is_done(manifest.branches),
+                may_be_undone=may_be_undone,
             )
         except OutcomeUnknownError as error:
             raise BranchOutcomeUnknownError(name, error.reason) from error
 
     def _get_log_at(self, name: str, path: str) -> ManifestLog:
-        """The log of a manifest; the same one for as long as it is kept."""
+        """Return the log of a manifest from the LRU cache, opening it if necessary."""
         if path == MANIFEST:
             return self.main
         with self._lock:
             log = self._logs.get(path)
             if log is None:
-                log = self._logs[path] = ManifestLog(self.main.store, name, path, others=self._others)
+                log = self._logs[path] = ManifestLog(self.main.store, name, path, open_log=self._open_log)
             self._logs.move_to_end(path)
             while len(self._logs) > MAX_OPEN_LOGS:
                 _, oldest = self._logs.popitem(last=False)
@@ -305,17 +331,19 @@ class BranchRegistry:
 
 
 def _build_log_opener(branches: BranchRegistry) -> LogOpener:
-    """How its logs find each other, without holding it: what nobody has any more is freed at once."""
-    held, store = weakref.ref(branches), branches.main.store
+    """Return a function by which the logs of a registry open each other through its cache."""
+    # The registry holds its logs. A weak reference back avoids a cycle, so that all are freed with the last user.
+    registry_ref = weakref.ref(branches)
+    store = branches.main.store
 
-    def others(name: str, path: str) -> ManifestLog:
-        there = held()
-        return ManifestLog(store, name, path) if there is None else there.get_journal(name, path)
+    def open_log(name: str, path: str) -> ManifestLog:
+        registry = registry_ref()
+        return ManifestLog(store, name, path) if registry is None else registry.get_journal(name, path)
 
-    return others
+    return open_log
 
 
-def _find_branch(live: Register, name: str) -> BranchRecord:
+def _find_branch(live: BranchRecords, name: str) -> BranchRecord:
     record = live.get(name)
     if record is None:
         raise BranchMissingError(name, (MAIN, *sorted(live)))

@@ -1,4 +1,4 @@
-"""Small JSON objects with a checksum: what recovery acts on must be what was written, to the bit."""
+"""Small JSON objects with a checksum: recovery must act on exactly the bytes that were written."""
 
 import hashlib
 import re
@@ -12,18 +12,18 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class ChecksumError(ValueError):
-    """An object is not what was written."""
+    """An object differs from what was written."""
 
 
 def encode_with_checksum(record: msgspec.Struct) -> bytes:
-    """Return a record as JSON, with a checksum of all the rest as its last field."""
+    """Return a record as JSON, with a checksum of all other fields as its last field."""
     body = msgspec.json.encode(record)
     comma = b"," if body != b"{}" else b""
     return body[:-1] + comma + b'"checksum":"' + _compute_digest(body) + b'"}'
 
 
 def decode_with_checksum(data: bytes, record: type[S]) -> S:
-    """Return the record that was encoded. One without a checksum, of an earlier release, is taken as it is.
+    """Return the record that was encoded. A record without a checksum, from an earlier release, is accepted unchecked.
 
     Raises:
         ValueError: It is not JSON, not such a record, or not what was written. msgspec's errors are ValueErrors too.

@@ -1,8 +1,7 @@
-"""Who makes a clone at a place: one at a time, told by a sidecar there until the clone is a graph.
+"""Lock the target of a clone: one writer at a time claims it with a sidecar, until the clone is a graph.
 
-A clone whose maker died stays claimed by its sidecar, so that nobody takes it for an empty place, and the next clone of
-the same graph goes on with it. Once the place is a graph, recovery finds the commit that the sidecar names in it, and
-removes the sidecar.
+If the writer dies, its sidecar stays: the target does not look empty, and the next clone of the same graph resumes the
+work. Once the target is a graph, recovery finds the commit that the sidecar names in it, and removes the sidecar.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,62 +23,66 @@ from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.object_store import ObjectChangedError, ObjectMissingError
 from omnigraph.telemetry import log
 
+# Attempts at a claim when several clones claim the same target at the same moment.
 MAX_ATTEMPTS = 6
-"""How often a place is claimed by those who claim it in one moment."""
 
 
 class CloneBusyError(OmnigraphError):
-    """Another clone is being made at the same place."""
+    """Another clone is being written to the same location."""
 
     kind = Kind.CONFLICT
     code = "clone_busy"
 
     def __init__(self, uri: str, seconds: float) -> None:
         super().__init__(uri, seconds)
-        self.uri, self.seconds = uri, seconds
+        self.uri = uri
+        self.seconds = seconds
 
     def __str__(self) -> str:
         return (
-            f"somebody else is making a clone at {self.uri}: wait for it, or choose another place;"
+            f"another clone is being written to {self.uri}: wait for it, or choose another location;"
             f" if it has died, try again in {self.seconds:.0f} seconds"
         )
 
 
 def find_clones(target: GraphStorage) -> list[StoredSidecar]:
-    """The claims of clones that are being made at a place, or were when their makers died."""
-    return [found for found in list_sidecars(target)[0] if found.sidecar.operation == CLONE]
+    """Return the claims of clones that are in progress at a location, or that were interrupted there."""
+    return [stored for stored in list_sidecars(target)[0] if stored.sidecar.operation == CLONE]
 
 
 @dataclass(frozen=True, slots=True)
 class CloneLock:
-    """A place that is ours for as long as the lease lasts."""
+    """An exclusive claim to the target of a clone, valid while its lease is renewed."""
 
     lease: Lease
     is_taken_over: bool
-    """Whether a clone that died may have left files there."""
+    """Whether an interrupted clone may have left files there."""
 
 
 @contextmanager
 def lock_clone_target(
     target: GraphStorage, origin: CloneOrigin, head: Head, check_free: Callable[[], None]
 ) -> Iterator[CloneLock]:
-    """Claim a place for a clone of a graph that has the state `head`; CloneBusyError when somebody else makes one.
+    """Claim a location for a clone of a graph whose state is `head`, for the duration of the block.
 
-    `check_free` fails where there is a graph; it is asked once nobody else can begin one. Behind the block the place is
-    a graph, and the claim is gone. When the block fails, what it has made stays, and so does the claim, for the next
-    one to go on at once.
+    `check_free` raises if the location holds a graph; it is called once no other clone can start there. After the
+    block the location is a graph, and the claim is removed. If the block fails, its files and the claim stay, so that
+    the next clone can resume immediately.
+
+    Raises:
+        CloneBusyError: Another clone to this location is in progress.
     """
-    lease, others = _acquire_lease(target, origin, head)
+    lease, old_claims = _acquire_lease(target, origin, head)
     try:
         check_free()
-        for found in others:
-            _remove_claim(target, found)
+        for claim in old_claims:
+            _remove_claim(target, claim)
     except BaseException:
         lease.disarm()
         raise
     try:
         target.runtime.faults.reach("clone.claimed")
-        yield CloneLock(lease, is_taken_over=bool(others))
+        yield CloneLock(lease, is_taken_over=bool(old_claims))
     except BaseException:  # an interrupt too
         lease.stop()
         _release_claim(target, lease.operation_id)
@@ -88,18 +91,21 @@ def lock_clone_target(
 
 
 def _acquire_lease(target: GraphStorage, origin: CloneOrigin, head: Head) -> tuple[Lease, list[StoredSidecar]]:
-    """A claim beside which nobody else has one that lives, and those of makers that died.
+    """Return the lease of the only live claim to the target, and the claims of interrupted clones.
 
-    Two that claim the place in one moment see each other: both step back, and try again after a while of their own.
+    Raises:
+        CloneBusyError: Another clone has a live claim.
     """
     runtime = target.runtime
     for attempt in range(1, MAX_ATTEMPTS + 1):
         check_no_live_clone(target, find_clones(target))
         lease = Lease(target, _build_sidecar(target, origin, head))
         lease.arm()
+        # Listed again after the claim is written: clones that claim the target at the same moment see each other,
+        # withdraw their claims, and try again after random waits.
         try:
-            others = [found for found in find_clones(target) if found.sidecar.id != lease.operation_id]
-            check_no_live_clone(target, others)
+            other_claims = [claim for claim in find_clones(target) if claim.sidecar.id != lease.operation_id]
+            check_no_live_clone(target, other_claims)
         except CloneBusyError:
             lease.disarm()
             if attempt == MAX_ATTEMPTS:
@@ -109,15 +115,19 @@ def _acquire_lease(target: GraphStorage, origin: CloneOrigin, head: Head) -> tup
             lease.disarm()
             raise
         else:
-            return lease, others
+            return lease, other_claims
     raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
 
-def finish_clone(target: GraphStorage, found: Sequence[StoredSidecar]) -> None:
-    """A clone is a graph already; only claims, and what was under way, are left. CloneBusyError if one lives."""
-    check_no_live_clone(target, found)
-    for one in found:
-        _remove_claim(target, one)
+def finish_clone(target: GraphStorage, claims: Sequence[StoredSidecar]) -> None:
+    """Remove the claims, and their unfinished files, from a clone that is a complete graph.
+
+    Raises:
+        CloneBusyError: A claim is live.
+    """
+    check_no_live_clone(target, claims)
+    for claim in claims:
+        _remove_claim(target, claim)
 
 
 def _build_sidecar(target: GraphStorage, origin: CloneOrigin, head: Head) -> Sidecar:
@@ -136,42 +146,48 @@ def _build_sidecar(target: GraphStorage, origin: CloneOrigin, head: Head) -> Sid
 
 
 def check_no_live_clone(target: GraphStorage, claims: Sequence[StoredSidecar]) -> None:
-    """CloneBusyError when whoever made one of the claims is at work."""
+    """Check that no clone among these claims is in progress.
+
+    Raises:
+        CloneBusyError: One is.
+    """
     if not claims:
         return
     now = read_store_clock(target)
-    for found in claims:
-        left = _compute_time_left(target, found, now)
-        if found.sidecar.state == "running" and left > timedelta():
+    for claim in claims:
+        left = _compute_time_left(target, claim, now)
+        if claim.sidecar.state == "running" and left > timedelta():
             raise CloneBusyError(target.location.uri, left.total_seconds())
 
 
-def _compute_time_left(target: GraphStorage, found: StoredSidecar, now: datetime) -> timedelta:
-    """How long a claim may still go without a sign of life."""
-    return found.modified + timedelta(seconds=target.runtime.options.lease_seconds) - now
+def _compute_time_left(target: GraphStorage, claim: StoredSidecar, now: datetime) -> timedelta:
+    """Return the time until the lease of a claim expires; `now` is the store's."""
+    return claim.modified + timedelta(seconds=target.runtime.options.lease_seconds) - now
 
 
-def _remove_claim(target: GraphStorage, found: StoredSidecar) -> None:
-    """A claim goes, with what was under way; its maker, should it wake up, finds that out before it does harm."""
-    _abandon(target, found)
-    clear(target, found.sidecar.id)
-    target.objects.delete(found.key)
+def _remove_claim(target: GraphStorage, claim: StoredSidecar) -> None:
+    """Remove a claim with its unfinished files."""
+    # Fenced first: its writer, if it wakes up, fails to renew the sidecar and stops.
+    _abandon(target, claim)
+    clear(target, claim.sidecar.id)
+    target.objects.delete(claim.key)
 
 
-def _abandon(target: GraphStorage, found: StoredSidecar) -> None:
+def _abandon(target: GraphStorage, claim: StoredSidecar) -> None:
+    """Mark a claim as abandoned, unless another process has changed or removed it."""
     try:
-        abandoned = msgspec.structs.replace(found.sidecar, state="abandoned")
-        target.objects.put_if_match(found.key, encode_with_checksum(abandoned), found.etag)
+        abandoned = msgspec.structs.replace(claim.sidecar, state="abandoned")
+        target.objects.put_if_match(claim.key, encode_with_checksum(abandoned), claim.etag)
     except (ObjectChangedError, ObjectMissingError):
-        return  # somebody else is at it: ours is the only claim that counts from now on
+        return
 
 
 def _release_claim(target: GraphStorage, operation_id: str) -> None:
-    """Let the next one take over at once, if that can be told; else it has to wait until the lease has run out."""
+    """Mark a claim as abandoned, so that the next clone need not wait until the lease has expired."""
     try:
-        for found in find_clones(target):
-            if found.sidecar.id == operation_id:
+        for claim in find_clones(target):
+            if claim.sidecar.id == operation_id:
                 clear(target, operation_id)
-                _abandon(target, found)
+                _abandon(target, claim)
     except OmnigraphError as error:
         log.warning("the claim of the clone %s was not released: %s", target.location.uri, error)

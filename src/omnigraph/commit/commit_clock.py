@@ -1,4 +1,4 @@
-"""The time that a commit bears: the writer's, unless that can't be right."""
+"""The timestamp of a commit: the writer's clock, unless that is obviously wrong."""
 
 from datetime import timedelta
 
@@ -8,27 +8,27 @@ from omnigraph.commit.sidecar import read_store_clock
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.telemetry import log
 
+# Clocks of two machines differ by this much now and then, so the store is not asked for its time.
 MAX_CLOCK_SKEW = timedelta(seconds=10)
-"""Clocks of two machines differ by so much now and then, and nobody needs to be asked."""
 
 
 def compute_commit_time(store: GraphStorage, parent: Commit) -> str:
-    """Return when a commit that follows another one is made: never before that one.
+    """Return the time of a commit that follows `parent`, never earlier than the parent's.
 
-    Time goes forward along a branch: reads of a past time and cleanups rely on it. So a writer whose clock is behind
-    its parent's commit by little takes that one's time, and one whose clock is far behind asks the store: either its
-    own clock is slow, and the store's time is right, or the parent's writer had a fast one, and its time is kept until
-    it is past.
+    Time travel and cleanup rely on times that never decrease along a branch.
     """
-    now, before = store.runtime.clock.now(), parse_instant(parent.at)
-    if now >= before:
+    now = store.runtime.clock.now()
+    parent_time = parse_instant(parent.at)
+    if now >= parent_time:
         return format_instant(now)
-    if before - now <= MAX_CLOCK_SKEW or store.future_time == parent.at:
+    if parent_time - now <= MAX_CLOCK_SKEW or store.future_time == parent.at:
         return parent.at
-    theirs = read_store_clock(store)
-    clocks = (format_instant(now), parent.at, format_instant(theirs))
-    log.warning("clocks differ: it is %s here, the commit before is of %s, and the store says %s", *clocks)
-    if theirs >= before:
-        return format_instant(theirs)
+    # Far apart: the store decides which clock is wrong. If this one is slow, the store's time is right.
+    store_now = read_store_clock(store)
+    clocks = (format_instant(now), parent.at, format_instant(store_now))
+    log.warning("clocks differ: this machine says %s, the parent commit %s, and the store %s", *clocks)
+    if store_now >= parent_time:
+        return format_instant(store_now)
+    # The parent's writer had a fast clock. Its time is used until it has passed, without asking the store again.
     store.future_time = parent.at
     return parent.at

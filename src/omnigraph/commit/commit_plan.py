@@ -1,4 +1,4 @@
-"""What a writer hands to the publisher: the whole change, as data."""
+"""The input of the publisher: a whole commit, as data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from omnigraph.storage.watch import Watch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTable:
-    """A table that the commit brings into being."""
+    """A table that the commit creates."""
 
     record: TableRecord
     schema: pa.Schema
@@ -31,7 +31,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptedTable:
-    """A table's version as another branch has it: the commit pins it as it is, and no row is copied."""
+    """A table version of another branch. The commit pins it unchanged, and no row is copied."""
 
     record: TableRecord
     pin: Pin
@@ -39,25 +39,26 @@ class AdoptedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedChecksums:
-    """Checksums that the pin of a table gets: it stays at its version, and every row as it is."""
+    """Checksums to add to the pin of a table. The pin stays at its version, and every row stays unchanged."""
 
     sums: Mapping[int, str]
-    """Of the files of versions, by number."""
+    """Checksums of version files, by version number."""
     lists: tuple[str, ...]
-    """Lists of the checksums of other files,"""
+    """Checksum lists of the other files."""
     replaced: tuple[str, ...] = ()
-    """which say what these say, so that the pin needs them no more."""
+    """Older lists whose content `lists` repeats, so that the pin no longer needs them."""
 
     def apply(self, pin: Pin) -> Pin:
-        """Return the pin with what is recorded of it; one that has moved on since keeps what it has."""
-        kept = (one for one in pin.lists if one not in self.replaced)
-        lists = tuple(dict.fromkeys((*kept, *self.lists)))
+        """Return the pin with the recorded checksums added."""
+        remaining = (name for name in pin.lists if name not in self.replaced)
+        lists = tuple(dict.fromkeys((*remaining, *self.lists)))
+        # A pin that has moved to another version since then has its own checksum, which stays.
         return replace(pin, sum=pin.sum or self.sums.get(pin.version), lists=lists)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPlan:
-    """One commit, ready to publish on `base`. A plan is published once; after a conflict a new one is made."""
+    """One commit, ready to publish on `base`. A plan is published once; after a conflict a new one is built."""
 
     base: Head
     operation: str
@@ -68,10 +69,10 @@ class CommitPlan:
     merged_parent: str | None = None
     merged_from: MergedFrom | None = None
     adopted: Mapping[str, AdoptedTable] = field(default_factory=dict)
-    """By the key that they get here, versions of another branch; a move of such a table starts from that version."""
+    """Versions of another branch, by their table key here; a move of such a table starts from that version."""
     idempotency_key: str | None = None
     request: str | None = None
-    """A digest of what is asked for, by which the key is known to come with the same request again."""
+    """A digest of the request, to detect an idempotency key that is reused for a different request."""
     if_commit: str | None = None
     """The head must still be this commit."""
     schema: SchemaRecord | None = None
@@ -79,24 +80,23 @@ class CommitPlan:
     new_tables: tuple[NewTable, ...] = ()
     dropped_tables: tuple[str, ...] = ()
     renamed_tables: Mapping[str, str] = field(default_factory=dict)
-    """Tables that get another key, by the one they have; `moves` name them by that too."""
+    """New table keys by old ones; `moves` use the old ones."""
     recorded: Mapping[str, RecordedChecksums] = field(default_factory=dict)
-    """By location, what is recorded of tables that stay as they are."""
+    """Checksums to record for tables that stay unchanged, by location."""
     purged: tuple[Purge, ...] = ()
-    """What is dropped for good; a dropped table that is named here leaves nothing behind in the manifest."""
+    """Data that is permanently dropped; a dropped table that is named here leaves no row in the manifest."""
     adopted_files: tuple[str, ...] = ()
-    """Files that belong to adopted versions made for this very commit; without it they go too."""
+    """Files of adopted versions that were written for this commit; if it fails, they are removed."""
     affected: tuple[int, int] | None = None
-    """How many nodes and edges a mutation changed, to be kept with the commit."""
+    """The number of nodes and edges a mutation changed, stored with the commit."""
     summary: Mapping[str, Mapping[str, int]] | None = None
-    """What a load did to each type, or which edges a merge restored, to be kept with the commit."""
-
+    """The row counts of a load by type, or the edges a merge restored, stored with the commit."""
     epoch: int | None = None
-    """The last cleanup before anything was read that the plan relies on, if that was earlier than its base."""
+    """The last cleanup before the data that the plan relies on was read, if that was earlier than its base."""
     watch: Watch | None = None
-    """Asked before every swap, and never after one: it may still end the write, which then leaves nothing behind."""
+    """Checked before every swap, and never after one: it may still cancel the write, which then leaves no trace."""
     outlives_cleanup: bool = True
-    """Whether it may be published behind a cleanup that came since: not when it pins what its base does not."""
+    """Whether it may be published after a cleanup that ran since: not if it pins versions that its base does not."""
 
     def __post_init__(self) -> None:
         keys = [move.table_key for move in self.moves]
@@ -105,5 +105,6 @@ class CommitPlan:
 
     @property
     def needs_sidecar(self) -> bool:
-        """A write of one table arms nothing: all it could leave behind is a few small unreferenced files."""
+        """Whether a sidecar must name the files of this commit while it is written."""
+        # A write of a single table needs none: all that it could leave is a few small unreferenced files.
         return len(self.moves) + len(self.new_tables) > 1 or self.schema is not None

@@ -1,8 +1,8 @@
-"""What other objects know of a manifest's commits: by that the loss of its newest versions is noticed.
+"""Detect the loss of a manifest's newest versions by references to its commits from other objects.
 
-A version that is gone takes with it all that would tell of it, but for the hint of a local disk. Yet tags, branches
-that were taken from a commit, merges of it and operations that stand on it name a commit and its number. Commits are
-never taken back, so a journal that does not have such a commit has lost it.
+A lost version leaves no trace in the manifest itself, except for the hint of a local disk. But tags, branches created
+from a commit, merges of it and operations based on it name the commit and its number. Commits are never taken back,
+so a journal that lacks such a commit has lost it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,49 +19,51 @@ from omnigraph.storage.graph_storage import GraphStorage
 
 
 class ManifestRolledBackError(OmnigraphError):
-    """A manifest has lost its newest versions, with acknowledged commits: something else still names one of them."""
+    """A manifest has lost its newest versions, with acknowledged commits: another object still names one of them."""
 
     kind = Kind.CORRUPT
     code = "manifest_rolled_back"
 
     def __init__(self, branch: str, path: str, seq: int, reason: str) -> None:
         super().__init__(branch, path, seq, reason)
-        self.branch, self.path = branch, path
-        self.seq, self.reason = seq, reason
+        self.branch = branch
+        self.path = path
+        self.seq = seq
+        self.reason = reason
 
     def __str__(self) -> str:
         return (
-            f"the manifest of `{self.branch}` has lost its newest versions: {self.reason}. Nothing was changed: put the"
-            f" versions below `{self.path}` back from a backup; or run `omnigraph repair`, which by force accepts the"
-            " loss"
+            f"the manifest of `{self.branch}` has lost its newest versions: {self.reason}. Nothing was changed: restore"
+            f" the versions under `{self.path}` from a backup; or run `omnigraph repair`, which accepts the loss if"
+            " forced"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitReference:
-    """A commit that something names."""
+    """A reference to a commit from another object."""
 
     branch: str
     path: str
-    """The manifest whose journal has it,"""
+    """The manifest whose journal should have the commit."""
     seq: int
-    """and its number there."""
+    """The number of the commit in that journal."""
     commit_id: str | None
-    """None where only the number is named."""
+    """None if only the number is named."""
     since: str
-    """An id that was made when the commit was the newest one, or before that: ids grow with time."""
+    """An id that was created no later than the time at which the commit was the newest one: ids grow with time."""
     witness: str
-    """What names it, for messages."""
+    """The object that names it, for messages."""
 
     def __str__(self) -> str:
-        named = f"number {self.seq}" if self.commit_id is None else f"{self.commit_id}, number {self.seq}"
-        return f"{self.witness} names commit {named}, which is not there"
+        commit = f"number {self.seq}" if self.commit_id is None else f"{self.commit_id}, number {self.seq}"
+        return f"{self.witness} names commit {commit}, which is missing"
 
 
 def find_references(manifest: Manifest, name: str | None = None) -> Iterator[CommitReference]:
-    """Find what a manifest itself names: the commit that its branch was taken from, and those of its tags.
+    """Find the commits that a manifest itself names: the one its branch was created from, and those of its tags.
 
-    `name` is what messages call it, where that is not its branch.
+    `name` is how messages call the manifest, if not by its branch.
     """
     fork = manifest.fork
     if fork is not None:
@@ -71,7 +73,7 @@ def find_references(manifest: Manifest, name: str | None = None) -> Iterator[Com
             seq=fork.seq,
             commit_id=fork.commit_id,
             since=fork.commit_id,
-            witness=name or f"the branch `{fork.branch}`, which was taken from it,",
+            witness=name or f"the branch `{fork.branch}`, which was created from it,",
         )
     for tag in manifest.tags.values():
         yield CommitReference(
@@ -100,8 +102,9 @@ def find_merge_references(commits: Iterable[Commit]) -> Iterator[CommitReference
 
 
 def find_operation_references(sidecars: Iterable[Sidecar]) -> Iterator[CommitReference]:
-    """Find the commits that operations stand on. A clone stands on those of another graph."""
+    """Find the commits that operations in progress are based on."""
     for sidecar in sidecars:
+        # A clone is based on a commit of another graph.
         if not isinstance(sidecar.origin, CloneOrigin):
             yield CommitReference(
                 branch=sidecar.branch,
@@ -109,55 +112,56 @@ def find_operation_references(sidecars: Iterable[Sidecar]) -> Iterator[CommitRef
                 seq=sidecar.base_seq,
                 commit_id=None,
                 since=sidecar.id,
-                witness=f"the operation {sidecar.id}, which stands on it,",
+                witness=f"the operation {sidecar.id}, which is based on it,",
             )
 
 
 def refuse_lost(lost: Iterable[CommitReference]) -> None:
-    """Check that nothing is lost.
+    """Check that there is no reference to a lost commit.
 
     Raises:
-        ManifestRolledBackError: Something is.
+        ManifestRolledBackError: There is one.
     """
-    for mark in lost:
-        raise ManifestRolledBackError(mark.branch, mark.path, mark.seq, str(mark))
+    for reference in lost:
+        raise ManifestRolledBackError(reference.branch, reference.path, reference.seq, str(reference))
 
 
 JournalReaders = Mapping[str, Callable[[], Iterable[Commit]]]
-"""By the path of a manifest, its own commits, newest first."""
+"""Functions that read the commits of a manifest's own journal, newest first, by the manifest's path."""
 
 
-def find_lost(store: GraphStorage, marks: Iterable[CommitReference], journals: JournalReaders) -> list[CommitReference]:
-    """Find the marks whose commits are not where they should be, in those journals that are given; one for each.
-
-    What names a commit may have been made after the journal was read. So a journal that seems to lack one is read once
-    more: by now it has every commit that anything named before.
-    """
+def find_lost(
+    store: GraphStorage, references: Iterable[CommitReference], journals: JournalReaders
+) -> list[CommitReference]:
+    """Find references to commits that these journals should have and lack; at most one per journal."""
     by_path: dict[str, list[CommitReference]] = {}
-    for mark in marks:
-        if mark.path in journals:
-            by_path.setdefault(mark.path, []).append(mark)
+    for reference in references:
+        if reference.path in journals:
+            by_path.setdefault(reference.path, []).append(reference)
     lost: list[CommitReference] = []
-    for path, named in by_path.items():
-        suspects = _find_lost_in(journals[path](), named)
+    for path, journal_references in by_path.items():
+        suspects = _find_lost_in(journals[path](), journal_references)
         if suspects:
+            # The reference may be newer than the state of the journal that was read. The journal is therefore read
+            # once more: by now it has every commit that was named before.
             lost += _find_lost_in(_read_journal(store, suspects[0]), suspects)[:1]
     return lost
 
 
-def _read_journal(store: GraphStorage, mark: CommitReference) -> Iterator[Commit]:
-    """Read the commits of a journal anew; none of one that is damaged, which is another fault."""
-    look = inspect_manifest(store, mark.branch, mark.path)
-    return iter(()) if look.head is None or look.fault is not None else iter_own_commits(look.head, store)
+def _read_journal(store: GraphStorage, reference: CommitReference) -> Iterator[Commit]:
+    """Read the commits of the journal that a reference names; none if it is damaged, which is a different fault."""
+    inspection = inspect_manifest(store, reference.branch, reference.path)
+    if inspection.head is None or inspection.fault is not None:
+        return iter(())
+    return iter_own_commits(inspection.head, store)
 
 
-def _find_lost_in(journal: Iterable[Commit], marks: Iterable[CommitReference]) -> list[CommitReference]:
-    """Find the marks whose commits a journal lacks, that of the newest commit first, unless a repair has accepted that.
+def _find_lost_in(journal: Iterable[Commit], references: Iterable[CommitReference]) -> list[CommitReference]:
+    """Find the references whose commits a journal lacks, newest commit first, unless a repair has accepted the loss.
 
-    A repair is younger than what was lost before it, and its own number is not higher. Of what a journal does not reach
-    back to, because its beginning was lost, nothing is known.
+    References to commits older than the oldest readable one are left out: nothing is known about those.
     """
-    waiting = sorted(marks, key=lambda mark: mark.seq)
+    waiting = sorted(references, key=lambda reference: reference.seq)
     lost: list[CommitReference] = []
     repairs: list[Commit] = []
     try:
@@ -165,11 +169,17 @@ def _find_lost_in(journal: Iterable[Commit], marks: Iterable[CommitReference]) -
             if commit.operation == OPERATION and not commit.changes:
                 repairs.append(commit)
             while waiting and waiting[-1].seq >= commit.seq:
-                mark = waiting.pop()
-                if mark.seq > commit.seq or mark.commit_id not in (None, commit.id):
-                    lost.append(mark)
-            if not waiting and all(commit.id <= mark.since for mark in lost):
+                reference = waiting.pop()
+                if reference.seq > commit.seq or reference.commit_id not in (None, commit.id):
+                    lost.append(reference)
+            # A repair older than the reference can't have accepted its loss, so no older commit needs to be read.
+            if not waiting and all(commit.id <= reference.since for reference in lost):
                 break
     except (DamagedError, ManifestCorruptError):
-        return []  # a history that can't be read is reported by who reads all of it
-    return [mark for mark in lost if not any(one.id > mark.since and one.seq <= mark.seq for one in repairs)]
+        return []  # damage is reported by the checks that read the whole history
+
+    def is_accepted(reference: CommitReference) -> bool:
+        # A repair that accepted the loss is younger than the lost commit, and its own number is not higher.
+        return any(repair.id > reference.since and repair.seq <= reference.seq for repair in repairs)
+
+    return [reference for reference in lost if not is_accepted(reference)]

@@ -1,17 +1,20 @@
-"""What a write ends with when somebody else was faster."""
+"""The error of a write that lost against a concurrent one."""
 
 from omnigraph.errors import Kind, OmnigraphError
 
 
 class ConflictError(OmnigraphError):
-    """Somebody else changed what this write relied on. Nothing of it is visible."""
+    """Another writer changed data that this write relied on. Nothing was committed."""
 
     kind = Kind.CONFLICT
     code = "conflict"
 
     def __init__(self, table_key: str, expected: str, actual: str, reason: str) -> None:
         super().__init__(table_key, expected, actual, reason)
-        self.table_key, self.expected, self.actual, self.reason = table_key, expected, actual, reason
+        self.table_key = table_key
+        self.expected = expected
+        self.actual = actual
+        self.reason = reason
 
     def __str__(self) -> str:
         return (

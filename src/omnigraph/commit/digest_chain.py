@@ -1,4 +1,4 @@
-"""Prove a history: recompute the digest of every commit, from the newest back to where the chain begins."""
+"""Verify a history: recompute the digest of every commit, from the newest back to where the chain begins."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from omnigraph.commit.manifest_types import Commit, Manifest, Pin, PinChange, Sc
 
 @dataclass(frozen=True, slots=True)
 class AlteredCommit:
-    """A commit whose row is not what its digest, or that of a commit after it, was computed from."""
+    """A commit whose row does not match its own digest, or that of a later commit."""
 
     commit: Commit
     reason: str
@@ -16,46 +16,46 @@ class AlteredCommit:
 
 @dataclass(slots=True)
 class SchemaRecords:
-    """The accepted schemas that were met in journals. A branch has copies, so one id may be met several times."""
+    """The accepted schemas read from journals. Branches have copies, so the same id may be added several times."""
 
     _by_id: dict[str, list[SchemaRecord]] = field(default_factory=dict)
 
     def add(self, record: SchemaRecord) -> None:
-        """Note a schema as some journal has it."""
-        known = self._by_id.setdefault(record.id, [])
-        if record not in known:
-            known.append(record)
+        """Add a schema of a journal."""
+        records = self._by_id.setdefault(record.id, [])
+        if record not in records:
+            records.append(record)
 
     def find(self, schema_id: str) -> tuple[SchemaRecord, ...]:
-        """Return the different contents under an id: one, unless a copy was altered or all are lost."""
+        """Return the distinct schemas with an id: one, unless a copy was altered or all are lost."""
         return tuple(self._by_id.get(schema_id, ()))
 
     def find_altered(self) -> list[str]:
-        """Return the ids of schemas of which not all copies are the same."""
-        return sorted(schema_id for schema_id, known in self._by_id.items() if len(known) > 1)
+        """Return the ids of schemas whose copies differ."""
+        return sorted(schema_id for schema_id, records in self._by_id.items() if len(records) > 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A commit with what its digest covers beside its row, but for the parent's digest."""
+    """A commit with the other inputs of its digest, except for the parent's digest."""
 
     commit: Commit
     schema: SchemaRecord | None
     fault: str | None
-    """Why no digest can be computed."""
+    """The reason why no digest can be computed."""
 
     def compute(self, parent_digest: str | None) -> str | None:
-        """Return the digest that the commit should have; None when it should have none, or that can't be told."""
+        """Return the digest that the commit should have; None if it should have none, or if it can't be computed."""
         if self.fault is not None or (parent_digest is None and not begins_chain(self.commit)):
             return None
         return compute_digest(self.commit, parent_digest, self.schema)
 
 
 class DigestChain:
-    """The digests of one history. Add its commits newest first; what is altered is returned as soon as it is certain.
+    """The digests of one history. Add its commits newest first; altered ones are returned as soon as that is certain.
 
-    A row that was altered does not match its own digest. A digest that was altered also fails the commit after it,
-    which was computed from the true one. So a commit is suspected until the one before it was looked at.
+    An altered row does not match its own digest. An altered digest also breaks the commit after it, whose digest was
+    computed from the original. So a commit that does not match is only suspect until its parent has been checked.
     """
 
     def __init__(self, manifest: Manifest, schemas: SchemaRecords) -> None:
@@ -63,41 +63,43 @@ class DigestChain:
         self._schema_id: str | None = manifest.schema.id
         self._last: Commit | None = None
         self._suspect: _Link | None = None
+        # The number of commits that match their digests, and the oldest of them.
         self.proven = 0
-        """How many commits match their digests."""
         self.first: Commit | None = None
-        """The oldest of these."""
 
     def add(self, commit: Commit) -> list[AlteredCommit]:
-        """Take the next older commit; the one that was added before is checked against it."""
+        """Add the next older commit, check the one added before it, and return commits now known to be altered."""
         newer, self._last = self._last, commit
         return [] if newer is None else self._check(newer, commit)
 
     def finish(self) -> list[AlteredCommit]:
-        """End with what is there. Of an oldest commit whose parent can't be read the row remains unproven."""
+        """Check the oldest commit, and return the commits that are altered.
+
+        If the parent of the oldest commit can't be read, the oldest commit remains unverified.
+        """
         last, self._last = self._last, None
-        found = self._check(last, None) if last is not None and last.parent is None else []
-        return [*found, *self._resolve(None)]
+        altered = self._check(last, None) if last is not None and last.parent is None else []
+        return [*altered, *self._resolve(None)]
 
     @property
     def is_ended(self) -> bool:
-        """Whether the newest commits have digests, and the one that was added last has none: the chain begins here."""
+        """Whether newer commits have digests and the one that was added last has none: the chain begins here."""
         return self.proven > 0 and self._last is not None and self._last.digest is None and self._suspect is None
 
     def _check(self, commit: Commit, parent: Commit | None) -> list[AlteredCommit]:
         link = self._build_link(commit)
-        before = None if parent is None else parent.digest
-        expected = link.compute(before)
-        # A release that knew no digests has made it: then the commit after it does not rely on one.
+        parent_digest = None if parent is None else parent.digest
+        expected = link.compute(parent_digest)
+        # The first commit of a graph may be from a release without digests: then the commit after it relies on none.
         is_older = parent is None and (self._suspect is None or self._suspect.commit.digest is None)
-        found = self._resolve(expected)
+        altered = self._resolve(expected)
         if commit.digest is None:
-            is_sound = before is None and (is_older or not begins_chain(commit))
+            is_sound = parent_digest is None and (is_older or not begins_chain(commit))
         else:
             is_sound = expected == commit.digest
             self._note_proven(commit, is_sound)
         self._suspect = None if is_sound else link
-        return found
+        return altered
 
     def _note_proven(self, commit: Commit, is_proven: bool) -> None:
         if is_proven:
@@ -105,15 +107,17 @@ class DigestChain:
             self.first = commit
 
     def _resolve(self, expected: str | None) -> list[AlteredCommit]:
-        """Decide about a suspected commit, once it is known which digest its parent should have."""
+        """Resolve the suspect, now that the digest its parent should have is known; return it if it is altered."""
         link, self._suspect = self._suspect, None
         if link is None:
             return []
+        # With the parent's expected digest the suspect matches: then the parent's stored digest was altered instead.
         is_proven = expected is not None and link.compute(expected) == link.commit.digest
         self._note_proven(link.commit, is_proven)
         return [] if is_proven else [AlteredCommit(link.commit, link.fault or _explain(link.commit))]
 
     def _build_link(self, commit: Commit) -> _Link:
+        # The walk goes backwards: before a commit that accepted a schema, the older one was in force.
         schema_id = commit.schema_after or self._schema_id
         if commit.schema_after is not None:
             self._schema_id = commit.schema_before
@@ -122,42 +126,44 @@ class DigestChain:
         schemas = self._schemas.find(schema_id)
         if len(schemas) == 1:
             return _Link(commit, schemas[0], None)
-        is_lost = f"the schema {schema_id} that it accepted is gone"
-        return _Link(commit, None, f"the schema {schema_id} stands there in two forms" if schemas else is_lost)
+        if schemas:
+            return _Link(commit, None, f"there are different copies of the schema {schema_id}")
+        return _Link(commit, None, f"the schema {schema_id} that it accepted is missing")
 
 
 def _explain(commit: Commit) -> str:
     if commit.digest is None:
-        return "it has no digest, and its parent has one"
-    return "it is not what its digest was computed from"
+        return "it has no digest, but its parent has one"
+    return "it does not match its digest"
 
 
 class HeadPins:
-    """The pins of a head, each of which the newest commit that changed its table must explain."""
+    """The pins of a head, each checked against the newest commit that changed its table."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._seen: set[str] = set()
 
     def add(self, commit: Commit) -> list[AlteredCommit]:
-        """Take the next older commit; return it for every pin that is not what it says."""
-        found = []
+        """Add the next older commit, and return it once for every pin that contradicts it."""
+        altered = []
         for change in commit.changes:
             if change.table_key in self._seen:
                 continue
             self._seen.add(change.table_key)
             if not self._agrees(change):
-                found.append(AlteredCommit(commit, f"the head shows another version of {change.table_key}"))
-        return found
+                altered.append(AlteredCommit(commit, f"the head shows another version of {change.table_key}"))
+        return altered
 
     def find_unproven(self) -> tuple[str, ...]:
-        """Return the tables that no commit has changed which was added."""
+        """Return the tables that none of the added commits has changed."""
         return tuple(sorted(self._manifest.pins.keys() - self._seen))
 
     def _agrees(self, change: PinChange) -> bool:
         pin = self._manifest.pins.get(change.table_key)
         if change.after is not None:
             return pin is not None and _describe_pin(pin) == _describe_after(change)
+        # A table that the commit dropped is hidden, with the pin that it had before, or was dropped permanently.
         hidden = self._manifest.dropped.get(change.table_key)
         return pin is None and (hidden is None or (str(hidden.version), hidden.rows) == _describe_before(change))
 

@@ -1,25 +1,28 @@
-"""How long ago a state was known to be the newest, told by two clocks."""
+"""The time since a state was known to be the newest, measured by two clocks."""
 
 from omnigraph.storage.graph_storage import GraphStorage
 
+# How long a cached state is trusted not to have been overtaken by a trim or a cleanup.
 RECENT_SECONDS = 10.0
-"""How long a held state is trusted not to have been left behind by a trim or a cleanup."""
 
 
 class Freshness:
-    """When the newest state was last looked for. One clock stands still while a machine sleeps, the other is set."""
+    """The time at which the newest state was last looked up.
+
+    Two clocks are read: the monotonic one stops while a machine sleeps, the other one can be set.
+    """
 
     def __init__(self, store: GraphStorage) -> None:
         self._store = store
         self._seen_at = (0.0, 0.0)
 
     def renew(self) -> None:
-        """It was looked for just now."""
+        """Record that the newest state was looked up just now."""
         self._seen_at = self._read_clocks()
 
     @property
     def is_recent(self) -> bool:
-        """Whether that was a moment ago, by both clocks."""
+        """Whether the last lookup was less than `RECENT_SECONDS` ago by both clocks."""
         return all(
             0 <= now - then < RECENT_SECONDS for now, then in zip(self._read_clocks(), self._seen_at, strict=True)
         )

@@ -1,7 +1,8 @@
-"""What cleanup has taken away: which commits can't be read any more, and which writers come too late.
+"""Check reads and writes against the garbage-collection horizon of a branch.
 
-A cleanup publishes its floor on every branch before it removes anything. So whoever swaps a manifest has seen the
-floor, or loses the swap and sees it then; and what it stands on is looked at again before it goes on.
+A cleanup publishes its horizon on every branch before it removes anything: which commits are kept, and before which
+instant staged files may be gone. A writer that swaps a manifest has therefore seen the horizon, or loses the swap and
+sees it then. Before it tries again it checks, with the functions below, that everything it depends on is still there.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,69 +16,86 @@ from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import build_branch_path
 from omnigraph.storage.object_store import ObjectInfo
 
+# A lookup is one request per file, a listing one request per 1,000 files of a table. Locally 32 lookups take 0.3 ms and
+# a listing of 1,000 files 16 ms, so a few lookups win; on S3 requests decide, so beyond this number tables are listed.
 MAX_SINGLE_LOOKUPS = 32
-"""So many files are looked up each; for more, their tables are listed."""
 
 
 class CommitCollectedError(OmnigraphError):
-    """The commit is known, but cleanup has collected what it said; `kept_from` is the oldest that was kept in a row."""
+    """The commit is still listed, but cleanup has collected its data; commits from number `kept_from` on are kept."""
 
     kind = Kind.NOT_FOUND
     code = "commit_collected"
 
     def __init__(self, commit_id: str, branch: str, at: str, seq: int, kept_from: int, epoch: int) -> None:
         super().__init__(commit_id, branch, at, seq, kept_from, epoch)
-        self.commit_id, self.branch, self.at = commit_id, branch, at
-        self.seq, self.kept_from, self.epoch = seq, kept_from, epoch
+        self.commit_id = commit_id
+        self.branch = branch
+        self.at = at
+        self.seq = seq
+        self.kept_from = kept_from
+        self.epoch = epoch
 
     def __str__(self) -> str:
         return (
-            f"commit {self.commit_id} of {self.at} was collected: it is number {self.seq} of the branch"
-            f" `{self.branch}`, and cleanup {self.epoch} kept those from {self.kept_from} on, and tagged ones."
-            " `omnigraph commit list` marks what can't be read; a tag keeps a commit"
+            f"commit {self.commit_id} of {self.at} was collected: it is number {self.seq} on branch `{self.branch}`,"
+            f" and cleanup {self.epoch} kept only tagged commits and those from number {self.kept_from} on."
+            " `omnigraph commit list` marks commits that can no longer be read; tag a commit to keep it"
         )
 
 
 class TooSlowError(OmnigraphError):
-    """A cleanup has collected something that this write stands on. Nothing of it is visible."""
+    """Cleanup has collected data that this write depends on. The write was not committed."""
 
     kind = Kind.CONFLICT
     code = "too_slow"
 
     def __init__(self, epoch: int, reason: str) -> None:
         super().__init__(epoch, reason)
-        self.epoch, self.reason = epoch, reason
+        self.epoch = epoch
+        self.reason = reason
 
     def __str__(self) -> str:
         return (
-            f"this was too slow: cleanup {self.epoch} came in between, and {self.reason}."
-            " Nothing of it is visible: run it again"
+            f"this write took too long: cleanup {self.epoch} ran in the meantime, and {self.reason}."
+            " Nothing was committed; run it again"
         )
 
 
 def check_commit_retained(log: ManifestLog, head: Head, commit: Commit) -> None:
-    """CommitCollectedError when cleanup has collected the state that a commit of this history made."""
-    floor = _find_horizon(log, head, commit.seq)
-    if not floor.retains(commit.seq):
-        raise CommitCollectedError(commit.id, commit.branch, commit.at, commit.seq, floor.kept_from, floor.epoch)
+    """Check that the state of a commit of this history can still be read.
+
+    Raises:
+        CommitCollectedError: Cleanup has collected it.
+    """
+    horizon = _find_horizon(log, head, commit.seq)
+    if not horizon.retains(commit.seq):
+        raise CommitCollectedError(commit.id, commit.branch, commit.at, commit.seq, horizon.kept_from, horizon.epoch)
 
 
 def build_collected_predicate(log: ManifestLog, head: Head) -> Callable[[Commit], bool]:
-    """Tells of the commits of a branch's history, newest first, whether each was collected."""
-    floors: list[tuple[int, GcHorizon]] = []
-    here, state = log, head
+    """Return a function that returns whether a commit in the history of `head` was collected."""
+    # A history runs through the journals of the branch, its parent, the parent's parent and so on. Each journal has its
+    # own horizon, which counts from the commit where the journal begins; the first journal that has the commit decides.
+    horizons: list[tuple[int, GcHorizon]] = []
     while True:
-        fork = state.snapshot.manifest.fork
-        floors.append((-1 if fork is None else fork.seq, state.snapshot.manifest.gc_horizon))
+        manifest = head.snapshot.manifest
+        fork = manifest.fork
+        horizons.append((-1 if fork is None else fork.seq, manifest.gc_horizon))
         if fork is None:
             break
-        here = here.open_parent(fork)
-        state = here.final_head()
-    return lambda commit: not next(floor for first, floor in floors if commit.seq >= first).retains(commit.seq)
+        log = log.open_parent(fork)
+        head = log.final_head()
+
+    def is_collected(commit: Commit) -> bool:
+        horizon = next(horizon for first_seq, horizon in horizons if commit.seq >= first_seq)
+        return not horizon.retains(commit.seq)
+
+    return is_collected
 
 
 def _find_horizon(log: ManifestLog, head: Head, seq: int) -> GcHorizon:
-    """The floor of the journal that has the number `seq` of a history."""
+    """Return the horizon of the journal that has commit number `seq` of a history."""
     fork = head.snapshot.manifest.fork
     while fork is not None and seq < fork.seq:
         log = log.open_parent(fork)
@@ -86,72 +104,87 @@ def _find_horizon(log: ManifestLog, head: Head, seq: int) -> GcHorizon:
     return head.snapshot.manifest.gc_horizon
 
 
-def check_base_retained(floor: GcHorizon, base: Commit) -> None:
-    """TooSlowError when the state that a write was made on was collected, so that it can't be compared with the new."""
-    if not floor.retains(base.seq):
-        raise TooSlowError(floor.epoch, f"commit {base.id}, which it was made on, was collected")
+def check_base_retained(horizon: GcHorizon, base: Commit) -> None:
+    """Check that the state a write started from is still there, so that it can be compared with the new head.
 
-
-def check_staged_files(store: GraphStorage, floor: GcHorizon, files: Iterable[str], *, is_leased: bool) -> None:
-    """TooSlowError unless everything that a write has made so far is there, and safe from the cleanup of this floor.
-
-    That spares what is younger than its boundary, and what the sidecar of an operation names, however old it is.
+    Raises:
+        TooSlowError: Cleanup has collected it.
     """
-    boundary = None if floor.staged_before is None else parse_instant(floor.staged_before)
-    wanted = list(dict.fromkeys(files))
-    for file, info in zip(wanted, _stat_files(store, wanted), strict=True):
+    if not horizon.retains(base.seq):
+        raise TooSlowError(horizon.epoch, f"its base, commit {base.id}, was collected")
+
+
+def check_staged_files(store: GraphStorage, horizon: GcHorizon, files: Iterable[str], *, is_leased: bool) -> None:
+    """Check that all files a write has staged exist, and that the cleanup of this horizon will not remove them.
+
+    Cleanup spares files younger than `staged_before`. With `is_leased` it spares them at any age: a sidecar names them.
+
+    Raises:
+        TooSlowError: A file is gone, or may be removed at any time.
+    """
+    boundary = None if horizon.staged_before is None else parse_instant(horizon.staged_before)
+    staged = list(dict.fromkeys(files))
+    for file, info in zip(staged, _stat_files(store, staged), strict=True):
         if info is None:
-            raise TooSlowError(floor.epoch, f"`{file}`, which it had written, was collected")
+            raise TooSlowError(horizon.epoch, f"its file `{file}` was collected")
         if not is_leased and boundary is not None and info.modified < boundary:
-            raise TooSlowError(floor.epoch, f"`{file}`, which it had written, is older than what that keeps")
+            raise TooSlowError(horizon.epoch, f"its file `{file}` is too old to be kept")
 
 
-def check_merge_source_retained(log: ManifestLog, floor: GcHorizon, source: MergedFrom) -> None:
-    """TooSlowError unless the commit that a merge takes tables from is kept by the cleanup of the target's floor.
+def check_merge_source_retained(log: ManifestLog, horizon: GcHorizon, source: MergedFrom) -> None:
+    """Check that the commit a merge takes tables from is kept by the cleanup of the target's horizon.
 
-    While that cleanup has not come to the source's branch yet, only the newest commit there is certain to be kept; and
-    of a branch that was deleted not even that.
+    Raises:
+        TooSlowError: Cleanup has collected the commit or its branch, or may yet do so.
     """
     try:
         head = log.open_other(source.branch, source.path).final_head()
     except NotAGraphError:
-        raise TooSlowError(floor.epoch, f"the branch `{source.branch}` was collected") from None
-    theirs = head.snapshot.manifest.gc_horizon
-    is_newest = head.snapshot.commit.seq == source.seq and not head.snapshot.manifest.is_closed
-    if not is_newest and not (theirs.epoch >= floor.epoch and theirs.retains(source.seq)):
-        raise TooSlowError(floor.epoch, f"the merged commit of the branch `{source.branch}` was collected")
+        raise TooSlowError(horizon.epoch, f"branch `{source.branch}` was collected") from None
+    manifest = head.snapshot.manifest
+    # Until that cleanup has reached the source's branch, only the newest commit there is certain to be kept; and of a
+    # deleted branch, not even that one.
+    is_newest = head.snapshot.commit.seq == source.seq and not manifest.is_closed
+    source_horizon = manifest.gc_horizon
+    is_retained = source_horizon.epoch >= horizon.epoch and source_horizon.retains(source.seq)
+    if not is_newest and not is_retained:
+        raise TooSlowError(horizon.epoch, f"the merged commit of branch `{source.branch}` was collected")
 
 
-def check_reachable(main: ManifestLog, manifest: Manifest, found: Snapshot, journal: ManifestLog) -> None:
-    """A state of main vouches for a state of a journal: a tag names it, or its branch lives and has it still.
+def check_reachable(main: ManifestLog, manifest: Manifest, snapshot: Snapshot, journal: ManifestLog) -> None:
+    """Check that a state of main keeps a commit readable: a tag names it, or its branch is alive and retains it.
 
-    Asked inside the swap of main's manifest that is going to name the commit. A cleanup publishes its floor on main
-    last: so in a state of main before that it will see the new name, and in one behind it the journal's own floor,
-    which was seen when the state was found or is read here, says what it took.
+    Call it inside the swap of main's manifest that is about to name the commit. Cleanup publishes its horizon on main
+    last, so one of two things holds. Main has no new horizon yet: then cleanup will see the new name. Or it has one:
+    then the journal has its own too, which `snapshot` shows or which is read here.
 
     Raises:
         BranchGoneError: The commit's branch was deleted.
-        CommitCollectedError: Cleanup has collected it.
+        CommitCollectedError: Cleanup has collected the commit.
     """
-    commit, path = found.commit, journal.path
+    commit = snapshot.commit
+    path = journal.path
     if any(tag.commit_id == commit.id and tag.path == path for tag in manifest.tags.values()):
         return
-    floor = manifest.gc_horizon
+    horizon = manifest.gc_horizon
     if path != main.path:
-        if all(one.path != path for one in manifest.live_branches.values()):
+        if all(branch.path != path for branch in manifest.live_branches.values()):
             raise BranchGoneError(journal.branch)
-        fork = found.manifest.fork
-        is_its_own = fork is not None and build_branch_path(fork.branch_id) == path
-        if is_its_own and found.manifest.gc_horizon.epoch >= floor.epoch:
+        fork = snapshot.manifest.fork
+        # A snapshot carries the manifest of the branch through whose history it was found. Its horizon applies
+        # to this commit only if the commit is in that branch's own journal.
+        is_from_journal = fork is not None and build_branch_path(fork.branch_id) == path
+        if is_from_journal and snapshot.manifest.gc_horizon.epoch >= horizon.epoch:
             return
-        floor = main.open_other(journal.branch, path).final_head().snapshot.manifest.gc_horizon
-    if not floor.retains(commit.seq):
-        raise CommitCollectedError(commit.id, commit.branch, commit.at, commit.seq, floor.kept_from, floor.epoch)
+        horizon = main.open_other(journal.branch, path).final_head().snapshot.manifest.gc_horizon
+    if not horizon.retains(commit.seq):
+        raise CommitCollectedError(commit.id, commit.branch, commit.at, commit.seq, horizon.kept_from, horizon.epoch)
 
 
 def _stat_files(store: GraphStorage, files: Sequence[str]) -> list[ObjectInfo | None]:
+    """Return size and age of each file, None for one that does not exist."""
     if len(files) <= MAX_SINGLE_LOOKUPS:
         return [store.objects.stat(file) for file in files]
     tables = dict.fromkeys("/".join(file.split("/", 2)[:2]) for file in files)
-    there = {info.key: info for table in tables for info in store.objects.list_under(table)}
-    return [there.get(file) for file in files]
+    infos = {info.key: info for table in tables for info in store.objects.list_under(table)}
+    return [infos.get(file) for file in files]

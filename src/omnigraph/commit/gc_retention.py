@@ -1,8 +1,8 @@
-"""Which commits a cleanup keeps, and which versions of tables those need. Decides; reads journals, changes nothing.
+"""Decide which commits a cleanup retains, and which table versions those need. Reads journals, changes nothing.
 
-Kept are, of every branch, its newest commits and all that were current within a window of time; and wherever they
-are: tagged commits, those that branches were taken from, those that later merges will compare with, and those that
-operations in flight stand on.
+On every branch, cleanup retains the newest commits and all that were current within a time window. At any age it
+retains tagged commits, commits that branches were created from, the bases of future merges, and the base commits of
+operations in progress.
 """
 
 from bisect import bisect_right
@@ -18,45 +18,43 @@ from omnigraph.commit.manifest_types import Commit, Fork, GcHorizon, Pin, TableR
 from omnigraph.commit.time_travel import undo_commit
 from omnigraph.storage.layout import is_detached
 
-Seqs = Mapping[str, Iterable[int]]
-"""By the path of a journal, numbers of commits in it."""
 Range = tuple[int, int]
 Times = Mapping[tuple[str, int], datetime]
-"""When versions of manifests and tables, by path and number, were made, by the store's clock."""
+"""Creation times of the versions of manifests and tables, by path and number, by the store's clock."""
 Horizons = dict[str, GcHorizon]
-"""By journal, its floor."""
+"""The horizons of journals, by the path of the journal."""
 
 
 class CreationTimeBounds:
-    """Before when a version of a manifest was made: before all that have higher numbers, whoever made those.
+    """Upper bounds for the creation time of manifest versions: a version is older than all with higher numbers.
 
-    The newest version of a manifest is always there, so this is known of every commit, however wrong the clock of its
-    writer was.
+    The newest version of a manifest always exists, so every commit has a bound, however wrong its writer's clock was.
     """
 
     def __init__(self, times: Times) -> None:
-        found: dict[str, list[tuple[int, datetime]]] = {}
+        versions_by_path: dict[str, list[tuple[int, datetime]]] = {}
         for (path, number), time in times.items():
+            # Only tables have detached versions. The numbers of a manifest's versions grow with time.
             if not is_detached(number):
-                found.setdefault(path, []).append((number, time))
+                versions_by_path.setdefault(path, []).append((number, time))
+        # By path, the existing numbers in order, and for each the earliest time of it and all higher ones.
         self._numbers: dict[str, Sequence[int]] = {}
         self._earliest: dict[str, Sequence[datetime]] = {}
-        """By path, the numbers that are there, and the earliest time of each and all higher ones."""
-        for path, versions in found.items():
+        for path, versions in versions_by_path.items():
             versions.sort(reverse=True)
             self._numbers[path] = [number for number, _ in reversed(versions)]
             self._earliest[path] = list(accumulate((time for _, time in versions), min))[::-1]
 
     def find_earliest_after(self, path: str, number: int) -> datetime | None:
-        """The earliest time of a version with a higher number; None when there is none."""
-        place = bisect_right(self._numbers.get(path, ()), number)
+        """Return the earliest time of a version with a higher number; None if there is no such version."""
+        position = bisect_right(self._numbers.get(path, ()), number)
         earliest = self._earliest.get(path, ())
-        return earliest[place] if place < len(earliest) else None
+        return earliest[position] if position < len(earliest) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPolicy:
-    """What a branch keeps: its newest `commits`, and what was current after `since`."""
+    """The commits each branch retains: its newest `commits`, and those that were current after `since`."""
 
     commits: int
     since: datetime
@@ -64,7 +62,7 @@ class RetentionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class HistorySegment:
-    """A part of a branch's history: the journal that has it from `first` on, and what earlier cleanups left of it."""
+    """A part of a branch's history: the journal that has it from commit `first` on, and the horizon of that journal."""
 
     path: str
     first: int
@@ -72,7 +70,7 @@ class HistorySegment:
 
 
 class BranchHistory:
-    """The history of one branch as of one state: newest first, read once, and only as far as it is asked for."""
+    """The history of one branch as of one state: newest commit first, read once and lazily."""
 
     def __init__(
         self,
@@ -84,20 +82,23 @@ class BranchHistory:
         bounds: CreationTimeBounds,
         horizons: Mapping[str, GcHorizon],
     ) -> None:
-        self.log, self.head, self.is_live = log, head, is_live
-        self._times, self._bounds = times, bounds
+        self.log = log
+        self.head = head
+        self.is_live = is_live
+        self._times = times
+        self._bounds = bounds
         self._unread = log.iter_history(head)
         self._read: list[Commit] = []
         self.segments = tuple(_iter_segments(log, head, horizons))
 
     @property
     def path(self) -> str:
-        """The journal of the branch itself."""
+        """The path of the branch's own journal."""
         return self.log.path
 
     @property
     def fork(self) -> Fork | None:
-        """Where the branch comes from."""
+        """The commit that the branch was created from; None for main."""
         return self.head.snapshot.manifest.fork
 
     @property
@@ -107,20 +108,21 @@ class BranchHistory:
 
     @property
     def retained_from(self) -> int:
-        """From which number on all commits are kept: of a deleted branch none is, unless something asks for it."""
+        """The number from which on all commits are retained. A deleted branch retains none unless it is required."""
         return self.newest if self.is_live else self.newest + 1
 
     def iter_commits(self) -> Iterator[Commit]:
-        """All commits, newest first, those of the branches that it comes from too."""
-        place = 0
+        """Yield all commits, newest first, including those of the branch's ancestors."""
+        # Several iterations may be in progress, so each keeps its own position in the shared list.
+        position = 0
         while True:
-            if place == len(self._read):
+            if position == len(self._read):
                 commit = next(self._unread, None)
                 if commit is None:
                     return
                 self._read.append(commit)
-            yield self._read[place]
-            place += 1
+            yield self._read[position]
+            position += 1
 
     @property
     def known_commits(self) -> tuple[Commit, ...]:
@@ -128,7 +130,7 @@ class BranchHistory:
         return tuple(self._read)
 
     def iter_own(self, lowest: int = 0) -> Iterator[Commit]:
-        """The commits of its own journal, down to a number."""
+        """Yield the commits of the branch's own journal, newest first, down to number `lowest`."""
         lowest = max(lowest, self.segments[0].first)
         for commit in self.iter_commits():
             if commit.seq < lowest:
@@ -136,121 +138,130 @@ class BranchHistory:
             yield commit
 
     def find_segment(self, seq: int) -> HistorySegment:
-        """The part of the history that has a number."""
-        return next(one for one in self.segments if seq >= one.first)
+        """Return the part of the history that has commit number `seq`."""
+        return next(segment for segment in self.segments if seq >= segment.first)
 
     def find_stored_time(self, commit: Commit) -> datetime | None:
-        """When a commit was made, by the store's clock; None where the version that it made was trimmed."""
-        part = self.find_segment(commit.seq)
-        # The first commit of a branch is its parent's too, and says the version that it made there.
-        return None if commit.seq == part.first else self._times.get((part.path, commit.manifest_version))
+        """Return when a commit was made, by the store's clock; None if its manifest version was trimmed."""
+        segment = self.find_segment(commit.seq)
+        # The first commit of a branch is its parent's too, and names its version of the parent's manifest.
+        return None if commit.seq == segment.first else self._times.get((segment.path, commit.manifest_version))
 
     def estimate_time(self, commit: Commit, followed_at: datetime | None) -> datetime:
-        """When a commit was made, at the latest: by the store's clock where the version that it made is still there.
+        """Return the latest time at which a commit can have been made, by the store's clock if that is known.
 
-        Where it was trimmed: when its writer says, but not after anything that followed; or when the store says of a
-        table that it wrote, whichever is later. A clock that is behind must not make a state look older than it is,
-        and one that is ahead not keep all states.
+        If its manifest version was trimmed: the writer's time, but not after any later commit (`followed_at`); or the
+        store's time of a table that the commit wrote, whichever is later. A slow clock must not make a state look
+        older than it is, and a fast clock must not retain all states.
         """
-        known = self.find_stored_time(commit)
-        if known is not None:
-            return known
-        part = self.find_segment(commit.seq)
-        # What a branch was taken from was there before any version of the branch's own manifest.
-        version = -1 if commit.seq == part.first else commit.manifest_version
-        later = (followed_at, self._bounds.find_earliest_after(part.path, version))
-        told = min((parse_instant(commit.at), *(time for time in later if time is not None)))
-        tables = ((one.path, int(one.after)) for one in commit.changes if one.after is not None)
-        return max((told, *(self._times[key] for key in tables if key in self._times)))
+        stored_time = self.find_stored_time(commit)
+        if stored_time is not None:
+            return stored_time
+        segment = self.find_segment(commit.seq)
+        # The commit that a branch was created from is older than any version of the branch's own manifest.
+        version = -1 if commit.seq == segment.first else commit.manifest_version
+        later = (followed_at, self._bounds.find_earliest_after(segment.path, version))
+        writer_time = min((parse_instant(commit.at), *(time for time in later if time is not None)))
+        tables = ((change.path, int(change.after)) for change in commit.changes if change.after is not None)
+        return max((writer_time, *(self._times[key] for key in tables if key in self._times)))
 
 
-def _iter_segments(log: ManifestLog, head: Head, floors: Mapping[str, GcHorizon]) -> Iterator[HistorySegment]:
-    """The parts, newest first. `floors` are the word of earlier cleanups, where a newer one has spoken since."""
+def _iter_segments(log: ManifestLog, head: Head, horizons: Mapping[str, GcHorizon]) -> Iterator[HistorySegment]:
+    """Yield the parts of a history, newest first. `horizons` overrides the stored horizons, by journal."""
     while True:
         manifest = head.snapshot.manifest
         fork = manifest.fork
-        yield HistorySegment(log.path, -1 if fork is None else fork.seq, floors.get(log.path, manifest.gc_horizon))
+        yield HistorySegment(log.path, -1 if fork is None else fork.seq, horizons.get(log.path, manifest.gc_horizon))
         if fork is None:
             return
         log = log.open_parent(fork)
         head = log.final_head()
 
 
-# --- what is kept ----------------------------------------------------------------------------------
+# --- retained commits ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPlan:
-    """What to keep of one branch, as of the state that was looked at; everything newer is kept as well."""
+    """The commits of one branch to retain, as of the state that was read; all newer ones are retained as well."""
 
     stop: int
-    """The oldest commit of its line that is kept for its age or number, with all that follow it,"""
+    """The oldest commit of the history that the policy retains, with all that follow it."""
     extra: frozenset[int]
-    """and older ones of its own journal that are kept for another reason: none that was collected before."""
+    """Older commits of the branch's own journal that are retained for another reason; none was collected before."""
 
-    def keeps(self, seq: int, part: HistorySegment, own: HistorySegment) -> bool:
-        """Whether a commit of the line is kept, in the branch's own journal or in one that it comes from."""
-        return part.horizon.retains(seq) if seq >= self.stop else part is own and seq in self.extra
+    def retains(self, seq: int, segment: HistorySegment, own_segment: HistorySegment) -> bool:
+        """Return whether a commit is retained, in the branch's own journal or in an ancestor's."""
+        if seq >= self.stop:
+            return segment.horizon.retains(seq)
+        return segment is own_segment and seq in self.extra
 
     @property
     def lowest(self) -> int:
-        """The oldest commit to look at."""
+        """The oldest commit that is retained."""
         return min((self.stop, *self.extra))
 
 
-def plan_retention(line: BranchHistory, policy: RetentionPolicy, extra: Iterable[int]) -> RetentionPlan:
-    """What to keep of a branch; nothing that an earlier cleanup has collected, which may be gone already."""
-    own = line.segments[0]
-    wanted = frozenset(seq for seq in extra if own.first <= seq <= line.newest and own.horizon.retains(seq))
-    stop = line.newest + 1
+def plan_retention(history: BranchHistory, policy: RetentionPolicy, extra: Iterable[int]) -> RetentionPlan:
+    """Return the commits to retain on a branch: those of the policy, and `extra` ones of its own journal."""
+    own_segment = history.segments[0]
+    # A commit that an earlier cleanup has collected is left out: its data may be gone.
+    required = frozenset(
+        seq for seq in extra if own_segment.first <= seq <= history.newest and own_segment.horizon.retains(seq)
+    )
+    stop = history.newest + 1
+    # The earliest store time of the commits that follow the current one.
     followed_at: datetime | None = None
-    """The earliest time that the store knows of a commit that follows."""
-    if line.is_live:
-        for number, commit in enumerate(line.iter_commits(), start=1):
+    if history.is_live:
+        for number, commit in enumerate(history.iter_commits(), start=1):
             stop = commit.seq
-            if number >= policy.commits and line.estimate_time(commit, followed_at) <= policy.since:
+            # A state is current until the next commit, so the newest one made at or before `since` is retained too.
+            if number >= policy.commits and history.estimate_time(commit, followed_at) <= policy.since:
                 break
-            known = line.find_stored_time(commit)
-            followed_at = followed_at if known is None else min(known, followed_at or known)
-    return RetentionPlan(stop=stop, extra=frozenset(seq for seq in wanted if seq < stop))
+            stored_time = history.find_stored_time(commit)
+            if stored_time is not None:
+                followed_at = min(stored_time, followed_at or stored_time)
+    return RetentionPlan(stop=stop, extra=frozenset(seq for seq in required if seq < stop))
 
 
-def find_retained_seqs(lines: Mapping[str, BranchHistory], plans: Mapping[str, RetentionPlan]) -> dict[str, set[int]]:
-    """By journal, every commit that any branch keeps; of a branch that comes from another, some are in that one's."""
-    kept: dict[str, set[int]] = {path: set(plan.extra) for path, plan in plans.items()}
+def find_retained_seqs(
+    histories: Mapping[str, BranchHistory], plans: Mapping[str, RetentionPlan]
+) -> dict[str, set[int]]:
+    """Return by journal the commits that any branch retains; a branch also retains some of its ancestors' commits."""
+    retained: dict[str, set[int]] = {path: set(plan.extra) for path, plan in plans.items()}
     for path, plan in plans.items():
-        for commit in lines[path].iter_commits():
+        for commit in histories[path].iter_commits():
             if commit.seq < plan.stop:
                 break
-            part = lines[path].find_segment(commit.seq)
-            if part.horizon.retains(commit.seq):
-                kept.setdefault(part.path, set()).add(commit.seq)
-    return kept
+            segment = histories[path].find_segment(commit.seq)
+            if segment.horizon.retains(commit.seq):
+                retained.setdefault(segment.path, set()).add(commit.seq)
+    return retained
 
 
 def group_ranges(seqs: Iterable[int]) -> list[Range]:
-    """The same numbers as ranges, oldest first."""
-    found: list[Range] = []
+    """Combine numbers into ranges of consecutive ones, lowest first."""
+    ranges: list[Range] = []
     for seq in sorted(set(seqs)):
-        if found and found[-1][1] == seq - 1:
-            found[-1] = (found[-1][0], seq)
+        if ranges and ranges[-1][1] == seq - 1:
+            ranges[-1] = (ranges[-1][0], seq)
         else:
-            found.append((seq, seq))
-    return found
+            ranges.append((seq, seq))
+    return ranges
 
 
 def build_horizon(kept: Iterable[int], onward: int, *, epoch: int, version: int, boundary: str) -> GcHorizon:
-    """The floor that says of a journal which commits are kept: these, and all from the number `onward` on."""
+    """Return a horizon that retains these commits of a journal, and all from number `onward` on."""
     *older, last = group_ranges({*kept, onward})
     return GcHorizon(epoch=epoch, lowest_version=version, staged_before=boundary, kept_from=last[0], kept=tuple(older))
 
 
-# --- where merges will look ------------------------------------------------------------------------
+# --- bases of future merges ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class MergePoint:
-    """A commit of the journal `into` has merged the commit `seq` of the journal `path`."""
+    """A merge: commit `at` of the journal `into` has merged commit `seq` of the journal `path`."""
 
     into: str
     at: int
@@ -259,47 +270,50 @@ class MergePoint:
     branch: str = field(compare=False)
 
 
-def find_merge_points(line: BranchHistory, lowest: int) -> list[MergePoint]:
-    """The merges in a branch's own journal, back to a number. Its first commit is its parent's, and merged there."""
-    lowest = lowest if line.fork is None else max(lowest, line.fork.seq + 1)
-    return [
-        MergePoint(line.path, commit.seq, commit.merged_from.path, commit.merged_from.seq, commit.merged_from.branch)
-        for commit in line.iter_own(lowest)
-        if commit.merged_from is not None
-    ]
+def find_merge_points(history: BranchHistory, lowest: int) -> list[MergePoint]:
+    """Return the merges in a branch's own journal, back to commit `lowest`."""
+    # The first commit of a branch is its parent's. If it is a merge, it belongs to the parent's journal.
+    lowest = lowest if history.fork is None else max(lowest, history.fork.seq + 1)
+    points = []
+    for commit in history.iter_own(lowest):
+        merged = commit.merged_from
+        if merged is not None:
+            points.append(MergePoint(history.path, commit.seq, merged.path, merged.seq, merged.branch))
+    return points
 
 
 def find_merge_base_seqs(points: Sequence[MergePoint], forks: AbstractSet[tuple[str, int]]) -> dict[str, set[int]]:
-    """The merged commits that may be what two branches have in common: by journal.
+    """Return by journal the merged commits that may be the best common ancestor of two branches.
 
-    A best common ancestor of two branches has two children that lead to them, so one of these is the first commit of a
-    branch, or a merge. Of several merges of one journal into another the newest counts, as seen from the end of that
-    one, and from each place where a branch was taken from it.
+    A best common ancestor has two children, one in the history of each branch, so one of these is the first commit of
+    a branch, or a merge. Of several merges of one journal into another, the newest counts: as seen from the end of the
+    target journal, and from each of its `forks`, where a branch was created from it.
     """
-    found: dict[str, set[int]] = {}
-    places: set[tuple[str, int | None]] = {(one.into, None) for one in points}
-    for into, end in places | forks:
+    bases: dict[str, set[int]] = {}
+    ends: set[tuple[str, int | None]] = {(point.into, None) for point in points}
+    for into, end in ends | forks:
         newest: dict[str, MergePoint] = {}
-        for one in points:
-            if one.into == into and (end is None or one.at <= end):
-                newest[one.path] = max(newest.get(one.path, one), one, key=lambda point: point.at)
-        for one in newest.values():
-            found.setdefault(one.path, set()).add(one.seq)
-    return found
+        for point in points:
+            if point.into == into and (end is None or point.at <= end):
+                newest[point.path] = max(newest.get(point.path, point), point, key=lambda merge: merge.at)
+        for point in newest.values():
+            bases.setdefault(point.path, set()).add(point.seq)
+    return bases
 
 
 def find_passages(
     points: Iterable[MergePoint], forks: Mapping[str, tuple[str, int]], ends: AbstractSet[str]
 ) -> dict[str, str]:
-    """The journals that only lead on: by each, the one journal that has merged it.
+    """Return the journals that are only passed through, each with the one journal that has merged it.
 
-    `forks` says of each journal where it was taken from, and `ends` are those in which a history may begin. All others
-    are reached through a merge, or a branch that was taken from them. With one such way in, a journal has no best
-    common ancestor itself: whoever has one of its commits has the merge as well. What lies behind it may be one.
+    `forks` are the commits that journals were created from, and `ends` the journals in which a history may begin. All
+    other journals are reached through a merge, or through a branch created from them. If there is only one such way, a
+    journal contains no best common ancestor: a history that has one of its commits has the merge as well. But a common
+    ancestor may be reached through it.
     """
     into: dict[str, set[str]] = {}
-    for one in points:
-        into.setdefault(one.path, set()).add(one.into)
+    for point in points:
+        into.setdefault(point.path, set()).add(point.into)
     parents = {path for path, _ in forks.values()}
     return {
         path: next(iter(targets))
@@ -308,12 +322,12 @@ def find_passages(
     }
 
 
-# --- what that needs -------------------------------------------------------------------------------
+# --- pins of retained states -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class RetainedPin:
-    """A pin of kept states that follow each other."""
+    """A pin that consecutive retained states share."""
 
     pin: Pin
     _history: Sequence[Commit]
@@ -322,48 +336,48 @@ class RetainedPin:
 
     @property
     def commits(self) -> Sequence[Commit]:
-        """The commits that made these states, newest first."""
+        """The commits of these states, newest first."""
         return self._history[self._first : self._end]
 
 
 def iter_retained_pins(
-    line: BranchHistory, plan: RetentionPlan, shared: Mapping[str, AbstractSet[int]]
+    history: BranchHistory, plan: RetentionPlan, shared: Mapping[str, AbstractSet[int]]
 ) -> Iterator[RetainedPin]:
-    """Yield the pins that the kept states of a branch are made of, each with the states that have it.
+    """Yield the pins of the retained states of a branch, each with the states that have it.
 
-    States that were kept as of an earlier look are kept, and all newer ones; and those of its line that are in
-    `shared`, which says by journal what others keep. What was dropped for good since a state is not part of it any
-    more.
+    Retained are the states of the plan, all newer ones, and those that other branches retain in this history: `shared`
+    has their numbers by journal. Data that was permanently dropped after a state is no longer part of it.
     """
-    manifest = line.head.snapshot.manifest
+    manifest = history.head.snapshot.manifest
     tables: dict[str, TableRecord] = dict(manifest.tables)
     pins: dict[str, Pin] = dict(manifest.pins)
     dropped: dict[str, Pin] = dict(manifest.dropped)
     lost: set[str] = set()
-    own = line.segments[0]
-    kept: list[Commit] = []
+    own_segment = history.segments[0]
+    retained: list[Commit] = []
+    # By table, the number of retained states that were passed before the current pin of the table.
     since = dict.fromkeys(pins, 0)
-    """By table, how many kept states were met before its pin."""
 
-    def end(key: str) -> Iterator[RetainedPin]:
-        first = since.pop(key, len(kept))
-        if first < len(kept):
-            yield RetainedPin(pins[key], kept, first, len(kept))
+    def end_pin(key: str) -> Iterator[RetainedPin]:
+        first = since.pop(key, len(retained))
+        if first < len(retained):
+            yield RetainedPin(pins[key], retained, first, len(retained))
 
-    lowest = min((plan.lowest, *(seq for part in line.segments for seq in shared.get(part.path, ()))))
-    for commit in line.iter_commits():
+    lowest = min((plan.lowest, *(seq for segment in history.segments for seq in shared.get(segment.path, ()))))
+    # From the head backwards, undoing one commit at a time: `pins` are always those of the state after `commit`.
+    for commit in history.iter_commits():
         if commit.seq < lowest:
             break
-        part = line.find_segment(commit.seq)
-        if plan.keeps(commit.seq, part, own) or commit.seq in shared.get(part.path, ()):
-            kept.append(commit)
+        segment = history.find_segment(commit.seq)
+        if plan.retains(commit.seq, segment, own_segment) or commit.seq in shared.get(segment.path, ()):
+            retained.append(commit)
         changed = {change.table_key for change in commit.changes}
         purged = {purge.path for purge in commit.purged}
         ended = {key for key in since if pins[key].path in purged} if purged else set[str]()
         for key in (changed | ended) & since.keys():
-            yield from end(key)
+            yield from end_pin(key)
         lost |= purged
         undo_commit(commit, tables, pins, dropped)
-        since |= {key: len(kept) for key in changed if key in pins and pins[key].path not in lost}
+        since |= {key: len(retained) for key in changed if key in pins and pins[key].path not in lost}
     for key in tuple(since):
-        yield from end(key)
+        yield from end_pin(key)

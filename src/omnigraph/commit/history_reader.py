@@ -1,7 +1,7 @@
-"""The line of a branch read forward: where a commit stands in it, and what follows, a part at a time.
+"""Read the history of a branch forward: the position of a commit, and the commits after it, a part at a time.
 
-The line of a branch is its head, that one's first parent, and so on to the first commit of the graph. A merge is one
-commit of it, whatever the other branch had.
+The history of a branch is its head, the head's first parent, and so on to the first commit of the graph. A merge is one
+commit of it, however many commits the other branch had.
 """
 
 from bisect import bisect_right
@@ -17,24 +17,27 @@ from omnigraph.commit.time_travel import CommitMissingError
 
 @dataclass(frozen=True, slots=True)
 class HistoryPosition:
-    """A place in the line of a branch: behind a commit, or before the first."""
+    """A position in the history of a branch: after a commit, or before the first one."""
 
     commit: Commit | None
     schema_id: str | None
-    """The schema that was accepted there; None before the first commit."""
+    """The schema in force there; None before the first commit."""
     purged: tuple[tuple[Purge, Commit], ...] = ()
-    """What later commits dropped for good, with these."""
+    """The data that later commits permanently dropped, with these commits."""
 
     @property
     def seq(self) -> int:
-        """The number of the commit."""
+        """The number of the commit; -1 before the first one."""
         return -1 if self.commit is None else self.commit.seq
 
 
 def find_position(log: ManifestLog, head: Head, commit_id: str | None) -> HistoryPosition:
-    """The place behind a commit of a state's line, or before the first one. Costs what follows it.
+    """Return the position after a commit in the history of `head`, or before the first commit if `commit_id` is None.
 
-    CommitMissingError when it is no commit of that line.
+    Reads all later commits.
+
+    Raises:
+        CommitMissingError: The history has no such commit.
     """
     schema_id: str | None = head.snapshot.manifest.schema.id
     purged: list[tuple[Purge, Commit]] = []
@@ -50,43 +53,46 @@ def find_position(log: ManifestLog, head: Head, commit_id: str | None) -> Histor
 
 
 def read_next_commits(log: ManifestLog, head: Head, seq: int) -> tuple[Commit, ...]:
-    """Commits that follow number `seq` in a state's line, oldest first and without a gap; none only at its end.
+    """Return the commits after number `seq` in a history, oldest first and without a gap; empty only at its end.
 
-    They are those of one part of one journal: ask again behind the last of them, on a fresh state, because the parts
-    of an old one are merged and removed some day.
+    They come from one part of one journal. To continue, call it again after the last of them with a fresh head: parts
+    of an old head are merged and removed over time.
     """
-    ends = head.snapshot.commit.seq + 1
+    end = head.snapshot.commit.seq + 1
     fork = head.snapshot.manifest.fork
-    while fork is not None and seq + 1 < fork.seq:  # the commit of the fork is in the branch's own journal too
-        ends, log = fork.seq, log.open_parent(fork)
+    # The commit of the fork is in the branch's own journal too.
+    while fork is not None and seq + 1 < fork.seq:
+        end = fork.seq
+        log = log.open_parent(fork)
         head = log.final_head()
         fork = head.snapshot.manifest.fork
     commits = head.snapshot.manifest.commits
     if commits[0].seq > seq + 1:
-        # The first sealed part whose newest commit is behind `seq`.
-        index = bisect_right(range(head.table.sealed_count), seq, key=lambda at: _read_newest_seq(head, at))
+        # The first sealed part whose newest commit comes after `seq`, found by bisection: one row is read of each.
+        index = bisect_right(range(head.table.sealed_count), seq, key=lambda part: _read_newest_seq(head, part))
         commits, _ = decode_sealed(head, index)
-    return tuple(commit for commit in commits if seq < commit.seq < ends)
+    return tuple(commit for commit in commits if seq < commit.seq < end)
 
 
 def _read_newest_seq(head: Head, index: int) -> int:
-    """The number of the last commit of a sealed part, which is its last row."""
+    """Return the number of the newest commit of a sealed part, which is its last row."""
     commits, _ = decode_journal(head.table.read_sealed(index, last=1))
     return commits[-1].seq
 
 
 def find_restored_tables(log: ManifestLog, head: Head, commit: Commit) -> frozenset[str]:
-    """The locations of tables that a repair put back without a loss: all that it undid left every row as it was."""
+    """Return the locations of tables that a repair reset without losing rows: it undid only maintenance commits."""
     if commit.operation != REPAIR:
         return frozenset()
-    wanted = {change.path: change.after for change in commit.changes if change.before and change.after}
-    found: set[str] = set()
+    targets = {change.path: change.after for change in commit.changes if change.before and change.after}
+    restored: set[str] = set()
+    # Back from the repair: a table is decided once its restored version, or a commit that changed its rows, is reached.
     for earlier in log.iter_history(head, commit.seq):
-        if not wanted:
+        if not targets:
             break
         for change in earlier.changes:
-            if wanted.get(change.path) == change.after:
-                found.add(change.path)
-            if wanted.get(change.path) == change.after or not earlier.is_maintenance:
-                wanted.pop(change.path, None)
-    return frozenset(found)
+            if targets.get(change.path) == change.after:
+                restored.add(change.path)
+            if targets.get(change.path) == change.after or not earlier.is_maintenance:
+                targets.pop(change.path, None)
+    return frozenset(restored)

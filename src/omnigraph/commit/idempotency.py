@@ -1,4 +1,4 @@
-"""Requests that are sent again: known by their actor and key, and answered by the commit that they made."""
+"""Idempotency: a repeated request is recognised by its actor and key, and gets the commit that it made before."""
 
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import Commit
@@ -6,28 +6,31 @@ from omnigraph.errors import Kind, OmnigraphError
 
 
 class KeyReusedError(OmnigraphError):
-    """An idempotency key came with another request than the one that it belongs to; nothing was done."""
+    """An idempotency key was reused for a different request; nothing was done."""
 
     kind = Kind.INVALID
     code = "idempotency_key_reused"
 
     def __init__(self, key: str, commit_id: str, operation: str, asked: str) -> None:
         super().__init__(key, commit_id, operation, asked)
-        self.key, self.commit_id, self.operation, self.asked = key, commit_id, operation, asked
+        self.key = key
+        self.commit_id = commit_id
+        self.operation = operation
+        self.asked = asked
 
     def __str__(self) -> str:
         return (
             f"the idempotency key `{self.key}` was used before, for another request: `{self.operation}` made the"
-            f" commit {self.commit_id}, and this is `{self.asked}`; give this request a key of its own"
+            f" commit {self.commit_id}, and this is `{self.asked}`; give this request its own key"
         )
 
 
 def find_earlier_commit(
     log: ManifestLog, head: Head, *, operation: str, actor: str, key: str | None, request: str | None = None
 ) -> Commit | None:
-    """The commit that this very request has made before, when its answer did not reach the caller.
+    """Return the commit that this request made earlier, if its response did not reach the caller; else None.
 
-    `request` is a digest of what it asks for; None where nothing is known but the key.
+    `request` is a digest of the request; None if only the key is known.
 
     Raises:
         KeyReusedError: The actor's key belongs to another operation, or to another request of this one.
@@ -39,9 +42,14 @@ def find_earlier_commit(
 
 
 def check_same_request(commit: Commit, operation: str, request: str | None) -> None:
-    """KeyReusedError when the commit, which has the request's key, was made by another operation or request."""
+    """Check that a commit with the key of this request was made by this request.
+
+    Raises:
+        KeyReusedError: It was made by another operation or another request.
+    """
     key = commit.idempotency_key or ""
     if commit.operation != operation:
         raise KeyReusedError(key, commit.id, commit.operation, operation)
+    # Either digest may be unknown; then the operation alone decides.
     if commit.request is not None and request is not None and commit.request != request:
         raise KeyReusedError(key, commit.id, commit.operation, f"{operation} of something else")

@@ -1,6 +1,6 @@
-"""A manifest that may be damaged: which of its versions is the newest whole one, and what is wrong with later ones.
+"""Check a manifest that may be damaged: find its newest intact version, and what is wrong with later ones.
 
-Nothing is held, and nothing of a cache is trusted: what is looked at is what is stored.
+No cache is used: these functions read what is stored.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,28 +22,28 @@ from omnigraph.storage.integrity_check import list_table, translate_damage
 from omnigraph.storage.layout import format_version_name, parse_version_number
 from omnigraph.storage.object_store import ObjectMissingError
 
+# Times a manifest that seems damaged is inspected again because new versions were published in the meantime.
 MAX_INSPECTIONS = 5
-"""How often a manifest is looked at again that moves on while it seems to be damaged."""
 
 
 class ManifestFaultKind(Enum):
-    """What is wrong with a manifest."""
+    """The kinds of damage to a manifest."""
 
     MISSING = "missing"
-    """There is no version of it at all."""
+    """It has no version at all."""
     FORMAT = "format"
-    """It was written by another format, or is none of ours."""
+    """It was written in another format, or is not a manifest of omnigraph."""
     VERSION = "version"
-    """Its newest version can't be read, or the rows of it."""
+    """Its newest version, or the rows of it, can't be read."""
     CONTENT = "content"
-    """Its newest version can be read, and contradicts itself."""
+    """Its newest version can be read, but contradicts itself."""
     ROLLED_BACK = "rolled_back"
-    """Its newest versions are gone, and only something else tells that they were there."""
+    """Its newest versions are lost, and only references from other objects show that they existed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFault:
-    """What is wrong, and with which file."""
+    """A fault of a manifest: its kind, the file, and the reason."""
 
     kind: ManifestFaultKind
     place: str
@@ -52,38 +52,37 @@ class ManifestFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestInspection:
-    """What a look at a manifest found. `head` is the newest whole state, None when there is none."""
+    """The result of inspecting a manifest. `head` is the newest intact state, None if there is none."""
 
     branch: str
     path: str
     newest: int
-    """The number of the newest version, whole or not; 0 when there is none."""
+    """The number of the newest version, intact or not; 0 if there is none."""
     head: Head | None
     fault: ManifestFault | None = None
-    """What is wrong with the newest version; None when that is `head`."""
+    """The fault of the newest version; None if that is `head`."""
     damaged: Mapping[int, str] = field(default_factory=dict)
-    """By number, the etags of the versions that are newer than `head` and can't be read."""
+    """The etags of the unreadable versions newer than `head`, by number."""
 
 
 StateCheck = Callable[[Manifest], None]
-"""Raises ManifestCorruptError for a state whose rows can be read, and not what they say."""
+"""A check of a decoded state; raises ManifestCorruptError if its content is invalid."""
 
 
 def inspect_manifest(
     store: GraphStorage, branch: str, path: str, check: StateCheck = lambda _: None
 ) -> ManifestInspection:
-    """Read the newest version of a manifest, or find the newest that is whole. One list, and what reading takes.
-
-    A list takes time, and others publish meanwhile: so a fault counts only if it is there twice.
-    """
-    found = _inspect_once(store, branch, path, check)
+    """Read the newest version of a manifest, or find the newest intact one."""
+    inspection = _inspect_once(store, branch, path, check)
+    # Listing takes time, and other writers publish concurrently. So a fault counts only if it is seen twice.
     for _ in range(MAX_INSPECTIONS):
-        if found.fault is None:
+        if inspection.fault is None:
             break
-        before, found = found, _inspect_once(store, branch, path, check, has_etags=True)
-        if found.newest == before.newest:
+        newest_before = inspection.newest
+        inspection = _inspect_once(store, branch, path, check, has_etags=True)
+        if inspection.newest == newest_before:
             break
-    return found
+    return inspection
 
 
 def _inspect_once(
@@ -94,35 +93,37 @@ def _inspect_once(
     if not numbers:
         missing = ManifestFault(kind=ManifestFaultKind.MISSING, place=path, reason="it has no version")
         return ManifestInspection(branch=branch, path=path, newest=0, head=None, fault=missing)
+    # The newest version may be missing from the list altogether; the hint of a local disk shows that.
     lost = find_lost_version(store, path, numbers[0])
     newest = lost or numbers[0]
     fault: ManifestFault | None = None
     if lost is not None:
-        place = f"{path}/{format_version_name(lost)}"
-        fault = ManifestFault(kind=ManifestFaultKind.VERSION, place=place, reason="its file is gone")
-    tags: dict[int, str] = {}
+        file = f"{path}/{format_version_name(lost)}"
+        fault = ManifestFault(kind=ManifestFaultKind.VERSION, place=file, reason="its file is missing")
+    etags: dict[int, str] = {}
     for number in numbers:
+        # The etag is read before the version: the content that is read then has this etag, or is newer.
         if has_etags:
-            tags |= _read_etag(store, path, number)  # before it is read: what is read then is this, or something newer
+            etags |= _read_etag(store, path, number)
         try:
             head = _read(store, branch, path, number, sizes)
             check(head.snapshot.manifest)
         except FormatRefusedError as error:
-            found = ManifestFault(kind=ManifestFaultKind.FORMAT, place=path, reason=str(error))
-            return ManifestInspection(branch=branch, path=path, newest=newest, head=None, fault=fault or found)
+            fault = fault or ManifestFault(kind=ManifestFaultKind.FORMAT, place=path, reason=str(error))
+            return ManifestInspection(branch=branch, path=path, newest=newest, head=None, fault=fault)
         except ManifestCorruptError as error:
-            place = f"{path}/{format_version_name(number)}"
-            fault = fault or ManifestFault(kind=ManifestFaultKind.CONTENT, place=place, reason=error.reason)
+            file = f"{path}/{format_version_name(number)}"
+            fault = fault or ManifestFault(kind=ManifestFaultKind.CONTENT, place=file, reason=error.reason)
         except DamagedError as error:
             fault = fault or ManifestFault(kind=ManifestFaultKind.VERSION, place=error.place, reason=error.reason)
         else:
-            tags.pop(number, None)
-            return ManifestInspection(branch=branch, path=path, newest=newest, head=head, fault=fault, damaged=tags)
+            etags.pop(number, None)
+            return ManifestInspection(branch=branch, path=path, newest=newest, head=head, fault=fault, damaged=etags)
     return ManifestInspection(branch=branch, path=path, newest=newest, head=None, fault=fault)
 
 
 def _read_etag(store: GraphStorage, path: str, number: int) -> dict[int, str]:
-    """The etag of a version by its number; nothing when somebody has just removed it."""
+    """Return the etag of a version by its number; empty if it was just removed."""
     try:
         return {number: store.objects.get(f"{path}/{format_version_name(number)}").etag}
     except ObjectMissingError:
@@ -130,19 +131,26 @@ def _read_etag(store: GraphStorage, path: str, number: int) -> dict[int, str]:
 
 
 def _read(store: GraphStorage, branch: str, path: str, number: int, sizes: Mapping[str, int]) -> Head:
-    """The state of one version, or what is wrong with it."""
-    place = f"{path}/{format_version_name(number)}"
-    with translate_damage(place):
+    """Return the state of one version.
+
+    Raises:
+        DamagedError: A file of the version is damaged or missing.
+        ManifestCorruptError: Its rows contradict each other.
+        FormatRefusedError: It was written in another format.
+    """
+    file = f"{path}/{format_version_name(number)}"
+    with translate_damage(file):
         try:
             table = open_version(store, path, number)
         except TableMissingError:
-            raise DamagedError(place, "it is blank or cut off") from None
+            raise DamagedError(file, "it is blank or cut off") from None
     if table.version != number:
-        raise DamagedError(place, f"it is the file of version {table.version}")
+        raise DamagedError(file, f"it is the file of version {table.version}")
     check_stamp(table.metadata)
     files = table.list_files()
     if not files:
         raise ManifestCorruptError("it has no rows")
+    # Only the head's file is checked: sealed files are read with the journal.
     _check_file(files[-1], sizes)
     with translate_damage(files[-1][0]):
         rows = table.read_head()
@@ -153,11 +161,12 @@ def _read(store: GraphStorage, branch: str, path: str, number: int, sizes: Mappi
 def iter_own_commits(
     head: Head, store: GraphStorage, note_schema: Callable[[SchemaRecord], None] | None = None
 ) -> Iterator[Commit]:
-    """The commits of a manifest's own journal, newest first; the last of a branch is the one that it was taken from.
+    """Yield the commits of a manifest's own journal, newest first; a branch ends with the commit it was created from.
 
-    `note_schema` is called with each schema of the journal, before the commit comes that accepted it.
+    `note_schema` is called with each schema of the journal, before the commit that accepted it is yielded.
 
-    DamagedError or ManifestCorruptError where the journal is damaged: what comes before is lost with it.
+    Raises:
+        DamagedError, ManifestCorruptError: The journal is damaged here; older commits can't be reached.
     """
     later: Commit | None = None
     for _, commits, schemas in _iter_parts(head, store):
@@ -168,17 +177,18 @@ def iter_own_commits(
             later = _check_follows(commit, later)
             yield commit
     manifest = head.snapshot.manifest
-    begins = {0 if manifest.fork is None else manifest.fork.seq, manifest.gc_horizon.kept_from}
-    if later is not None and later.seq not in begins:
+    # A repair that gave up the oldest commits of a journal leaves it to begin at the horizon.
+    valid_starts = {0 if manifest.fork is None else manifest.fork.seq, manifest.gc_horizon.kept_from}
+    if later is not None and later.seq not in valid_starts:
         raise ManifestCorruptError(f"the journal begins with commit `{later.id}`, number {later.seq}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalDamage:
-    """A part of a journal that can't be read."""
+    """Damage of a manifest's own journal, which can't be read from there back."""
 
     lost: int
-    """How many of the sealed parts, from the oldest on, are lost with it; 0 when it is not known where it breaks."""
+    """The number of sealed parts, from the oldest on, that are lost with it; 0 if it is not known where it breaks."""
     oldest: Commit
     """The oldest commit that can be read."""
     place: str
@@ -186,13 +196,14 @@ class JournalDamage:
 
 
 def find_journal_damage(head: Head, store: GraphStorage) -> JournalDamage | None:
-    """Where a manifest's own journal breaks; None when it is whole."""
+    """Find where a manifest's own journal breaks; None if it is intact."""
     lost = head.table.sealed_count
     oldest = later = None
     try:
         for index, commits, _ in _iter_parts(head, store):
             for commit in commits:
                 later = _check_follows(commit, later)
+            # This part is readable, so at most the older ones are lost.
             lost = lost if index is None else index
             oldest = later
     except (DamagedError, ManifestCorruptError) as error:
@@ -205,7 +216,7 @@ _JournalPart = tuple[int | None, tuple[Commit, ...], tuple[SchemaRecord, ...]]
 
 
 def _iter_parts(head: Head, store: GraphStorage) -> Iterator[_JournalPart]:
-    """Read the parts of a journal, newest first: its number where it is sealed, its commits, also so, its schemas.
+    """Yield the parts of a journal, newest first: the index of a sealed part, the commits newest first, the schemas.
 
     A schema is sealed together with the commit that replaced it, so it is in no older part than its own commit.
     """
@@ -220,8 +231,8 @@ def _iter_parts(head: Head, store: GraphStorage) -> Iterator[_JournalPart]:
         yield index, tuple(reversed(commits)), schemas
 
 
-def _read_sealed(head: Head, index: int, place: str) -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
-    with translate_damage(place):
+def _read_sealed(head: Head, index: int, file: str) -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
+    with translate_damage(file):
         rows = head.table.read_sealed(index)
     return decode_journal(rows, head.snapshot.manifest.sealed[index])
 
@@ -233,11 +244,15 @@ def _check_follows(commit: Commit, later: Commit | None) -> Commit:
 
 
 def _check_file(file: tuple[str, int | None], sizes: Mapping[str, int]) -> None:
-    """DamagedError unless a file is there and has its size: Lance itself falls over some that are not."""
+    """Check that a file exists and has its recorded size: Lance itself can crash on a file that has not.
+
+    Raises:
+        DamagedError: It is missing, or has another size.
+    """
     key, expected = file
-    found = sizes.get(key)
-    if found is None:
+    size = sizes.get(key)
+    if size is None:
         raise DamagedError(key, "it is missing")
-    if not found or (expected is not None and found != expected):
+    if not size or (expected is not None and size != expected):
         should = "" if expected is None else f", and should have {expected:,}"
-        raise DamagedError(key, f"it has {found:,} bytes{should}")
+        raise DamagedError(key, f"it has {size:,} bytes{should}")

@@ -1,4 +1,4 @@
-"""Manifest rows ↔ Manifest. Strict both ways: a row that is not understood is an error, never skipped."""
+"""Encode and decode the rows of a manifest. Strict: a row that is not understood is an error, never skipped."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -27,11 +27,13 @@ from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 from omnigraph.storage.cas_table_errors import REPAIR_HINT
 from omnigraph.storage.checksums import format_checksum
 
+# Checked before any row is decoded; see `check_stamp`.
 STAMP = INTERNAL_SCHEMA_VERSION
 LAYOUT = "detached-pins"
 STAMP_KEY = b"omnigraph:internal_schema_version"
 LAYOUT_KEY = b"omnigraph:layout"
 
+# The columns of the manifest, with the format stamp in the schema's metadata.
 SCHEMA = pa.schema(
     [
         pa.field("object_id", pa.string(), False, {b"lance-schema:unenforced-primary-key": b"true"}),
@@ -46,7 +48,6 @@ SCHEMA = pa.schema(
     ],
     metadata={STAMP_KEY: str(STAMP).encode(), LAYOUT_KEY: LAYOUT.encode()},
 )
-"""The manifest's columns, with the stamp in their metadata."""
 
 _COLUMNS = tuple(SCHEMA.names)
 Row = dict[str, object]
@@ -61,13 +62,14 @@ class ManifestCorruptError(OmnigraphError):
 
     def __init__(self, reason: str, place: str | None = None) -> None:
         super().__init__(reason, place)
-        self.reason, self.place = reason, place
-        """What is wrong, and with which manifest, or which file of it."""
+        self.reason = reason
+        # The path of the manifest, or of one of its files.
+        self.place = place
 
     def __str__(self) -> str:
         where = "" if self.place is None else f"{self.place}: "
         return (
-            f"the graph's manifest is damaged: {where}{self.reason}; run `omnigraph check`, which tells who needs it."
+            f"the graph's manifest is damaged: {where}{self.reason}; run `omnigraph check` to see what is affected."
             f" {REPAIR_HINT}"
         )
 
@@ -80,14 +82,19 @@ class FormatRefusedError(OmnigraphError):
 
     def __init__(self, found: str, way_out: str) -> None:
         super().__init__(found, way_out)
-        self.found, self.way_out = found, way_out
+        self.found = found
+        self.way_out = way_out
 
     def __str__(self) -> str:
         return f"this graph has {self.found}; this omnigraph reads internal-schema {STAMP} only. {self.way_out}"
 
 
 def check_stamp(metadata: dict[bytes, bytes]) -> None:
-    """Refuse every format but our own, each with its way out."""
+    """Check that a manifest has the format of this release.
+
+    Raises:
+        FormatRefusedError: It has another format; the message states what to do.
+    """
     stamp = metadata.get(STAMP_KEY)
     if stamp is None:
         raise FormatRefusedError(
@@ -106,11 +113,11 @@ def check_stamp(metadata: dict[bytes, bytes]) -> None:
         raise FormatRefusedError(f"the layout `{layout or 'none'}` of another system", rebuild)
 
 
-# --- to rows ---------------------------------------------------------------------------------------
+# --- encoding --------------------------------------------------------------------------------------
 
 
 def encode_head(manifest: Manifest, version: int) -> pa.Table:
-    """The head fragment's rows for one version of the manifest, in a stable order; the last one is of all others."""
+    """Encode the head fragment of one version of a manifest, in a stable order; its last row is a digest."""
     rows = [_encode_row("schema", "schema", manifest.schema)]
     rows += [
         _encode_row(f"table:{t.table_key}", "table", t, location=t.path, table_key=t.table_key)
@@ -120,27 +127,29 @@ def encode_head(manifest: Manifest, version: int) -> pa.Table:
     rows += [_encode_pin(pin, "tombstone", "table_tombstone") for pin in manifest.dropped.values()]
     rows += [_encode_row(f"branch:{b.name}", "branch", b, location=b.path) for b in manifest.branches.values()]
     rows += [_encode_row(f"tag:{t.name}", "tag", t) for t in manifest.tags.values()]
-    rows += [
-        _encode_row("fork", "fork", fork, location=fork.parent_path) for fork in (manifest.fork,) if fork is not None
-    ]
+    if manifest.fork is not None:
+        rows.append(_encode_row("fork", "fork", manifest.fork, location=manifest.fork.parent_path))
     rows.append(_encode_row("gc_floor", "gc_floor", manifest.gc_horizon))
-    rows += [_encode_row("key_index", "key_index", keys) for keys in (manifest.keys,) if keys is not None]
+    if manifest.keys is not None:
+        rows.append(_encode_row("key_index", "key_index", manifest.keys))
     head = f"graph_head:{manifest.branch}"
     rows.append({"object_id": head, "object_type": "graph_head", "metadata": manifest.head})
     rows += _build_journal_rows(manifest.commits, manifest.old_schemas)
-    whole = list(map(_fill_columns, rows))
-    integrity = Integrity(version=version, rows=digest_rows(whole), sealed=manifest.sealed)
-    whole.append(_fill_columns(_encode_row(_INTEGRITY, _INTEGRITY, integrity)))
-    return pa.Table.from_pylist(whole, SCHEMA)
+    full_rows = list(map(_fill_columns, rows))
+    # The digest covers all columns, because that is how rows are read back.
+    integrity = Integrity(version=version, rows=digest_rows(full_rows), sealed=manifest.sealed)
+    full_rows.append(_fill_columns(_encode_row(_INTEGRITY, _INTEGRITY, integrity)))
+    return pa.Table.from_pylist(full_rows, SCHEMA)
 
 
 def encode_journal(commits: Iterable[Commit], schemas: Iterable[SchemaRecord] = ()) -> pa.Table:
-    """Rows of the past: commits and replaced schemas."""
-    return _build_table(_build_journal_rows(commits, schemas))
+    """Encode a sealed fragment of the journal: commits and replaced schemas."""
+    rows = _build_journal_rows(commits, schemas)
+    return pa.Table.from_pylist(list(map(_fill_columns, rows)), SCHEMA)
 
 
 def digest_rows(rows: list[Row]) -> str:
-    """Return a digest of rows that have all columns, in order: what they say, however a file lays them out."""
+    """Return a digest of rows with all columns in order; it depends on their values, not on the file layout."""
     return format_checksum(msgspec.msgpack.encode(rows))
 
 
@@ -186,25 +195,26 @@ def _fill_columns(row: Row) -> Row:
     return {name: row.get(name) for name in _COLUMNS}
 
 
-def _build_table(rows: list[Row]) -> pa.Table:
-    return pa.Table.from_pylist(list(map(_fill_columns, rows)), SCHEMA)
-
-
-# --- from rows -------------------------------------------------------------------------------------
+# --- decoding --------------------------------------------------------------------------------------
 
 
 def decode_head(table: pa.Table, version: int, sealed_count: int) -> Manifest:
-    """The manifest that these head rows of a version describe, or ManifestCorruptError."""
+    """Decode the head fragment of one version of a manifest.
+
+    Raises:
+        ManifestCorruptError: The rows can't be read, or contradict each other.
+    """
     by_type: dict[str, list[Row]] = {}
-    seen: set[str] = set()
+    object_ids: set[str] = set()
     rows = _to_plain_rows(table)
     sealed = _check_integrity(rows, version, sealed_count)
     for row in rows:
         object_id = str(row["object_id"])
-        if object_id in seen:
-            raise ManifestCorruptError(f"the row `{object_id}` stands twice")
-        seen.add(object_id)
+        if object_id in object_ids:
+            raise ManifestCorruptError(f"the row `{object_id}` occurs twice")
+        object_ids.add(object_id)
         by_type.setdefault(str(row["object_type"]), []).append(row)
+    # Every publish rewrites the head, so a row that is not understood would be lost.
     unknown = set(by_type) - _TYPES
     if unknown:
         raise ManifestCorruptError(f"unknown row types {sorted(unknown)}")
@@ -220,10 +230,11 @@ def decode_head(table: pa.Table, version: int, sealed_count: int) -> Manifest:
     tables = {t.table_key: t for t in (_decode(row, TableRecord) for row in by_type.get("table", []))}
     pins = _decode_pins(by_type.get("table_version", []), tables)
     dropped = _decode_pins(by_type.get("table_tombstone", []), tables)
+    # A registered table is visible or hidden by a soft drop; both have a pin.
     missing = set(tables) - set(pins) - set(dropped)
     if missing:
         raise ManifestCorruptError(f"the tables {sorted(missing)} have no pin")
-    floors = [_decode(row, GcHorizon) for row in by_type.get("gc_floor", [])]
+    horizons = [_decode(row, GcHorizon) for row in by_type.get("gc_floor", [])]
     forks = [_decode(row, Fork) for row in by_type.get("fork", [])]
     return Manifest(
         schema=_decode(current[0], SchemaRecord),
@@ -236,44 +247,54 @@ def decode_head(table: pa.Table, version: int, sealed_count: int) -> Manifest:
         fork=forks[0] if forks else None,
         branches={b.name: b for b in (_decode(row, BranchRecord) for row in by_type.get("branch", []))},
         tags={t.name: t for t in (_decode(row, TagRecord) for row in by_type.get("tag", []))},
-        gc_horizon=floors[0] if floors else GcHorizon(),
+        gc_horizon=horizons[0] if horizons else GcHorizon(),
         keys=_decode(by_type["key_index"][0], KeyIndex) if "key_index" in by_type else None,
         sealed=sealed,
     )
 
 
 def _to_plain_rows(table: pa.Table) -> list[Row]:
-    """Return the rows as dictionaries, or ManifestCorruptError where they are not those of a manifest."""
+    """Return the rows as dictionaries.
+
+    Raises:
+        ManifestCorruptError: They are not rows of a manifest.
+    """
     if table.schema.names != SCHEMA.names or table.schema.types != SCHEMA.types:
         raise ManifestCorruptError(f"its columns are {table.schema.names}")
     try:
         rows: list[Row] = table.to_pylist()
-    except (ValueError, pa.ArrowException) as error:  # a text that is no UTF-8 is one of them
+    except (ValueError, pa.ArrowException) as error:  # invalid UTF-8 is a ValueError
         raise ManifestCorruptError(f"its rows can't be read: {error}") from error
     return rows
 
 
 def _check_integrity(rows: list[Row], version: int, sealed_count: int) -> tuple[str, ...]:
-    """Check the rows of a head against what their last one says; return the digests of the sealed parts.
+    """Check the rows of a head against the integrity row, which is the last; return the digests of the sealed parts.
 
-    Heads of earlier releases have no such row, and are taken as they are.
+    Raises:
+        ManifestCorruptError: They do not match.
     """
+    # Heads of earlier releases have no integrity row, and are accepted unchecked.
     if not rows or rows[-1]["object_type"] != _INTEGRITY:
         return ("",) * sealed_count
     integrity = _decode(rows[-1], Integrity)
     if integrity.rows != digest_rows(rows[:-1]):
         raise ManifestCorruptError("the rows of its head do not match their digest")
     if integrity.version != version:
-        raise ManifestCorruptError(f"the head of version {integrity.version} stands in version {version}")
+        raise ManifestCorruptError(f"version {version} contains the head of version {integrity.version}")
     if len(integrity.sealed) != sealed_count:
         raise ManifestCorruptError(
-            f"{sealed_count} parts of the journal are there, and the head knows {len(integrity.sealed)}"
+            f"the journal has {sealed_count} sealed parts, but the head lists {len(integrity.sealed)}"
         )
     return integrity.sealed
 
 
 def decode_commits(rows: Iterable[Row]) -> tuple[Commit, ...]:
-    """The commits of these rows, oldest first, in one line without gaps."""
+    """Decode commits, and return them oldest first.
+
+    Raises:
+        ManifestCorruptError: A row can't be read, or the commits do not follow each other without a gap.
+    """
     commits = sorted((_decode(row, Commit) for row in rows), key=lambda commit: commit.seq)
     for earlier, later in pairwise(commits):
         if later.seq != earlier.seq + 1 or later.parent != earlier.id:
@@ -287,7 +308,11 @@ def decode_commit(metadata: str) -> Commit:
 
 
 def decode_journal(table: pa.Table, digest: str = "") -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
-    """The commits and replaced schemas of a sealed fragment, which must have the digest if one is known."""
+    """Decode the commits and replaced schemas of a sealed fragment.
+
+    Raises:
+        ManifestCorruptError: The rows can't be read, or do not match `digest`, if that is not empty.
+    """
     rows = _to_plain_rows(check_rows(table, digest))
     commits = decode_commits(row for row in rows if row["object_type"] == "graph_commit")
     schemas = tuple(_decode(row, SchemaRecord) for row in rows if row["object_type"] == "schema")
@@ -295,7 +320,11 @@ def decode_journal(table: pa.Table, digest: str = "") -> tuple[tuple[Commit, ...
 
 
 def check_rows(table: pa.Table, digest: str) -> pa.Table:
-    """Return the rows of a part of the journal, or ManifestCorruptError when they do not have a known digest."""
+    """Return the rows of a part of the journal unchanged, after checking them against a digest, if that is not empty.
+
+    Raises:
+        ManifestCorruptError: They do not match.
+    """
     if digest and digest != digest_rows(_to_plain_rows(table)):
         raise ManifestCorruptError("the rows of a part of the journal do not match their digest")
     return table
@@ -328,7 +357,9 @@ def _decode(row: Row, record: type[S]) -> S:
 def _decode_pins(rows: list[Row], tables: dict[str, TableRecord]) -> dict[str, Pin]:
     pins: dict[str, Pin] = {}
     for row in rows:
-        key, path, version = str(row["table_key"]), str(row["location"]), row["table_version"]
+        key = str(row["table_key"])
+        path = str(row["location"])
+        version = row["table_version"]
         table = tables.get(key)
         if table is None or table.path != path:
             raise ManifestCorruptError(f"the pin `{row['object_id']}` belongs to no registered table")

@@ -1,6 +1,6 @@
-"""A branch's manifest over time: read the present, publish the next, walk the past.
+"""The manifest of a branch over time: read the newest state, publish the next one, walk the history.
 
-The only module that swaps the manifest.
+This is the only module that swaps a manifest.
 """
 
 import threading
@@ -44,21 +44,22 @@ from omnigraph.storage.layout import MANIFEST, format_version_name
 from omnigraph.storage.object_store import StoreDeniedError, StoreFullError, StoreUnavailableError
 from omnigraph.telemetry import log
 
+# Old versions of a manifest are trimmed once per this number of versions.
 TRIM_EVERY = 100
+# Lance's cleanup treats unreferenced files older than seven days, by this machine's clock, as garbage. A head that
+# another writer is about to swap in is such a file. So a machine whose clock is further off than this does not trim.
 TRIM_SKEW = timedelta(days=1)
-"""Lance's cleanup takes unreferenced files of seven days for garbage, by this machine's clock; a head that somebody is
-about to swap in is such a file. So a machine whose clock is further off than this does not trim."""
+# A sealed fragment with more rows is not merged into a larger one, so that its rows are not rewritten again.
 MAX_SEALED_ROWS = 65_536
-"""A sealed fragment of so many rows is not rewritten any more."""
+# Lance and its HTTP client retry on their own; this is one more try after all of theirs.
 MAX_SWAP_TRIES = 2
-"""Lance and its HTTP client retry by themselves; this is once more, after all of that."""
 
+# Errors by which the store has rejected a request: the same request would be rejected again.
 _REFUSALS = (StoreDeniedError, StoreFullError)
-"""What the store says when it has decided against a request: the same one won't fare better."""
 
 
 class NotAGraphError(OmnigraphError):
-    """The place holds no graph."""
+    """The location holds no graph."""
 
     kind = Kind.NOT_FOUND
     code = "not_a_graph"
@@ -68,58 +69,63 @@ class NotAGraphError(OmnigraphError):
         self.uri = uri
 
     def __str__(self) -> str:
-        return f"there is no graph at {self.uri}; make one with `omnigraph init {self.uri} --schema F`"
+        return f"there is no graph at {self.uri}; create one with `omnigraph init {self.uri} --schema F`"
 
 
 class UnfinishedCloneError(OmnigraphError):
-    """The place holds the beginning of a clone, and no graph yet."""
+    """The location holds an unfinished clone, which is not a graph yet."""
 
     kind = Kind.NOT_FOUND
     code = "unfinished_clone"
 
     def __init__(self, uri: str, source: str) -> None:
         super().__init__(uri, source)
-        self.uri, self.source = uri, source
+        self.uri = uri
+        self.source = source
 
     def __str__(self) -> str:
         return (
-            f"{self.uri} is an unfinished clone of {self.source}, and no graph yet: `omnigraph clone {self.source}"
-            f" {self.uri}` goes on with it; or remove it"
+            f"{self.uri} is an unfinished clone of {self.source}, not a graph yet: `omnigraph clone {self.source}"
+            f" {self.uri}` resumes it; or remove it"
         )
 
 
 class OutcomeUnknownError(OmnigraphError):
-    """The swap may or may not have happened: the store stopped answering. Ask for the commit id later."""
+    """The commit may or may not have been published: the store stopped responding. Look up the commit id later."""
 
     kind = Kind.UNAVAILABLE
     code = "outcome_unknown"
 
     def __init__(self, commit_id: str, reason: str, branch: str = MAIN) -> None:
         super().__init__(commit_id, reason, branch)
-        self.commit_id, self.reason, self.branch = commit_id, reason, branch
+        self.commit_id = commit_id
+        self.reason = reason
+        self.branch = branch
 
     def __str__(self) -> str:
-        place = "" if self.branch == MAIN else f" --branch {self.branch}"
+        option = "" if self.branch == MAIN else f" --branch {self.branch}"
         return (
-            f"commit {self.commit_id} may or may not have been published: the store stopped answering"
-            f" ({self.reason}). `omnigraph commit show {self.commit_id}{place}` tells once it answers again"
+            f"commit {self.commit_id} may or may not have been published: the store stopped responding"
+            f" ({self.reason}). Check with `omnigraph commit show {self.commit_id}{option}` once it responds again"
         )
 
 
 class GraphReplacedError(OmnigraphError):
-    """The graph went back to an earlier state, or is another one, while a handle on it was open."""
+    """The graph was reset to an earlier state, or replaced by another one, while a handle on it was open."""
 
     kind = Kind.CORRUPT
     code = "graph_replaced"
 
     def __init__(self, uri: str, seen: int, found: int) -> None:
         super().__init__(uri, seen, found)
-        self.uri, self.seen, self.found = uri, seen, found
+        self.uri = uri
+        self.seen = seen
+        self.found = found
 
     def __str__(self) -> str:
         return (
             f"the manifest of {self.uri} was seen at version {self.seen} and is at {self.found} now: the graph was"
-            " made anew or restored from a copy while it was open. Open it again to go on with what is there"
+            " created again or restored from a copy while it was open. Open it again to use its current state"
         )
 
 
@@ -132,9 +138,9 @@ class Head:
 
 
 class ManifestLog:
-    """The manifest of one branch. Holds the newest head it has seen; safe to share between threads.
+    """The manifest of one branch. Caches the newest head it has seen; thread-safe.
 
-    `others` gives the log of another branch by its name and path; without it each is opened anew.
+    `open_log` returns the log of another branch by its name and path; without it, a new one is opened each time.
     """
 
     def __init__(
@@ -143,25 +149,31 @@ class ManifestLog:
         branch: str = MAIN,
         path: str = MANIFEST,
         *,
-        others: "LogOpener | None" = None,
+        open_log: "LogOpener | None" = None,
     ) -> None:
-        self.store, self.branch, self.path = store, branch, path
-        self._others = others or (lambda branch, path: ManifestLog(store, branch, path))
+        self.store = store
+        self.branch = branch
+        self.path = path
+        self._open_log = open_log or (lambda branch, path: ManifestLog(store, branch, path))
         self._lock = threading.Lock()
         self._head: Head | None = None
         self._freshness = Freshness(store)
         self._keys = KeyFinder(store, path)
+        # The version on which the last swap was lost.
         self._lost_on = 0
-        """The version on which the last swap was lost."""
 
     def head(self) -> Head:
-        """The newest state there is: one probe when nothing moved. BranchGoneError when the branch was deleted."""
+        """Return the newest state. Costs one probe if nothing has changed.
+
+        Raises:
+            BranchGoneError: The branch was deleted.
+        """
         return _check_live(self.final_head())
 
     def final_head(self) -> Head:
-        """As `latest`, and of a deleted branch the state in which it ended."""
-        held = self._head
-        if held is None:
+        """Return the newest state, like `head`; for a deleted branch, its last state."""
+        cached = self._head
+        if cached is None:
             try:
                 table = open_cas_table(self.store, self.path)
             except TableMissingError:
@@ -169,12 +181,13 @@ class ManifestLog:
                     _refuse_unfinished(self.store)
                 raise NotAGraphError(self.store.location.uri) from None
         else:
-            table = held.table.open_latest()
-            if table.version < held.table.version:
-                raise GraphReplacedError(self.store.location.uri, held.table.version, table.version)
-            if table is held.table:
+            table = cached.table.open_latest()
+            # Versions only grow, so an older one means that the graph was replaced.
+            if table.version < cached.table.version:
+                raise GraphReplacedError(self.store.location.uri, cached.table.version, table.version)
+            if table is cached.table:
                 self._freshness.renew()
-                return held
+                return cached
         return self._read(table)
 
     def peek_head(self) -> Head | None:
@@ -182,73 +195,85 @@ class ManifestLog:
         return self._head
 
     def readable_head(self) -> Head:
-        """The newest state, or when its version is damaged the one before: for reading the past."""
+        """Return the newest state, or if its version is damaged, an older readable one: for reading history."""
         return _check_live(self._final_readable_head())
 
     def cached_head(self) -> Head:
-        """A state to base a write on: the held one, if it was the newest just now and the next version is not there.
+        """Return a state to base a write on: the cached one, if it was recently the newest and no next version exists.
 
-        A swap finds out if that errs.
+        If the state is outdated nevertheless, the swap is lost.
         """
-        held = self._head
-        is_sure = held is not None and self._freshness.is_recent and held.table.is_newest()
-        return _check_live(held) if held is not None and is_sure else self.head()
+        cached = self._head
+        if cached is not None and self._freshness.is_recent and cached.table.is_newest():
+            return _check_live(cached)
+        return self.head()
 
     def publish(
-        self, base: Head, manifest: Manifest, is_made: Callable[[Head], bool] | None = None, *, lost: int = 0
+        self, base: Head, manifest: Manifest, has_landed: Callable[[Head], bool] | None = None, *, lost: int = 0
     ) -> Head:
-        """Make `manifest` the state after `base`: visible whole, or SwapLostError, or OutcomeUnknownError.
+        """Publish `manifest` as the state after `base`, atomically, and return it.
 
-        Acknowledged only when the new version is reachable from the latest one: a state then has the new commit, or
-        what else `is_made` looks for. The oldest `lost` parts of the journal, which can't be read, are left out.
+        It is acknowledged only if the new version is part of the newest state's history: if that state has the new
+        commit, or satisfies `has_landed`. The oldest `lost` parts of the journal, which can't be read, are left out.
+
+        Raises:
+            SwapLostError: Another writer has published the next version. Nothing was published.
+            BranchGoneError: The branch was deleted.
+            OutcomeUnknownError: The store stopped responding.
         """
         try:
-            return self._publish(base, manifest, is_made, lost)
+            return self._publish(base, manifest, has_landed, lost)
         except SwapLostError:
             version = base.table.version
-            if self._lost_on == version:  # the first loss is ordinary contention, and costs no look
+            # The first loss is ordinary contention, and costs no request. A second one on the same version is not.
+            if self._lost_on == version:
                 _check_moved(self.store, self.path, version)
             self._lost_on = version
             raise
 
-    def _publish(self, base: Head, manifest: Manifest, is_made: Callable[[Head], bool] | None, lost: int) -> Head:
+    def _publish(self, base: Head, manifest: Manifest, has_landed: Callable[[Head], bool] | None, lost: int) -> Head:
         commit = manifest.head_commit
-        is_made = is_made or (lambda head: self.contains(head, commit.id, commit.seq - 1))
+        has_landed = has_landed or (lambda head: self.contains(head, commit.id, commit.seq - 1))
         faults = self.store.runtime.faults
-        held = self._head
-        if held is not None and held.table.version > base.table.version:
-            raise SwapLostError(self.path, base.table.version)  # another thread was first: nothing to try
+        cached = self._head
+        # Another thread has published already: the swap would be lost.
+        if cached is not None and cached.table.version > base.table.version:
+            raise SwapLostError(self.path, base.table.version)
         if not self._freshness.is_recent:
             _check_newest(base)
             self._freshness.renew()
+        # A hint names a later version whose file is missing. Opening raises, unless that version was trimmed: then the
+        # swap is lost.
         if find_lost_version(self.store, self.path, base.table.version) is not None:
-            open_cas_table(self.store, self.path)  # raises, unless that version was trimmed: then the swap is lost
+            open_cas_table(self.store, self.path)
+        # Keys are indexed before the swap that seals their commits: a crash leaves an unused object, and no lost key.
         if not lost and len(manifest.commits) > self.store.runtime.options.head_commits:
             index = self._keys.extend(manifest, manifest.commits[:-1], has_earlier=base.table.sealed_count > 0)
             manifest = replace(manifest, keys=index)
         prepared, stored = _prepare_or_lose(base, manifest, self.store.runtime.options, lost)
         self.store.flush(prepared.files)
         faults.reach("publish.head_written")
-        table = self._swap(base, prepared, is_made, commit.id)
+        table = self._swap(base, prepared, has_landed, commit.id)
         try:
             faults.reach("publish.swapped")
             table.flush()
-            _verify(table, is_made, self._read)
+            _verify(table, has_landed, self._read)
             if not self._freshness.is_recent:
                 _check_base_exists(base, table)
             faults.reach("publish.verified")
         except (SwapLostError, OutcomeUnknownError, BranchGoneError):
             raise
+        # The swap has happened. A failure after it must not look as if nothing was published.
         except Exception as error:
             raise OutcomeUnknownError(commit.id, str(error), self.branch) from error
-        head = self._hold(table, stored)
+        head = self._cache_head(table, stored)
         _trim(self.store, head, self._keys)
         return head
 
     def iter_history(self, head: Head, before: int | None = None) -> Iterator[Commit]:
-        """The commits that led to a state, newest first, or only those with a smaller `seq` than `before`.
+        """Yield the commits of a state's history, newest first, or only those with a smaller `seq` than `before`.
 
-        Sealed fragments are read only when reached. Behind a branch's own commits come its parent's.
+        Sealed fragments are read only when reached. A branch's own commits are followed by its parent's.
         """
         for state, limit in self._iter_states(head, before):
             commits = state.snapshot.manifest.commits
@@ -258,19 +283,19 @@ class ManifestLog:
                 yield from reversed([commit for commit in sealed if limit is None or commit.seq < limit])
 
     def read_since(self, head: Head, seq: int) -> list[Commit]:
-        """The commits after `seq`, newest first."""
+        """Return the commits after `seq`, newest first."""
         return list(takewhile(lambda commit: commit.seq > seq, self.iter_history(head)))
 
     def open_parent(self, fork: Fork) -> "ManifestLog":
-        """The log in which the history of this branch goes on."""
-        return self._others(fork.parent_branch, fork.parent_path)
+        """Return the log of the parent branch, in which the history of this branch continues."""
+        return self._open_log(fork.parent_branch, fork.parent_path)
 
     def open_other(self, branch: str, path: str) -> "ManifestLog":
-        """The log of another branch of this graph, which may have been deleted."""
-        return self._others(branch, path)
+        """Return the log of another branch of this graph, which may have been deleted."""
+        return self._open_log(branch, path)
 
     def iter_schemas(self, head: Head) -> Iterator[SchemaRecord]:
-        """Read every accepted schema, present and past, of this branch and of those it comes from."""
+        """Yield every accepted schema, present and past, of this branch and its ancestors."""
         for state, _ in self._iter_states(head, None):
             manifest = state.snapshot.manifest
             yield from (manifest.schema, *manifest.old_schemas)
@@ -278,23 +303,21 @@ class ManifestLog:
                 yield from decode_sealed(state, index)[1]
 
     def contains(self, head: Head, commit_id: str, after_seq: int) -> bool:
-        """Whether a commit is part of this state; reads back no further than `after_seq`, which it must follow."""
+        """Return whether a state's history has a commit that follows `after_seq`; reads back no further than that."""
         return any(commit.id == commit_id for commit in self.read_since(head, after_seq))
 
     def find_by_idempotency_key(self, head: Head, actor: str, key: str) -> Commit | None:
-        """Return the actor's commit with this idempotency key, if the settings say that it is remembered still.
-
-        A key belongs to a branch: what its parent has done is another request.
-        """
+        """Return the actor's commit with this idempotency key, or None if there is none or the key has expired."""
         manifest = head.snapshot.manifest
+        # A key belongs to a branch: the same key on its parent was another request.
         inherited = -1 if manifest.fork is None else manifest.fork.seq
-        found = self._keys.find(manifest, head.table, actor, key)
-        if found is None or found.seq <= inherited or not is_remembered(self.store, found):
+        commit = self._keys.find(manifest, head.table, actor, key)
+        if commit is None or commit.seq <= inherited or not is_remembered(self.store, commit):
             return None
-        return found
+        return commit
 
     def _iter_states(self, head: Head, before: int | None) -> Iterator[tuple[Head, int | None]]:
-        """A state, then one of each branch that its history goes on in, with the `seq` that this part ends before."""
+        """Yield a state and then one of each ancestor branch, each with the `seq` before which its commits count."""
         log = self
         while True:
             yield head, before
@@ -311,7 +334,8 @@ class ManifestLog:
         except NewestVersionDamagedError as error:
             table = open_cas_table(self.store, self.path, error.readable)
             check_stamp(table.metadata)
-            return _build_head(self.branch, table, read_head(table))  # not held: it is not the newest, whatever follows
+            # Not cached, because it is not the newest state.
+            return _build_head(self.branch, table, read_head(table))
 
     def _read(self, table: CasTable) -> Head:
         check_stamp(table.metadata)
@@ -320,30 +344,31 @@ class ManifestLog:
         except (DamagedError, ManifestCorruptError) as error:
             raise _blame_version(table, error) from error
         if manifest.branch != self.branch:
-            raise ManifestCorruptError(f"it is that of `{manifest.branch}`, and not of `{self.branch}`", self.path)
-        return self._hold(table, manifest)
+            raise ManifestCorruptError(f"it belongs to `{manifest.branch}`, not to `{self.branch}`", self.path)
+        return self._cache_head(table, manifest)
 
-    def _hold(self, table: CasTable, manifest: Manifest) -> Head:
-        """A version as a state. The newest one seen is remembered, whichever thread saw it."""
+    def _cache_head(self, table: CasTable, manifest: Manifest) -> Head:
+        """Return the state of a version, and cache it if it is the newest one that any thread has seen."""
         head = _build_head(self.branch, table, manifest)
-        known = {} if self._head is None else self._head.snapshot.pins
-        # Most pins are those of the state before.
-        expect_pins(self.store, (pin for key, pin in manifest.pins.items() if known.get(key) is not pin))
+        # Most pins are the objects of the state before, and were registered with it.
+        old_pins = {} if self._head is None else self._head.snapshot.pins
+        expect_pins(self.store, (pin for key, pin in manifest.pins.items() if old_pins.get(key) is not pin))
         with self._lock:
             if self._head is None or self._head.snapshot.manifest_version < head.snapshot.manifest_version:
                 self._head = head
             self._freshness.renew()
         return head
 
-    def _swap(self, base: Head, prepared: PreparedSwap, is_made: Callable[[Head], bool], commit_id: str) -> CasTable:
-        """Swap, and ask again after a lost response: the same transaction returns what it already made.
+    def _swap(self, base: Head, prepared: PreparedSwap, has_landed: Callable[[Head], bool], commit_id: str) -> CasTable:
+        """Swap in the prepared version. It is safe to repeat after a lost response: the transaction stays the same.
 
         Raises:
-            SwapLostError: Another writer has made the next version.
-            StoreFullError, StoreDeniedError: A local disk has refused to make it.
-            OutcomeUnknownError: Anything else went wrong, and the next version is nobody's yet.
+            SwapLostError: Another writer has published the next version.
+            StoreFullError, StoreDeniedError: A local disk has refused to write it.
+            OutcomeUnknownError: Anything else went wrong, and the next version does not exist yet.
         """
-        clock, ids = self.store.runtime.clock, self.store.runtime.ids
+        clock = self.store.runtime.clock
+        ids = self.store.runtime.ids
         for attempt in range(MAX_SWAP_TRIES):
             try:
                 return base.table.commit(prepared)
@@ -351,13 +376,15 @@ class ManifestLog:
                 if attempt < MAX_SWAP_TRIES - 1 and not isinstance(error, _REFUSALS):
                     clock.sleep(0.05 * 2**attempt + ids.jitter(0.05))
                     continue
-                # The store failed every try: look whose the next version is. While it is nobody's, ours may yet arrive.
+                # The store failed every try: check who wrote the next version. While there is none, ours may still
+                # arrive.
                 try:
                     next_ = self._read(open_cas_table(self.store, self.path, base.table.version + 1))
-                    is_ours = is_made(next_)
+                    is_ours = has_landed(next_)
                 except OmnigraphError:
                     if _is_refused(self.store, self.path, base.table.version + 1, error):
-                        for file in prepared.files:  # where there is no room, nothing is left lying about
+                        # The disk may be full, so unused files are removed immediately.
+                        for file in prepared.files:
                             self.store.objects.delete(file)
                         raise error from None
                     raise OutcomeUnknownError(commit_id, error.reason, self.branch) from error
@@ -372,18 +399,16 @@ class ManifestLog:
 
 
 def expect_pins(store: GraphStorage, pins: Iterable[Pin]) -> None:
-    """Let the files that pins name be compared with what the pins record of them."""
+    """Register the recorded checksums of pins, so that their files are verified when they are read."""
     for pin in pins:
         store.verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
         store.verifier.lists.expect(pin.path, pin.lists)
 
 
 def _is_refused(store: GraphStorage, path: str, version: int, error: StoreUnavailableError) -> bool:
-    """Return whether the store has refused to make a version, so that it is not there and never will be.
-
-    A local disk that is full, or may not be written to, has answered. What it failed to do otherwise may still be under
-    way, as on a disk of another machine; and of an object store's requests an earlier one may be.
-    """
+    """Return whether the store has refused to write a version, so that it does not exist and never will."""
+    # A local disk that is full or read-only has answered. After other failures the write may still be in progress, as
+    # on a network disk; and on an object store an earlier request may be.
     if store.local is None or not isinstance(error, _REFUSALS):
         return False
     try:
@@ -397,42 +422,62 @@ def _build_head(branch: str, table: CasTable, manifest: Manifest) -> Head:
 
 
 LogOpener: TypeAlias = Callable[[str, str], ManifestLog]
-"""Gives the log of another branch of the same graph, by its name and path."""
+"""Returns the log of another branch of the same graph, by its name and path."""
 
 
 def _refuse_unfinished(store: GraphStorage) -> None:
-    """UnfinishedCloneError when what is there instead of a graph is the beginning of a clone."""
+    """Check that a location without a graph is not an unfinished clone.
+
+    Raises:
+        UnfinishedCloneError: It is one.
+    """
     try:
-        found, _ = list_sidecars(store)
+        sidecars, _ = list_sidecars(store)
     except OmnigraphError as error:
         log.debug("could not look for an unfinished clone at %s: %s", store.location.uri, error)
         return
-    for one in found:
-        if isinstance(one.sidecar.origin, CloneOrigin):
-            raise UnfinishedCloneError(store.location.uri, one.sidecar.origin.uri)
+    for stored in sidecars:
+        if isinstance(stored.sidecar.origin, CloneOrigin):
+            raise UnfinishedCloneError(store.location.uri, stored.sidecar.origin.uri)
 
 
 def _check_moved(store: GraphStorage, path: str, version: int) -> None:
-    """Check that a manifest has moved on from a version on which swaps are lost again and again.
+    """Check that a manifest has a newer version than the one on which swaps are repeatedly lost.
 
     Raises:
-        NewestVersionDamagedError: It has not: the name of the next version is taken, and nothing newer opens.
+        NewestVersionDamagedError: It has none: the name of the next version is taken, but no newer version opens.
     """
     newest = open_cas_table(store, path)
     if newest.version <= version:
-        raise NewestVersionDamagedError(path, version + 1, newest.version, f"its file is that of {newest.version}")
+        raise NewestVersionDamagedError(
+            path, version + 1, newest.version, f"it is the file of version {newest.version}"
+        )
 
 
-def _verify(table: CasTable, is_made: Callable[[Head], bool], read: Callable[[CasTable], Head]) -> None:
-    """A swap by a writer that slept across a trim can land behind the head: it is lost, not acknowledged."""
+def _verify(table: CasTable, has_landed: Callable[[Head], bool], read: Callable[[CasTable], Head]) -> None:
+    """Check that a swapped-in version is part of the newest state's history.
+
+    A swap by a writer that was suspended during a trim can land on a version number that the trim has freed, below the
+    newest version.
+
+    Raises:
+        SwapLostError: It is not; the swap counts as lost.
+    """
     newest = table.open_latest()
-    if newest is not table and not is_made(read(newest)):
+    if newest is not table and not has_landed(read(newest)):
         raise SwapLostError(table.path, table.version - 1)
 
 
 def _check_newest(base: Head) -> None:
-    """A writer that slept looks before it swaps: the names of versions behind its base may have been freed."""
-    store, path = base.table.store, base.table.path
+    """Check before a swap that `base` is the newest state; for a writer that may have been suspended since it read it.
+
+    Raises:
+        SwapLostError: There is a newer version.
+        BranchGoneError: The branch was deleted, and its manifest collected.
+    """
+    # Without this check the swap could succeed: a trim frees the numbers of old versions after the base.
+    store = base.table.store
+    path = base.table.path
     try:
         newest = base.table.open_latest()
     except (StoreUnavailableError, TableMissingError):
@@ -444,27 +489,34 @@ def _check_newest(base: Head) -> None:
 
 
 def _check_base_exists(base: Head, table: CasTable) -> None:
-    """A writer that slept during its swap may have made the one version of a manifest that was collected whole.
+    """Check after a swap that its base still exists, and take the new version back if it does not.
 
-    Its branch was deleted. Of a manifest that is anybody's, several of the newest versions are always there.
+    Raises:
+        BranchGoneError: The branch was deleted, and its manifest collected, while the writer was suspended.
     """
+    # A manifest in use always keeps several of its newest versions.
     if table.path != MANIFEST and not base.table.is_there():
         table.remove()
         raise BranchGoneError(base.snapshot.branch)
 
 
 def _check_live(head: Head) -> Head:
-    """The state, or BranchGoneError when its branch was deleted."""
+    """Return the state unchanged.
+
+    Raises:
+        BranchGoneError: Its branch was deleted.
+    """
     if head.snapshot.manifest.is_closed:
         raise BranchGoneError(head.snapshot.branch)
     return head
 
 
 def _count_sealed_before(head: Head, seq: int | None) -> int:
-    """How many sealed fragments, from the oldest on, hold what is before `seq`; few of them are looked at for that."""
+    """Return the number of sealed fragments, from the oldest on, that have commits before `seq`."""
     count = head.table.sealed_count
     if seq is None or head.snapshot.manifest.commits[0].seq < seq:
         return count
+    # By bisection: the commits of a parent after the fork are not read.
     newest = bisect_left(range(count), seq - 1, key=lambda index: _read_newest_seq(head.table, index))
     return min(newest + 1, count)
 
@@ -475,7 +527,7 @@ def read_head(table: CasTable) -> Manifest:
 
 
 def _blame_version(table: CasTable, error: DamagedError | ManifestCorruptError) -> OmnigraphError:
-    """Return the error of a head that can't be read: with an older version to go back to, if one can be read."""
+    """Return the error to raise for an unreadable head; it names an older readable version, if there is one."""
     for number in range(table.version - 1, max(table.version - MAX_TRIED_VERSIONS, 0), -1):
         try:
             read_head(open_cas_table(table.store, table.path, number))
@@ -486,7 +538,11 @@ def _blame_version(table: CasTable, error: DamagedError | ManifestCorruptError) 
 
 
 def decode_sealed(head: Head, index: int) -> tuple[tuple[Commit, ...], tuple[SchemaRecord, ...]]:
-    """Read one sealed part of the journal, which must have the digest that the head knows."""
+    """Read one sealed part of the journal: its commits and its replaced schemas.
+
+    Raises:
+        ManifestCorruptError: It does not match the digest in the head.
+    """
     rows = head.table.read_sealed(index)
     try:
         return decode_journal(rows, head.snapshot.manifest.sealed[index])
@@ -495,15 +551,20 @@ def decode_sealed(head: Head, index: int) -> tuple[tuple[Commit, ...], tuple[Sch
 
 
 def _read_newest_seq(table: CasTable, index: int) -> int:
-    """The `seq` of a sealed fragment's last row, which is its newest commit."""
+    """Return the `seq` of the newest commit of a sealed fragment, which is its last row."""
     commits, _ = decode_journal(table.read_sealed(index, last=1))
     return commits[-1].seq
 
 
 def _prepare_or_lose(base: Head, manifest: Manifest, options: Options, lost: int = 0) -> tuple[PreparedSwap, Manifest]:
-    """As `_prepare`; files of a base that slept past a trim may be gone, and then the swap is lost anyway."""
+    """Write the content of a swap like `_prepare`, leaving out the oldest `lost` sealed parts.
+
+    Raises:
+        SwapLostError: A file of the base is missing because a newer version exists and the base was trimmed.
+    """
     try:
-        if lost:  # nothing is sealed then: what may be merged with it may be what can't be read
+        # Nothing is sealed in this case, since sealing may have to read the damaged parts.
+        if lost:
             manifest = replace(manifest, sealed=manifest.sealed[lost:])
             return base.table.prepare(encode_head(manifest, base.table.version + 1), dropped_sealed=lost), manifest
         return _prepare(base.table, manifest, options)
@@ -514,9 +575,9 @@ def _prepare_or_lose(base: Head, manifest: Manifest, options: Options, lost: int
 
 
 def _prepare(table: CasTable, manifest: Manifest, options: Options) -> tuple[PreparedSwap, Manifest]:
-    """The swap's content, and the manifest as it holds it.
+    """Write the content of a swap; return it with the manifest as its head stores it.
 
-    When the head is full its past is sealed, and many small seals become one.
+    A full head is sealed, and small sealed fragments are merged.
     """
     version = table.version + 1
     if len(manifest.commits) <= options.head_commits:
@@ -526,30 +587,24 @@ def _prepare(table: CasTable, manifest: Manifest, options: Options) -> tuple[Pre
     first = len(sizes)
     if len(sizes) >= options.sealed_fragments:
         first = _find_first_merged(sizes, sealed.num_rows)
-        # What is written anew must be what was sealed: else damage would get a digest of its own.
+        # Rows are checked before they are rewritten: otherwise damage would get a valid digest.
         earlier = [check_rows(table.read_sealed(index), manifest.sealed[index]) for index in range(first, len(sizes))]
         sealed = pa.concat_tables([*earlier, sealed])
     digests = (*manifest.sealed[:first], digest_rows(sealed.to_pylist()))
-    kept = replace(_drop_sealed(manifest, options), sealed=digests)
-    return table.prepare(encode_head(kept, version), seal=sealed, keep_sealed=first), kept
-
-
-def _drop_sealed(manifest: Manifest, options: Options) -> Manifest:
-    """The manifest as its head fragment holds it: without what a full head has sealed."""
-    if len(manifest.commits) <= options.head_commits:
-        return manifest
-    return replace(manifest, commits=manifest.commits[-1:], old_schemas=())
+    stored = replace(manifest, commits=manifest.commits[-1:], old_schemas=(), sealed=digests)
+    return table.prepare(encode_head(stored, version), seal=sealed, keep_sealed=first), stored
 
 
 def _trim(store: GraphStorage, head: Head, keys: KeyFinder) -> None:
-    """Now and then drop old manifest versions: they are only a fence, the past is in the journal."""
+    """Remove old manifest versions and unused key runs, once per `TRIM_EVERY` versions."""
+    # Old versions are only a fence against suspended writers: history is in the journal.
     table = head.table
     if table.version % TRIM_EVERY:
         return
     try:
-        made_at = table.read_created_at()
-        keys.remove_orphans(head.snapshot.manifest, made_at)
-        skew = abs(made_at - store.runtime.clock.now())
+        created_at = table.read_created_at()
+        keys.remove_orphans(head.snapshot.manifest, created_at)
+        skew = abs(created_at - store.runtime.clock.now())
         if skew > TRIM_SKEW:
             log.warning("old versions of %s were not trimmed: this machine's clock is off by %s", table.path, skew)
             return
@@ -559,11 +614,13 @@ def _trim(store: GraphStorage, head: Head, keys: KeyFinder) -> None:
 
 
 def _find_first_merged(sizes: Sequence[int], fresh: int) -> int:
-    """The first sealed fragment to merge with `fresh` new rows: none that is more than twice what would follow it.
+    """Return the first sealed fragment to merge with `fresh` new rows, and with all fragments after it.
 
-    Those that stay are then each larger than twice all behind them, so they are few, and a row is rewritten rarely.
+    A fragment is merged unless it is more than twice as large as everything that would follow it. So the fragments that
+    stay are few, and a row is rewritten rarely.
     """
-    first, rows = len(sizes), fresh
+    first = len(sizes)
+    rows = fresh
     while first and sizes[first - 1] <= min(2 * rows, MAX_SEALED_ROWS):
         first -= 1
         rows += sizes[first]
@@ -571,14 +628,20 @@ def _find_first_merged(sizes: Sequence[int], fresh: int) -> int:
 
 
 def open_version(store: GraphStorage, path: str, number: int) -> CasTable:
-    """A manifest at one of its versions, whatever is newer, not decoded; TableMissingError when there is none."""
+    """Open one version of a manifest, which need not be the newest, without decoding it.
+
+    Raises:
+        TableMissingError: There is no such version.
+    """
     return open_cas_table(store, path, number)
 
 
 def find_lost_version(store: GraphStorage, path: str, newest: int) -> int | None:
-    """Return the number of a version after `newest` that was made and whose file is gone, if any."""
+    """Return the number of a version after `newest` that was published and whose file is missing, or None."""
     hint = read_hint(store, path, newest)
-    return None if hint is None or store.objects.stat(f"{path}/{format_version_name(hint)}") is not None else hint
+    if hint is None or store.objects.stat(f"{path}/{format_version_name(hint)}") is not None:
+        return None
+    return hint
 
 
 def create_log(
@@ -587,39 +650,41 @@ def create_log(
     branch: str = MAIN,
     path: str = MANIFEST,
     *,
-    others: LogOpener | None = None,
+    open_log: LogOpener | None = None,
 ) -> ManifestLog:
-    """The first version of a manifest; SwapLostError when somebody made one first.
+    """Create a manifest with its first version, and return its log.
 
-    StoreFullError or StoreDeniedError when a local disk has refused to make it; OutcomeUnknownError when the store
-    failed otherwise, and can't be asked whether it was made.
+    Raises:
+        SwapLostError: Another writer has created it first.
+        StoreFullError, StoreDeniedError: A local disk has refused to write it.
+        OutcomeUnknownError: The store failed otherwise, and does not answer whether it was written.
     """
     try:
         manifest = replace(manifest, sealed=())
         table = create_cas_table(store, path, encode_head(manifest, 1))
     except (SwapLostError, StoreUnavailableError) as error:
         table = _open_created(store, path, manifest.head, error)
-    log_ = ManifestLog(store, branch, path, others=others)
-    log_._hold(table, manifest)  # noqa: SLF001 - the constructor's other half
+    log_ = ManifestLog(store, branch, path, open_log=open_log)
+    log_._cache_head(table, manifest)  # noqa: SLF001 - this function is an alternative constructor
     return log_
 
 
 def _open_created(
     store: GraphStorage, path: str, commit_id: str, error: SwapLostError | StoreUnavailableError
 ) -> CasTable:
-    """The first version, when it is our own after all: its response was lost."""
+    """Open the first version of a manifest after an error, if it is ours and only the response was lost."""
     try:
         table = open_cas_table(store, path, 1)
-        made = read_head(table).head
+        head = read_head(table).head
     except OmnigraphError:
         if isinstance(error, SwapLostError) or _is_refused(store, path, 1, error):
             raise error from None
         raise OutcomeUnknownError(commit_id, error.reason) from error
-    if made != commit_id:
+    if head != commit_id:
         raise SwapLostError(path, 0) from error
     return table
 
 
 def find_schema(log: ManifestLog, head: Head, schema_id: str) -> SchemaRecord | None:
-    """Find an accepted schema, present or past, of a branch or of those it comes from."""
+    """Find an accepted schema, present or past, of a branch or its ancestors; None if there is none with the id."""
     return next((record for record in log.iter_schemas(head) if record.id == schema_id), None)
