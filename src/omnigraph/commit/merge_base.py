@@ -60,7 +60,9 @@ class MergeBaseGoneError(OmnigraphError):
 
     def __init__(self, branch: str, path: str, merged_by: str = MERGED_BY_BOTH) -> None:
         super().__init__(branch, path, merged_by)
-        self.branch, self.path, self.merged_by = branch, path, merged_by
+        self.branch = branch
+        self.path = path
+        self.merged_by = merged_by
 
     def __str__(self) -> str:
         is_both = self.merged_by == MERGED_BY_BOTH

@@ -31,7 +31,7 @@ class TagRegistry:
         return _find_tag(self.main.readable_head().snapshot.manifest, name)
 
     def create(self, name: str, snapshot: Snapshot, journal: ManifestLog, actor: str) -> TagRecord:
-        """Name a state whose commit is in `journal`; from then on cleanup retains it, even without its branch.
+        """Create a tag for a state whose commit is in `journal`; cleanup retains it, even without its branch.
 
         Raises:
             BadTagNameError, TagExistsError, BranchExistsError: The name is invalid or in use.
