@@ -56,5 +56,5 @@ def parse_instant(text: str) -> datetime:
     try:
         return instant.astimezone(UTC)
     except OverflowError as error:
-        msg = f"a time must be within the years 1 to 9999 in UTC: {text!r}"
+        msg = f"a time is within the years 1 to 9999 in UTC: {text!r}"
         raise ValueError(msg) from error

@@ -173,8 +173,8 @@ class QueryMissingError(OmnigraphError):
 
     def __str__(self) -> str:
         if not self.name:
-            return f"`{self.source}` has no query"
-        return f"`{self.source}` has no query `{self.name}`{self._format_hint()}"
+            return f"`{self.source}` holds no query"
+        return f"`{self.source}` holds no query `{self.name}`{self._format_hint()}"
 
     def _format_hint(self) -> str:
         if self.near:

@@ -91,7 +91,7 @@ def locate(text: str) -> Location:
         if parts.netloc not in ("", "localhost") or not parts.path:
             raise BadPlaceError(text, "a file URI has three slashes: file:///directory")
         if parts.query or parts.fragment:
-            raise BadPlaceError(text, "it has a query or fragment; in a name, write `?` as %3F and `#` as %23")
+            raise BadPlaceError(text, "it has a query or fragment; in a name, `?` is written %3F and `#` %23")
         # The first check saw %00 as text, so the decoded path is checked again.
         path = unquote(parts.path)
         _check_nul(path, text)

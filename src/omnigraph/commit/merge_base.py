@@ -157,19 +157,19 @@ class Ancestry:
         for lost in (self._missing[base] for base in bases if base in self._missing):
             raise MergeBaseGoneError(lost.branch, lost.path)
         base_ancestors = [find_ancestors(base, self._find_parents) for base in bases]
-        known = set.union(*base_ancestors)
+        inherited = set.union(*base_ancestors)
         # Commits that only some of the bases have are listed: to the other bases they are new.
         shared = set.intersection(*base_ancestors)
         since = [find_ancestors(tip, self._find_parents) - shared for tip in (ours, theirs)]
         our_missing, their_missing = (
-            {self._missing[commit_id] for commit_id in side - known if commit_id in self._missing} for side in since
+            {self._missing[commit_id] for commit_id in side - inherited if commit_id in self._missing} for side in since
         )
         their_missing_paths = {lost.path for lost in their_missing}
         for lost in our_missing:
             if lost.path in their_missing_paths:
                 raise MergeBaseGoneError(lost.branch, lost.path)
-        self._refuse_hidden(since[0] - known, since[1] - known)
-        self._refuse_hidden(since[1] - known, since[0] - known)
+        self._refuse_hidden(since[0] - inherited, since[1] - inherited)
+        self._refuse_hidden(since[1] - inherited, since[0] - inherited)
         if any(side & self._missing.keys() for side in since) or self._meeting_id not in shared:
             return BranchDivergence(base_id, None, None, tuple(other_bases))
         our_commits, their_commits = (

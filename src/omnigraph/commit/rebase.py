@@ -37,7 +37,7 @@ def check_if_commit(plan: CommitPlan, history: Iterable[Commit]) -> None:
             return
         if not commit.is_silent:
             break
-    raise ConflictError("graph_head", plan.if_commit, head, "the branch has newer commits")
+    raise ConflictError("graph_head", plan.if_commit, head, "the branch has moved on")
 
 
 def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: TableCache) -> CommitPlan:
@@ -48,7 +48,7 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Tabl
     """
     base, newer = plan.base.snapshot, now.snapshot
     if plan.if_commit is not None and not all(commit.is_silent for commit in between):
-        raise ConflictError("graph_head", plan.if_commit, newer.commit.id, "the branch has newer commits")
+        raise ConflictError("graph_head", plan.if_commit, newer.commit.id, "the branch has moved on")
     if base.manifest.schema.id != newer.manifest.schema.id:
         raise ConflictError("schema", base.manifest.schema.id, newer.manifest.schema.id, "the schema was changed")
     changed = find_changed_tables(base, newer, between)

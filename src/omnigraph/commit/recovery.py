@@ -106,7 +106,7 @@ def recover(store: GraphStorage, manifest: ManifestLog, *, spares_live: bool = F
             has_just_landed = verdict is Verdict.ROLLED_FORWARD and is_alive
             if has_just_landed and (spares_live or _is_removed_by_owner(store, item, deadline)):
                 continue
-            _settle(store, branch, item, verdict, report)
+            _recover_operation(store, branch, item, verdict, report)
         except OmnigraphError as error:
             report.failed.append((item.sidecar.id, str(error)))
             log.warning("the operation %s was not recovered: %s", item.sidecar.id, error)
@@ -162,7 +162,7 @@ def _open_log(store: GraphStorage, item: StoredSidecar) -> ManifestLog:
     return ManifestLog(store, item.sidecar.branch, item.sidecar.manifest_path)
 
 
-def _settle(
+def _recover_operation(
     store: GraphStorage, branch: ManifestLog, item: StoredSidecar, verdict: Verdict, report: RecoveryReport
 ) -> None:
     sidecar = item.sidecar

@@ -102,10 +102,10 @@ def list_operations(store: GraphStorage) -> tuple[list[StoredSidecar], list[Brok
     """Return all sidecars, those that can't be decoded, and the other objects beside them."""
     sidecars: list[StoredSidecar] = []
     broken: list[BrokenSidecar] = []
-    others: list[ObjectInfo] = []
+    other_objects: list[ObjectInfo] = []
     for info in store.objects.list_under(RECOVERY):
         if not info.key.endswith(".json"):
-            others.append(info)
+            other_objects.append(info)
             continue
         try:
             stored = store.objects.get(info.key)
@@ -121,7 +121,7 @@ def list_operations(store: GraphStorage) -> tuple[list[StoredSidecar], list[Brok
             broken.append(BrokenSidecar(key=info.key, reason=str(error)))
             continue
         sidecars.append(StoredSidecar(key=info.key, etag=stored.etag, modified=stored.info.modified, sidecar=sidecar))
-    return sidecars, broken, others
+    return sidecars, broken, other_objects
 
 
 def read_phase(store: GraphStorage, operation_id: str) -> int | None:

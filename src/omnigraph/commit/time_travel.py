@@ -119,7 +119,7 @@ def _undo_until(log: ManifestLog, head: Head, is_target: Callable[[Commit], bool
             # Undoing leaves the records of tables that were created later; without a pin they are not part of the
             # state.
             tables = {key: table for key, table in tables.items() if key in pins or key in dropped}
-            past = replace(
+            undone = replace(
                 manifest,
                 schema=schema,
                 tables=tables,
@@ -130,7 +130,7 @@ def _undo_until(log: ManifestLog, head: Head, is_target: Callable[[Commit], bool
                 commits=(commit,),
             )
             expect_pins(log.store, pins.values())
-            return Snapshot(branch=commit.branch, manifest_version=commit.manifest_version, manifest=past)
+            return Snapshot(branch=commit.branch, manifest_version=commit.manifest_version, manifest=undone)
         lost |= {purge.path: (purge, commit) for purge in commit.purged}
         undo_commit(commit, tables, pins, dropped)
         if commit.schema_before is not None:

@@ -151,7 +151,7 @@ def _merge_with_conflict(runner: TourRunner, cast: _Cast) -> str:
     runner.run(
         "mutate", "move", *on_branch, "--param", f"handle={cast.colleague}", "--param", "field=history of science"
     )
-    runner.begin_step("diff", "What differs, found by reading what differs")
+    runner.begin_step("diff", "What differs, found by reading only the changed parts")
     runner.run("diff", "main", BRANCH, GRAPH)
     runner.begin_step(
         "merge with a conflict", "Main has another year: the merge reports the conflict, and changes nothing"

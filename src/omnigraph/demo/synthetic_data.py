@@ -155,8 +155,8 @@ class SyntheticData:
         """Jobs, at most one per person; few companies are large. The first people all have one."""
         draw, number = self._draw("works_at"), self.size.works_at
         first = min(MIN_EMPLOYED, number)
-        others = draw.permutation(np.arange(first, self.size.people))[: number - first]
-        people = np.sort(np.concatenate([np.arange(first), others]))
+        other_people = draw.permutation(np.arange(first, self.size.people))[: number - first]
+        people = np.sort(np.concatenate([np.arange(first), other_people]))
         companies = _draw_skewed(draw, number, self.size.companies, 1.6)
         jobs = self._build_edges("handle", self.person, people, "name", self.company, companies)
         roles = self._words["roles"]
