@@ -158,7 +158,7 @@ def test_a_scheme_is_told_from_a_path(text: str, scheme: str | None) -> None:
 
 
 def test_a_path_object_made_of_an_address_is_not_written_to(graph: og.Graph, empty: Path) -> None:
-    with pytest.raises(og.OmnigraphError, match="given as a text"):
+    with pytest.raises(og.OmnigraphError, match="an address as a text"):
         graph.export(Path("s3://bucket/x"))
 
     assert list(empty.iterdir()) == []

@@ -26,7 +26,7 @@ class DemoPlaceTakenError(OmnigraphError):
         self.directory = directory
 
     def __str__(self) -> str:
-        return f"`{self.directory}` is not empty and was not created by an earlier tour: choose another directory"
+        return f"`{self.directory}` is not empty and was not created by an earlier tour: name another directory"
 
 
 def prepare(directory: Path) -> None:
