@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-bench
 
-.PHONY: demo test check lint bench snapshots soak fmt docs dist lock clean setup setup-bench
+.PHONY: demo test check lint coverage pythons bench snapshots soak fmt docs dist lock clean setup setup-bench
 
 demo: setup ## a guided tour on 200,000 nodes and a million edges, each step with the command to do it yourself
 	@LANCE_LOG=error $(BIN)/omnigraph demo
@@ -23,6 +23,12 @@ lint: setup ## style, types, the import rule, the dependencies
 	@$(BIN)/mypy --num-workers auto
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/deptry src
+
+coverage: setup ## the share of the languages, schemas and queries that their own suites run, with its floor
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --cov --cov-report=term $(addprefix tests/,lang schema query corpus)
+
+pythons: setup ## install the wheel on every supported Python that this machine has, import it, run the quick start
+	@$(BIN)/python tools/pythons.py
 
 bench: setup-bench ## measured numbers, on this machine, now, with peers in the same run
 	@LANCE_LOG=error $(PEERS)/bin/python bench/startup.py

@@ -48,7 +48,7 @@ fi
 # The build tools are locked too: without isolation nothing is fetched that the lock does not name.
 "$venv/bin/uv" pip install --quiet --offline --python "$venv/bin/python" --no-deps --no-build-isolation --editable .
 # Spark needs Java. The lock brings one along for machines without; where that does not start either, say so now.
-if ! java=$("$venv/bin/python" -c 'from omnigraph.spark.session.java_runtime import java_of_process; java_of_process()' 2>&1); then
+if ! java=$("$venv/bin/python" -c 'from omnigraph.spark.session.java_runtime import detect_java; detect_java()' 2>&1); then
   echo "${java##*Error: } (everything but Spark works without)" >&2
 fi
 echo "$made_from" >"$venv/.ready"

@@ -7,8 +7,8 @@ import pytest
 
 READS = """
 import resource
-from omnigraph.runtime_memory import keep_batches
-keeps = keep_batches()
+from omnigraph.runtime_memory import reuse_batch_memory
+keeps = reuse_batch_memory()
 def faults():
     for _ in range(50):
         batch = [b"x" * 4_000_000 for _ in range(4)]

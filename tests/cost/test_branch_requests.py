@@ -135,7 +135,7 @@ def test_the_history_of_an_old_branch_skips_what_its_parent_did_since(tmp_path: 
         for _ in range(since):
             append(session)
         cold = open_session(session.uri, is_read_only=True, runtime=Runtime(options=SEALING))
-        history = measured(cold, lambda one=cold: list_commits(one.on("old")))  # type: ignore[misc]
+        history = measured(cold, lambda one=cold: list_commits(one.checkout("old")))  # type: ignore[misc]
         costs.append(history.count(operation="get"))
         assert len(list_commits(cold.checkout("old"))) == 10
 

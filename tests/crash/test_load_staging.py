@@ -22,7 +22,7 @@ import omnigraph.storage.staging as staging
 from omnigraph.ops.load import LoadCall, LoadInput, LoadMode, TypedSource, load
 from worlds import runtime
 
-staging.ROWS_PER_FRAGMENT = 100_000
+staging.MAX_FRAGMENT_ROWS = 100_000
 
 
 def die(progress):

@@ -11,8 +11,8 @@ from omnigraph.engine.bulk.temp_directory import TempDirectory
 PREFIX = "omnigraph-test-"
 DIES = f"""
 import os
-from omnigraph.engine.bulk.temp_directory import Scratch
-scratch = Scratch({PREFIX!r})
+from omnigraph.engine.bulk.temp_directory import TempDirectory
+scratch = TempDirectory({PREFIX!r})
 (scratch.directory / "rows").write_bytes(b"x")
 os.kill(os.getpid(), 9)
 """
@@ -71,7 +71,7 @@ def test_other_directories_stay(place: Path) -> None:
 
 
 def test_it_goes_with_whoever_forgot_to_close_it(place: Path) -> None:
-    forgets = f"from omnigraph.engine.bulk.temp_directory import Scratch; scratch = Scratch({PREFIX!r})"
+    forgets = f"from omnigraph.engine.bulk.temp_directory import TempDirectory; scratch = TempDirectory({PREFIX!r})"
 
     subprocess.run([sys.executable, "-c", forgets], check=True)
 

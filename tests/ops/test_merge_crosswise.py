@@ -326,7 +326,7 @@ def test_what_was_dropped_of_schemas_that_crossed_stays_dropped(
     assert set(contents(graph, into)["C"]["z"]) == {"name", "v", kept}
 
 
-@pytest.mark.parametrize("cap", ["MOST_CROSSINGS", "MOST_BASES"])
+@pytest.mark.parametrize("cap", ["MAX_CRISS_CROSS_DEPTH", "MAX_BASES"])
 @pytest.mark.parametrize("source, into", [("dev", "main"), ("main", "dev")])
 def test_where_it_is_not_gone_back_any_further_what_differs_is_a_conflict(
     cap: str, source: str, into: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
@@ -342,7 +342,7 @@ def test_where_it_is_not_gone_back_any_further_what_differs_is_a_conflict(
     assert done.conflicts[0].message == told
 
 
-@pytest.mark.parametrize("cap", ["MOST_CROSSINGS", "MOST_BASES"])
+@pytest.mark.parametrize("cap", ["MAX_CRISS_CROSS_DEPTH", "MAX_BASES"])
 def test_where_it_is_not_gone_back_any_further_what_is_alike_comes(
     cap: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:

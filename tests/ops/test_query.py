@@ -340,7 +340,7 @@ def test_a_result_whose_time_is_over_gives_no_more_rows(many: og.Graph) -> None:
 
 def test_an_answer_that_took_too_long_is_none(many: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Stepping()
-    finish = vars(running)["finish"]
+    finish = vars(running)["build_result"]
 
     def late(*arguments: Any) -> Any:
         found = finish(*arguments)
@@ -378,7 +378,7 @@ def test_a_query_that_is_cancelled_while_it_runs_stops_soon(graph: og.Graph, mon
     assert names(graph.query(NAMES)) == ["ada", "bob"]
 
 
-@pytest.mark.parametrize("module, part", [(plan_cache, "plan_read"), (verb, "answer_of"), (running, "finish")])
+@pytest.mark.parametrize("module, part", [(plan_cache, "plan_read"), (verb, "execute"), (running, "build_result")])
 def test_an_interrupted_query_leaves_nothing_behind(
     graph: og.Graph, module: ModuleType, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

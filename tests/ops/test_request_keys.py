@@ -104,7 +104,7 @@ def test_a_key_of_another_mutation_that_came_meanwhile_is_refused(
     waiting, fresh = [other._session.head()], Session.head
     graph.mutate(ADD_A, idempotency_key="k", actor="ada")
 
-    for look in ("head", "recent"):
+    for look in ("head", "cached_head"):
         monkeypatch.setattr(Session, look, lambda session: waiting.pop() if waiting else fresh(session))
     with pytest.raises(og.KeyReusedError, match="`mutate of something else`"):
         other.mutate(ADD_B, idempotency_key="k", actor="ada")
@@ -288,7 +288,7 @@ def test_a_key_that_another_request_takes_meanwhile_is_refused(
     waiting, fresh = [other._session.head()], Session.head
     loaded(graph, "append", person("a"), idempotency_key="k", actor="ada")
 
-    for look in ("head", "recent"):
+    for look in ("head", "cached_head"):
         monkeypatch.setattr(Session, look, lambda session: waiting.pop() if waiting else fresh(session))
     with pytest.raises(og.KeyReusedError, match="`load` made the commit"):
         other.mutate(ADD_B, idempotency_key="k", actor="ada")

@@ -322,7 +322,7 @@ def test_a_medium_that_fails_is_damage_until_it_recovers(scrubbed: Scrubbed, mon
 def test_a_file_of_an_earlier_release_is_compared_with_its_size(
     scrubbed: Scrubbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("data_checksum", "blob_checksum", "deletion_checksum", "uuid_checksum"):
+    for name in ("parse_data_checksum", "parse_blob_checksum", "parse_deletion_checksum", "parse_uuid_checksum"):
         monkeypatch.setattr(reading, name, lambda _: None)
     file = harm.data_file(scrubbed.root)
     size = file.stat().st_size

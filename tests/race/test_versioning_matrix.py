@@ -161,7 +161,7 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Between:
         (mutate_module, "check_constraints"),
         (load_module, "check_batch"),
         (schema_module, "check_rows"),
-        (merge_module, "merged_tables"),
+        (merge_module, "merge_tables"),
     ):
         original: Callable[..., object] = getattr(module, name)
 

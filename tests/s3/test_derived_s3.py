@@ -34,7 +34,7 @@ sys.path.insert(0, {str(HERE)!r})
 from s3.test_derived_s3 import answers, keep_everything
 keep_everything()
 rows, requests = answers(sys.argv[1], json.loads(sys.argv[2]))
-print(json.dumps([rows, requests.total(target="table")]))
+print(json.dumps([rows, requests.count(target="table")]))
 """
 
 

@@ -448,7 +448,7 @@ def test_a_client_that_goes_away_ends_its_query(tmp_path: Path, monkeypatch: pyt
     served = serving(tmp_path)
     budget, cancelled = served.service.build_read_budget(), threading.Event()
     monkeypatch.setattr(budget, "cancel", cancelled.set)
-    monkeypatch.setattr(served.service, "budget", lambda *_: budget)
+    monkeypatch.setattr(served.service, "build_read_budget", lambda *_: budget)
     monkeypatch.setattr("omnigraph.graph.graph.query", lambda *_: cancelled.wait(60) or pytest.fail("it went on"))
     call = {"name": "graph_query", "arguments": {"query": ALL}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
@@ -596,7 +596,7 @@ def test_rows_that_are_not_as_their_tool_declares_are_an_error_with_a_way_out(
     found = fresh.service.registry.graphs["people"].stored_queries
     assert found is not None
     others = [replace(one, columns=pa.schema([pa.field("q.name", pa.int64())])) for one in found.list_all()]
-    monkeypatch.setattr(found, "all", lambda: others)
+    monkeypatch.setattr(found, "list_all", lambda: others)
 
     answer = call(fresh, "reader", "friends", {"n": "Ada"})
 

@@ -224,7 +224,7 @@ def test_an_actor_has_so_many_requests_at_once(served: Served) -> None:
 @pytest.mark.parametrize("what", ["request", "write"])
 def test_an_actor_whose_request_has_ended_gets_one_more_and_not_all(what: str) -> None:
     admission = Admission(LIMITS)
-    enter = getattr(admission, what)
+    enter = getattr(admission, f"admit_{what}")
     limit = LIMITS.requests_per_actor if what == "request" else LIMITS.writes_per_actor
     under_way = [enter("admin") for _ in range(limit)]
     for one in under_way:
@@ -400,7 +400,7 @@ def test_a_client_that_went_away_cancels_its_query(served: Served, monkeypatch: 
     budget = served.service.build_read_budget()
     cancelled = threading.Event()
     monkeypatch.setattr(budget, "cancel", cancelled.set)
-    monkeypatch.setattr(served.service, "budget", lambda *_: budget)
+    monkeypatch.setattr(served.service, "build_read_budget", lambda *_: budget)
     monkeypatch.setattr("omnigraph.graph.graph.query", lambda *_: cancelled.wait(60) or pytest.fail("it went on"))
 
     async def send(message: Message) -> None:

@@ -76,7 +76,7 @@ def test_a_bug_in_a_task_says_what_and_where(spark: SparkSession) -> None:
 
     assert isinstance(found, TaskBrokenError)
     assert found.reason == "ValueError: no"
-    assert found.place.startswith("test_failures.py:")
+    assert found.place.startswith("test_error_translation.py:")
 
 
 def test_a_function_of_the_user_that_fails_is_not_our_bug(spark: SparkSession) -> None:

@@ -12,7 +12,7 @@ TOOLS = ("bash", "sh", "env", "dirname", "head", "ps", "uname", "id", "tr", "cat
 """What Spark's own scripts start."""
 
 A_JOB = """
-from omnigraph.spark.session.spark_session import _home, session
+from omnigraph.spark.session.spark_session import _create_environment, session
 from pyspark.sql import functions as f
 spark = session("local[1]")
 def twice(batches):
@@ -22,13 +22,13 @@ def twice(batches):
 rows = spark.range(100).repartition(2).mapInArrow(twice, "id long").agg(f.sum("id").alias("total")).collect()
 assert rows[0].total == 9900, rows
 print(spark.sparkContext._jvm.System.getProperty("java.home"))
-print(_home().directory)
+print(_create_environment().directory)
 """
 
 WITHOUT_BUNDLE = """
 import sys
 import omnigraph.spark.session.java_runtime as java
-java.bundle = lambda: None
+java.find_bundled_java = lambda: None
 from omnigraph.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """

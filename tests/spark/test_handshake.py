@@ -97,6 +97,6 @@ def test_the_digest_is_of_names_and_contents(tmp_path: Path) -> None:
 
 
 def test_tasks_are_started_in_one_place_only() -> None:
-    calls = [path.name for path in (PACKAGE / "spark").glob("*.py") if ".mapInArrow(" in path.read_text()]
+    calls = [path.name for path in (PACKAGE / "spark").rglob("*.py") if ".mapInArrow(" in path.read_text()]
 
     assert calls == ["handshake.py"]

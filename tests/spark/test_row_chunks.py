@@ -30,7 +30,7 @@ def windows(place: Path) -> list[TypedRows]:
     return found
 
 
-@pytest.mark.parametrize("limit", ["PIECE_BYTES", "HELD_BYTES"])
+@pytest.mark.parametrize("limit", ["CHUNK_BYTES", "MAX_BUFFERED_BYTES"])
 def test_rows_of_any_number_are_kept_in_bounded_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:

@@ -190,7 +190,7 @@ import omnigraph as og
 from dataclasses import replace
 from omnigraph.faults import ArmedFaults
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, load
-from omnigraph.spark.load.load_engine import reader
+from omnigraph.spark.load.load_engine import build_reader
 from omnigraph.spark.session.spark_session import session
 from omnigraph.runtime import Runtime
 
@@ -202,7 +202,7 @@ spark = session(master, **{
 })
 graph = og.open_graph(uri, runtime=Runtime(faults=ArmedFaults("task.staged", "stop")))
 call = LoadCall(input=LoadInput(graph=(GraphSource(data=pathlib.Path(data)),)), mode=LoadMode.APPEND, actor="test")
-told = load(graph._session, call, reader(spark=spark)).to_json()
+told = load(graph._session, call, build_reader(spark=spark)).to_json()
 store = spark.sparkContext._jsc.sc().statusStore()
 found = [store.speculationSummary(stage, 0) for stage in range(100)]
 print(json.dumps({**told, "doubles": sum(int(one.get().numTasks()) for one in found if one.isDefined())}))

@@ -80,10 +80,10 @@ def test_nothing_here_imports_pandas() -> None:
     code = """
 import sys
 import numpy as np, pyarrow as pa
-from omnigraph.storage.arrow_buffers import array_of, filled, is_given, numbers, scalar, truths
+from omnigraph.storage.arrow_buffers import build_array, build_scalar, fill_nulls, is_valid, read_booleans, read_numbers
 array = pa.array(np.arange(3), mask=np.array([False, True, False]))
-filled(array, 0), is_given(array), numbers(array), truths(pa.array(np.array([True])))
-scalar("a", pa.string()), scalar(1, pa.int32()), scalar(1.5, pa.float64()), scalar(True, pa.bool_())
+fill_nulls(array, 0), is_valid(array), read_numbers(array), read_booleans(pa.array(np.array([True])))
+build_scalar("a", pa.string()), build_scalar(1, pa.int32()), build_scalar(1.5, pa.float64()), build_scalar(True, pa.bool_())
 sys.exit("pandas" in sys.modules)
 """
 

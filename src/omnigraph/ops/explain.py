@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.engine.executor import execute as answer_of
+from omnigraph.engine.executor import execute
 from omnigraph.engine.physical_plan import PhysicalPlan
 from omnigraph.engine.planning.explain import build_plan_json, format_plan
 from omnigraph.engine.planning.planner import plan_read
@@ -102,7 +102,7 @@ def explain(session: Session, call: QueryCall, *, analyze: bool = False, budget:
         return Explained(query=planned, snapshot=snapshot, plan=plan)
     before = clock.monotonic()
     with runtime.telemetry.count_requests() as running:
-        answer = answer_of(planned, plan, reading)
+        answer = execute(planned, plan, reading)
     measured = QueryMeasurement(
         rows=answer.size,
         seconds=clock.monotonic() - before,

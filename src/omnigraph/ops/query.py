@@ -9,7 +9,7 @@ import pyarrow as pa
 from omnigraph.commit.manifest_types import MAIN, Snapshot
 from omnigraph.engine.embedders.factory import build_query_embedder
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.executor import execute as answer_of
+from omnigraph.engine.executor import execute
 from omnigraph.engine.output.result_pipeline import ResultFrame, resolve_row_range
 from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
@@ -71,7 +71,7 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
     budget = budget or start_budget(session, call)
     planned, reading = begin(session, call, snapshot, budget)
     plan = session.plans.get_or_plan(planned, snapshot, reading)
-    answer = answer_of(planned, plan, reading)
+    answer = execute(planned, plan, reading)
     return _build_result(call, snapshot, answer, budget)
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Const, EdgeRef, EntityType, Expr, NodeRef, Now, Parameter, ParamRef, is_predicate, walk
-from omnigraph.query.expr import find_variables as variables_of
+from omnigraph.query.expr import find_variables
 from omnigraph.schema.types import Scalar
 
 ROW = "#row"
@@ -147,6 +147,6 @@ def _check_where(where: Expr) -> None:
     if not is_predicate(where):
         msg = "`where` needs a predicate"
         raise ValueError(msg)
-    if any(name != ROW for name in variables_of(where)):
+    if any(name != ROW for name in find_variables(where)):
         msg = "`where` reads nothing but the row at hand"
         raise ValueError(msg)

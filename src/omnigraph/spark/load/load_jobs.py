@@ -238,7 +238,7 @@ def _build_deletion_task(spec: LoadSpec, phase: int, takings: Sequence[DeletionT
             worker = spec.create_worker()
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    yield encode_result(takings[number].done(worker, phase, number))
+                    yield encode_result(takings[number].run(worker, phase, number))
 
     return run
 
