@@ -143,7 +143,7 @@ def publish(log: ManifestLog, handles: TableCache, plan: CommitPlan, armed: Arme
         if armed is not None and armed.epoch is not None:
             plan = replace(plan, epoch=min(armed.epoch, armed.epoch if plan.epoch is None else plan.epoch))
         result = _run_rounds(log, handles, plan, commit_id, lease, files)
-    # The commit may be visible, so its files must stay; the sidecar stays for recovery, which can look.
+    # The commit may be visible, so its files must stay; the sidecar stays, and recovery decides.
     except OutcomeUnknownError:
         _stop_lease(lease)
         raise
@@ -487,9 +487,9 @@ def _build_next_manifest(log: ManifestLog, plan: CommitPlan, applied: _AppliedPl
     # A hard drop of a whole type removes its record too, a soft drop keeps the table under `dropped`.
     purged = {purge.table_key for purge in plan.purged if purge.property is None}
     renamed = plan.renamed_tables
-    old_pins = {**old.pins, **applied.moved}
-    pins = {key: pin for key, pin in old_pins.items() if key not in dropped and key not in renamed}
-    pins |= {new: replace(old_pins[key], table_key=new) for key, new in renamed.items()}
+    current_pins = {**old.pins, **applied.moved}
+    pins = {key: pin for key, pin in current_pins.items() if key not in dropped and key not in renamed}
+    pins |= {new: replace(current_pins[key], table_key=new) for key, new in renamed.items()}
     pins |= applied.created
     pins |= {key: applied.moved.get(key, adopted.pin) for key, adopted in plan.adopted.items()}
     tables = {key: table for key, table in old.tables.items() if key not in renamed and key not in purged}
