@@ -1,6 +1,6 @@
 """A typed, versioned property graph: the public names.
 
-All but the root of the errors are imported when they are first used, so that `import omnigraph` costs next to nothing.
+All but the base error classes are imported at their first use, so that `import omnigraph` is fast.
 """
 
 import gc
@@ -224,6 +224,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+# The module of each public name. A test compares this with `__all__` and with the imports for type checkers above.
 _EXPORTS_BY_MODULE = {
     "commit.purges": ("DataDroppedError", "MergeBaseDroppedError"),
     "commit.gc_horizon": ("CommitCollectedError", "TooSlowError"),
@@ -306,16 +307,15 @@ _EXPORTS_BY_MODULE = {
     "storage.cas_table_errors": ("NewestVersionDamagedError",),
     "storage.uri": ("BadUriError",),
 }
-"""Where each name is at home; a test holds this to `__all__` and to the imports for type checkers above."""
 
 _MODULE_BY_EXPORT = {name: home for home, names in _EXPORTS_BY_MODULE.items() for name in names}
 
+# The packages that `omnigraph[server]` and `omnigraph[mcp]` install.
 _SERVER_PACKAGES = frozenset({"anyio", "cedarpy", "fastapi", "h11", "mcp", "mcp_types", "starlette", "uvicorn"})
-"""What `omnigraph[server]` and `omnigraph[mcp]` bring along."""
 
 
 def __getattr__(name: str) -> object:
-    """A public name, imported now and kept."""
+    """Import a public name at its first use, and keep it."""
     home = _MODULE_BY_EXPORT.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=None)
@@ -325,7 +325,8 @@ def __getattr__(name: str) -> object:
 
 
 def _import_without_gc(module: str) -> ModuleType:
-    """A module, imported without looking for garbage meanwhile: what an import makes stays, and it makes a lot."""
+    """Import a module with the garbage collector paused."""
+    # The objects that an import creates stay: collecting among them several times finds nothing (decision 28).
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -341,5 +342,5 @@ def _import_without_gc(module: str) -> ModuleType:
 
 
 def __dir__() -> list[str]:
-    """The public names, imported or not."""
+    """Return the public names, imported or not."""
     return sorted({*globals(), *__all__})

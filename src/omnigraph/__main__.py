@@ -1,4 +1,4 @@
-"""`python -m omnigraph` is the command line."""
+"""Run the command line by `python -m omnigraph`."""
 
 import sys
 

@@ -1,8 +1,8 @@
-"""The Python door: make, open and copy graphs with the settings of this process's environment.
+"""Create, open and copy graphs with the settings of this process's environment.
 
-`omnigraph.create_graph`, `omnigraph.open_graph` and `omnigraph.clone_graph` are these. They are here and not beside
-`Graph`, because the engine never reads the environment: whoever needs other settings, such as a test, hands in a
-`Runtime`.
+These functions are the public API, as `omnigraph.create_graph`, `omnigraph.open_graph` and so on. They are not in the
+module of `Graph`, because the engine never reads the environment: a caller that needs other settings, such as a test,
+passes a `Runtime`.
 """
 
 import os
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 def create_graph(
     uri: str | os.PathLike[str], schema: str | Source, *, actor: str = "anonymous", runtime: Runtime | None = None
 ) -> Graph:
-    """Make a new, empty graph: there whole, or not at all.
+    """Create a new, empty graph: as a whole, or not at all.
 
     Args:
-        uri: A path, `file://…` or `s3://bucket/prefix`. Nothing but the remains of an init that died may be there.
+        uri: A path, `file://…` or `s3://bucket/prefix`. Only the remains of an interrupted init may be there.
         schema: The text of the schema; a `Source` gives it the name that messages show.
-        actor: Who the first commit is by.
-        runtime: Settings, clock and the like; without it those of this process's environment.
+        actor: The author of the first commit.
+        runtime: Settings, clock and the like; by default those of this process's environment.
 
     Raises:
-        SourceError: The schema has mistakes.
-        PlaceTakenError: A graph or something else is there already.
+        SourceError: The schema has errors.
+        PlaceTakenError: There is a graph or something else already.
         BadUriError: No graph can be stored at such an address.
     """
     settings = runtime or build_runtime(os.environ)
@@ -52,23 +52,21 @@ def open_graph(
     keep_derived: bool | None = None,
     runtime: Runtime | None = None,
 ) -> Graph:
-    """Open a graph that exists.
+    """Open an existing graph.
 
-    Opened for writing, the remains of operations that died are cleared up first; read-only, nothing is ever written
-    below its root.
+    Opening for writing first recovers from operations that died. Opening read-only never writes below the root.
 
     Args:
         uri: A path, `file://…` or `s3://bucket/prefix`.
-        read_only: Refuse every write.
-        keep_derived: Whether reads may keep what they derived at some expense (adjacency, words) beside the tables, for
-            the next process. It is no part of what the graph says, and nothing goes wrong where it can't be written.
-            None: as `OMNIGRAPH_DERIVED_CACHE` says, which is yes unless set. A graph that is opened read-only keeps
-            nothing, and refuses `True`.
-        runtime: Settings, clock and the like; without it those of this process's environment.
+        read_only: Reject every write.
+        keep_derived: Whether reads may store expensive derived data (adjacency, word lists) beside the tables, for the
+            next process. It is not part of the graph's data, and a failure to store it is harmless. None: the value of
+            `OMNIGRAPH_DERIVED_CACHE`, by default yes. A graph opened read-only stores nothing and rejects `True`.
+        runtime: Settings, clock and the like; by default those of this process's environment.
 
     Raises:
         NotAGraphError: There is no graph.
-        FormatRefusedError: It was written in another format; the message says the way over.
+        FormatRefusedError: It was written in another format; the message shows how to convert it.
         BadUriError: No graph can be stored at such an address.
     """
     settings = runtime or build_runtime(os.environ)
@@ -83,24 +81,24 @@ def clone_graph(
     progress: "Callable[[CloneProgress], None] | None" = None,
     runtime: Runtime | None = None,
 ) -> "CloneResult":
-    """Copy a graph with its branches and its past to another place, while others may write to it.
+    """Copy a graph with its branches and history to another location, while others may write to it.
 
-    The clone is there whole, or not at all. Commits keep their ids, and everything that can be read in the source can
-    be read in the clone. The source is not written to. A clone that died is gone on with by the same call.
+    The clone appears as a whole, or not at all. Commits keep their ids, and everything that can be read in the source
+    can be read in the clone. The source is not written to. Repeat the call to resume a clone that was interrupted.
 
     Args:
         source: The graph: a path, `file://…` or `s3://bucket/prefix`.
-        target: Where the clone is to be; nothing may be there.
-        branches: Beside main only these, and those that they were taken from; None: all.
-        progress: Is told now and then how far it is, from several threads, one at a time.
-        runtime: Settings, clock and the like, for both; without it those of this process's environment.
+        target: The location of the clone; it must be empty.
+        branches: Copy only main, these branches and those that they were forked from; None: all.
+        progress: Called now and then with the progress, from several threads, one at a time.
+        runtime: The runtime for both graphs; by default that of this process's environment.
 
     Raises:
         NotAGraphError: There is no graph at the source.
         BranchMissingError: It has no such branch.
-        PlaceTakenError: Something is at the target already.
-        CloneBusyError: Somebody else is making a clone there.
-        NestedPlacesError: One of the places is inside of the other.
+        PlaceTakenError: The target is not empty.
+        CloneBusyError: Another process is writing a clone there.
+        NestedPlacesError: One location is inside the other.
     """
     graph = Graph.open(check_uri(source, "source"), is_read_only=True, runtime=runtime or build_runtime(os.environ))
     return graph.clone(target, branches=branches, progress=progress)
@@ -118,7 +116,9 @@ def check_graph(  # noqa: PLR0913 - as the method
     progress: "Callable[[CheckProgress], None] | None" = None,
     runtime: Runtime | None = None,
 ) -> "CheckResult":
-    """As `Graph.check`, also of a graph that is too damaged to be opened; without `record` nothing of it is written.
+    """Check a graph as `Graph.check` does, even one that is too damaged to be opened.
+
+    Without `record`, nothing is written.
 
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
@@ -138,7 +138,7 @@ def verify_graph(
     progress: "Callable[[CheckProgress], None] | None" = None,
     runtime: Runtime | None = None,
 ) -> "VerifyResult":
-    """As `Graph.verify`, also of a graph that is too damaged to be opened; nothing of it is written.
+    """Verify a graph as `Graph.verify` does, even one that is too damaged to be opened. Nothing is written.
 
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
@@ -148,7 +148,7 @@ def verify_graph(
     return graph.verify(branch=branch, digest=digest, progress=progress)
 
 
-def repair_graph(  # noqa: PLR0913 - the choices of a repair, all by name but the place
+def repair_graph(  # noqa: PLR0913 - the choices of a repair, all by name but the URI
     uri: str | os.PathLike[str],
     *,
     confirm: bool = False,
@@ -160,7 +160,7 @@ def repair_graph(  # noqa: PLR0913 - the choices of a repair, all by name but th
     message: str | None = None,
     runtime: Runtime | None = None,
 ) -> "RepairResult":
-    """As `Graph.repair`, also of a graph whose manifest is too damaged to be opened.
+    """Repair a graph as `Graph.repair` does, even one whose manifest is too damaged to be opened.
 
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
@@ -173,6 +173,6 @@ def repair_graph(  # noqa: PLR0913 - the choices of a repair, all by name but th
 
 
 def load_runtime(storage: Mapping[str, str] | None = None) -> Runtime:
-    """What this process's environment says, with other settings of the object store where they are given."""
+    """Return the runtime of this process's environment, with other options for the object store if given."""
     runtime = build_runtime(os.environ)
     return runtime if storage is None else replace(runtime, options=replace(runtime.options, storage=dict(storage)))

@@ -1,4 +1,4 @@
-"""Files that have their name when all of them is written, and not before."""
+"""Write files atomically: a file gets its name once it is complete."""
 
 import os
 import stat
@@ -13,13 +13,14 @@ from omnigraph.errors import DirectoryMissingError
 
 @contextmanager
 def open_atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write bytes to. What it replaces is there until then, and is left alone if something fails.
+    """Open a file for writing bytes. It replaces an existing one at the end of the block, and only on success.
 
-    A link still leads to the file, and the file has the rights that it had. A device or pipe is written to as it is.
+    A symbolic link stays and its target is replaced; the file keeps its permissions. Devices and pipes are written
+    directly.
 
     Raises:
-        DirectoryMissingError: There is no directory for it.
-        OSError: Something else stands in the way.
+        DirectoryMissingError: Its directory does not exist.
+        OSError: It can't be written for another reason.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
@@ -28,10 +29,12 @@ def open_atomic_file(path: Path) -> Iterator[BinaryIO]:
     target = path.resolve()
     if not target.parent.is_dir():
         raise DirectoryMissingError(str(target.parent), target.name)
+    # In the same directory: a rename is atomic only within one file system.
     descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
+        # mkstemp creates files that only their owner can read; a new file gets the usual permissions.
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_read_umask()
         Path(temporary).chmod(mode)
         Path(temporary).replace(target)
@@ -41,6 +44,7 @@ def open_atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _read_umask() -> int:
+    # The umask can only be read by setting it.
     current = os.umask(0)
     os.umask(current)
     return current

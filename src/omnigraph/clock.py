@@ -1,4 +1,4 @@
-"""Time, read in one place so that every test can replay it."""
+"""Read the time in one place, so that tests can replace it."""
 
 import time
 from datetime import UTC, datetime
@@ -6,30 +6,30 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the engine may ask about time."""
+    """The clock that the engine uses."""
 
     def now(self) -> datetime:
-        """The current instant, aware and in UTC."""
+        """Return the current instant, aware and in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go backwards, for deadlines and intervals."""
+        """Return seconds that never go backwards, for deadlines and intervals."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Block the calling thread for some seconds."""
         ...
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The system's clock."""
 
     def now(self) -> datetime:
-        """The current instant in UTC."""
+        """Return the current instant in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """The process's monotonic clock."""
+        """Return the process's monotonic clock."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -38,13 +38,17 @@ class SystemClock:
 
 
 def format_instant(instant: datetime) -> str:
-    """RFC 3339 in UTC with `Z`; a zero fraction is left out."""
+    """Format an instant by RFC 3339 in UTC with `Z`; a zero fraction is left out."""
     text = instant.astimezone(UTC).isoformat(timespec="auto")
     return text.replace("+00:00", "Z")
 
 
 def parse_instant(text: str) -> datetime:
-    """The inverse of `format_instant`; ValueError for a text without zone, or beyond the years 1 to 9999 in UTC."""
+    """Parse the text of an instant, the inverse of `format_instant`.
+
+    Raises:
+        ValueError: The text has no zone, or is outside the years 1 to 9999 in UTC.
+    """
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         msg = f"a time needs a zone, such as `Z`: {text!r}"

@@ -1,26 +1,27 @@
-"""One tree of errors: the kind says what to do, the code names the case, the facts are attributes.
+"""Define the base class of all errors, and errors that several packages raise.
 
-An error keeps its facts in `args`, so it pickles out of a worker process; the story is told by `__str__`.
+The kind shows what a caller can do, the code names the case, and attributes hold the facts. An error keeps its facts in
+`args`, so that it can be pickled out of a worker process; `__str__` builds the message.
 """
 
 from enum import Enum
 from typing import ClassVar
 
+# Larger integers are not exact in parsers that read JSON numbers as floating point.
 _MAX_JSON_INTEGER = 2**53 - 1
-"""Beyond it, whoever reads JSON's numbers as floating point gets another one."""
+# The number of names that a message lists; `facts` has them all.
 MAX_LISTED_NAMES = 10
-"""How many names a message lists."""
 
 
 class Kind(Enum):
-    """What a caller can do about an error; the command line turns it into an exit code."""
+    """What a caller can do about an error; the command line maps it to an exit code."""
 
     INVALID = "invalid"
     """The input is wrong: change it."""
     USAGE = "usage"
     """The call is wrong: read the help."""
     CONFLICT = "conflict"
-    """Somebody else was first: read again and retry."""
+    """Another writer was first: read again and retry."""
     NOT_FOUND = "not_found"
     """The thing named does not exist: check the name."""
     DENIED = "denied"
@@ -30,26 +31,26 @@ class Kind(Enum):
     UNAVAILABLE = "unavailable"
     """The storage or server did not answer: retry later."""
     CORRUPT = "corrupt"
-    """What is stored is damaged or of another format: run `omnigraph check`."""
+    """The stored data is damaged or has another format: run `omnigraph check`."""
     INTERNAL = "internal"
     """A bug of omnigraph: please report it."""
 
 
 class OmnigraphError(Exception):
-    """The root of every error that omnigraph raises on purpose."""
+    """The base class of every error that omnigraph raises on purpose."""
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     code: ClassVar[str] = "internal"
 
     def facts(self) -> dict[str, object]:
-        """The error's own attributes, by name: what `--json` prints beside code, kind and message.
+        """Return the error's own attributes by name, which `--json` prints beside code, kind and message.
 
-        A number that JSON can't hold exactly, such as a table's version, is text.
+        A number that JSON can't hold exactly, such as a table version, is text.
         """
-        own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        attributes = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         return {
             name: str(value) if isinstance(value, int) and abs(value) > _MAX_JSON_INTEGER else value
-            for name, value in own.items()
+            for name, value in attributes.items()
         }
 
 
@@ -82,7 +83,7 @@ class DirectoryMissingError(OmnigraphError):
 
 
 class NotAFileError(OmnigraphError):
-    """A directory, or something else that has no text, was named where a file is needed."""
+    """A directory, or another object without text, was named where a file is needed."""
 
     kind = Kind.INVALID
     code = "not_a_file"
@@ -96,7 +97,7 @@ class NotAFileError(OmnigraphError):
 
 
 class FileDeniedError(OmnigraphError):
-    """A file exists, but its permissions don't allow what was asked."""
+    """The permissions of a file do not allow the access."""
 
     kind = Kind.DENIED
     code = "file_denied"
@@ -110,7 +111,7 @@ class FileDeniedError(OmnigraphError):
 
 
 class FileUnreadableError(OmnigraphError):
-    """A file exists, but the system can't read or write it now."""
+    """The system can't read or write an existing file now."""
 
     kind = Kind.UNAVAILABLE
     code = "file_unreadable"
@@ -124,21 +125,23 @@ class FileUnreadableError(OmnigraphError):
 
 
 class TextEncodingError(OmnigraphError):
-    """A text is not UTF-8; `offset` is the first byte that does not belong."""
+    """A text is not UTF-8; `offset` is the first invalid byte."""
 
     kind = Kind.INVALID
     code = "not_utf8"
 
     def __init__(self, path: str, offset: int, byte: int) -> None:
         super().__init__(path, offset, byte)
-        self.path, self.offset, self.byte = path, offset, byte
+        self.path = path
+        self.offset = offset
+        self.byte = byte
 
     def __str__(self) -> str:
         return f"`{self.path}` is not UTF-8: byte 0x{self.byte:02x} at offset {self.offset}; save it as UTF-8"
 
 
 class TextTooLargeError(OmnigraphError):
-    """A schema or query text is larger than any that is meant to be read."""
+    """A schema or query text exceeds the size limit."""
 
     kind = Kind.EXHAUSTED
     code = "text_too_large"
@@ -148,24 +151,24 @@ class TextTooLargeError(OmnigraphError):
         self.path, self.limit = path, limit
 
     def __str__(self) -> str:
-        return f"`{self.path}` has more than {self.limit} bytes, the most for one schema or query file; split it"
+        return f"`{self.path}` has more than {self.limit} bytes, the limit for a schema or query file; split it"
 
 
 class QueryMissingError(OmnigraphError):
-    """A query was asked for by a name that its file does not have; `near` is the name that was likely meant.
-
-    `names` are those that it has.
-    """
+    """A file has no query of this name; `near` is the name that was likely meant, `names` are its queries."""
 
     kind = Kind.NOT_FOUND
     code = "query_not_found"
 
     def __init__(self, name: str, source: str, near: str | None, names: tuple[str, ...] = ()) -> None:
         super().__init__(name, source, near, names)
-        self.name, self.source, self.near, self.names = name, source, near, names
+        self.name = name
+        self.source = source
+        self.near = near
+        self.names = names
 
     def facts(self) -> dict[str, object]:
-        """What was asked for and where, and the names that are there."""
+        """Return the requested name, where it was looked up, and the names that exist."""
         return {"name": self.name, "source": self.source, "near": self.near, "names": list(self.names)}
 
     def __str__(self) -> str:
@@ -176,15 +179,15 @@ class QueryMissingError(OmnigraphError):
     def _format_hint(self) -> str:
         if self.near:
             return f"; did you mean `{self.near}`?"
+        if not self.names:
+            return ""
         more = len(self.names) - MAX_LISTED_NAMES
         rest = f" and {more} more" if more > 0 else ""
-        return (
-            f"; it has {', '.join(f'`{name}`' for name in self.names[:MAX_LISTED_NAMES])}{rest}" if self.names else ""
-        )
+        return f"; it has {', '.join(f'`{name}`' for name in self.names[:MAX_LISTED_NAMES])}{rest}"
 
 
 class QueryAmbiguousError(OmnigraphError):
-    """A source holds several queries, and none was named."""
+    """A source has several queries, and none was named."""
 
     kind = Kind.USAGE
     code = "query_ambiguous"
@@ -194,7 +197,7 @@ class QueryAmbiguousError(OmnigraphError):
         self.source, self.names = source, names
 
     def facts(self) -> dict[str, object]:
-        """The source, and the names to choose from."""
+        """Return the source, and the names to choose from."""
         return {"source": self.source, "names": list(self.names)}
 
     def __str__(self) -> str:
@@ -202,7 +205,7 @@ class QueryAmbiguousError(OmnigraphError):
 
 
 class NotAMutationError(OmnigraphError):
-    """A query that only reads was given where a mutation is run."""
+    """A query that only reads was passed where a mutation is needed."""
 
     kind = Kind.INVALID
     code = "not_a_mutation"
@@ -216,7 +219,7 @@ class NotAMutationError(OmnigraphError):
 
 
 class NotAReadError(OmnigraphError):
-    """A query that changes the graph was given where one is read."""
+    """A query that changes the graph was passed where only reads are allowed."""
 
     kind = Kind.INVALID
     code = "not_a_read"
@@ -230,7 +233,7 @@ class NotAReadError(OmnigraphError):
 
 
 class SparkMissingError(OmnigraphError):
-    """Something is to be done on Spark, which is not installed."""
+    """Spark is needed but not installed."""
 
     kind = Kind.USAGE
     code = "spark_missing"
@@ -244,7 +247,7 @@ class SparkMissingError(OmnigraphError):
 
 
 class ServerMissingError(OmnigraphError):
-    """Something of the server is to be used, which is not installed."""
+    """The server is needed but not installed."""
 
     kind = Kind.USAGE
     code = "server_missing"
@@ -259,7 +262,7 @@ class ServerMissingError(OmnigraphError):
 
 
 class OutputError(OmnigraphError):
-    """What a command printed could not be written: a full disk, a closed file."""
+    """The output of a command could not be written: a full disk, a closed file."""
 
     kind = Kind.UNAVAILABLE
     code = "output_failed"

@@ -1,7 +1,7 @@
-"""Named points between durable steps, where a test may stop, kill or fail the process.
+"""Define fault points between durable steps, where a test may stop, kill or fail the process.
 
-In production nothing is armed and `reach` is one attribute look-up. Tests pass their own `Faults`; a subprocess
-is armed by `OMNIGRAPH_FAULT=point[@n]=action`, with action `kill`, `stop` or `error` at the n-th time (default 1).
+In production nothing is armed, and `reach` does nothing. Tests pass their own `Faults`; a subprocess is armed by
+`OMNIGRAPH_FAULT=point[@n]=action`, with action `kill`, `stop` or `error` at the n-th time (default 1).
 """
 
 import os
@@ -13,6 +13,7 @@ from omnigraph.errors import Kind, OmnigraphError
 
 FAULT_VARIABLE = "OMNIGRAPH_FAULT"
 
+# Every fault point, with its position in the operation; the crash matrix runs over all of them.
 POINTS: dict[str, str] = {
     "init.begin": "before an init writes anything",
     "init.table": "after each empty table of a new graph",
@@ -23,69 +24,68 @@ POINTS: dict[str, str] = {
     "publish.flushed": "after the staged files are durable",
     "publish.head_written": "after the new head fragment, before the swap",
     "publish.swapped": "after the swap, before it is verified",
-    "publish.verified": "after the swap is verified, before the sidecar goes",
-    "publish.disarmed": "after the sidecar is gone",
-    "schema.purged": "after files without the columns of a hard drop, which are nobody's yet, before they are used",
-    "schema.reshaped": "after a version with other columns, which is nobody's yet, before it is used",
-    "branch.written": "after a new branch's manifest, before anybody sees it",
+    "publish.verified": "after the swap is verified, before the sidecar is removed",
+    "publish.disarmed": "after the sidecar is removed",
+    "schema.purged": "after files without the columns of a hard drop, before a version refers to them",
+    "schema.reshaped": "after a version with other columns, before a manifest refers to it",
+    "branch.written": "after a new branch's manifest, before it is registered",
     "branch.registered": "after the row of a new branch",
     "branch.marked": "after a branch is marked as deleted, before its manifest is closed",
     "branch.closed": "after the manifest of a deleted branch is closed",
     "branch.removed": "after the row of a deleted branch is removed",
-    "clone.claimed": "after a clone has claimed its place, before it copies anything",
+    "clone.claimed": "after a clone has claimed its location, before it copies anything",
     "clone.copied": "after each file of a table that a clone copies",
     "clone.flushed": "after all tables of a clone are durable, before its manifests",
     "clone.branch": "after the manifest of each branch of a clone",
-    "clone.ready": "after everything of a clone but the file that makes it a graph",
+    "clone.ready": "after all files of a clone except the one that makes it a graph",
     "clone.placed": "after a clone has become a graph",
     "tag.registered": "after the row of a new tag",
     "upkeep.compacted": "after the fragments of a compaction are written",
     "upkeep.indexed": "after the segments of indexes are built",
     "phase.open": "after the tasks of a Spark load may write, before they are started",
     "phase.done": "after all tasks of a Spark load have written their rows",
-    "phase.named": "after the sidecar names what they wrote",
-    "phase.cleared": "after what only their notes named is removed",
+    "phase.named": "after the sidecar names the files that they wrote",
+    "phase.cleared": "after files that only their notes named are removed",
     "task.begun": "after a task of a Spark load has put its note, at its first try",
     "task.staged": "after a task of a Spark load has written its rows, at its first try",
     "stream.begun": "after Spark has begun a batch of a stream, before it is loaded",
     "stream.loaded": "after a batch of a stream is loaded, before Spark knows of it",
     "cleanup.listed": "after everything is listed, before anything is published",
-    "cleanup.floored": "after the floor is published on each branch but main",
-    "cleanup.floor": "after the floor is published on main, and so on all branches",
-    "cleanup.marked": "after everything that is kept is marked, before anything is removed",
+    "cleanup.floored": "after the horizon is published on each branch except main",
+    "cleanup.floor": "after the horizon is published on main, and so on all branches",
+    "cleanup.marked": "after everything that is retained is marked, before anything is removed",
     "cleanup.removed": "after each file that cleanup removes",
     "cleanup.swept": "after each table that is swept",
     "repair.planned": "after a repair is planned, before it is published",
-    "repair.looked": "after a damaged manifest is looked at, before anything of it is put aside",
+    "repair.looked": "after a damaged manifest is inspected, before any version is put aside",
     "repair.aside": "after each damaged version of a manifest is put aside",
-    "repair.beyond": "after a manifest that went back is published again",
+    "repair.beyond": "after a restored manifest is published again",
     "recovery.listed": "after the sidecars are listed",
     "recovery.fenced": "after a dead operation is fenced",
     "recovery.published": "after the empty recovery commit",
-    "recovery.reclaimed": "after the orphans are removed",
+    "recovery.reclaimed": "after the orphaned files are removed",
     "recovery.audited": "after the audit row",
     "recovery.removed": "after the sidecar is removed",
 }
-"""Every point, with where it stands; the crash matrix runs over all of them."""
 
 
 class Faults(Protocol):
-    """What happens when a point is reached."""
+    """The action at a fault point."""
 
     def reach(self, point: str) -> None:
-        """Called at `point`, one of POINTS."""
+        """Act at `point`, one of POINTS."""
         ...
 
 
 class NoFaults:
-    """Nothing happens."""
+    """Faults that never happen."""
 
     def reach(self, point: str) -> None:
-        """Go on."""
+        """Do nothing."""
 
 
 class InjectedFaultError(OmnigraphError):
-    """A test made this point fail."""
+    """A test made this fault point fail."""
 
     kind = Kind.UNAVAILABLE
     code = "injected_fault"
@@ -99,16 +99,18 @@ class InjectedFaultError(OmnigraphError):
 
 
 class ArmedFaults:
-    """At the n-th time `point` is reached: kill or stop the process, or raise."""
+    """Kills or stops the process, or raises, at the n-th time `point` is reached."""
 
     def __init__(self, point: str, action: str, nth: int = 1) -> None:
         if point not in POINTS or action not in ("kill", "stop", "error"):
             msg = f"unknown fault {point}={action}"
             raise ValueError(msg)
-        self._point, self._action, self._left = point, action, nth
+        self._point = point
+        self._action = action
+        self._left = nth
 
     def reach(self, point: str) -> None:
-        """Act when it is this object's point and turn."""
+        """Act if it is this object's point and the n-th time."""
         if point != self._point:
             return
         self._left -= 1
@@ -120,10 +122,14 @@ class ArmedFaults:
 
 
 def read_faults(environment: Mapping[str, str]) -> Faults:
-    """The faults that an environment arms, usually none; a malformed value is an error, never ignored."""
+    """Return the faults that an environment arms, usually none.
+
+    Raises:
+        ValueError: The variable is malformed; it is never ignored.
+    """
     text = environment.get(FAULT_VARIABLE)
     if not text:
         return NoFaults()
-    place, _, action = text.partition("=")
-    point, _, nth = place.partition("@")
+    position, _, action = text.partition("=")
+    point, _, nth = position.partition("@")
     return ArmedFaults(point, action, int(nth or 1))

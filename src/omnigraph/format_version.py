@@ -1,6 +1,6 @@
-"""The version of what is stored: asked by doors that should not have to open anything to know it."""
+"""Define the version of the stored format, without importing anything that opens a graph."""
 
 from typing import Final
 
+# The version of the stored format that this release reads and writes.
 INTERNAL_SCHEMA_VERSION: Final = 4
-"""The version of the stored format that this software writes and reads."""

@@ -1,4 +1,4 @@
-"""Identifiers and jitter: the one place where randomness enters."""
+"""Generate identifiers and jitter: the only place where randomness enters."""
 
 import random
 import secrets
@@ -9,34 +9,34 @@ import numpy as np
 
 from omnigraph.clock import Clock
 
+# The number of ASCII characters of a ULID.
 ULID_LENGTH = 26
-"""How many ASCII characters a ULID has."""
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+# The two characters of each ten-bit number, in the order in which they are in memory.
 _CHARACTER_PAIRS = np.array([ord(a) | ord(b) << 8 for a in _ALPHABET for b in _ALPHABET], dtype="<u2")
-"""By ten bits, their two characters, in the order in which they lie in memory."""
 _PREFIX_DTYPE = np.dtype(f"V{ULID_LENGTH - 2}")
 _ULID_DTYPE = np.dtype([("begin", _PREFIX_DTYPE), ("end", _CHARACTER_PAIRS.dtype)])
 
 
 class Ids(Protocol):
-    """What the engine may ask for."""
+    """The source of identifiers and jitter that the engine uses."""
 
     def ulid(self) -> str:
-        """A new ULID: unique, and in one process later ones sort behind earlier ones."""
+        """Return a new ULID, which is unique; within a process, later ones sort after earlier ones."""
         ...
 
     def ulids(self, count: int) -> bytes:
-        """That many new ULIDs of one instant, each behind the one before: 26 ASCII characters each, joined."""
+        """Return `count` new ULIDs of one instant in ascending order, joined: 26 ASCII characters each."""
         ...
 
     def jitter(self, limit: float) -> float:
-        """A random wait in `[0, limit)` seconds."""
+        """Return a random wait in `[0, limit)` seconds."""
         ...
 
 
 class SystemIds:
-    """ULIDs from the clock and the system's randomness; monotonic even when the clock stands or steps back."""
+    """ULIDs from the clock and the system's randomness; monotonic even if the clock stands still or steps back."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -45,36 +45,38 @@ class SystemIds:
         self._random = random.Random(secrets.randbits(64))  # noqa: S311 - jitter, not a secret
 
     def ulid(self) -> str:
-        """A new ULID, larger than every one this object gave before."""
+        """Return a new ULID, larger than all earlier ones of this object."""
         return format_ulid(self._reserve_numbers(1))
 
     def ulids(self, count: int) -> bytes:
-        """Many new ULIDs, in one call: a random one, and those that follow it."""
+        """Return many new ULIDs: a random one and its successors."""
         return format_ulids(self._reserve_numbers(count), count) if count else b""
 
     def jitter(self, limit: float) -> float:
-        """A random wait in `[0, limit)` seconds."""
+        """Return a random wait in `[0, limit)` seconds."""
         with self._lock:
             return self._random.random() * limit
 
     def _reserve_numbers(self, count: int) -> int:
-        """The first of `count` successive numbers that nobody else gets."""
+        """Reserve `count` successive numbers, and return the first."""
         milliseconds = int(self._clock.now().timestamp() * 1000)
         with self._lock:
             fresh = milliseconds << 80 | secrets.randbits(80)
+            # The upper 48 bits are milliseconds. In the same millisecond, or if the clock steps back, count on from the
+            # last.
             first = fresh if fresh >> 80 > self._last >> 80 else self._last + 1
             self._last = first + count - 1
             return first
 
 
 def format_ulid(number: int) -> str:
-    """A ULID as it is written: 128 bits in Crockford's base 32."""
+    """Format a ULID: 128 bits in Crockford's base 32."""
     return "".join(_ALPHABET[number >> shift & 31] for shift in range(5 * (ULID_LENGTH - 1), -1, -5))
 
 
 def format_ulids(first: int, count: int) -> bytes:
-    """The texts of `count` successive ULIDs, joined."""
-    # The last two characters count through all pairs; what stands before them is the same for each such run.
+    """Format `count` successive ULIDs, joined."""
+    # The last two characters count through all pairs; the characters before them are the same for each such run.
     skipped = first % len(_CHARACTER_PAIRS)
     runs = -(-(skipped + count) // len(_CHARACTER_PAIRS))
     texts = np.empty((runs, len(_CHARACTER_PAIRS)), _ULID_DTYPE)
@@ -86,7 +88,7 @@ def format_ulids(first: int, count: int) -> bytes:
 
 
 def _encode_prefix(number: int) -> bytes:
-    """All characters but the last two, of the bits but the last ten."""
+    """Format all characters except the last two, from all bits except the last ten."""
     return b"".join(
         int(_CHARACTER_PAIRS[number >> 10 * pair & 1023]).to_bytes(2, "little") for pair in reversed(range(12))
     )

@@ -1,6 +1,7 @@
-"""What a text says of a place: a path of this machine, `file://…` or `s3://bucket/prefix`; nothing else is one.
+"""Parse locations: a local path, `file://…` or `s3://bucket/prefix`. Nothing else is one.
 
-Everything that is told where to read or write asks here, so that no address is ever taken for the name of a file.
+All code that reads or writes a location given by a user parses it here, so that no address is ever taken for a file
+name.
 """
 
 import os
@@ -15,7 +16,7 @@ _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)|(?P<l
 
 
 class BadPlaceError(OmnigraphError):
-    """The text is not the address of a place that can be read from or written to here."""
+    """A text is no location that can be read or written here."""
 
     kind = Kind.USAGE
     code = "bad_place"
@@ -30,23 +31,23 @@ class BadPlaceError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """An absolute place: a directory or file of this machine, or a bucket and prefix."""
+    """An absolute location: a local directory or file, or a bucket and prefix."""
 
     path: str
     bucket: str | None = None
 
     @property
     def is_local(self) -> bool:
-        """Whether this is a directory of this machine."""
+        """Whether it is on this machine."""
         return self.bucket is None
 
     @property
     def uri(self) -> str:
-        """The address as Lance and people write it."""
+        """The address as Lance and users write it."""
         return self.path if self.bucket is None else f"s3://{self.bucket}/{self.path}"
 
     def join(self, relative: str) -> "Location":
-        """The place of an object below this one; `relative` is one of our own keys, never user input."""
+        """Return the location of an object below this one; `relative` is one of our own keys, never user input."""
         return Location(f"{self.path}/{relative}" if self.path else relative, self.bucket)
 
     def __str__(self) -> str:
@@ -57,21 +58,25 @@ def parse_scheme(text: str) -> str | None:
     """Return the scheme of an address in lower case, or None for a path.
 
     Raises:
-        BadPlaceError: It has one slash where an address has two, as a `Path` that is made of an address does.
+        BadPlaceError: It has one slash instead of two, as a `Path` built from an address has.
     """
-    found = _SCHEME.match(text)
-    if found is None:
+    match = _SCHEME.match(text)
+    if match is None:
         return None
-    if found["letter"]:
-        return found["letter"].lower()
-    if not found["second"]:
-        reason = f"an address has two slashes, `{found['scheme']}://`, and is given as a text; a path begins with `./`"
+    if match["letter"]:
+        return match["letter"].lower()
+    if not match["second"]:
+        reason = f"write an address as a text with two slashes, `{match['scheme']}://`, or begin a path with `./`"
         raise BadPlaceError(text, reason)
-    return found["scheme"].lower()
+    return match["scheme"].lower()
 
 
 def locate(text: str) -> Location:
-    """Return the place that a path, `file://…` or `s3://bucket/prefix` names; BadPlaceError for anything else."""
+    """Return the location that a path, `file://…` or `s3://bucket/prefix` names.
+
+    Raises:
+        BadPlaceError: It has another form.
+    """
     if not text:
         raise BadPlaceError(text, "it is empty")
     _check_nul(text, text)
@@ -87,6 +92,7 @@ def locate(text: str) -> Location:
             raise BadPlaceError(text, "a file URI has three slashes: file:///directory")
         if parts.query or parts.fragment:
             raise BadPlaceError(text, "it has a query or fragment; in a name, `?` is written %3F and `#` %23")
+        # The first check saw %00 as text, so the decoded path is checked again.
         path = unquote(parts.path)
         _check_nul(path, text)
         return Location(os.path.abspath(path))  # noqa: PTH100 - as above
@@ -100,22 +106,24 @@ def locate(text: str) -> Location:
     raise BadPlaceError(text, f"`{scheme}://` is not supported; use a path, file:// or s3://")
 
 
-def resolve_local_path(given: str | os.PathLike[str]) -> Path:
-    """Return the path of a place that has to be on this machine; a path is returned as it was given.
+def resolve_local_path(target: str | os.PathLike[str]) -> Path:
+    """Return the path of a location that must be on this machine; a path is returned unchanged.
 
     Raises:
-        BadPlaceError: It is somewhere else.
+        BadPlaceError: It is not on this machine.
     """
-    text = os.fspath(given)
+    text = os.fspath(target)
     if parse_scheme(text) is None:
         _check_nul(text, text)
         return Path(text)
-    found = locate(text)
-    if not found.is_local:
-        raise BadPlaceError(text, "this is written to this machine only; name a path, and copy it from there")
-    return Path(found.path)
+    location = locate(text)
+    if not location.is_local:
+        raise BadPlaceError(
+            text, "this can only be written to this machine; name a local path, and copy the file from there"
+        )
+    return Path(location.path)
 
 
-def _check_nul(path: str, given: str) -> None:
+def _check_nul(path: str, text: str) -> None:
     if "\0" in path:
-        raise BadPlaceError(given, "it has a NUL character, which no name has")
+        raise BadPlaceError(text, "it has a NUL character, which no file name can have")

@@ -1,43 +1,43 @@
-"""Settings of the engine, with their defaults. Doors fill them from files, environment and flags."""
+"""Define the settings of the engine with their defaults; callers set them from files, environment and flags."""
 
 from dataclasses import dataclass, field
 from enum import Enum
 
 
 class Durability(Enum):
-    """When a write on local disk is acknowledged."""
+    """When a write to local disk is acknowledged."""
 
     FSYNC = "fsync"
-    """Files and directories are flushed first: it survives a power loss."""
+    """After files and directories are flushed: it survives a power loss."""
     OS = "os"
-    """The operating system has it: it survives a crash of the process, not of the machine."""
+    """Once the operating system has it: it survives a crash of the process, not of the machine."""
 
 
 class Verify(Enum):
-    """Which files are compared with their checksums when they are first read; on local disk."""
+    """Which files are verified against their checksums at their first read, on local disk."""
 
     SMALL = "small"
-    """Versions, deletions and whatever is small: a read costs what it costs without."""
+    """Version files, deletion files and small files, at no noticeable cost to a read."""
     ALWAYS = "always"
-    """Every file, whole: a read of one column then reads all of them once."""
+    """Every file as a whole: the first read of one column then reads all columns once."""
 
 
 class Traversal(Enum):
-    """How edges are followed; every way gives the same answers."""
+    """How edges are traversed; all modes give the same results."""
 
     AUTO = "auto"
     """By cost, hop by hop."""
     INDEXED = "indexed"
     """By looking edges up in their tables."""
     CSR = "csr"
-    """By adjacency lists of the whole edge table, in memory."""
+    """By the CSR adjacency of the whole edge table, in memory."""
 
 
 class EmbedProvider(Enum):
-    """Who turns texts into vectors."""
+    """What turns texts into vectors."""
 
     NONE = "none"
-    """Nobody: a text where a vector is needed is refused."""
+    """Nothing: a text where a vector is needed is rejected."""
     HASH = "hash"
     """Feature hashing, in this process: no model, only words."""
     OPENAI = "openai"
@@ -48,14 +48,14 @@ OPENAI_URL = "https://api.openai.com/v1"
 
 
 class Engine(Enum):
-    """Who does the work of a verb that moves whole tables; the result is the same."""
+    """Where an operation over whole tables runs; the result is the same."""
 
     AUTO = "auto"
-    """By cost: this process while that is cheaper."""
+    """By cost: in this process while that is cheaper."""
     LOCAL = "local"
-    """This process."""
+    """In this process."""
     SPARK = "spark"
-    """Spark, on this machine or on a cluster."""
+    """On Spark, on this machine or on a cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,97 +64,96 @@ class EmbedOptions:
 
     provider: EmbedProvider = EmbedProvider.NONE
     url: str | None = None
-    """Where the server is; None: OpenAI."""
+    """The address of the server; None: OpenAI."""
     model: str | None = None
     key: str | None = field(default=None, repr=False)
-    """What the server wants to know of the caller. Never shown or logged."""
+    """The key that authenticates to the server. Never shown or logged."""
     timeout_seconds: float = 60.0
-    """How long one request may take."""
+    """The time limit of one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepOptions:
-    """When maintenance pays, and how much of it runs at once."""
+    """When maintenance pays off, and how much of it runs concurrently."""
 
     concurrency: int = 8
-    """How many tables are worked on at the same time."""
+    """The number of tables that are processed concurrently."""
     fragment_rows: int = 1_048_576
-    """How many rows a fragment has at most after a compaction; one with less than half of them is small."""
+    """The maximum number of rows of a compacted fragment; one with less than half of them is small."""
     fragment_bytes: int = 2**30
     """The same in bytes, for tables with wide rows."""
     merged_fragments: int = 4
-    """So many small fragments of like size are worth merging."""
+    """The number of small fragments of similar size from which merging them pays off."""
     deleted_share: float = 0.2
-    """A fragment is written anew when so many of its rows are deleted"""
+    """A fragment is rewritten if this share of its rows is deleted"""
     deleted_rows: int = 1_024
-    """and they are at least so many."""
+    """and at least this number of rows."""
     index_rows: int = 16_384
-    """In a table of fewer rows, one pass over a column is as quick as an index."""
+    """In a table with fewer rows, a scan of a column is as fast as an index."""
     index_segments: int = 4
-    """How many segments an index may have before some are merged."""
+    """The number of segments of an index from which some are merged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """All settings; every one has a safe default."""
+    """All settings; each has a safe default."""
 
     durability: Durability = Durability.FSYNC
     verify: Verify = Verify.SMALL
     heartbeat_seconds: float = 10.0
-    """How often a running operation renews its sidecar."""
+    """The interval in which a running operation renews its sidecar."""
     lease_seconds: float = 60.0
-    """A sidecar that was not renewed for so long belongs to a dead operation."""
+    """An operation whose sidecar was not renewed for this long is dead."""
     recovery_seconds: float = 60.0
-    """How often a handle that writes, and a server, look for operations that died."""
+    """The interval in which a handle that writes, and a server, look for operations that died."""
     publish_rounds: int = 5
-    """How many rounds may be lost over tables of the write itself before it is a conflict."""
+    """The number of rounds that a write may lose over its own tables before it is a conflict."""
     backoff_seconds: float = 0.05
     """The first wait between two rounds; it doubles, with jitter."""
     head_commits: int = 128
-    """How many of the latest commits the head fragment holds before they are sealed.
+    """The number of latest commits in the head fragment from which they are sealed.
 
-    So many keep it under 64 KB, which Lance fetches in one request.
+    This number keeps it under 64 KB, which Lance fetches in one request.
     """
     sealed_fragments: int = 32
-    """How many sealed fragments there may be before they are merged."""
+    """The number of sealed fragments from which some are merged."""
     manifest_versions: int = 200
-    """How many old manifest versions are kept as a fence against stalled writers."""
+    """The number of old manifest versions that are retained as a fence against stalled writers."""
     reserve_bytes: int = 256 * 1024
-    """How much room a graph on a local disk keeps for its own cleanup, which needs some before it makes more.
+    """The disk space that a graph on local disk reserves for its own cleanup, which needs some before it frees more.
 
-    Saying on a branch what goes takes 24 KiB of a young graph, and 100 KiB where 127 commits of five tables are in the
-    head; but then old versions of the manifest are many, and go first.
+    Publishing the horizon on a branch takes 24 KiB in a young graph, and 100 KiB if the head has 127 commits of five
+    tables; but then there are many old manifest versions, which are removed first.
     """
     idempotency_days: float = 7.0
-    """For how many days a repeated request is known by its idempotency key"""
+    """A repeated request is recognised by its idempotency key for this number of days"""
     idempotency_keys: int = 1_000_000
-    """and over how many later commits with a key at least, whichever ends first."""
+    """and over at least this number of later commits with a key, whichever ends first."""
     cache_bytes: int | None = None
-    """How much memory a graph's reads may keep between queries; None is a quarter of the machine's.
+    """The memory that the reads of a graph may cache between queries; None is a quarter of the machine's.
 
-    Of indexes, and of what files say of themselves, as much again is kept each, at most 512 and 256 MiB.
+    Indexes and file metadata are cached beside it, each up to the same size and at most 512 and 256 MiB.
     """
     traversal_mode: Traversal = Traversal.AUTO
     derived_cache: bool = True
-    """Whether what was derived from tables at some expense is kept beside them, for the next process."""
+    """Whether expensive derived data is stored beside the tables, for the next process."""
     query_seconds: float | None = None
-    """How long a query, or a verb that writes or moves tables, may run, unless its caller says otherwise; None: as
-    long as it takes."""
+    """The time limit of a query, or of an operation on tables, unless its caller sets another; None: no limit."""
     query_memory_bytes: int | None = 2 * 1024**3
-    """How much memory such a query or verb may use for itself, beside what reads keep; None: whatever it needs."""
+    """The memory limit of such a query or operation, beside the caches of reads; None: no limit."""
     query_text_characters: int = 1024 * 1024
-    """The longest text that is taken as a query or a file of them; a door for strangers takes less."""
+    """The longest text of a query or a file of queries; a server sets a lower limit."""
     follow_links: bool = False
-    """Whether tables that are links to other places are read and written. Nothing is ever removed through a link."""
+    """Whether tables that are links to other locations are read and written. Nothing is ever removed through a link."""
     storage: dict[str, str] = field(default_factory=dict)
-    """Options for the object store (credentials, endpoint), by Lance's names; empty: the AWS_* environment."""
+    """Options for the object store (credentials, endpoint), under Lance's names; empty: the AWS_* environment."""
     blob_sources: tuple[str, ...] = ()
-    """Places, as `file:///directory` or `s3://bucket/prefix`, whose objects a Blob value may name; none: only bytes."""
+    """Locations, as `file:///directory` or `s3://bucket/prefix`, that a Blob value may refer to; none: only bytes."""
     blob_bytes: int = 256 * 1024 * 1024
-    """The most bytes that such an object may have."""
+    """The maximum size of such an object."""
     embedding: EmbedOptions = field(default_factory=EmbedOptions)
     """How vectors are computed from texts."""
     spark_bytes: int | None = None
-    """From how many bytes of input on a load runs on Spark, if nobody says; None: by the machine's cores and memory."""
+    """The input size from which a load runs on Spark unless the caller decides; None: by cores and memory."""
     upkeep: UpkeepOptions = field(default_factory=UpkeepOptions)
-    """When maintenance pays, and how much of it runs at once."""
+    """When maintenance pays off, and how much of it runs concurrently."""

@@ -1,4 +1,4 @@
-"""Who may do what: the words of it, and the one question that every verb asks. Who answers is chosen by a door."""
+"""Define actions, actors and decisions of a policy, and the check that every operation makes."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -11,27 +11,27 @@ class Action(Enum):
     """What an actor may be allowed to do."""
 
     READ = "read"
-    """Ask, explain, look at schemas, branches, commits and differences."""
+    """Query, explain, and inspect schemas, branches, commits and differences."""
     EXPORT = "export"
-    """Take whole tables away."""
+    """Export whole tables."""
     CHANGE = "change"
     """Write rows: mutations, loads, vectors."""
     SCHEMA_APPLY = "schema_apply"
     BRANCH_CREATE = "branch_create"
     BRANCH_DELETE = "branch_delete"
     BRANCH_MERGE = "branch_merge"
-    """Merge into a branch; what is merged has to be read as well."""
+    """Merge into a branch; the source needs the permission to read too."""
     INVOKE_QUERY = "invoke_query"
-    """Run a stored query, which also needs what the query itself does."""
+    """Run a stored query, which also needs the permission for what the query does."""
     MAINTAIN = "maintain"
     """Optimise, repair, clean up."""
     GRAPH_LIST = "graph_list"
-    """See that there is a graph."""
+    """See that the graph exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Somebody who was recognised, and the groups that they are in."""
+    """An authenticated actor, and its groups."""
 
     name: str
     groups: frozenset[str] = frozenset()
@@ -39,9 +39,9 @@ class Actor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What somebody wants to do to a branch, or to the graph as a whole (`branch` is None).
+    """An access to a branch, or to the graph as a whole (`branch` is None).
 
-    `query` is the stored query on whose behalf it happens.
+    `query` is the stored query that makes it.
     """
 
     actor: Actor
@@ -52,17 +52,17 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The answer, and the names of the rules that led to it; none when nothing allowed it."""
+    """The decision on an access, and the names of the rules that led to it; none if no rule allowed it."""
 
     is_allowed: bool
     reasons: tuple[str, ...] = ()
 
 
 class Policy(Protocol):
-    """Decides for one graph. Safe from several threads, and quick: every verb asks at its start."""
+    """Decides on accesses to one graph. Thread-safe, and fast: every operation calls it at its start."""
 
     def decide(self, access: Access) -> Decision:
-        """Whether it may be done."""
+        """Return the decision on an access."""
         ...
 
 
@@ -74,47 +74,52 @@ class DeniedError(OmnigraphError):
 
     def __init__(self, actor: str, action: str, branch: str | None) -> None:
         super().__init__(actor, action, branch)
-        self.actor, self.action, self.branch = actor, action, branch
+        self.actor = actor
+        self.action = action
+        self.branch = branch
 
     def __str__(self) -> str:
-        place = "this graph" if self.branch is None else f"the branch `{self.branch}`"
-        return f"`{self.actor}` may not `{self.action}` {place}: whoever keeps the policy can allow it"
+        target = "this graph" if self.branch is None else f"the branch `{self.branch}`"
+        return f"`{self.actor}` may not `{self.action}` {target}: ask the administrator of the policy to allow it"
 
 
 class NobodyActsError(OmnigraphError):
-    """There is a policy, and the handle does not say for whom it acts."""
+    """The graph has a policy, and the handle has no actor."""
 
     kind = Kind.DENIED
     code = "nobody_acts"
 
     def __str__(self) -> str:
-        return "this graph has a policy, and this handle acts for nobody: use `graph.acting_as(actor)`"
+        return "this graph has a policy, and this handle has no actor: use `graph.acting_as(actor)`"
 
 
 class ActorDiffersError(OmnigraphError):
-    """A handle that acts for one actor was told to sign as another."""
+    """A handle that acts for one actor was asked to sign as another."""
 
     kind = Kind.DENIED
     code = "actor_differs"
 
     def __init__(self, actor: str, named: str) -> None:
         super().__init__(actor, named)
-        self.actor, self.named = actor, named
+        self.actor = actor
+        self.named = named
 
     def __str__(self) -> str:
         return f"this handle acts for `{self.actor}` and can't sign as `{self.named}`: leave the actor out"
 
 
 def require(policy: Policy, actor: Actor | None, action: Action, branch: str | None, query: str | None) -> None:
-    """Nothing when the policy allows it; else NobodyActsError or DeniedError.
+    """Check that the policy allows an access.
 
-    Of a branch or graph that the actor can't read, the error says just that, whatever was wanted: it tells no more of
-    those that are there than of those that are not.
+    Raises:
+        NobodyActsError: There is no actor.
+        DeniedError: It is not allowed. If the actor can't even read the branch or graph, the error reports only that.
     """
     if actor is None:
         raise NobodyActsError
     if policy.decide(Access(actor=actor, action=action, branch=branch, query=query)).is_allowed:
         return
+    # To an actor that can't read it, a branch that exists must look like one that does not.
     if action is not Action.READ:
         read = Access(actor=actor, action=Action.READ, branch=branch, query=query)
         if not policy.decide(read).is_allowed:

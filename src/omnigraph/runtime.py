@@ -1,4 +1,4 @@
-"""What a graph handle is given from outside: time, ids, faults, settings, counters."""
+"""Bundle what a graph handle gets from outside: clock, ids, faults, settings, telemetry and policy."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from omnigraph.telemetry import Telemetry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """One bundle for the whole engine, so that a test can replace any of it."""
+    """The dependencies of the whole engine in one bundle, so that a test can replace any of them."""
 
     clock: Clock = field(default_factory=SystemClock)
     ids: Ids = field(default_factory=lambda: SystemIds(SystemClock()))
@@ -20,4 +20,4 @@ class Runtime:
     options: Options = field(default_factory=Options)
     telemetry: Telemetry = field(default_factory=Telemetry)
     policy: Policy | None = None
-    """Who may do what; None: everybody everything."""
+    """Who may do what; None: all actors may do everything."""

@@ -1,6 +1,6 @@
-"""Where memory comes from: which allocator Arrow takes, and what the C library does with what is freed.
+"""Choose the allocator that Arrow uses, and tune how the C library reuses freed memory.
 
-Arrow reads its choice from the environment once, when it is loaded; so nothing here loads it.
+Arrow reads its setting from the environment once, when it is loaded; so this module does not load it.
 """
 
 import ctypes
@@ -9,28 +9,30 @@ from contextlib import suppress
 from functools import cache
 
 POOL_VARIABLE, SYSTEM = "ARROW_DEFAULT_MEMORY_POOL", "system"
+# From glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-"""From glibc's malloc.h."""
 _MALLOC_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
+# The maximum that glibc before 2.35 accepts.
 _MMAP_THRESHOLD_BYTES = 32 * 1024 * 1024
-"""The most that glibc before 2.35 lets one set."""
 _TRIM_THRESHOLD_BYTES = 128 * 1024 * 1024
 
 
 def prefer_system_allocator() -> bool:
-    """Have Arrow, if it is not loaded yet, take the system's allocator, unless the environment names another.
+    """Make Arrow use the system's allocator, if it is not loaded yet and the environment names no other.
 
-    Says whether the system's is the one that is wanted.
+    Returns whether the environment now selects the system's allocator.
     """
     return os.environ.setdefault(POOL_VARIABLE, SYSTEM) == SYSTEM
 
 
 def tune_malloc(*, mmap_threshold: int, trim_threshold: int, arenas: int | None = None) -> bool:
-    """Have freed blocks of `mmap_threshold` bytes go back to the system at once, and what an arena has beyond `kept`.
+    """Set when malloc returns freed memory to the system; return whether it was done.
 
-    Says whether it was done: the system's allocator may be another than glibc's.
+    Blocks of at least `mmap_threshold` bytes are returned immediately, and so is the free memory of an arena beyond
+    `trim_threshold`. It is not done if the C library is not glibc.
     """
-    with suppress(OSError, AttributeError):  # there is no C library of that name, or it has no such function
+    # The C library may not be loadable by this name, or lack the function.
+    with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         if arenas is not None:
             mallopt(_M_ARENA_MAX, arenas)
@@ -40,10 +42,10 @@ def tune_malloc(*, mmap_threshold: int, trim_threshold: int, arenas: int | None 
 
 @cache
 def reuse_batch_memory() -> bool:
-    """Have this process, which reads batch after batch, use the memory of one for the next; whether it does.
+    """Let this process, which reads batch after batch, reuse the memory of one for the next; return whether it does.
 
-    By its default glibc hands much of it back to the system, and asks for it again, page by page. What the environment
-    says about that stays.
+    By default glibc returns much of it to the system and requests it again, page by page. Settings of the environment
+    take precedence.
     """
     if any(name in os.environ for name in _MALLOC_VARIABLES):
         return False

@@ -1,4 +1,4 @@
-"""Counts and log lines: what the engine did, by kind and target. Never a parameter value or a secret."""
+"""Count requests and log by kind and target, never a parameter value or a secret."""
 
 import logging
 import threading
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
+# The engine's logger; it has no handler of its own.
 log = logging.getLogger("omnigraph")
-"""The engine's logger; it has no handler of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestKey:
-    """One cell of the cost table: `get|head|list|put|delete` on `manifest|table|control`."""
+    """A kind of request: `get|head|list|put|delete` on `manifest|table|control`."""
 
     target: str
     operation: str
@@ -23,28 +23,28 @@ class RequestKey:
 
 @dataclass
 class RequestCounts:
-    """Object-store requests counted so far."""
+    """The object-store requests counted so far."""
 
     counts: Counter[RequestKey] = field(default_factory=Counter)
 
     def count(self, *, target: str | None = None, operation: str | None = None) -> int:
-        """How many requests match."""
+        """Return the number of requests that match."""
         return sum(
-            n
-            for key, n in self.counts.items()
+            number
+            for key, number in self.counts.items()
             if (target is None or key.target == target) and (operation is None or key.operation == operation)
         )
 
     def format_table(self) -> str:
-        """The counts as lines of text, sorted."""
+        """Format the counts as sorted lines of text."""
         rows = sorted((key.target, key.operation, n) for key, n in self.counts.items() if n)
         return "\n".join(f"{target:9} {operation:7} {n:5}" for target, operation, n in rows)
 
 
 class Telemetry:
-    """Collects request counts for whoever is listening; costs nothing when nobody is.
+    """Counts requests for its listeners; without listeners it costs next to nothing.
 
-    One `above` another is told of everything that is recorded below it.
+    Everything that is recorded here is recorded by `parent` too.
     """
 
     def __init__(self, *, parent: "Telemetry | None" = None) -> None:
@@ -64,7 +64,7 @@ class Telemetry:
 
     @property
     def is_listening(self) -> bool:
-        """Whether somebody counts right now."""
+        """Whether requests are being counted now."""
         return bool(self._listeners) or (self._parent is not None and self._parent.is_listening)
 
     @contextmanager
@@ -77,39 +77,39 @@ class Telemetry:
             yield requests
         finally:
             with self._lock:
-                # Not `remove`: an outer block that has counted the same is equal to this one.
-                self._listeners = [one for one in self._listeners if one is not requests]
+                # Not `remove`, which compares by value: an outer block with equal counts would be removed instead.
+                self._listeners = [listener for listener in self._listeners if listener is not requests]
 
 
+# The parent of every handle that is opened with this process's settings: it counts all their requests.
 PROCESS_TELEMETRY = Telemetry()
-"""Above that of every handle that is opened with the settings of this process: all of its requests."""
 
 
 class Recoveries:
-    """How many operations that died were settled in this process, by graph and outcome. Safe from several threads."""
+    """The number of dead operations that this process has recovered, by graph and outcome. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def record(self, uri: str, outcome: str, count: int) -> None:
-        """So many more of a graph ended like that."""
+        """Add `count` operations of a graph with this outcome."""
         if count:
             with self._lock:
                 self._counts[uri, outcome] += count
 
     def get_counts(self, uri: str) -> dict[str, int]:
-        """Those of a graph, by outcome."""
+        """Return the counts of a graph, by outcome."""
         with self._lock:
             return {outcome: count for (graph, outcome), count in self._counts.items() if graph == uri}
 
 
+# The recoveries of all handles of this process.
 RECOVERIES = Recoveries()
-"""Those of this process, whoever of its handles settled them."""
 
 
 def format_bytes(count: int) -> str:
-    """`999 B`, `1.2 kB`, `3.4 GB`."""
+    """Format a number of bytes, such as `999 B`, `1.2 kB` or `3.4 GB`."""
     number, unit = float(count), 0
     while number >= 1000 and unit < len(_UNITS) - 1:
         number, unit = number / 1000, unit + 1

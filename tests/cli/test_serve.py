@@ -45,7 +45,7 @@ def test_settings_that_are_right_are_said_to_be(home: Path, capsys: pytest.Captu
     "file, text, code, said",
     [
         ("omnigraph.toml", "[server]\ntokns = 'x'\n", 2, "did you mean `tokens`?"),
-        ("tokens.toml", "[[token]]\n", 2, "every token has both"),
+        ("tokens.toml", "[[token]]\n", 2, "every token needs both"),
         ("policies/all.cedar", "permit(principal, action, resource", 2, "all.cedar"),
         ("queries/reads.gq", "query q() { match { $p: Persn } return { $p.name } }", 1, "reads.gq:1:25"),
         ("queries/twice.gq", "query friends() { match { $p: Person } return { $p.name } }", 1, "`friends` is taken"),

@@ -250,7 +250,7 @@ def test_a_wrong_call_is_a_usage_error(
 @pytest.mark.parametrize(
     "arguments, found",
     [
-        (["--snapshot", "01JC"], "`01JC` names no commit: a commit's id, a tag, or a manifest's version does"),
+        (["--snapshot", "01JC"], "`01JC` names no commit; use a commit id, a tag, or a manifest version"),
         (["--at", "1999-01-01T00:00:00Z"], "1999-01-01"),
     ],
 )

@@ -336,7 +336,7 @@ def test_a_branch_that_others_come_from_stays(world: Session) -> None:
 
 
 def test_main_is_not_deleted(world: Session) -> None:
-    with pytest.raises(BadBranchNameError, match="neither made nor deleted"):
+    with pytest.raises(BadBranchNameError, match="neither created nor deleted"):
         delete_branch(world, "main")
 
 

@@ -59,7 +59,7 @@ CASES: dict[str, tuple[Requirement, str, str | None]] = {
     "an end that went": (
         StreamedIdsPresent(table_key="node:Person", rows=rows(src=["a", "b"])),
         'delete Person where name = "b"',
-        "`b` are gone",
+        "`b` were deleted",
     ),
     "an end that was only changed": (
         StreamedIdsPresent(table_key="node:Person", rows=rows(src=["a", "b"])),

@@ -125,9 +125,9 @@ def test_the_command_adds_graphs_and_says_where(tmp_path: Path) -> None:
         ("[graphs.a]\nuri = 'x'\nread_only = 'no'\n", "graphs.a.read_only", "true or false"),
         ("graphs = 1\n", "graphs", "[graphs]"),
         ("[embedding]\nprovider = 'opnai'\n", "embedding.provider", "did you mean `openai`?"),
-        ("[embedding]\nmodel = 'm'\n", "embedding.provider", "say which"),
+        ("[embedding]\nmodel = 'm'\n", "embedding.provider", "name the provider"),
         ("[embedding]\nprovider = 'openai'\nkey_variable = 'NOPE'\n", "embedding.key_variable", "NOPE"),
-        ("[server\n", "", "no TOML"),
+        ("[server\n", "", "not valid TOML"),
     ],
 )
 def test_a_mistake_is_told_with_its_place_and_a_way_out(text: str, place: str, way_out: str, tmp_path: Path) -> None:
@@ -210,5 +210,5 @@ def test_a_tokens_file_that_others_can_write_is_refused(tmp_path: Path) -> None:
     path = settings(tmp_path, "")
     path.chmod(0o666)
 
-    with pytest.raises(SettingsError, match="others than its owner"):
+    with pytest.raises(SettingsError, match="users other than its owner"):
         read_tokens(path)

@@ -131,7 +131,7 @@ def test_a_directory_with_something_else_is_left_alone(tmp_path: Path, capsys: p
     code = main(["demo", "--small", str(tmp_path)])
 
     assert code == 2
-    assert "not of an earlier tour" in capsys.readouterr().err
+    assert "not created by an earlier tour" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["library.omni"]
 
 

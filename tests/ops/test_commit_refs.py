@@ -98,7 +98,7 @@ def test_a_tag_of_another_line_is_no_place_in_a_feed(graph: og.Graph) -> None:
     ids=["changes", "commit", "commits"],
 )
 def test_what_names_no_commit_says_what_does(call: Callable[[og.Graph], object], graph: og.Graph) -> None:
-    told = "`relase-1` names no commit: a commit.s id, a tag, a branch or a time .*; did you mean `release-1`"
+    told = "`relase-1` names no commit; use a commit id, a tag, a branch, or a time .*; did you mean `release-1`"
 
     with pytest.raises(og.CommitMissingError, match=told):
         call(graph)

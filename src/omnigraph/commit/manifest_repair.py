@@ -1,15 +1,17 @@
-"""A manifest whose newest version is damaged goes back to the newest whole one, and says so by a commit.
+"""Restore a manifest whose newest version is damaged, from its newest readable version.
 
-    aside    each damaged version's file is copied below `__recovery`, then removed from its place; nothing else is
-    publish  a commit of the operation `repair` on the state that is the newest now
+A repair has two steps:
 
-Numbers of damaged versions are used again, and somebody may still hold a state that had one. So the state is published
-until its number is beyond them all: then everybody notices. Whoever dies half-way leaves the copies, by which the next
-one knows that this is still to be done.
+    aside    copy the file of each damaged version below `__recovery`, then remove the original
+    publish  publish the newest readable state again, with a commit of the operation `repair`
 
-A damaged version may have been the one by which a cleanup said what it takes. So the state that is published has a
-floor of its own: it keeps those commits whose versions of tables are all there. A cleanup removes these before their
-files.
+The numbers of damaged versions are used again, and a reader may still hold a state that had one of them. The state is
+therefore published until its version number exceeds them all, which every reader notices. A repair that dies half-way
+leaves the copies, from which the next one sees that publishing is still to be done.
+
+A damaged version may be the one in which a cleanup published its garbage-collection horizon. The restored state
+therefore gets a new horizon that retains the commits whose table versions all exist: cleanup removes table versions
+before their files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,97 +46,122 @@ from omnigraph.storage.object_store import ObjectChangedError, ObjectExistsError
 from omnigraph.telemetry import log as telemetry_log
 
 OPERATION = "repair"
+# The start of the keys of damaged versions that were put aside.
 ASIDE_PREFIX = f"{RECOVERY}/damaged-"
-"""What the keys of versions that were put aside begin with."""
 
 
 def build_aside_key(path: str, number: int) -> str:
-    """Where the file of a damaged version of a manifest is kept."""
+    """Return the key under which the file of a damaged manifest version is put aside."""
     return f"{ASIDE_PREFIX}{path.replace('/', '-')}-{number}"
 
 
 def list_asides(store: GraphStorage) -> dict[str, int]:
-    """The highest version that was put aside of each manifest, by the beginning of the keys of those; one list."""
-    found: dict[str, int] = {}
+    """Return the highest version of each manifest that was put aside, by the start of its keys.
+
+    It takes a single listing.
+    """
+    highest: dict[str, int] = {}
     for info in store.objects.list_under(RECOVERY):
-        start, _, number = info.key.rpartition("-")
+        prefix, _, number = info.key.rpartition("-")
         if info.key.startswith(ASIDE_PREFIX) and number.isdigit():
-            found[start] = max(found.get(start, 0), int(number))
-    return found
+            highest[prefix] = max(highest.get(prefix, 0), int(number))
+    return highest
 
 
-def find_unfinished(found: Mapping[str, int], look: ManifestInspection) -> int | None:
-    """The highest version of a manifest that was put aside, when nothing was published beyond it yet."""
-    highest = found.get(build_aside_key(look.path, 0).rpartition("-")[0], 0)
-    return highest if look.fault is None and highest >= look.newest > 0 else None
+def find_unfinished(asides: Mapping[str, int], inspection: ManifestInspection) -> int | None:
+    """Return the highest version of a manifest that was put aside, if the repair did not finish.
+
+    None if a version with a higher number was published since, or if none was put aside.
+    """
+    highest = asides.get(build_aside_key(inspection.path, 0).rpartition("-")[0], 0)
+    return highest if inspection.fault is None and highest >= inspection.newest > 0 else None
 
 
-def put_aside(store: GraphStorage, look: ManifestInspection) -> None:
-    """Take the damaged versions of a manifest out of the way, the newest first.
+def put_aside(store: GraphStorage, inspection: ManifestInspection) -> None:
+    """Move the damaged versions of a manifest out of the way, the newest first.
 
-    Whoever removes one frees its number, and others publish under it: so only what was looked at goes.
+    Removing one frees its number for other writers, so only the very versions that were inspected are removed.
 
     Raises:
-        ConflictError: Somebody has published meanwhile, so that the manifest is not as it was looked at.
+        ConflictError: Another writer or repair has changed the manifest since it was inspected.
     """
-    whole = 0 if look.head is None else look.head.snapshot.manifest_version
-    numbers = sorted(_list_versions(store, look.path), reverse=True)
-    lost = find_lost_version(store, look.path, numbers[0]) if numbers else None
+    readable = 0 if inspection.head is None else inspection.head.snapshot.manifest_version
+    numbers = sorted(_list_versions(store, inspection.path), reverse=True)
+    lost = find_lost_version(store, inspection.path, numbers[0]) if numbers else None
     newest = lost or (numbers[0] if numbers else 0)
-    if not whole or newest != look.newest:
-        raise ConflictError("manifest", str(look.newest), str(newest or "none"), "it is not as it was looked at")
-    _move_hint_aside(store, look.path, look.newest)
+    if not readable or newest != inspection.newest:
+        raise ConflictError(
+            "manifest", str(inspection.newest), str(newest or "none"), "it has changed since it was inspected"
+        )
+    # The newest version may have a hint and no file: the hint is then all there is to move aside.
+    _move_hint_aside(store, inspection.path, inspection.newest)
     if lost is not None:
         store.runtime.faults.reach("repair.aside")
     for number in numbers:
-        if number <= whole:
+        if number <= readable:
             break
         try:
-            _move_aside(store, look.path, number, look.damaged.get(number))
+            _move_aside(store, inspection.path, number, inspection.damaged.get(number))
         except (ObjectMissingError, ObjectChangedError):
-            reason = "another repair is at it"
+            reason = "another repair is running"
             raise ConflictError("manifest", f"{number}, damaged", "another version", reason) from None
         store.runtime.faults.reach("repair.aside")
 
 
 def _move_aside(store: GraphStorage, path: str, number: int, etag: str | None) -> None:
-    """ObjectMissingError or ObjectChangedError unless the version is the one that has this etag."""
+    """Copy the file of a version aside and remove the original, provided that it has this etag.
+
+    Raises:
+        ObjectMissingError: The file no longer exists.
+        ObjectChangedError: The file has another etag.
+    """
     key = f"{path}/{format_version_name(number)}"
-    found = store.objects.get(key)
-    if found.etag != etag:
+    stored = store.objects.get(key)
+    if stored.etag != etag:
         raise ObjectChangedError(key)
-    store.objects.put(build_aside_key(path, number), found.data)
-    store.objects.delete_if_match(key, found.etag)
+    store.objects.put(build_aside_key(path, number), stored.data)
+    store.objects.delete_if_match(key, stored.etag)
 
 
 def _move_hint_aside(store: GraphStorage, path: str, newest: int) -> None:
-    """Forget that a version was made which is gone or goes; its number stays known by the copy, even without a file."""
+    """Remove the hint and the note of a version that is lost or about to be removed.
+
+    The copy records the number of the version, even if the version has no file.
+    """
     for key in (build_hint_key(path), build_note_key(path)):
-        # There may be none, or a newer one of somebody who has published since.
+        # There may be none, or a newer one of a writer that has published since.
         with suppress(ObjectMissingError, ObjectChangedError):
             hint = store.objects.get(key)
-            with suppress(ObjectExistsError):  # a repair that died has kept the version itself under that name
+            # A repair that died may have copied the version itself to this key.
+            with suppress(ObjectExistsError):
                 store.objects.put_if_absent(build_aside_key(path, newest), hint.data)
             store.objects.delete_if_match(key, hint.etag)
 
 
 def publish_beyond(log: ManifestLog, number: int, *, actor: str, message: str) -> Head:
-    """Publish the newest state with one more commit, and until its version has a larger number than this."""
+    """Publish the newest state with one more commit, until its version number exceeds `number`.
+
+    Returns the head that is reached. Swaps lost to other writers are retried.
+    """
     commit_id = log.store.runtime.ids.ulid()
     while True:
         head = log.head()
         manifest = head.snapshot.manifest
-        has_it = manifest.head == commit_id or any(one.id == commit_id for one in manifest.commits)
-        if has_it and head.snapshot.manifest_version > number:
+        is_committed = manifest.head == commit_id or any(commit.id == commit_id for commit in manifest.commits)
+        if is_committed and head.snapshot.manifest_version > number:
             return head
-        if not has_it:
+        # Later rounds publish the same manifest: only its version number has to grow, and one commit records the
+        # repair.
+        if not is_committed:
             commit = _build_commit(log, head, commit_id, actor, message)
-            floor = _build_horizon(log, head)
-            manifest = replace(manifest, head=commit_id, commits=(*manifest.commits, commit), gc_horizon=floor)
+            horizon = _build_horizon(log, head)
+            manifest = replace(manifest, head=commit_id, commits=(*manifest.commits, commit), gc_horizon=horizon)
         try:
             with get_branch_lock(log.store.location.uri, log.path):
                 log.publish(
-                    head, manifest, lambda now: any(one.id == commit_id for one in now.snapshot.manifest.commits)
+                    head,
+                    manifest,
+                    lambda now: any(commit.id == commit_id for commit in now.snapshot.manifest.commits),
                 )
         except SwapLostError:
             continue
@@ -142,57 +169,69 @@ def publish_beyond(log: ManifestLog, number: int, *, actor: str, message: str) -
 
 
 def cut_history(log: ManifestLog, head: Head, damage: JournalDamage, *, actor: str, message: str) -> Head:
-    """Let the history of a branch begin behind what can't be read: earlier commits count as collected.
+    """Publish a commit after which the history of a branch begins where it is readable again.
+
+    Earlier commits count as collected.
 
     Raises:
-        ConflictError: Somebody else has published meanwhile: look again.
+        ConflictError: Another writer has published in the meantime; inspect the manifest again.
     """
     manifest = head.snapshot.manifest
     commit = _build_commit(log, head, log.store.runtime.ids.ulid(), actor, message)
-    floor = structs.replace(
+    horizon = structs.replace(
         manifest.gc_horizon, kept_from=max(manifest.gc_horizon.kept_from, damage.oldest.seq), kept=()
     )
-    begun = replace(manifest, head=commit.id, commits=(*manifest.commits, commit), gc_horizon=floor)
+    shortened = replace(manifest, head=commit.id, commits=(*manifest.commits, commit), gc_horizon=horizon)
     try:
         with get_branch_lock(log.store.location.uri, log.path):
-            return log.publish(head, begun, lost=damage.lost)
+            return log.publish(head, shortened, lost=damage.lost)
     except SwapLostError:
-        found = str(log.head().snapshot.manifest_version)
-        raise ConflictError("manifest", str(head.snapshot.manifest_version), found, "somebody was quicker") from None
+        newest = str(log.head().snapshot.manifest_version)
+        raise ConflictError(
+            "manifest", str(head.snapshot.manifest_version), newest, "another writer was faster"
+        ) from None
 
 
 def _build_horizon(log: ManifestLog, head: Head) -> GcHorizon:
-    """The floor of a state that was gone back to; a new one, by which writers and cleanups at work notice."""
+    """Build the horizon of a restored state, with a new epoch that running writes and cleanups notice."""
     old = head.snapshot.manifest.gc_horizon
-    *kept, last = group_ranges({*_iter_readable_seqs(log, head), head.snapshot.commit.seq})
-    return structs.replace(old, epoch=old.epoch + 1, kept_from=last[0], kept=tuple(kept))
+    *ranges, last = group_ranges({*_iter_readable_seqs(log, head), head.snapshot.commit.seq})
+    return structs.replace(old, epoch=old.epoch + 1, kept_from=last[0], kept=tuple(ranges))
 
 
 def _iter_readable_seqs(log: ManifestLog, head: Head) -> Iterator[int]:
-    """The commits of a branch's own journal that no cleanup has collected, by its floor and by what is there."""
+    """Yield the numbers of the commits in a branch's own journal whose states can still be read.
+
+    Those are the commits that the horizon retains and whose table versions all exist.
+    """
     manifest = head.snapshot.manifest
-    rooms = (log.store.objects.list_under(room) for room in (NODES, EDGES))
-    there = {info.key for room in rooms for info in room if info.key.endswith(".manifest")}
-    tables, pins, lost = dict(manifest.tables), dict(manifest.pins), set[str]()
+    listings = (log.store.objects.list_under(directory) for directory in (NODES, EDGES))
+    version_keys = {info.key for listing in listings for info in listing if info.key.endswith(".manifest")}
+    tables = dict(manifest.tables)
+    pins = dict(manifest.pins)
+    purged_paths = set[str]()
+    # Commits before the fork are in the parent's journal, which has its own horizon.
     first = -1 if manifest.fork is None else manifest.fork.seq
     for commit in _iter_readable_commits(log, head):
         if commit.seq < first:
             return
-        shown = (pin for pin in pins.values() if pin.path not in lost)
-        if manifest.gc_horizon.retains(commit.seq) and all(
-            build_version_key(pin.path, pin.version) in there for pin in shown
-        ):
+        keys = (build_version_key(pin.path, pin.version) for pin in pins.values() if pin.path not in purged_paths)
+        if manifest.gc_horizon.retains(commit.seq) and all(key in version_keys for key in keys):
             yield commit.seq
-        lost |= {purge.path for purge in commit.purged}
+        # States before a hard drop no longer count the dropped table: cleanup may have removed its versions.
+        purged_paths |= {purge.path for purge in commit.purged}
         undo_commit(commit, tables, pins, {})
 
 
 def _iter_readable_commits(log: ManifestLog, head: Head) -> Iterator[Commit]:
-    """The commits as far back as they can be read: what is damaged behind that is another repair's."""
+    """Yield the commits of a history back to the first that can't be read.
+
+    Damage further back is left to a repair of the history.
+    """
     try:
         yield from log.iter_history(head)
     except OmnigraphError as error:
-        telemetry_log.info("the history of %s is read no further: %s", log.branch, error)
+        telemetry_log.info("the history of %s can't be read further back: %s", log.branch, error)
 
 
 def _build_commit(log: ManifestLog, head: Head, commit_id: str, actor: str, message: str) -> Commit:

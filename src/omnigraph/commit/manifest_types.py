@@ -1,4 +1,4 @@
-"""What the manifest says, as values: tables, pins, commits, schemas, branches. All immutable."""
+"""Define the values that a manifest consists of: tables, pins, commits, schemas, branches. All are immutable."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 from omnigraph.storage.layout import ManifestPath, TablePath
 
 MAIN = "main"
+# The operation of a commit that changes nothing and records the current state; a digest chain can begin with it.
 RECORD = "record"
-"""The operation of a commit that changes nothing, and records what is there: a chain of digests begins with it."""
+# Operations that change how rows are stored, never their values: they conflict with no other commit.
 MAINTENANCE = frozenset({"optimize", "reindex", RECORD})
-"""Operations that change how rows are stored, never what they say: they conflict with nothing."""
 
 
 class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A registered table. `identity` is the type's number; `incarnation` counts tables of one name."""
+    """A registered table: `identity` is the number of its type, `incarnation` counts the tables of one name."""
 
     table_key: str
     path: TablePath
@@ -25,8 +25,12 @@ class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     incarnation: int = 1
 
 
+# Commits and pins omit defaults: every publish rewrites the head, so it should stay small (decision 62).
 class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """One table of a commit: which version it left and which it reached. Versions are text: they exceed 2^63."""
+    """What a commit changed about one table: the version before it and the version after it.
+
+    Versions are text, since they exceed 2^63.
+    """
 
     table_key: str
     path: TablePath
@@ -35,17 +39,17 @@ class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     rows_before: int = 0
     rows_after: int = 0
     replaced: TableRecord | None = None
-    """The registered table of that key before, when this commit put another one in its place."""
+    """The table registered under that key before, if this commit replaced it by another one."""
     branch_before: str = MAIN
-    """The branch whose commit had made the version that was left."""
+    """The branch whose commit created the version before."""
     sum_before: str | None = None
     sum_after: str | None = None
-    """The checksums of the files of both versions, where they were recorded."""
+    """The checksums of the files of both versions, if they were recorded."""
     lists_before: tuple[str, ...] = ()
-    """Lists of checksums that the pin named before and does not name any more: earlier states need them still."""
+    """Checksum lists that the pin no longer names; earlier states still need them."""
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form that all interfaces share."""
         return {
             "table_key": self.table_key,
             "location": self.path,
@@ -57,13 +61,13 @@ class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class MergedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where the merged parent of a commit is found: its branch, that branch's manifest, and its number there."""
+    """Where the merged parent of a commit is: its branch, the manifest of that branch, and its `seq` there."""
 
     branch: str
     path: ManifestPath
     seq: int
     digest: str | None = None
-    """The digest of that commit, which stays known when its journal is gone."""
+    """The digest of that commit, which stays known after its journal is removed."""
 
 
 class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -73,7 +77,7 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     parent: str | None
     merged_parent: str | None = None
     merged_from: MergedFrom | None = None
-    """Where that one is; it may be in the journal of a branch that was deleted."""
+    """Where the merged parent is; its branch may have been deleted."""
     seq: int
     branch: str
     actor: str
@@ -86,34 +90,36 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     schema_after: str | None = None
     idempotency_key: str | None = None
     request: str | None = None
-    """A digest of what was asked for under the key, where that is known before it is done."""
+    """A digest of the request made under the key, if it is known before the request runs."""
     affected_nodes: int | None = None
     affected_edges: int | None = None
-    """What a mutation answered, so that a repeated one can answer the same; None for other operations."""
+    """The counts that a mutation returned, so that a repeated one returns the same; None for other operations."""
     summary: Mapping[str, Mapping[str, int]] | None = None
-    """What a load answered: by type, how many rows were read, inserted, updated and so on.
+    """The result of a load: by type, the number of rows read, inserted, updated and so on.
 
-    Of a merge: by the location of a table, how many of its edges were restored with their nodes.
+    For a merge: by table path, the number of edges that were restored with their nodes.
     """
     purged: tuple[Purge, ...] = ()
-    """What a change of the schema dropped for good, from the branch's earlier states too."""
+    """The data that a schema change dropped permanently, from earlier states of the branch too."""
     digest: str | None = None
-    """SHA-256 over this row and the parent's digest, see `commit.digests`; None in histories of older releases."""
+    """SHA-256 over this row and the parent's digest, see `commit.digests`; None if an older release wrote it."""
 
     @property
     def is_maintenance(self) -> bool:
-        """Whether this commit left every row as it was."""
+        """Whether this commit left all rows unchanged."""
         return self.operation in MAINTENANCE
 
     @property
     def is_silent(self) -> bool:
-        """Whether every row and the schema say what they said before: maintenance, or an empty commit of recovery."""
+        """Whether all rows and the schema are unchanged: maintenance, or an empty commit of recovery."""
         return self.is_maintenance or not (self.changes or self.schema_after)
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form that all interfaces share."""
         return {
             "id": self.id,
+            # `id` and `actor` also under the names that the older system uses, see
+            # docs/how-to/come-from-the-older-system.md.
             "graph_commit_id": self.id,
             "parent": self.parent,
             "merged_parent": self.merged_parent,
@@ -130,52 +136,56 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             "schema_after": self.schema_after,
             "digest": self.digest,
             "changes": [change.to_json() for change in self.changes],
+            # Left out when empty: few commits drop data.
             **({"purged": [purge.to_json() for purge in self.purged]} if self.purged else {}),
         }
 
 
 class SchemaRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An accepted schema: the text as written, the catalog as bytes of its codec, and its fingerprint."""
+    """An accepted schema: its source text, its encoded catalog, and its fingerprint."""
 
     id: str
     source: str
     catalog: str
     fingerprint: str
     same: Mapping[int, int] = {}
-    """Identities of other branches for what has another one here: both added the same, and a merge made it one."""
+    """Identities that another branch uses for a type or property here: both added it, and a merge unified them."""
 
 
 class BranchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A branch in main's register: where its manifest is, what it was taken from, when and by whom."""
+    """A branch in main's registry: where its manifest is, what it was forked from, when and by whom."""
 
     name: str
     id: str
-    """New each time that the name is used."""
+    """A new one each time the name is used."""
     path: ManifestPath
     parent_branch: str
     parent_commit: str
     created_at: str
     created_by: str
     is_deleted: bool = False
-    """It is gone; the row stays until its manifest is closed too."""
+    """Whether it was deleted; the row stays until its manifest is closed too."""
 
 
 class Fork(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a branch's own manifest says of it: which branch it is, and in which manifest its history goes on."""
+    """The origin of a branch, in the branch's own manifest: its name, and the manifest where its history continues."""
 
     branch: str
     branch_id: str
     parent_branch: str
     parent_path: ManifestPath
     commit_id: str
-    """The parent's commit that it was taken from, the first one of its own journal too."""
+    """The commit of the parent that it was forked from, which is also the first of its own journal."""
     seq: int
     is_closed: bool = False
-    """The branch was deleted: nothing follows this state."""
+    """Whether the branch was deleted: no state follows this one."""
 
 
 class TagRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A name for a commit, which cleanup keeps, also when its branch is deleted: so it says where the commit is."""
+    """A name for a commit, which cleanup retains even after its branch is deleted.
+
+    It therefore records which manifest has the commit.
+    """
 
     name: str
     commit_id: str
@@ -188,62 +198,66 @@ class TagRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class KeyRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """An object with the hashes of the idempotency keys of sealed commits, from one `seq` to another."""
+    """An object with the hashes of the idempotency keys of sealed commits, for a range of `seq`."""
 
     name: str
-    """Below the manifest."""
+    """The key of the object below the manifest."""
     keys: int
     first_seq: int
     last_seq: int
     until: str
     """The time of the last of the commits."""
     sum: str | None = None
-    """The checksum of the object; None of one that an earlier release wrote."""
+    """The checksum of the object; None if an earlier release wrote it."""
 
 
 class KeyIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where the idempotency keys of sealed commits are found, oldest first."""
+    """The key runs of the sealed commits of a branch, oldest first."""
 
     legacy_before: int = 0
-    """Commits before this `seq` were sealed by a release that kept no such index."""
+    """Commits before this `seq` were sealed by a release without such an index."""
     runs: tuple[KeyRun, ...] = ()
 
 
 class PinRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """What a pin's row says beside its columns."""
+    """The part of a pin's row that is stored as JSON instead of in columns."""
 
     sum: str | None = None
     lists: tuple[str, ...] = ()
 
 
 class Integrity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a manifest's head says of itself: it is read from any store, and no other file can say it."""
+    """The checksums that a manifest's head records about itself.
+
+    They can be checked on any store, and no other file could hold them.
+    """
 
     version: int
     """The version of the manifest that it belongs to."""
     rows: str
     """The digest of all other rows of the head."""
     sealed: tuple[str, ...] = ()
-    """The digests of the sealed parts of the journal, oldest first; empty texts for those of earlier releases."""
+    """The digests of the sealed fragments of the journal, oldest first; empty for those of earlier releases."""
 
 
 class GcHorizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The last cleanup's boundary: no manifest version below `lowest_version` may be made any more.
+    """The garbage-collection horizon: which commits of a journal the last cleanup retained.
 
-    Of this journal's commits, those from `kept_from` on are kept, and the older ones in `kept`, which are ranges from
-    one `seq` to another; all others may be collected. Once collected is always collected: no later floor keeps more.
+    Retained are the commits from `kept_from` on, and older ones in `kept`, which holds ranges of `seq`, both ends
+    included; all others may be collected. A later horizon never retains a commit that an earlier one did not. No
+    manifest version below `lowest_version` may be created.
     """
 
     epoch: int = 0
-    """Counts cleanups; a later one has a larger number in every journal."""
+    """The number of the cleanup; a later one has a larger number in every journal."""
     lowest_version: int = 0
     staged_before: str | None = None
-    """Files that are older than this, by the store's clock, and part of nothing that is kept, may be gone."""
+    """Files older than this by the store's clock that no retained state needs may have been removed."""
     kept_from: int = 0
     kept: tuple[tuple[int, int], ...] = ()
 
     def retains(self, seq: int) -> bool:
-        """Whether a commit of this journal is kept."""
+        """Return whether a commit of this journal is retained."""
         return seq >= self.kept_from or any(first <= seq <= last for first, last in self.kept)
 
 
@@ -256,18 +270,24 @@ class Pin:
     version: int
     rows: int
     branch: str = MAIN
-    """The branch whose commit made it."""
+    """The branch whose commit created the version."""
+    # `sum` and `lists` may be recorded after the version was created, so pins with and without them are equal.
     sum: str | None = field(default=None, compare=False)
-    """The checksum of the version's file, which names all others; None where it was not recorded."""
+    """The checksum of the version's file, which names all other files; None if it was not recorded."""
     lists: tuple[str, ...] = field(default=(), compare=False)
-    """Objects below the table that list checksums of files whose names carry none, by their own digests."""
+    """Objects below the table with the checksums of files whose names carry none, named by their own digests."""
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows; the version is text, since it exceeds what JSON's numbers hold."""
+        """Return the JSON form that all interfaces share.
+
+        The version is text, since it exceeds what JSON numbers hold exactly.
+        """
         return {
             "table_key": self.table_key,
             "location": self.path,
             "branch": self.branch,
+            # Branch, version and rows also under the names that the older system uses, see
+            # docs/how-to/come-from-the-older-system.md.
             "table_branch": None if self.branch == MAIN else self.branch,
             "version": str(self.version),
             "table_version": str(self.version),
@@ -278,34 +298,35 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The present of one branch, whole."""
+    """The current state of one branch."""
 
     schema: SchemaRecord
     tables: Mapping[str, TableRecord]
     pins: Mapping[str, Pin]
     dropped: Mapping[str, Pin] = field(default_factory=dict)
-    """Tables hidden by a soft drop, with the pin they had."""
+    """Tables hidden by a soft drop, with their last pin."""
     head: str
     commits: tuple[Commit, ...]
     """The latest commits, oldest first; the last one is the head."""
     old_schemas: tuple[SchemaRecord, ...] = ()
     """Replaced schemas that are not sealed yet."""
     fork: Fork | None = None
-    """Where the branch comes from; None for main."""
+    """The origin of the branch; None for main."""
     branches: Mapping[str, BranchRecord] = field(default_factory=dict)
     """In main's manifest, every other branch."""
     tags: Mapping[str, TagRecord] = field(default_factory=dict)
     lost: Mapping[str, tuple[Purge, Commit]] = field(default_factory=dict)
-    """Of a past state, by location, the tables whose data was dropped for good since, and how. Never stored."""
+    """In a historical state, the tables whose data was dropped permanently since, by path. Never stored."""
     gc_horizon: GcHorizon = field(default_factory=GcHorizon)
     keys: KeyIndex | None = None
-    """Where idempotency keys of sealed commits are found; None while nothing was sealed with them."""
+    """Where the idempotency keys of sealed commits are; None while none was sealed with the index."""
     sealed: tuple[str, ...] = ()
-    """The digests of the sealed parts of the journal, oldest first; empty texts for those of earlier releases."""
+    """The digests of the sealed fragments of the journal, oldest first; empty for those of earlier releases."""
 
     @property
     def branch(self) -> str:
-        """The branch that it is the present of."""
+        """The branch that this is the state of."""
+        # Only main has no fork.
         return MAIN if self.fork is None else self.fork.branch
 
     @property
@@ -331,7 +352,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One immutable state of a branch: what a reader keeps for its whole query."""
+    """One immutable state of a branch, which a reader uses for its whole query."""
 
     branch: str
     manifest_version: int
@@ -342,7 +363,7 @@ class Snapshot:
 
     @property
     def commit(self) -> Commit:
-        """The commit this is the state of."""
+        """The commit that created this state."""
         return self.manifest.head_commit
 
     @property
@@ -351,24 +372,29 @@ class Snapshot:
         return self.manifest.pins
 
     def pin(self, table_key: str) -> Pin:
-        """The pin of a table; KeyError when the schema has no such table.
+        """Return the pin of a table.
 
         Raises:
-            DataDroppedError: This state is of the past, and the table's data was dropped for good since.
+            KeyError: The schema has no such table.
+            DataDroppedError: The data of the table was dropped permanently after this state.
         """
         pin = self.manifest.pins[table_key]
-        gone = self.manifest.lost.get(pin.path)
-        if gone is not None:
-            raise build_dropped_error(table_key, *gone)
+        loss = self.manifest.lost.get(pin.path)
+        if loss is not None:
+            raise build_dropped_error(table_key, *loss)
         return pin
 
     def require_whole(self) -> None:
-        """DataDroppedError when some table of this state can't be read any more."""
+        """Check that all tables of this state can still be read.
+
+        Raises:
+            DataDroppedError: The data of a table was dropped permanently after this state.
+        """
         for table_key in self.manifest.pins:
             self.pin(table_key)
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form that all interfaces share."""
         return {
             "branch": self.branch,
             "commit_id": self.commit.id,

@@ -1,4 +1,7 @@
-"""Who needs a version of a table that can't be read, and what can still be read: told with the error, never instead."""
+"""Explain why a table version can't be read: which branches and commits need it, and what can still be read.
+
+The explanation is added to the error and never replaces it.
+"""
 
 import re
 from collections.abc import Iterator
@@ -17,67 +20,80 @@ from omnigraph.storage.table_cache import PinUnreadableError, TableCache
 from omnigraph.storage.version_files import list_version_files
 from omnigraph.telemetry import log
 
+# Limits of the search that follows a failed read. Reading 20 versions, or the footers of 100 files, takes about 10 ms
+# on local disk.
 MAX_BRANCHES = 20
 MAX_COMMITS = 1_000
 MAX_VERSIONS = 20
 MAX_FILES = 100
-"""How far an error looks around: 20 versions, or the ends of 100 files, take about 10 ms on local disk."""
+# A file of a table as the reason of an error names it, with or without the path of the table before it.
 _FILE = re.compile(r"(?:data|_deletions|_indices|_versions)/[\w.-]+")
-"""How the text of a reason names a file of a table, with the table's path before it or without."""
 
 
 @dataclass(frozen=True, slots=True)
 class _UsageSpan:
-    """How many commits of a branch need something, and the newest commit that does not."""
+    """The number of consecutive commits that need a damaged version, and the newest commit that does not."""
 
     commits: int
     is_whole: bool
-    """Whether that was counted to the end."""
+    """Whether all commits were counted."""
     readable: str | None
 
 
 def build_explaining_handles(store: GraphStorage) -> TableCache:
-    """Open the tables of a graph for a caller that has no session: what was collected is told from what is damaged."""
+    """Open the tables of a graph for a caller without a session.
+
+    Errors of these tables distinguish collected versions from damaged ones.
+    """
     handles = TableCache(store)
     handles.explain = partial(explain_pin, BranchRegistry(ManifestLog(store)))
     return handles
 
 
 def explain_pin(branches: BranchRegistry, error: PinUnreadableError) -> PinUnreadableError:
-    """Return the error of a version that was collected, or the same with who needs it and what can be read.
+    """Return the error of a collected version, or the same error with the commits that need the version.
 
-    It reads manifests and journals, a limited part of them, and is asked only when a read has failed. Nothing that goes
-    wrong here hides the error itself.
+    It reads a limited part of manifests and journals, and runs only after a read has failed. A failure here is logged
+    and returns the original error.
     """
-    found = explain_collected(branches, error)
-    if found is not error:
-        return found
+    explained = explain_collected(branches, error)
+    if explained is not error:
+        return explained
     try:
         return _describe(branches, error)
-    except Exception as failure:  # noqa: BLE001 - more may be damaged, and the error is told all the same
-        log.info("it is not known who needs version %s of %s: %s", error.version, error.path, failure)
+    except Exception as failure:  # noqa: BLE001 - more may be damaged; the original error counts
+        log.info("could not determine which commits need version %s of %s: %s", error.version, error.path, failure)
         return error
 
 
 def _describe(branches: BranchRegistry, error: PinUnreadableError) -> PinUnreadableError:
     main = branches.main.readable_head()
-    need = _PinUsage(branches, error)
-    if need.file is None:
-        need.file = need.find_file()
-    names: list[str] = []
-    key: str | None = None
+    usage = _PinUsage(branches, error)
+    if usage.file is None:
+        usage.file = usage.find_file()
+    branch_names: list[str] = []
+    table_key: str | None = None
     for name, log_, head in _list_heads(branches, main):
         manifest = head.snapshot.manifest
-        known = (one.table_key for one in manifest.tables.values() if one.path == error.path)
-        key = key or next(known, None)
-        if any(need.is_needed_by(pin) for pin in manifest.pins.values()):
-            names.append(name)
-            if need.span is None:
-                need.span = _find_span(log_, head, need)
-    span = need.span or _find_span(branches.main, main, need)
-    file = need.file and f"{error.path}/{need.file}"
+        keys = (table.table_key for table in manifest.tables.values() if table.path == error.path)
+        table_key = table_key or next(keys, None)
+        if any(usage.is_needed_by(pin) for pin in manifest.pins.values()):
+            branch_names.append(name)
+            if usage.span is None:
+                usage.span = _find_span(log_, head, usage)
+    # No head needs the version any longer, but main's history may.
+    span = usage.span or _find_span(branches.main, main, usage)
+    file = usage.file and f"{error.path}/{usage.file}"
     return PinUnreadableError(
-        error.path, error.version, error.reason, key, file, tuple(names), span.commits, span.is_whole, span.readable
+        error.path,
+        error.version,
+        error.reason,
+        table_key,
+        file,
+        tuple(branch_names),
+        span.commits,
+        span.is_whole,
+        span.readable,
     )
 
 
@@ -90,36 +106,44 @@ def _list_heads(branches: BranchRegistry, main: Head) -> Iterator[tuple[str, Man
 
 
 class _PinUsage:
-    """Knows which versions of a table need the file that is damaged; without a file, only the version itself does."""
+    """Determines which versions of a table need its damaged file.
+
+    If the file is not known, only the version of the error itself needs it.
+    """
 
     def __init__(self, branches: BranchRegistry, error: PinUnreadableError) -> None:
         self._handles = TableCache(branches.main.store, is_verifying=False)
         self._error = error
-        named = _FILE.search(error.reason)
-        self.file = None if named is None else named[0]
+        match = _FILE.search(error.reason)
+        self.file = None if match is None else match[0]
         self.span: _UsageSpan | None = None
-        self._known: dict[int, bool] = {error.version: True}
+        self._usage_by_version: dict[int, bool] = {error.version: True}
 
     def is_needed_by(self, pin: Pin) -> bool:
-        """Return whether a pin needs it. Beyond so many versions, it is taken not to."""
+        """Return whether a pin needs the damaged file.
+
+        Once MAX_VERSIONS versions were read, the answer is False for all others.
+        """
         if pin.path != self._error.path:
             return False
-        if pin.version not in self._known:
-            self._known[pin.version] = self._names_file(pin.version)
-        return self._known[pin.version]
+        if pin.version not in self._usage_by_version:
+            self._usage_by_version[pin.version] = self._names_file(pin.version)
+        return self._usage_by_version[pin.version]
 
     def find_file(self) -> str | None:
-        """Look for a file of the version that is missing, of another size, or without an end, where none is named."""
+        """Return a file of the version that is missing, has another size or no footer; None if all look intact."""
         path = self._error.path
         table = LanceTable(self._handles, path, self._error.version)
         faults = inspect_version(table, list_table(self._handles.store, path)).faults
+        # Reading the footers costs requests per file, so large tables are checked by size alone.
         if not faults and len(table.list_fragments()) <= MAX_FILES:
             faults = tuple(find_footer_faults(table))
-        places = (one.place.removeprefix(f"{path}/") for one in faults if one.index is None)
-        return next(places, None)
+        files = (fault.place.removeprefix(f"{path}/") for fault in faults if fault.index is None)
+        return next(files, None)
 
     def _names_file(self, version: int) -> bool:
-        if self.file is None or self.file.startswith("_versions/") or len(self._known) >= MAX_VERSIONS:
+        # A version file belongs to one version only, which is in the cache from the start.
+        if self.file is None or self.file.startswith("_versions/") or len(self._usage_by_version) >= MAX_VERSIONS:
             return False
         with translate_damage(self._error.path):
             parts = list_version_files(self._handles.open(self._error.path, version), self._error.path)
@@ -127,15 +151,18 @@ class _PinUsage:
         return key in parts or key in parts.directories
 
 
-def _find_span(log_: ManifestLog, head: Head, need: _PinUsage) -> _UsageSpan:
-    """Walk back from a state to the commits that need it, and on to the first that does not."""
+def _find_span(log_: ManifestLog, head: Head, usage: _PinUsage) -> _UsageSpan:
+    """Count the commits that need the version, from the newest that does back to the first that does not."""
     manifest = head.snapshot.manifest
-    tables, pins, dropped = dict(manifest.tables), dict(manifest.pins), dict(manifest.dropped)
-    commits, readable = 0, None
+    tables = dict(manifest.tables)
+    pins = dict(manifest.pins)
+    dropped = dict(manifest.dropped)
+    commits = 0
+    readable = None
     for number, commit in enumerate(log_.iter_history(head)):
         if number >= MAX_COMMITS:
             return _UsageSpan(commits, is_whole=False, readable=readable)
-        is_needed = any(need.is_needed_by(pin) for pin in pins.values())
+        is_needed = any(usage.is_needed_by(pin) for pin in pins.values())
         commits += is_needed
         if not is_needed and manifest.gc_horizon.retains(commit.seq):
             readable = readable or commit.id

@@ -1,9 +1,9 @@
-"""The one way a change becomes visible: arm, apply, publish, disarm.
+"""Publish commits: arm, apply, publish, disarm. No change becomes visible in any other way.
 
     A  arm      one sidecar                         names the files, in case we die
     B  apply    one detached version per table      invisible
     C  publish  one swap of the manifest            visible, whole
-    D  disarm   the sidecar goes
+    D  disarm   the sidecar is removed
 
 Losing the swap is normal: the plan is moved onto the new head and tried again, a few times.
 """
@@ -52,14 +52,16 @@ from omnigraph.storage.version_files import find_used_lists
 from omnigraph.storage.versions import apply, build_preview, create_table, list_detached_files
 from omnigraph.telemetry import log as telemetry_log
 
+# The number of swaps that a write may lose in all. Rounds lost over tables that the write itself uses have a lower
+# limit, `Options.publish_rounds`.
 MAX_ROUNDS = 100
-"""How many swaps may be lost in all; rounds lost over tables of one's own are bounded by the options."""
+# Back-off doubles up to 32 times `Options.backoff_seconds`.
 MAX_DOUBLINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """A publish that happened. `is_repeated` means that an earlier try with the same idempotency key did it."""
+    """The commit of a publish. With `is_repeated`, an earlier request with the same idempotency key created it."""
 
     commit: Commit
     head: Head
@@ -68,7 +70,7 @@ class PublishResult:
 
 @dataclass(frozen=True, slots=True)
 class _AppliedPlan:
-    """The pins that the detached versions of a plan give; moved tables are named as before."""
+    """The pins of the detached versions that a plan creates; moved tables are under their old keys."""
 
     moved: dict[str, Pin]
     created: dict[str, Pin]
@@ -77,20 +79,21 @@ class _AppliedPlan:
 
 @dataclass(frozen=True, slots=True)
 class ArmedWrite:
-    """A write that has said what it is about to do, before it makes its first file."""
+    """A write whose sidecar was put before its first file."""
 
     commit_id: str
     lease: Lease
     keeps_staged: bool = False
-    """Whether a conflict leaves the staged files and the lease to the caller, who may try again with both."""
+    """Whether a conflict leaves the staged files and the lease to the caller, which may try again with both."""
     epoch: int | None = None
-    """The last cleanup before the first file was made."""
+    """The last cleanup before the first file was created."""
 
 
 def arm(log: ManifestLog, base: Head, *, operation: str, actor: str, keeps_staged: bool = False) -> ArmedWrite:
-    """Put a sidecar for a write whose staging takes long. It ends by `publish`, or `abandon` if it comes to nothing.
+    """Put the sidecar of a write whose staging takes long.
 
-    Name each staged file to its lease as soon as it exists: then nothing of a write that dies is left for long.
+    `publish` or `abandon` ends it. Name each staged file to its lease as soon as it exists: then the files of a write
+    that dies are soon removed.
     """
     commit_id = log.store.runtime.ids.ulid()
     lease = _arm_lease(log, base, operation, actor, commit_id, ())
@@ -104,7 +107,7 @@ def abandon(
     """Remove the files of a staged write that will not be published, then its sidecar if it has one.
 
     Raises:
-        FencedError: It ends by `error` after recovery has cancelled it, and that is why, or comes first.
+        FencedError: Recovery has cancelled the write, and `error` is a consequence of that or came later.
     """
     lease = None if armed is None else armed.lease
     if lease is None or error is None or not lease.is_fenced():
@@ -119,67 +122,76 @@ def abandon(
 
 
 def publish(log: ManifestLog, handles: TableCache, plan: CommitPlan, armed: ArmedWrite | None = None) -> PublishResult:
-    """Make a plan visible, whole; or raise ConflictError, FencedError or a store's error, with nothing visible.
+    """Make a plan visible as a whole.
 
-    OutcomeUnknownError alone means that it may be visible. However it ends, `armed` is settled, but for a conflict of
-    one that `keeps_staged`.
+    The lease of `armed` is ended, except after a conflict of a write that `keeps_staged`.
+
+    Raises:
+        ConflictError: Another commit contradicts the plan.
+        FencedError: Recovery has cancelled the write.
+        OutcomeUnknownError: The store stopped answering; the commit may be visible. After any other error it is not.
     """
     store = log.store
     commit_id = store.runtime.ids.ulid() if armed is None else armed.commit_id
     lease = None if armed is None else armed.lease
-    made = [*plan.adopted_files, *(file for move in plan.moves for file in move.staged.files)]
+    files = [*plan.adopted_files, *(path for move in plan.moves for path in move.staged.files)]
     try:
         store.runtime.faults.reach("publish.staged")
         if lease is None and plan.needs_sidecar:
-            lease = _arm_lease(log, plan.base, plan.operation, plan.actor, commit_id, made)
+            lease = _arm_lease(log, plan.base, plan.operation, plan.actor, commit_id, files)
             store.runtime.faults.reach("publish.armed")
         if armed is not None and armed.epoch is not None:
             plan = replace(plan, epoch=min(armed.epoch, armed.epoch if plan.epoch is None else plan.epoch))
-        done = _run_rounds(log, handles, plan, commit_id, lease, made)
+        result = _run_rounds(log, handles, plan, commit_id, lease, files)
+    # The commit may be visible, so its files must stay; the sidecar stays, and recovery decides.
     except OutcomeUnknownError:
         _stop_lease(lease)
         raise
     except Exception as error:
         if lease is not None and lease.is_fenced():
-            _give_up(store, None, made)
-            _stop_lease(lease)  # recovery is at it, and needs the sidecar until its audit row is written
+            _give_up(store, None, files)
+            # Recovery is working on it, and needs the sidecar until its audit row is written.
+            _stop_lease(lease)
             fenced = _build_fenced_error(lease, error)
             if fenced is error:
                 raise
             raise fenced from error
         if isinstance(error, ConflictError) and armed is not None and armed.keeps_staged:
-            kept = {*plan.adopted_files, *(file for move in plan.moves for file in move.staged.files)}
-            _give_up(store, None, [file for file in made if file not in kept])
+            reusable = {*plan.adopted_files, *(path for move in plan.moves for path in move.staged.files)}
+            _give_up(store, None, [path for path in files if path not in reusable])
         else:
-            _give_up(store, lease, made)
+            _give_up(store, lease, files)
         raise
     except BaseException:
-        _stop_lease(lease)  # interrupted at an unknown step: recovery decides
+        # Interrupted at an unknown step: recovery decides.
+        _stop_lease(lease)
         raise
-    if done.is_repeated:
-        _give_up(store, lease, made)  # an earlier try did it: these files are nobody's
-        return done
+    if result.is_repeated:
+        # An earlier request has committed the change: no commit refers to these files.
+        _give_up(store, lease, files)
+        return result
+    # Before the sidecar is removed: recovery writes the copy for a process that dies here.
     if plan.schema is not None:
-        write_schema_copy(log, done.head)  # while the sidecar is there: recovery writes it for a process that dies
+        write_schema_copy(log, result.head)
     if lease is not None:
         lease.disarm()
         store.runtime.faults.reach("publish.disarmed")
     recover_when_due(store, log)
-    return done
+    return result
 
 
 def lay_out(handles: TableCache, staged: StagedWrite) -> StagedWrite:
-    """Rewritten fragments with a version of their own, which can be read and indexed, and which nobody else knows.
+    """Return a staged rewrite of fragments or columns with a preview version, which can be read and indexed.
 
-    Or other columns, likewise.
+    No manifest refers to the preview.
     """
     return replace(staged, preview=build_preview(handles, staged))
 
 
 def reshape(handles: TableCache, staged: StagedWrite) -> tuple[int, tuple[str, ...]]:
-    """A version of a table with other columns, durable, which nobody knows but the caller; and all files of it.
+    """Apply a staged change of columns; return the durable version and all its files.
 
-    It is for who adopts it in a commit of its own, or has to write rows on it first. `staged` changes columns alone.
+    No manifest refers to the version yet. The caller adopts it in its own commit, or writes rows on it first.
     """
     version = apply(handles, staged, staged.base)
     files = (*staged.files, *list_detached_files(staged.path, [version]))
@@ -189,9 +201,10 @@ def reshape(handles: TableCache, staged: StagedWrite) -> tuple[int, tuple[str, .
 
 
 def initialise(store: GraphStorage, tables: Iterable[NewTable], schema: SchemaRecord, actor: str) -> ManifestLog:
-    """A new graph: its empty tables, then its manifest, whose creation is the visible moment.
+    """Create a new graph: its empty tables, then its manifest, which makes it visible.
 
-    SwapLostError when somebody else made a graph here first.
+    Raises:
+        SwapLostError: Another process has created a graph here first.
     """
     faults = store.runtime.faults
     faults.reach("init.begin")
@@ -224,18 +237,19 @@ def initialise(store: GraphStorage, tables: Iterable[NewTable], schema: SchemaRe
 
 
 def _record_checksum(store: GraphStorage, path: str, version: int, rows: int) -> str | None:
-    """Return the checksum of a version's file, which is remembered; None where it is not known or the file is gone.
+    """Return the checksum of a version's file, and register it with the verifier.
 
-    A file that a cleanup has taken from a writer that slept is found out before that writer's commit is visible.
+    None if it is not known, or if the file does not exist: if cleanup has removed a file of a stalled writer, that is
+    detected before the writer's commit is visible.
     """
     try:
-        found = store.verifier.checksum_version(path, version)
+        checksum = store.verifier.checksum_version(path, version)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StoreUnavailableError(f"read a version of {path}", str(error)) from error
-    store.verifier.expect(path, version, found, rows)
-    return found
+    store.verifier.expect(path, version, checksum, rows)
+    return checksum
 
 
 def _build_first_change(pin: Pin) -> PinChange:
@@ -270,25 +284,29 @@ def _arm_lease(log: ManifestLog, base: Head, operation: str, actor: str, commit_
 
 
 def _stop_lease(lease: Lease | None) -> None:
-    """Stop renewing and let the sidecar be: whoever comes next can tell what happened."""
+    """Stop renewing a lease and leave its sidecar, from which recovery can determine what happened."""
     if lease is not None:
         lease.stop()
 
 
 def _build_fenced_error(lease: Lease, error: Exception) -> Exception:
-    """Return what a writer is told that recovery has cancelled, whatever it stumbled over: its files may be gone.
+    """Return the error that a writer cancelled by recovery raises instead of `error`.
 
-    One that is not wanted any more, or has used up its budget, is told that.
+    Recovery may have removed its files, so any error may be a consequence. An exceeded budget or a cancellation by the
+    caller is still reported as such.
     """
-    is_own = isinstance(error, OmnigraphError) and error.kind is Kind.EXHAUSTED
-    return error if is_own or isinstance(error, FencedError) else FencedError(lease.operation_id)
+    is_exhausted = isinstance(error, OmnigraphError) and error.kind is Kind.EXHAUSTED
+    return error if is_exhausted or isinstance(error, FencedError) else FencedError(lease.operation_id)
 
 
-def _give_up(store: GraphStorage, lease: Lease | None, made: list[str]) -> None:
-    """Nothing is visible and nothing will be: remove what was made, then the sidecar; if that fails, recovery does."""
+def _give_up(store: GraphStorage, lease: Lease | None, files: list[str]) -> None:
+    """Remove the files of a write that is not visible and never will be, then its sidecar.
+
+    If a file can't be removed, the sidecar stays and recovery removes the rest.
+    """
     try:
-        for file in dict.fromkeys(made):
-            store.objects.delete(file)
+        for path in dict.fromkeys(files):
+            store.objects.delete(path)
     except StoreUnavailableError as error:
         telemetry_log.warning("files of a write that failed were not removed: %s", error)
         _stop_lease(lease)
@@ -298,10 +316,11 @@ def _give_up(store: GraphStorage, lease: Lease | None, made: list[str]) -> None:
 
 
 def _run_rounds(
-    log: ManifestLog, handles: TableCache, plan: CommitPlan, commit_id: str, lease: Lease | None, made: list[str]
+    log: ManifestLog, handles: TableCache, plan: CommitPlan, commit_id: str, lease: Lease | None, files: list[str]
 ) -> PublishResult:
-    """Apply and swap until one swap is won. Every file that is made on the way is added to `made`."""
-    options, clock, ids = log.store.runtime.options, log.store.runtime.clock, log.store.runtime.ids
+    """Apply and swap until a swap is won. Every file that is created on the way is added to `files`."""
+    runtime = log.store.runtime
+    options = runtime.options
     earlier = find_earlier_commit(
         log,
         plan.base,
@@ -313,74 +332,85 @@ def _run_rounds(
     if earlier is not None:
         return PublishResult(earlier, plan.base, is_repeated=True)
     check_if_commit(plan, log.iter_history(plan.base))
-    workshop = _VersionBuilder(log.store, handles, log.branch, made)
+    builder = _VersionBuilder(log.store, handles, log.branch, files)
     plan = replace(plan, epoch=_find_epoch(plan))
-    _check_uncollected(log, plan, plan.base, made, lease)
+    _check_uncollected(log, plan, plan.base, files, lease)
     contended = lost = 0
     while contended < options.publish_rounds and lost < MAX_ROUNDS:
         if plan.watch is not None:
-            plan.watch.check()  # the last look of a round: once its swap is sent, the commit may be visible
-        applied = workshop.apply(plan)
+            # The last check of the round: once its swap is sent, the commit may be visible.
+            plan.watch.check()
+        applied = builder.apply(plan)
         if lease is not None:
-            lease.confirm(dict.fromkeys(made))
+            lease.confirm(dict.fromkeys(files))
         manifest = _build_next_manifest(log, plan, applied, commit_id)
         try:
             with get_branch_lock(log.store.location.uri, log.path):
                 head = log.publish(plan.base, manifest)
         except SwapLostError:
             lost += 1
-            clock.sleep(ids.jitter(options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
+            runtime.clock.sleep(runtime.ids.jitter(options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
             newest = log.head()
             between = log.read_since(newest, plan.base.snapshot.commit.seq)
             for commit in between:
+                # A swap whose response was lost looks like a lost swap: this write's own commit is then in the history.
                 if commit.id == commit_id or _is_same_request(plan, commit):
                     return PublishResult(commit, newest, is_repeated=commit.id != commit_id)
             contended += _is_contended(plan, newest, between)
-            _check_uncollected(log, plan, newest, made, lease)
+            _check_uncollected(log, plan, newest, files, lease)
             plan = rebase(plan, newest, between, handles)
             continue
         return PublishResult(manifest.head_commit, head)
-    base, found = plan.base.snapshot.commit.id, log.head().snapshot.commit.id
-    raise ConflictError("graph_head", base, found, f"{lost} rounds were lost to other writers")
+    base_id, newest_id = plan.base.snapshot.commit.id, log.head().snapshot.commit.id
+    raise ConflictError("graph_head", base_id, newest_id, f"{lost} rounds were lost to other writers")
 
 
 def _find_epoch(plan: CommitPlan) -> int:
-    of_base = plan.base.snapshot.manifest.gc_horizon.epoch
-    return of_base if plan.epoch is None else min(plan.epoch, of_base)
+    base_epoch = plan.base.snapshot.manifest.gc_horizon.epoch
+    return base_epoch if plan.epoch is None else min(plan.epoch, base_epoch)
 
 
 def _check_uncollected(
-    log: ManifestLog, plan: CommitPlan, newest: Head, made: Iterable[str], lease: Lease | None
+    log: ManifestLog, plan: CommitPlan, newest: Head, files: Iterable[str], lease: Lease | None
 ) -> None:
-    """TooSlowError when a cleanup came since the plan was begun, and took something that the plan stands on.
+    """Check that no cleanup since the plan was begun has removed data that the plan depends on.
 
-    Nothing to look at when none came; one that comes from now on moves the manifest, and is seen after a lost swap.
+    Without a cleanup since, nothing is checked. A cleanup that runs from now on moves the manifest, so the swap is lost
+    and this check is repeated.
+
+    Raises:
+        TooSlowError: A cleanup has removed such data, or may have.
     """
-    floor = newest.snapshot.manifest.gc_horizon
-    if floor.epoch == plan.epoch:
+    horizon = newest.snapshot.manifest.gc_horizon
+    if horizon.epoch == plan.epoch:
         return
     if not plan.outlives_cleanup:
-        raise TooSlowError(floor.epoch, "may have taken the versions that it goes back to")
-    check_base_retained(floor, plan.base.snapshot.commit)
-    check_staged_files(log.store, floor, made, is_leased=lease is not None)
+        raise TooSlowError(horizon.epoch, "may have removed the versions that it restores")
+    check_base_retained(horizon, plan.base.snapshot.commit)
+    check_staged_files(log.store, horizon, files, is_leased=lease is not None)
     if plan.merged_from is not None:
-        check_merge_source_retained(log, floor, plan.merged_from)
+        check_merge_source_retained(log, horizon, plan.merged_from)
 
 
 def _is_contended(plan: CommitPlan, newest: Head, between: Sequence[Commit]) -> bool:
-    """Whether a round was lost over a table that matters to this write; losing to strangers is only bad luck.
+    """Return whether a round was lost over a table that this write uses.
 
-    Maintenance takes no round from a write, and loses none to one: it gives way for as long as it has to.
+    Rounds lost to unrelated commits do not count towards the lower limit. Maintenance never counts: it gives way to
+    writes for as many rounds as it takes.
     """
     if plan.operation in MAINTENANCE:
         return False
-    mine = {move.table_key for move in plan.moves} | {requirement.table_key for requirement in plan.requirements}
-    mine |= plan.adopted.keys()
-    return bool(mine & find_changed_tables(plan.base.snapshot, newest.snapshot, between))
+    used_tables = {move.table_key for move in plan.moves} | {requirement.table_key for requirement in plan.requirements}
+    used_tables |= plan.adopted.keys()
+    return bool(used_tables & find_changed_tables(plan.base.snapshot, newest.snapshot, between))
 
 
 def _is_same_request(plan: CommitPlan, commit: Commit) -> bool:
-    """Whether an earlier try of the same request made this commit; KeyReusedError when it was another request."""
+    """Return whether an earlier try of the same request created this commit.
+
+    Raises:
+        KeyReusedError: The commit has the same idempotency key, but was another request.
+    """
     key = plan.idempotency_key
     if key is None or (commit.actor, commit.idempotency_key) != (plan.actor, key):
         return False
@@ -389,37 +419,46 @@ def _is_same_request(plan: CommitPlan, commit: Commit) -> bool:
 
 
 class _VersionBuilder:
-    """Makes a plan's versions, and keeps those of an earlier round that still fit. Every file goes into `made`."""
+    """Creates the table versions of a plan, and reuses those of an earlier round that still fit.
 
-    def __init__(self, store: GraphStorage, handles: TableCache, branch: str, made: list[str]) -> None:
-        self._store, self._handles, self._branch, self._files = store, handles, branch, made
+    Every file is appended to `files`.
+    """
+
+    def __init__(self, store: GraphStorage, handles: TableCache, branch: str, files: list[str]) -> None:
+        self._store = store
+        self._handles = handles
+        self._branch = branch
+        self._files = files
         self._created: dict[str, Pin] = {}
+        # By table key: the move, the version it was applied to, and the version that resulted.
         self._versions: dict[str, tuple[Move, int, int]] = {}
 
     def apply(self, plan: CommitPlan) -> _AppliedPlan:
-        """The pins of new tables and of every moved one, durable and invisible."""
-        known = len(self._files)
+        """Create the new tables and the moved versions of a plan, durable and invisible; return their pins."""
+        flushed = len(self._files)
         for table in plan.new_tables:
             self._create(table)
         moved: dict[str, Pin] = {}
         for move in plan.moves:
-            taken = plan.adopted.get(move.table_key)
-            base = plan.base.snapshot.pins[move.table_key] if taken is None else taken.pin
+            adopted = plan.adopted.get(move.table_key)
+            base = plan.base.snapshot.pins[move.table_key] if adopted is None else adopted.pin
             version = self._build_version(move, base.version)
             lists = base.lists
-            if lists and plan.operation in MAINTENANCE:  # which alone rewrites what is there
+            # Only maintenance rewrites existing files, so only there a checksum list may no longer be needed.
+            if lists and plan.operation in MAINTENANCE:
                 lists = find_used_lists(self._handles, base.path, version, lists)
             moved[move.table_key] = replace(
                 base, version=version, rows=move.staged.rows_after, branch=self._branch, lists=lists
             )
-        self._store.flush(self._files[known:])
+        self._store.flush(self._files[flushed:])
         self._store.runtime.faults.reach("publish.flushed")
         return _AppliedPlan(moved, dict(self._created), plan.new_tables)
 
     def _build_version(self, move: Move, base: int) -> int:
-        known = self._versions.get(move.table_key)
-        if known is not None and known[0].staged is move.staged and known[1] == base:
-            return known[2]
+        built = self._versions.get(move.table_key)
+        if built is not None and built[0].staged is move.staged and built[1] == base:
+            return built[2]
+        # Listed before the version is created, so that the files of a failed attempt are removed too.
         self._files += move.staged.files
         version = apply(self._handles, move.staged, base)
         _record_checksum(self._store, move.staged.path, version, move.staged.rows_after)
@@ -441,25 +480,27 @@ class _VersionBuilder:
 
 
 def _build_next_manifest(log: ManifestLog, plan: CommitPlan, applied: _AppliedPlan, commit_id: str) -> Manifest:
-    """The manifest after this commit: the base's, with new pins, tables, schema and one more commit."""
+    """Build the manifest of this commit: the base's, with new pins, tables and schema, and one more commit."""
     snapshot = plan.base.snapshot
     old = snapshot.manifest
     dropped = {key: old.pins[key] for key in plan.dropped_tables}
+    # A hard drop of a whole type removes its record too, a soft drop keeps the table under `dropped`.
     purged = {purge.table_key for purge in plan.purged if purge.property is None}
     renamed = plan.renamed_tables
-    there = {**old.pins, **applied.moved}
-    pins = {key: pin for key, pin in there.items() if key not in dropped and key not in renamed}
-    pins |= {new: replace(there[key], table_key=new) for key, new in renamed.items()}
+    current_pins = {**old.pins, **applied.moved}
+    pins = {key: pin for key, pin in current_pins.items() if key not in dropped and key not in renamed}
+    pins |= {new: replace(current_pins[key], table_key=new) for key, new in renamed.items()}
     pins |= applied.created
-    pins |= {key: applied.moved.get(key, one.pin) for key, one in plan.adopted.items()}
+    pins |= {key: applied.moved.get(key, adopted.pin) for key, adopted in plan.adopted.items()}
     tables = {key: table for key, table in old.tables.items() if key not in renamed and key not in purged}
     tables |= {new: structs.replace(old.tables[key], table_key=new) for key, new in renamed.items()}
     tables |= {table.record.table_key: table.record for table in applied.new_tables}
-    tables |= {key: one.record for key, one in plan.adopted.items()}
+    tables |= {key: adopted.record for key, adopted in plan.adopted.items()}
     touched = dict.fromkeys((*applied.created, *applied.moved, *plan.adopted, *dropped, *renamed, *renamed.values()))
     for key in touched.keys() & pins.keys():
         pin = pins[key]
         pins[key] = replace(pin, sum=_record_checksum(log.store, pin.path, pin.version, pin.rows))
+    # `check --record` changes only what is recorded about a version, not the version.
     touched |= dict.fromkeys(key for key, pin in pins.items() if pin.path in plan.recorded)
     pins = {key: _add_recorded(plan, pin) for key, pin in pins.items()}
     changes = [_build_change(key, old, pins.get(key), tables.get(key)) for key in touched]
@@ -505,12 +546,13 @@ def _add_recorded(plan: CommitPlan, pin: Pin) -> Pin:
 
 
 def _build_change(table_key: str, old: Manifest, after: Pin | None, table: TableRecord | None) -> PinChange:
-    """What a commit does to a key: its pin, and which table it stands for."""
-    before, known = old.pins.get(table_key), old.tables.get(table_key)
+    """Build the record of a commit's change to one table key: its pin, and the table that the key names."""
+    before = old.pins.get(table_key)
+    old_table = old.tables.get(table_key)
     pin = after or before
     sum_before, lists = (before.sum, before.lists) if before else (None, ())
     if before and after and before.version == after.version:
-        # What is recorded of a version that stays is true of it before as well.
+        # The checksum of a version that does not change holds for the state before as well.
         sum_before, lists = after.sum, ()
     return PinChange(
         table_key=table_key,
@@ -519,9 +561,9 @@ def _build_change(table_key: str, old: Manifest, after: Pin | None, table: Table
         after=str(after.version) if after else None,
         rows_before=before.rows if before else 0,
         rows_after=after.rows if after else 0,
-        replaced=known if known != table else None,
+        replaced=old_table if old_table != table else None,
         branch_before=before.branch if before else MAIN,
         sum_before=sum_before,
         sum_after=after.sum if after else None,
-        lists_before=tuple(one for one in lists if after and one not in after.lists),
+        lists_before=tuple(name for name in lists if after and name not in after.lists),
     )

@@ -1,4 +1,4 @@
-"""Moving a plan onto a newer head: what changed meanwhile, and whether the plan may follow."""
+"""Rebase a commit plan onto a newer head, after checking that the commits since do not conflict with it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -13,15 +13,21 @@ from omnigraph.storage.table_cache import TableCache
 
 
 def find_changed_tables(base: Snapshot, now: Snapshot, between: Sequence[Commit]) -> set[str]:
-    """The tables whose content the commits between the two changed; maintenance alone is no change."""
+    """Return the tables whose rows the commits between two states changed.
+
+    Maintenance alone is no change.
+    """
     moved = {key for key in base.pins.keys() | now.pins.keys() if base.pins.get(key) != now.pins.get(key)}
     return moved & {change.table_key for commit in between if not commit.is_maintenance for change in commit.changes}
 
 
 def check_if_commit(plan: CommitPlan, history: Iterable[Commit]) -> None:
-    """`if_commit` is the newest of the commits, newest first, that changed anything; or ConflictError.
+    """Check that `if_commit` is the newest commit of a history that changed rows or the schema.
 
-    Maintenance and recovery make no write fail, so what they have added since is passed over.
+    Commits of maintenance and recovery since are skipped: they make no write fail. `history` is newest first.
+
+    Raises:
+        ConflictError: Another commit has changed rows or the schema since.
     """
     if plan.if_commit is None:
         return
@@ -35,9 +41,10 @@ def check_if_commit(plan: CommitPlan, history: Iterable[Commit]) -> None:
 
 
 def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: TableCache) -> CommitPlan:
-    """The plan on the new head, or ConflictError when something it relied on is not so any more.
+    """Return the plan on the new head. `between` are the commits from the plan's base to the new head.
 
-    `between` are the commits from the plan's base to the new head.
+    Raises:
+        ConflictError: A requirement of the plan no longer holds.
     """
     base, newer = plan.base.snapshot, now.snapshot
     if plan.if_commit is not None and not all(commit.is_silent for commit in between):
@@ -45,8 +52,10 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Tabl
     if base.manifest.schema.id != newer.manifest.schema.id:
         raise ConflictError("schema", base.manifest.schema.id, newer.manifest.schema.id, "the schema was changed")
     changed = find_changed_tables(base, newer, between)
-    before, after = (SnapshotTables(handles, state, plan.watch) for state in (base, newer))
+    before = SnapshotTables(handles, base, plan.watch)
+    after = SnapshotTables(handles, newer, plan.watch)
     for requirement in plan.requirements:
+        # Most commits touch other tables: those requirements need no reads.
         if requirement.table_key not in changed:
             continue
         if requirement.table_key not in newer.pins:
@@ -60,6 +69,7 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Tabl
                 str(actual.version) if actual else "none",
                 violation.reason,
             )
+    # Moves on adopted versions start from that version, not from the head's.
     moves = (move if move.table_key in plan.adopted else _rebase_move(move, base, after) for move in plan.moves)
     return replace(plan, base=now, moves=tuple(moves))
 

@@ -1,8 +1,8 @@
-"""Clearing up after operations that died. Idempotent, may be raced, and never in anybody's way.
+"""Recover from operations that died: complete or roll back what they left. Idempotent and safe to race.
 
-A dead operation that is not in the history is first *fenced* (its sidecar says abandoned, by a conditional put),
-then the manifest is moved by an empty commit. The owner looks at its sidecar before every swap, and its swap fails
-on a manifest that moved; so after these two steps it can't become visible, and its files may go.
+A dead operation that is not in the history is first *fenced*: a conditional put marks its sidecar as abandoned. Then an
+empty commit moves the manifest. The owner checks its sidecar before every swap, and its swap fails on a manifest that
+moved; after these two steps it can't become visible, and its files may be removed.
 """
 
 import re
@@ -35,69 +35,78 @@ from omnigraph.telemetry import RECOVERIES, log
 ACTOR = "omnigraph:recovery"
 OPERATION = "recovery"
 _VERSION = re.compile(r"((?:nodes|edges)/[^/]+)/_versions/d(\d+)\.manifest")
+# Opening a graph waits up to this many seconds, for all operations together, for owners that have committed to remove
+# their sidecars; it checks this number of times.
 _MAX_PATIENCE, _PATIENCE_POLLS = 0.5, 5
-"""For how many seconds those that have landed are waited for, all together, and how often they are looked at."""
 
 
 class SidecarContradictedError(OmnigraphError):
-    """A sidecar says that its operation never came to be, and a branch shows what it made."""
+    """A sidecar's operation is not in the history, but a branch uses a table version that it created."""
 
     kind = Kind.CORRUPT
     code = "sidecar_contradicted"
 
     def __init__(self, key: str, path: str, version: str, branch: str) -> None:
         super().__init__(key, path, version, branch)
-        self.key, self.path, self.version, self.branch = key, path, version, branch
+        self.key = key
+        self.path = path
+        self.version = version
+        self.branch = branch
 
     def __str__(self) -> str:
         return (
-            f"the sidecar `{self.key}` names no commit of the history, but `{self.branch}` shows version {self.version}"
-            f" of {self.path}, which its operation made: it is damaged and left alone. Remove it when nothing writes"
+            f"the sidecar `{self.key}` names no commit of the history, but `{self.branch}` uses version {self.version}"
+            f" of {self.path}, which its operation created: the sidecar is damaged and left alone. Remove it while no"
+            " process writes"
         )
 
 
 @dataclass
 class RecoveryReport:
-    """What a recovery pass found and did."""
+    """The outcome of a recovery pass: operation ids by what became of them."""
 
     rolled_forward: list[str] = field(default_factory=list)
     rolled_back: list[str] = field(default_factory=list)
     in_flight: list[str] = field(default_factory=list)
     broken: list[BrokenSidecar] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
-    """Operation ids whose recovery failed, with the reason; the next pass tries again."""
+    """Operations whose recovery failed, with the reason; the next pass tries again."""
 
 
 def recover(store: GraphStorage, manifest: ManifestLog, *, spares_live: bool = False) -> RecoveryReport:
-    """Settle every sidecar of this branch's graph that can be settled. A listing that fails raises.
+    """Recover every operation of the graph whose owner has died.
 
-    One that has landed and is within its lease is settled unless its owner removes it in a moment: whoever opens a
-    graph behind a crash finds it clear. With `spares_live`, of those who look again and again, it is left alone and
-    not waited for: most likely its owner is about to remove it.
+    An operation that has committed and is still within its lease is completed too, unless its owner removes the sidecar
+    within a moment: a graph that is opened after a crash is clean. With `spares_live`, used by periodic passes, it is
+    left alone without waiting, since its owner is most likely about to remove it.
+
+    Raises:
+        OmnigraphError: The sidecars could not be listed.
     """
     report = RecoveryReport()
-    found, report.broken, others = list_operations(store)
+    stored, report.broken, other_objects = list_operations(store)
     store.runtime.faults.reach("recovery.listed")
     for broken in report.broken:
         log.warning("the sidecar %s can't be read and is left alone: %s", broken.key, broken.reason)
-    known = {*(item.key for item in found), *(item.key for item in report.broken)}
-    strays = find_stray_operations(others, known)
-    if not found and not strays:
+    sidecar_keys = {*(item.key for item in stored), *(item.key for item in report.broken)}
+    strays = find_stray_operations(other_objects, sidecar_keys)
+    if not stored and not strays:
         return report
+    # Reading the store's clock costs requests, so only when there is something to recover.
     now = read_store_clock(store)
     lease = timedelta(seconds=store.runtime.options.lease_seconds)
     sweep(store, strays, now, lease)
-    patience = store.runtime.clock.monotonic() + _compute_patience(store)
-    for item in found:
+    deadline = store.runtime.clock.monotonic() + _compute_patience(store)
+    for item in stored:
         branch = manifest if item.sidecar.manifest_path == manifest.path else _open_log(store, item)
         try:
             is_committed = _is_committed(branch, item.sidecar)
             verdict = judge(item.sidecar, is_committed=is_committed, renewed_at=item.modified, now=now, lease=lease)
             is_alive = item.sidecar.state == "running" and now - item.modified <= lease
             has_just_landed = verdict is Verdict.ROLLED_FORWARD and is_alive
-            if has_just_landed and (spares_live or _is_removed_by_owner(store, item, patience)):
+            if has_just_landed and (spares_live or _is_removed_by_owner(store, item, deadline)):
                 continue
-            _settle(store, branch, item, verdict, report)
+            _recover_operation(store, branch, item, verdict, report)
         except OmnigraphError as error:
             report.failed.append((item.sidecar.id, str(error)))
             log.warning("the operation %s was not recovered: %s", item.sidecar.id, error)
@@ -105,11 +114,11 @@ def recover(store: GraphStorage, manifest: ManifestLog, *, spares_live: bool = F
 
 
 def recover_quietly(store: GraphStorage, manifest: ManifestLog, *, spares_live: bool = False) -> RecoveryReport | None:
-    """Recover without getting in anyone's way: a failure is logged, and gives None."""
+    """Recover, but log a failure and return None instead of raising."""
     uri = store.location.uri
     try:
         report = recover(store, manifest, spares_live=spares_live)
-    except Exception as error:  # noqa: BLE001 - a fault of recovery is reported, never in a user's way
+    except Exception as error:  # noqa: BLE001 - the caller's own work must not fail by it
         log.warning("recovery of %s did not run: %s", uri, error, exc_info=not isinstance(error, OmnigraphError))
         return None
     for outcome in ("rolled_forward", "rolled_back", "failed"):
@@ -118,22 +127,24 @@ def recover_quietly(store: GraphStorage, manifest: ManifestLog, *, spares_live: 
 
 
 def recover_when_due(store: GraphStorage, manifest: ManifestLog) -> None:
-    """Recover if this handle has not looked for a while: one listing, unless there is something to settle.
+    """Recover if this handle has not done so for a while; it costs one listing if nothing has died.
 
-    A process that stays open would otherwise never clear up after others that died.
+    Otherwise a process that stays open would never clean up after others.
     """
     if store.recovery.take(store.runtime.options.recovery_seconds):
         recover_quietly(store, manifest, spares_live=True)
 
 
-def _is_removed_by_owner(store: GraphStorage, item: StoredSidecar, until: float) -> bool:
-    """Whether the owner of an operation that has landed removes its sidecar, given a moment.
+def _is_removed_by_owner(store: GraphStorage, item: StoredSidecar, deadline: float) -> bool:
+    """Return whether the owner of a committed operation removes its sidecar before the deadline.
 
-    Between its swap and that removal it is in the history and alive; an audit would tell of a crash that was none.
+    Between its swap and that removal the operation is in the history and alive; an audit row would report a crash that
+    did not happen.
     """
     clock = store.runtime.clock
     while True:
-        is_last = clock.monotonic() >= until
+        # Read the clock before the store: the last look then happens after the deadline, not before it.
+        is_last = clock.monotonic() >= deadline
         try:
             store.objects.get(item.key)
         except ObjectMissingError:
@@ -151,7 +162,7 @@ def _open_log(store: GraphStorage, item: StoredSidecar) -> ManifestLog:
     return ManifestLog(store, item.sidecar.branch, item.sidecar.manifest_path)
 
 
-def _settle(
+def _recover_operation(
     store: GraphStorage, branch: ManifestLog, item: StoredSidecar, verdict: Verdict, report: RecoveryReport
 ) -> None:
     sidecar = item.sidecar
@@ -160,16 +171,19 @@ def _settle(
         return
     if verdict is Verdict.ROLLED_FORWARD:
         write_schema_copy(branch)
+        # The commit refers to the files of the sidecar; only files that its tasks noted beside them are removed.
         _audit(store, item, verdict, sidecar.commit_id, clear(store, sidecar.id, keep=frozenset(sidecar.files)))
         report.rolled_forward.append(sidecar.id)
     else:
         _check_unpublished(store, item)
         _check_base(branch, sidecar)
         if sidecar.state == "running" and not _fence(store, item):
-            report.in_flight.append(sidecar.id)  # it woke up, or somebody else is at it
+            # Its owner has renewed it, or another process is recovering it.
+            report.in_flight.append(sidecar.id)
             return
         store.runtime.faults.reach("recovery.fenced")
-        commit = None if _is_over(branch) else _bump(branch, item)
+        commit = None if _is_over(branch) else _publish_empty_commit(branch, item)
+        # The owner's last swap may have won before the fence: the operation is then complete.
         if commit is None and _is_committed(branch, sidecar):
             write_schema_copy(branch)
             _audit(store, item, Verdict.ROLLED_FORWARD, sidecar.commit_id, 0)
@@ -180,13 +194,14 @@ def _settle(
             store.runtime.faults.reach("recovery.reclaimed")
             _audit(store, item, verdict, None if commit is None else commit.id, reclaimed)
             report.rolled_back.append(sidecar.id)
+    # The sidecar is removed last, so that a pass that dies before is repeated; the audit row is written only once.
     store.runtime.faults.reach("recovery.audited")
     store.objects.delete(item.key)
     store.runtime.faults.reach("recovery.removed")
 
 
 def _is_committed(branch: ManifestLog, sidecar: Sidecar) -> bool:
-    """Whether the operation's commit is part of the branch's history, also when the branch was deleted since."""
+    """Return whether the operation's commit is in the branch's history, even if the branch was deleted since."""
     try:
         return branch.contains(branch.final_head(), sidecar.commit_id, sidecar.base_seq)
     except NotAGraphError:
@@ -194,7 +209,7 @@ def _is_committed(branch: ManifestLog, sidecar: Sidecar) -> bool:
 
 
 def _is_over(branch: ManifestLog) -> bool:
-    """Whether nothing can be published on the branch any more: it was deleted, or never came to be."""
+    """Return whether no commit can be published on the branch: it was deleted, or its creation never finished."""
     try:
         branch.head()
     except (BranchGoneError, NotAGraphError):
@@ -203,42 +218,42 @@ def _is_over(branch: ManifestLog) -> bool:
 
 
 def _check_unpublished(store: GraphStorage, item: StoredSidecar) -> None:
-    """Check that neither main nor the operation's branch shows a table version that it made, before anything goes.
+    """Check that neither main nor the operation's branch uses a table version that the operation created.
 
-    An operation whose commit is not in the history can't have published one. Where one is, the sidecar is not what
-    was written: it is left alone, with every file that it names.
+    An operation whose commit is not in the history can't have published one. If a branch uses one, the sidecar is
+    damaged: it and every file that it names are left alone.
 
     Raises:
-        SidecarContradictedError: One of them shows one now, or did in one of its latest commits.
+        SidecarContradictedError: A branch uses one, or used one in one of its latest commits.
     """
-    named = {(match[1], match[2]) for match in map(_VERSION.fullmatch, item.sidecar.files) if match}
-    # Its own branch and main: with hundreds of branches, a look at each would cost hundreds of requests.
-    for log_ in (ManifestLog(store, MAIN, MANIFEST), _open_log(store, item)) if named else ():
+    created = {(match[1], match[2]) for match in map(_VERSION.fullmatch, item.sidecar.files) if match}
+    # Only its own branch and main: with hundreds of branches, reading them all would cost hundreds of requests.
+    for log_ in (ManifestLog(store, MAIN, MANIFEST), _open_log(store, item)) if created else ():
         try:
             manifest = log_.final_head().snapshot.manifest
         except NotAGraphError:
             continue
-        shown = {(pin.path, str(pin.version)) for pin in manifest.pins.values()}
-        shown |= {(change.path, str(change.after)) for commit in manifest.commits for change in commit.changes}
-        for path, version in sorted(named & shown):
+        used = {(pin.path, str(pin.version)) for pin in manifest.pins.values()}
+        used |= {(change.path, str(change.after)) for commit in manifest.commits for change in commit.changes}
+        for path, version in sorted(created & used):
             raise SidecarContradictedError(item.key, path, version, log_.branch)
 
 
 def _check_base(branch: ManifestLog, sidecar: Sidecar) -> None:
-    """Check that the manifest has the commit that an operation stands on, before another one takes its number.
+    """Check that the manifest still has the base commit of an operation, before a new commit reuses its number.
 
     Raises:
-        ManifestRolledBackError: It has lost it.
+        ManifestRolledBackError: The manifest has lost it.
     """
     try:
         newest = branch.final_head().snapshot.commit.seq
     except NotAGraphError:
         return
-    refuse_lost(mark for mark in find_operation_references([sidecar]) if mark.seq > newest)
+    refuse_lost(reference for reference in find_operation_references([sidecar]) if reference.seq > newest)
 
 
 def _fence(store: GraphStorage, item: StoredSidecar) -> bool:
-    """Mark the operation as abandoned, unless its sidecar has moved meanwhile."""
+    """Mark the operation as abandoned; return False if its sidecar has changed in the meantime."""
     abandoned = msgspec.structs.replace(item.sidecar, state="abandoned")
     try:
         store.objects.put_if_match(item.key, encode_with_checksum(abandoned), item.etag)
@@ -247,10 +262,10 @@ def _fence(store: GraphStorage, item: StoredSidecar) -> bool:
     return True
 
 
-def _bump(branch: ManifestLog, item: StoredSidecar) -> Commit | None:
-    """An empty commit on a head without the operation's commit; None when the commit is there after all.
+def _publish_empty_commit(branch: ManifestLog, item: StoredSidecar) -> Commit | None:
+    """Publish an empty commit on a head without the operation's commit; None if the head has it after all.
 
-    A pass that died here left its commit behind; it is found by its message and not made twice.
+    A pass that died after this step has left its commit, which is recognised by its message and not created twice.
     """
     message = f"rolled back {item.sidecar.operation} {item.sidecar.id} of {item.sidecar.actor}"
     while True:
@@ -287,12 +302,12 @@ def _build_empty_commit(branch: ManifestLog, head: Head, message: str) -> Commit
 
 
 def _reclaim(store: GraphStorage, item: StoredSidecar) -> int:
-    """Remove the files that the dead operation and its tasks named; the bytes freed."""
+    """Remove the files that the dead operation and its tasks named; return the bytes freed."""
     freed = clear(store, item.sidecar.id)
-    for file in item.sidecar.files:
-        info = store.objects.stat(file)
+    for path in item.sidecar.files:
+        info = store.objects.stat(path)
         if info is not None:
-            store.objects.delete(file)
+            store.objects.delete(path)
             freed += info.size
     return freed
 
@@ -300,7 +315,7 @@ def _reclaim(store: GraphStorage, item: StoredSidecar) -> int:
 def _audit(store: GraphStorage, item: StoredSidecar, verdict: Verdict, commit_id: str | None, freed: int) -> None:
     sidecar = item.sidecar
     files = Counter("/".join(file.split("/", 2)[:2]) for file in sidecar.files)
-    tables = [{"table": path, "outcome": verdict.value, "files": number} for path, number in sorted(files.items())]
+    tables = [{"table": path, "outcome": verdict.value, "files": count} for path, count in sorted(files.items())]
     outcomes = {"operation": sidecar.operation, "branch": sidecar.branch, "tables": tables}
     record_recovery(
         store,

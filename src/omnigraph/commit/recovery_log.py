@@ -1,4 +1,4 @@
-"""The audit of recoveries: one row per recovered operation, exactly once."""
+"""Record the audit of recoveries: one row per recovered operation, exactly once."""
 
 from collections.abc import Sequence
 
@@ -22,11 +22,12 @@ SCHEMA = pa.schema(
         pa.field("created_at", pa.string(), False),
     ]
 )
+# Each new row rewrites the head of the table, so full heads are sealed.
 SEAL_ROWS = 256
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What recovery did about one operation. `operation_id` is unique in the table."""
+    """The outcome of recovering one operation. `operation_id` is unique in the table."""
 
     recovery_id: str
     operation_id: str
@@ -39,11 +40,12 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record_recovery(store: GraphStorage, row: AuditRow) -> None:
-    """Write the row unless this operation has one: racing recoveries leave exactly one."""
+    """Write a row unless this operation has one; concurrent recoveries leave exactly one."""
     while True:
         table = _open(store)
+        # Read again after each lost swap: the winner may have written the row of this very operation.
         rows = _read_all_rows(table)
-        if any(found["operation_id"] == row.operation_id for found in rows):
+        if any(existing["operation_id"] == row.operation_id for existing in rows):
             return
         new = pa.Table.from_pylist([msgspec.structs.asdict(row)], SCHEMA)
         head = table.read_head()
@@ -58,12 +60,12 @@ def record_recovery(store: GraphStorage, row: AuditRow) -> None:
 
 
 def read_rows(store: GraphStorage) -> list[AuditRow]:
-    """All rows, oldest first."""
+    """Return all rows, oldest first."""
     try:
         table = open_cas_table(store, AUDIT)
     except TableMissingError:
         return []
-    return [msgspec.convert(found, AuditRow) for found in _read_all_rows(table)]
+    return [msgspec.convert(row, AuditRow) for row in _read_all_rows(table)]
 
 
 def _open(store: GraphStorage) -> CasTable:
@@ -71,6 +73,7 @@ def _open(store: GraphStorage) -> CasTable:
         return open_cas_table(store, AUDIT)
     except TableMissingError:
         try:
+            # The table is created by the first recovery of a graph.
             return create_cas_table(store, AUDIT, SCHEMA.empty_table())
         except SwapLostError:
             return open_cas_table(store, AUDIT)

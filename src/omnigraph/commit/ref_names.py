@@ -1,4 +1,4 @@
-"""Which names branches and tags may have. Pure."""
+"""Check the names of branches and tags. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -14,23 +14,37 @@ _SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def check_branch_name(name: str) -> None:
-    """BadBranchNameError unless a branch may have that name."""
+    """Check that a branch may have this name.
+
+    Raises:
+        BadBranchNameError: It may not.
+    """
     reason = _find_mistake(name)
     if reason is not None:
         raise BadBranchNameError(name, reason)
 
 
 def check_name_free(name: str, taken: Iterable[str]) -> None:
-    """BranchExistsError when one of the names is the same, or the path of one begins with the other."""
+    """Check that no branch has this name, and that neither name is a path prefix of the other.
+
+    Raises:
+        BranchExistsError: A branch has such a name.
+    """
     for other in (MAIN, *sorted(taken)):
+        # With `a` there can be no `a/b`, in whichever order they are created.
         shorter, longer = sorted((name, other), key=len)
         if longer == shorter or longer.startswith(f"{shorter}/"):
             raise BranchExistsError(name, other)
 
 
 def check_tag_name(name: str) -> None:
-    """BadTagNameError unless a tag may have that name: one for a branch, and such that no commit's id looks like it."""
+    """Check that a tag may have this name: a valid branch name that does not look like a commit id.
+
+    Raises:
+        BadTagNameError: It may not.
+    """
     reason = _find_mistake(name)
+    # Snapshots are named by tag or by commit id in the same argument.
     if reason is None and looks_like_id(name):
         reason = "it looks like the id of a commit"
     if reason is not None:
@@ -38,12 +52,16 @@ def check_tag_name(name: str) -> None:
 
 
 def looks_like_id(name: str) -> bool:
-    """Whether a name could be a commit's id; no tag has such a name."""
+    """Return whether a name could be a commit id; no tag has such a name."""
     return len(name) == ULID_LENGTH and name.isascii() and name.isalnum()
 
 
 def check_untagged(name: str, tags: Iterable[str]) -> None:
-    """TagExistsError when a tag has the name: one name means one state."""
+    """Check that no tag has this name, since a name stands for one state.
+
+    Raises:
+        TagExistsError: A tag has it.
+    """
     if name in tags:
         raise TagExistsError(name)
 
@@ -52,16 +70,16 @@ def _find_mistake(name: str) -> str | None:
     if not name:
         return "it is empty"
     if len(name) > MAX_NAME_CHARACTERS:
-        return f"it has {len(name)} characters, and {MAX_NAME_CHARACTERS} are the most"
+        return f"it has {len(name)} characters; the limit is {MAX_NAME_CHARACTERS}"
     if name == MAIN:
-        return "every graph has `main`, which is neither made nor deleted"
+        return "every graph has `main`, which can be neither created nor deleted"
     if name.startswith(RESERVED_START):
-        return f"names that start with `{RESERVED_START}` are omnigraph's own"
+        return f"names that start with `{RESERVED_START}` are reserved"
     for segment in name.split("/"):
         if not segment:
             return "a part between slashes is empty"
         if segment in {".", ".."}:
-            return f"`{segment}` is no part of a name"
+            return f"a part between slashes must not be `{segment}`"
         if not _SEGMENT.fullmatch(segment):
-            return "its parts are of letters (A–Z, a–z), digits, `.`, `-` and `_`, joined by `/`"
+            return "use letters (A–Z, a–z), digits, `.`, `-`, `_`, and `/` between parts"
     return None

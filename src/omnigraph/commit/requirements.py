@@ -1,6 +1,6 @@
-"""The read set of a write, as data: what it relied on, and how to find out whether that still holds.
+"""Define the read set of a write as data: what it relied on, and how to check that it still holds.
 
-A requirement is checked again only when a table it names was changed by somebody else since the write's base.
+A requirement is checked again only if another commit has changed its table since the write's base.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,32 +17,33 @@ from omnigraph.storage.key_lookup import find_existing, find_existing_ids, find_
 from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, ROW_NUMBER, LanceTable, is_blob
 
 ID = "id"
+# A message names this many ids, and the number of the others.
 MAX_LISTED_KEYS = 5
+# Rows that have moved are compared by their values up to this number, beyond it by their row numbers (decision 20).
 MAX_COMPARED_ROWS = 100_000
-"""Rows that lie elsewhere now are compared by what they say; beyond so many by the numbers that the table gave them."""
 
+# Ids or other texts, or a function that returns them if a check needs them after all.
 Keys: TypeAlias = Sequence[str] | pa.Array | Callable[[], pa.Array]
-"""Ids or other texts: as they are, or where to get them when they are needed after all."""
 
 
 def resolve_keys(keys: Keys) -> pa.Array:
-    """The keys themselves."""
+    """Return keys as an Arrow array."""
     if isinstance(keys, pa.Array):
         return keys
     return keys() if callable(keys) else pa.array(list(keys), pa.string())
 
 
 class TableProvider(Protocol):
-    """Gives the tables of one snapshot."""
+    """Opens the tables of one snapshot."""
 
     def open_table(self, table_key: str) -> LanceTable:
-        """The table at its pin."""
+        """Open a table at its pinned version."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A requirement that does not hold any more."""
+    """A requirement that no longer holds, and why."""
 
     table_key: str
     reason: str
@@ -50,50 +51,50 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableUnchanged:
-    """The write depended on the whole table: an overwrite, a predicate over everything."""
+    """Require that a whole table is unchanged, as an overwrite or a predicate over all rows does."""
 
     table_key: str
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Always broken: it is asked only when the table's content has changed."""
+        """Return a violation: a requirement is checked only if its table has changed."""
         del base, now
         return Violation(self.table_key, "the table was changed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdsAbsent:
-    """The write creates these ids: nobody else may have."""
+    """Require that no other commit creates the ids that the write creates."""
 
     table_key: str
     ids: Keys
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when one of the ids exists now."""
+        """Return a violation if one of the ids exists now."""
         del base
-        found = find_existing_ids(now.open_table(self.table_key), resolve_keys(self.ids))
-        return Violation(self.table_key, f"{format_ids(found)} exist now") if len(found) else None
+        existing = find_existing_ids(now.open_table(self.table_key), resolve_keys(self.ids))
+        return Violation(self.table_key, f"{format_ids(existing)} exist now") if len(existing) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdsPresent:
-    """The write refers to these rows, for instance as an edge's ends: they must stay."""
+    """Require that rows which the write refers to stay, for example the ends of an edge."""
 
     table_key: str
     ids: Keys
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when one of the ids is gone."""
+        """Return a violation if one of the ids is missing."""
         del base
         ids = resolve_keys(self.ids)
-        gone = _exclude_ids(ids, is_among(ids, find_existing_ids(now.open_table(self.table_key), ids)))
-        return Violation(self.table_key, f"{format_ids(gone)} are gone") if len(gone) else None
+        missing = _exclude_ids(ids, is_among(ids, find_existing_ids(now.open_table(self.table_key), ids)))
+        return Violation(self.table_key, f"{format_ids(missing)} were deleted") if len(missing) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValuesAbsent:
-    """The write stores these values in a unique column group; rows with `own_ids` are its own and don't count.
+    """Require that no other row holds the values that the write stores in a unique column group.
 
-    A null clashes with nothing.
+    Rows with `own_ids` belong to the write and do not count. A null clashes with nothing.
     """
 
     table_key: str
@@ -102,58 +103,59 @@ class ValuesAbsent:
     own_ids: Keys = ()
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when another row holds one of the values."""
+        """Return a violation if another row holds one of the values."""
         del base
-        taken = _exclude_rows(
-            find_rows_with_values(now.open_table(self.table_key), self.columns, self.values), self.own_ids
-        )
-        return (
-            Violation(self.table_key, f"the values of {format_ids(concat_chunks(taken.column(ID)))} clash")
-            if taken.num_rows
-            else None
-        )
+        rows = find_rows_with_values(now.open_table(self.table_key), self.columns, self.values)
+        clashing = _exclude_rows(rows, self.own_ids)
+        if not clashing.num_rows:
+            return None
+        return Violation(self.table_key, f"the values of {format_ids(concat_chunks(clashing.column(ID)))} clash")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsUnchanged:
-    """The write's meaning depended on what these rows said when it read them."""
+    """Require that rows whose values the write depends on are unchanged."""
 
     table_key: str
     ids: Keys
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when one of the rows was changed or removed."""
+        """Return a violation if one of the rows was changed or removed."""
         ids = resolve_keys(self.ids)
         before, after = base.open_table(self.table_key), now.open_table(self.table_key)
+        # Compaction moves rows without changing them, so only rows that moved are compared.
         moved = ids.filter(pa.array(_has_moved(before, after, ids)))
-        changed = (_find_renumbered if len(moved) > MAX_COMPARED_ROWS else _find_rewritten)(before, after, moved)
+        find_changed = _find_renumbered if len(moved) > MAX_COMPARED_ROWS else _find_rewritten
+        changed = find_changed(before, after, moved)
         return Violation(self.table_key, f"{format_ids(changed)} changed") if len(changed) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionUnchanged:
-    """The write chose these rows by a question to the whole table, which must choose the same ones, unchanged."""
+    """Require that a predicate over the whole table selects the same rows as before, unchanged."""
 
     table_key: str
     ids: Keys
     select: Callable[[LanceTable], pa.Array]
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when other rows would be chosen now, or one of them was changed."""
-        before, after = resolve_keys(self.ids), self.select(now.open_table(self.table_key))
-        other = pa.concat_arrays(
-            [_exclude_ids(before, is_among(before, after)), _exclude_ids(after, is_among(after, before))]
-        )
-        if len(other):
-            return Violation(self.table_key, f"{format_ids(other)} changed")
+        """Return a violation if other rows are selected now, or if one of the rows was changed."""
+        before = resolve_keys(self.ids)
+        after = self.select(now.open_table(self.table_key))
+        lost = _exclude_ids(before, is_among(before, after))
+        gained = _exclude_ids(after, is_among(after, before))
+        changed = pa.concat_arrays([lost, gained])
+        if len(changed):
+            return Violation(self.table_key, f"{format_ids(changed)} changed")
         return RowsUnchanged(table_key=self.table_key, ids=before).check(base, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountsWithin:
-    """The write stores `added` rows per key, and their number per key has bounds: cardinality.
+    """Require that the number of rows per key stays within the cardinality bounds; the write adds `added` rows.
 
-    Rows with `own_ids` are replaced or deleted by the write and don't count, wherever somebody else has moved them.
+    Rows with `own_ids` are replaced or deleted by the write and do not count, even if another commit has changed their
+    key.
     """
 
     table_key: str
@@ -165,32 +167,33 @@ class CountsWithin:
     own_ids: Keys = ()
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when a key's rows now, with those of this write, are too few or too many."""
+        """Return a violation if a key now has too few or too many rows, counting those of this write."""
         del base
         keys = resolve_keys(self.keys)
         columns = list(dict.fromkeys([ID, self.column]))
         rows = _exclude_rows(find_rows(now.open_table(self.table_key), self.column, keys, columns), self.own_ids)
-        once = keys.unique()
-        totals = np.bincount(find_positions(rows.column(self.column), once), minlength=len(once))
-        np.add.at(totals, find_positions(keys, once), np.asarray(self.added, np.int64))
+        distinct = keys.unique()
+        totals = np.bincount(find_positions(rows.column(self.column), distinct), minlength=len(distinct))
+        np.add.at(totals, find_positions(keys, distinct), np.asarray(self.added, np.int64))
         is_wrong = totals < self.low
         if self.high is not None:
             is_wrong |= totals > self.high
-        for at in np.flatnonzero(is_wrong)[:1]:
-            return Violation(self.table_key, f"`{once[int(at)].as_py()}` would have {totals[at]} rows")
+        # One key is enough for a message.
+        for position in np.flatnonzero(is_wrong)[:1]:
+            return Violation(self.table_key, f"`{distinct[int(position)].as_py()}` would have {totals[position]} rows")
         return None
 
 
 class StreamedRequirement(Protocol):
-    """A requirement of rows that are too many to hold; `streamed` has them."""
+    """A requirement of a write with too many rows to hold in memory, see `streamed_requirements`."""
 
     @property
     def table_key(self) -> str:
-        """The table that it is about."""
+        """The table that it applies to."""
         ...
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """What is broken since the base."""
+        """Return a violation if it no longer holds since the base."""
         ...
 
 
@@ -207,88 +210,95 @@ Requirement: TypeAlias = (
 
 
 def find_rows_with_values(table: LanceTable, columns: Sequence[str], values: pa.Table) -> pa.Table:
-    """The rows (`id` and the columns) that hold one of the value groups; -0.0 and 0.0 are one value."""
+    """Return the rows (`id` and the columns) that hold one of the value groups; -0.0 equals 0.0."""
     names = list(dict.fromkeys([ID, *columns]))
-    typed = pa.table({name: values.column(name).cast(table.schema.field(name).type) for name in columns})
-    wanted = normalize_zeros(typed).group_by(list(columns)).aggregate([])
-    # Of the members of a group, a truth value tells the fewest rows apart.
-    asked = min(columns, key=lambda name: pa.types.is_boolean(wanted.schema.field(name).type))
-    keys = wanted.column(asked).combine_chunks().unique()
+    cast = pa.table({name: values.column(name).cast(table.schema.field(name).type) for name in columns})
+    groups = normalize_zeros(cast).group_by(list(columns)).aggregate([])
+    # The lookup uses one column of the group. A boolean is the least selective, so any other column is preferred.
+    probed = min(columns, key=lambda name: pa.types.is_boolean(groups.schema.field(name).type))
+    keys = groups.column(probed).combine_chunks().unique()
+    # A filter never matches NaN, which the join below treats as a value like any other.
     is_pushed = len(keys) <= MAX_PUSHED_KEYS and not _has_nan(keys)
-    rows = table.find_rows(asked, keys, names) if is_pushed else table.scan(names)
-    return normalize_zeros(rows).join(wanted, list(columns), join_type="left semi")
+    rows = table.find_rows(probed, keys, names) if is_pushed else table.scan(names)
+    return normalize_zeros(rows).join(groups, list(columns), join_type="left semi")
 
 
 def normalize_zeros(rows: pa.Table) -> pa.Table:
-    """The rows with every -0.0 as 0.0, which is equal to it but not stored alike."""
-    for place, field in enumerate(rows.schema):
+    """Replace every -0.0 by 0.0: the two are equal but stored differently, so a join would miss one."""
+    for index, field in enumerate(rows.schema):
         if pa.types.is_floating(field.type):
-            rows = rows.set_column(place, field, pc.add(rows.column(place), pa.scalar(0.0, field.type)))
+            # -0.0 + 0.0 is 0.0; all other values stay unchanged.
+            rows = rows.set_column(index, field, pc.add(rows.column(index), pa.scalar(0.0, field.type)))
     return rows
 
 
 def _has_nan(keys: pa.Array) -> bool:
-    """Return whether one of the keys is no number: it is a value like others here, and no filter finds it."""
+    """Return whether one of the keys is NaN."""
     return pa.types.is_floating(keys.type) and bool(pc.any(pc.is_nan(keys)).as_py())
 
 
 def _exclude_rows(rows: pa.Table, ids: Keys) -> pa.Table:
-    own = resolve_keys(ids)
-    return rows.filter(pa.array(~is_among(rows.column(ID), own))) if len(own) else rows
+    excluded = resolve_keys(ids)
+    return rows.filter(pa.array(~is_among(rows.column(ID), excluded))) if len(excluded) else rows
 
 
-def _exclude_ids(ids: pa.Array, known: Mask) -> pa.Array:
-    return ids.filter(pa.array(~known))
+def _exclude_ids(ids: pa.Array, is_excluded: Mask) -> pa.Array:
+    return ids.filter(pa.array(~is_excluded))
 
 
 def _has_moved(before: LanceTable, after: LanceTable, ids: pa.Array) -> Mask:
-    """For each id, whether its row lies elsewhere now, or is on one side only. Where it lies still, it is the same."""
+    """Return for each id whether its row has moved, or exists on one side only.
+
+    Data files are immutable, so a row at the same position of the same file is unchanged.
+    """
     files: dict[tuple[str, ...], int] = {}
     old, new = _locate_rows(before, ids, files), _locate_rows(after, ids, files)
     return np.asarray((old != new).any(axis=1), np.bool_)
 
 
 def _locate_rows(table: LanceTable, ids: pa.Array, files: dict[tuple[str, ...], int]) -> npt.NDArray[np.int64]:
-    """For each id the number of its data files and its offset there, or -1."""
-    places = np.full((len(ids), 2), -1, np.int64)
-    found = find_existing(table, lambda: ids, len(ids))
-    is_there = found.mask
-    if not is_there.any():
-        return places
-    numbers = {one.number: files.setdefault(one.files, len(files)) for one in table.list_fragments()}
-    ordered = np.array(sorted(numbers), np.uint64)  # maintenance leaves gaps between them
-    by_place = np.array([numbers[int(number)] for number in ordered], np.int64)
-    addresses = found.get_addresses()[found.at[is_there]]
-    places[is_there, 0] = by_place[np.searchsorted(ordered, addresses >> np.uint64(32))]
-    places[is_there, 1] = (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    return places
+    """Return for each id the number of its data files and its offset there, -1 for a missing row."""
+    positions = np.full((len(ids), 2), -1, np.int64)
+    lookup = find_existing(table, lambda: ids, len(ids))
+    exists = lookup.mask
+    if not exists.any():
+        return positions
+    numbers = {fragment.number: files.setdefault(fragment.files, len(files)) for fragment in table.list_fragments()}
+    # Fragment numbers have gaps after maintenance, so they are searched and not used as indexes.
+    fragments = np.array(sorted(numbers), np.uint64)
+    file_numbers = np.array([numbers[int(number)] for number in fragments], np.int64)
+    addresses = lookup.get_addresses()[lookup.at[exists]]
+    # A row address is the fragment number in the upper 32 bits and the offset in the lower ones.
+    positions[exists, 0] = file_numbers[np.searchsorted(fragments, addresses >> np.uint64(32))]
+    positions[exists, 1] = (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    return positions
 
 
 def _find_renumbered(before: LanceTable, after: LanceTable, ids: pa.Array) -> pa.Array:
-    """Those of the ids whose rows were written anew, or came, or went: a row keeps its number in a compaction."""
+    """Return the ids whose rows were rewritten, created or deleted; compaction keeps row numbers."""
     old, new = _read_row_numbers(before, ids), _read_row_numbers(after, ids)
     return ids.filter(pa.array(old != new))
 
 
 def _read_row_numbers(table: LanceTable, ids: pa.Array) -> npt.NDArray[np.int64]:
-    """For each id the number of its row, or -1."""
-    found = table.find_rows(ID, ids, [ID, ROW_NUMBER])
-    if not found.num_rows:
+    """Return for each id the number of its row, -1 for a missing row."""
+    rows = table.find_rows(ID, ids, [ID, ROW_NUMBER])
+    if not rows.num_rows:
         return np.full(len(ids), -1, np.int64)
-    at = find_positions(ids, found.column(ID))
-    return np.where(at >= 0, found.column(ROW_NUMBER).to_numpy().astype(np.int64)[at], -1)
+    positions = find_positions(ids, rows.column(ID))
+    return np.where(positions >= 0, rows.column(ROW_NUMBER).to_numpy().astype(np.int64)[positions], -1)
 
 
 def _find_rewritten(before: LanceTable, after: LanceTable, ids: pa.Array) -> pa.Array:
-    """Those of the ids whose rows say something else now, or came, or went."""
+    """Return the ids whose rows have other values now, or were created or deleted."""
     old, new = _read_rows(before, ids), _read_rows(after, ids)
     return pa.array([row_id for row_id in ids.to_pylist() if old.get(row_id) != new.get(row_id)], pa.string())
 
 
 def _read_rows(table: LanceTable, ids: pa.Array) -> dict[str, str]:
-    """What the rows say, as text: there a NaN equals itself.
+    """Return the values of rows by id, as text, in which NaN equals itself.
 
-    A blob is not read. Instead the row's number is compared, which it keeps until it is written anew.
+    Blobs are not read. Their rows are compared by row number, which changes only if a row is rewritten.
     """
     names = [field.name for field in table.schema if not is_blob(field)]
     columns = names if len(names) == len(table.schema) else [*names, ROW_NUMBER]
@@ -296,7 +306,7 @@ def _read_rows(table: LanceTable, ids: pa.Array) -> dict[str, str]:
 
 
 def format_ids(ids: pa.Array) -> str:
-    """The first of some ids, and how many more there are."""
-    more = f" and {len(ids) - MAX_LISTED_KEYS} more" if len(ids) > MAX_LISTED_KEYS else ""
+    """Format the first few ids, and the number of the others."""
+    rest = f" and {len(ids) - MAX_LISTED_KEYS} more" if len(ids) > MAX_LISTED_KEYS else ""
     first = ids.take(pc.sort_indices(ids).slice(0, MAX_LISTED_KEYS))
-    return ", ".join(f"`{row_id}`" for row_id in first.to_pylist()) + more
+    return ", ".join(f"`{row_id}`" for row_id in first.to_pylist()) + rest

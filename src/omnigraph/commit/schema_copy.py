@@ -1,4 +1,4 @@
-"""The readable copy of main's schema beside the tables. Users read it; the engine never does."""
+"""Write the readable copy of main's schema beside the tables. Users read it; the engine never does."""
 
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import MAIN
@@ -19,12 +19,13 @@ def put_schema_copy(store: GraphStorage, text: str) -> None:
 def write_schema_copy(log: ManifestLog, head: Head | None = None) -> None:
     """Write the accepted schema of a state of main, by default the newest; other branches have no copy.
 
-    The head is looked at again after each write, so that of several writers at once the last one to write leaves the
-    newest schema. A failure is logged and not raised: the commit that changed the schema is visible already.
+    A failure is logged and not raised: the commit that changed the schema is visible already.
     """
     if log.branch != MAIN:
         return
     try:
+        # The head is read again after each write, so that of several concurrent writers the last one leaves the newest
+        # schema.
         newest = head or log.head()
         written = None
         while newest.snapshot.manifest.schema.id != written:

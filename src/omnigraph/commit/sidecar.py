@@ -1,4 +1,4 @@
-"""Sidecars: one small object per operation in flight, so that the files of a dead one can be found."""
+"""Store sidecars: one small object per running operation, from which the files of a dead one can be found."""
 
 import threading
 from collections.abc import Iterable
@@ -22,21 +22,23 @@ from omnigraph.storage.object_store import (
 from omnigraph.telemetry import log
 
 FORMAT: Final = 1
+# Renewals whose responses were lost may still arrive and change the etag; each try reads the new one.
 MAX_RENEW_TRIES = 3
+# The operation that creates a graph as a copy of another one.
 CLONE: Final = "clone"
-"""The operation that makes a graph as a copy of another one."""
+# An object that is written only to read the store's time from it.
 _CLOCK_KEY = f"{RECOVERY}/clock"
 
 
 class CloneOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which graph a clone copies: where it is, and its first commit, which every copy of it has too."""
+    """The graph that a clone copies: its URI, and its first commit, which every copy of it shares."""
 
     uri: str
     root: str
 
 
 class Sidecar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What an operation in flight says about itself."""
+    """The record of a running operation: its commit, its branch, and the files that it has created."""
 
     format: Literal[1] = FORMAT
     id: str
@@ -50,22 +52,22 @@ class Sidecar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     state: Literal["running", "abandoned"] = "running"
     beat: int = 0
     files: tuple[TableFile, ...] = ()
-    """Every file it has made so far, relative to the root."""
+    """Every file that it has created so far, relative to the root."""
     phase: int | msgspec.UnsetType = msgspec.UNSET
-    """Of a job of many processes, the phase whose tasks may write now; 0 when none may."""
+    """For a distributed job, the phase whose tasks may write now; 0 if none may."""
     origin: CloneOrigin | msgspec.UnsetType = msgspec.UNSET
-    """Of a clone that is being made here, what it copies."""
+    """For a running clone, the graph that it copies."""
 
 
 class BrokenSidecar(msgspec.Struct, frozen=True, kw_only=True):
-    """A sidecar that can't be understood. It blocks nothing; it is reported."""
+    """A sidecar that can't be decoded. It blocks nothing and is reported."""
 
     key: str
     reason: str
 
 
 class StoredSidecar(msgspec.Struct, frozen=True, kw_only=True):
-    """A sidecar as stored, with its tag and the store's time of its last write."""
+    """A sidecar as stored, with its etag and the store's time of its last write."""
 
     key: str
     etag: str
@@ -74,7 +76,7 @@ class StoredSidecar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FencedError(OmnigraphError):
-    """This operation was declared dead and may not become visible any more."""
+    """Recovery has cancelled this operation, so it can no longer be committed."""
 
     kind = Kind.CONFLICT
     code = "fenced"
@@ -85,30 +87,31 @@ class FencedError(OmnigraphError):
 
     def __str__(self) -> str:
         return (
-            f"operation {self.operation_id} was silent for longer than its lease and was cancelled by recovery;"
-            " nothing of it is visible: run it again"
+            f"operation {self.operation_id} did not renew its lease in time and was cancelled by recovery;"
+            " nothing was committed: run it again"
         )
 
 
 def list_sidecars(store: GraphStorage) -> tuple[list[StoredSidecar], list[BrokenSidecar]]:
-    """All sidecars there are, the unreadable ones apart."""
-    found, broken, _ = list_operations(store)
-    return found, broken
+    """Return all sidecars, and separately those that can't be decoded."""
+    sidecars, broken, _ = list_operations(store)
+    return sidecars, broken
 
 
 def list_operations(store: GraphStorage) -> tuple[list[StoredSidecar], list[BrokenSidecar], list[ObjectInfo]]:
-    """All sidecars there are, the unreadable ones apart; and whatever else lies beside them."""
-    found: list[StoredSidecar] = []
+    """Return all sidecars, those that can't be decoded, and the other objects beside them."""
+    sidecars: list[StoredSidecar] = []
     broken: list[BrokenSidecar] = []
-    others: list[ObjectInfo] = []
+    other_objects: list[ObjectInfo] = []
     for info in store.objects.list_under(RECOVERY):
         if not info.key.endswith(".json"):
-            others.append(info)
+            other_objects.append(info)
             continue
         try:
             stored = store.objects.get(info.key)
         except ObjectMissingError:
-            continue  # its operation ended while we listed
+            # Its operation has ended since the listing.
+            continue
         except ForeignFileError as error:
             broken.append(BrokenSidecar(key=info.key, reason=f"it is {error.what}"))
             continue
@@ -117,12 +120,12 @@ def list_operations(store: GraphStorage) -> tuple[list[StoredSidecar], list[Brok
         except ValueError as error:
             broken.append(BrokenSidecar(key=info.key, reason=str(error)))
             continue
-        found.append(StoredSidecar(key=info.key, etag=stored.etag, modified=stored.info.modified, sidecar=sidecar))
-    return found, broken, others
+        sidecars.append(StoredSidecar(key=info.key, etag=stored.etag, modified=stored.info.modified, sidecar=sidecar))
+    return sidecars, broken, other_objects
 
 
 def read_phase(store: GraphStorage, operation_id: str) -> int | None:
-    """The phase of a running operation whose tasks may write now; None when it does not run any more."""
+    """Return the phase of a running operation whose tasks may write now; None if it no longer runs."""
     try:
         sidecar = decode_with_checksum(store.objects.get(build_sidecar_key(operation_id)).data, Sidecar)
     except (ObjectMissingError, ValueError):
@@ -131,25 +134,27 @@ def read_phase(store: GraphStorage, operation_id: str) -> int | None:
 
 
 def read_store_clock(store: GraphStorage) -> datetime:
-    """The store's own clock, so that ages are never measured across two clocks."""
+    """Return the time of the store's own clock, so that ages are never measured across two clocks."""
     while True:
         store.objects.put(_CLOCK_KEY, b"")
         try:
             now = store.objects.get(_CLOCK_KEY).info.modified
         except ObjectMissingError:
-            continue  # another recovery has just removed it
+            # Another recovery has just removed it.
+            continue
         store.objects.delete(_CLOCK_KEY)
         return now
 
 
 class Lease:
-    """An armed sidecar and the thread that keeps it alive.
+    """A sidecar, and the thread that renews it by heartbeats.
 
-    `arm`, `name` files as they are made, `confirm` before each swap, `disarm` or `stop`.
+    Call `arm`, then `add_files` as files are created, `confirm` before each swap, and `disarm` or `stop` at the end.
     """
 
     def __init__(self, store: GraphStorage, sidecar: Sidecar) -> None:
-        self._store, self._sidecar = store, sidecar
+        self._store = store
+        self._sidecar = sidecar
         self._key = build_sidecar_key(sidecar.id)
         self._etag = ""
         self._lock = threading.Lock()
@@ -158,51 +163,57 @@ class Lease:
         self._thread: threading.Thread | None = None
 
     def arm(self) -> None:
-        """Put the sidecar; when that fails nothing has happened yet."""
+        """Put the sidecar and start its heartbeats. If that fails, the operation has not begun."""
         try:
             try:
                 self._etag = self._store.objects.put_if_absent(self._key, encode_with_checksum(self._sidecar))
             except ObjectExistsError:
+                # The put may have arrived although its response was lost: then the stored sidecar is this very one.
                 if self._take_over() != self._sidecar:
                     raise
             self._thread = threading.Thread(target=self._send_heartbeats, name=f"lease-{self._sidecar.id}", daemon=True)
             self._thread.start()
         except Exception:
             raise
-        except BaseException:  # an interrupt: it may be there, and nobody else has begun anything under it
+        except BaseException:
+            # An interrupt: the sidecar may exist, and nothing was written under it yet.
             self.disarm()
             raise
 
     def confirm(self, files: Iterable[str]) -> None:
-        """Prove that the operation was not fenced, and name its files, by one conditional put; else FencedError."""
+        """Prove by a conditional put that the operation was not fenced, and record its files.
+
+        Raises:
+            FencedError: Recovery has cancelled the operation.
+        """
         with self._lock:
             self._renew(tuple(files))
             if self._is_fenced:
                 raise FencedError(self._sidecar.id)
 
     def add_files(self, files: Iterable[str]) -> None:
-        """Add files that exist now, in case the operation dies; a failure is a warning, and the next beat tries again.
+        """Record files that exist now, in case the operation dies.
 
-        Whether the operation was fenced is for `confirm` to say.
+        A failure is logged, and the next heartbeat tries again. Only `confirm` reports that the operation was fenced.
         """
         with self._lock:
-            known = dict.fromkeys((*self._sidecar.files, *files))
-            if self._is_fenced or len(known) == len(self._sidecar.files):
+            all_files = dict.fromkeys((*self._sidecar.files, *files))
+            if self._is_fenced or len(all_files) == len(self._sidecar.files):
                 return
             try:
-                self._renew(tuple(known))
+                self._renew(tuple(all_files))
             except StoreUnavailableError as error:
-                self._sidecar = msgspec.structs.replace(self._sidecar, files=tuple(known))
+                self._sidecar = msgspec.structs.replace(self._sidecar, files=tuple(all_files))
                 log.warning("the sidecar %s was not renewed: %s", self._key, error)
 
     def is_fenced(self) -> bool:
-        """Return whether the operation was cancelled, by a look at its sidecar; False when that can't be read."""
+        """Return whether the operation was cancelled, by reading its sidecar; False if that can't be read."""
         with self._lock:
             if not self._is_fenced and self.is_running:
                 try:
                     self._is_fenced = self._take_over() is None
                 except StoreUnavailableError as error:
-                    log.warning("the sidecar %s was not looked at: %s", self._key, error)
+                    log.warning("the sidecar %s could not be read: %s", self._key, error)
             return self._is_fenced
 
     @property
@@ -212,16 +223,20 @@ class Lease:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Every file that it names."""
+        """All files that it records."""
         return self._sidecar.files
 
     @property
     def is_running(self) -> bool:
-        """Whether it is still renewed: neither disarmed nor left to recovery."""
+        """Whether it is still renewed: neither disarmed nor stopped."""
         return not self._stop.is_set()
 
     def enter_phase(self, phase: int) -> None:
-        """Let the tasks of a phase write, those of others not; 0: nobody. FencedError when that is over."""
+        """Let only the tasks of a phase write; 0 lets none.
+
+        Raises:
+            FencedError: Recovery has cancelled the operation.
+        """
         with self._lock:
             self._sidecar = msgspec.structs.replace(self._sidecar, phase=phase)
             self._renew(self._sidecar.files)
@@ -229,7 +244,7 @@ class Lease:
                 raise FencedError(self._sidecar.id)
 
     def disarm(self) -> None:
-        """Remove the sidecar. A failure is a warning: recovery finds the commit and removes it."""
+        """Remove the sidecar. A failure is logged: recovery finds the commit and removes the sidecar."""
         self.stop()
         try:
             self._store.objects.delete(self._key)
@@ -237,9 +252,10 @@ class Lease:
             log.warning("the sidecar %s was not removed: %s", self._key, error)
 
     def stop(self) -> None:
-        """Stop renewing; the sidecar stays for recovery."""
+        """Stop the heartbeats; the sidecar stays for recovery."""
         self._stop.set()
-        if self._thread is not None and self._thread.is_alive():  # else it is over, or ends as soon as it starts
+        # A thread that is not alive has ended, or ends as soon as it starts.
+        if self._thread is not None and self._thread.is_alive():
             self._thread.join()
 
     def _send_heartbeats(self) -> None:
@@ -258,24 +274,28 @@ class Lease:
             try:
                 self._etag = self._store.objects.put_if_match(self._key, encode_with_checksum(renewed), self._etag)
             except ObjectChangedError:
-                found = self._take_over()
-                if found is None:
+                stored = self._take_over()
+                if stored is None:
                     self._is_fenced = True
                     return
-                if found != renewed:
-                    continue  # an earlier renewal of ours, whose response was lost
+                if stored != renewed:
+                    # An earlier renewal of this lease, whose response was lost.
+                    continue
             self._sidecar = renewed
             return
         raise StoreUnavailableError(f"renew `{self._key}`", "earlier renewals keep arriving")
 
     def _take_over(self) -> Sidecar | None:
-        """What is stored, when it is our own writing, with its tag: only the owner of a sidecar says `running`."""
+        """Return the stored sidecar and adopt its etag, or None if recovery has changed it.
+
+        Only the owner of a sidecar writes the state `running`.
+        """
         try:
             stored = self._store.objects.get(self._key)
-            found = decode_with_checksum(stored.data, Sidecar)
+            sidecar = decode_with_checksum(stored.data, Sidecar)
         except (ObjectMissingError, ValueError):
             return None
-        if found.id != self._sidecar.id or found.state != "running":
+        if sidecar.id != self._sidecar.id or sidecar.state != "running":
             return None
         self._etag = stored.etag
-        return found
+        return sidecar

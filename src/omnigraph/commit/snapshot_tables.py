@@ -1,4 +1,4 @@
-"""The tables of one snapshot, opened when asked for."""
+"""Open the tables of one snapshot on demand."""
 
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.storage.lance_table import LanceTable
@@ -7,12 +7,18 @@ from omnigraph.storage.watch import Watch
 
 
 class SnapshotTables:
-    """Gives each table at the snapshot's pin. What is read of them is subject to `watch`, if there is one."""
+    """Opens tables at the pins of a snapshot. Reads count against `watch`, if there is one."""
 
     def __init__(self, handles: TableCache, snapshot: Snapshot, watch: Watch | None = None) -> None:
-        self._handles, self.snapshot, self._watch = handles, snapshot, watch
+        self._handles = handles
+        self.snapshot = snapshot
+        self._watch = watch
 
     def open_table(self, table_key: str) -> LanceTable:
-        """The table at its pin; KeyError when there is none."""
+        """Open a table at its pinned version.
+
+        Raises:
+            KeyError: The snapshot has no such table.
+        """
         pin = self.snapshot.pin(table_key)
         return LanceTable(self._handles, pin.path, pin.version, self._watch)

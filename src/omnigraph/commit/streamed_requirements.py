@@ -1,7 +1,7 @@
-"""Requirements of writes that have too many rows to hold: their rows are read again where somebody has interfered.
+"""Check requirements of writes with too many rows to hold in memory.
 
-What others have changed since the base is small, so that is held, and the write's own rows stream past it. That the
-rows were right on the base is taken for granted.
+The changes of other commits since the base are few, so they are held, and the write's own rows are streamed past them.
+The rows were checked against the base itself before.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,81 +19,91 @@ from omnigraph.storage.string_hash_index import StringHashIndex
 from omnigraph.storage.version_diff import diff_versions
 
 ID = "id"
+# Streams columns of the write's own rows, from the start at each call.
 RowSource: TypeAlias = Callable[[], Iterator[pa.RecordBatch]]
-"""Columns of the write's own rows, from the start each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedIdsAbsent:
-    """The write creates rows with the ids of `rows`: nobody else may have."""
+    """Require that no other commit creates the ids of `rows`, which the write creates."""
 
     table_key: str
     rows: RowSource
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when somebody has created a row of such an id."""
+        """Return a violation if another commit has created a row with such an id."""
         changes = diff_versions(base.open_table(self.table_key), now.open_table(self.table_key), [])
-        found = _find_matching_ids(changes.added.column(ID), self.rows)
-        return Violation(self.table_key, f"{format_ids(found)} exist now") if len(found) else None
+        clashing = _find_matching_ids(changes.added.column(ID), self.rows)
+        return Violation(self.table_key, f"{format_ids(clashing)} exist now") if len(clashing) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedRowsUnchanged:
-    """The write has looked for rows that have the ids of `rows`: nobody may have touched, made or removed one."""
+    """Require that no other commit creates, changes or removes a row with an id of `rows`.
+
+    The write has looked these ids up.
+    """
 
     table_key: str
     rows: RowSource
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when somebody has created, changed or removed a row of such an id."""
+        """Return a violation if another commit has created, changed or removed such a row."""
         changes = diff_versions(base.open_table(self.table_key), now.open_table(self.table_key), [])
         touched = pa.chunked_array([*changes.added.column(ID).chunks, *changes.removed.column(ID).chunks], pa.string())
-        found = _find_matching_ids(touched, self.rows)
-        return Violation(self.table_key, f"{format_ids(found)} changed") if len(found) else None
+        changed = _find_matching_ids(touched, self.rows)
+        return Violation(self.table_key, f"{format_ids(changed)} changed") if len(changed) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedIdsPresent:
-    """The write refers to rows by the ids in the one column of `rows`: they must stay."""
+    """Require that the ids in the single column of `rows`, which the write refers to, stay."""
 
     table_key: str
     rows: RowSource
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when somebody has removed one of them."""
+        """Return a violation if another commit has removed one of them."""
         changes = diff_versions(base.open_table(self.table_key), now.open_table(self.table_key), [])
-        found = _find_matching_ids(changes.find_lost_ids(), self.rows)
-        return Violation(self.table_key, f"{format_ids(found)} are gone") if len(found) else None
+        missing = _find_matching_ids(changes.find_lost_ids(), self.rows)
+        return Violation(self.table_key, f"{format_ids(missing)} were deleted") if len(missing) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedValuesAbsent:
-    """The write stores the values of `rows` in a unique column group. A null clashes with nothing."""
+    """Require that no other commit stores the values of `rows`, which are in a unique column group.
+
+    A null clashes with nothing.
+    """
 
     table_key: str
     columns: tuple[str, ...]
     rows: RowSource
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when somebody has stored one of the values."""
+        """Return a violation if another commit has stored one of the values."""
         table = now.open_table(self.table_key)
-        come = normalize_zeros(diff_versions(base.open_table(self.table_key), table, self.columns).added)
+        added = normalize_zeros(diff_versions(base.open_table(self.table_key), table, self.columns).added)
         for name in self.columns:
-            come = come.filter(pc.is_valid(come.column(name)))
-        if not come.num_rows:
+            # A group with a null clashes with nothing.
+            added = added.filter(pc.is_valid(added.column(name)))
+        if not added.num_rows:
             return None
         clashing: list[pa.Array] = []
         for batch in self.rows():
-            own = normalize_zeros(pa.Table.from_batches([batch])).select(list(self.columns))
-            met = come.join(own, list(self.columns), join_type="left semi")
-            clashing.append(concat_chunks(met.column(ID)))
-        found = pa.concat_arrays(clashing).unique() if clashing else pa.array([], pa.string())
-        return Violation(self.table_key, f"the values of {format_ids(found)} clash") if len(found) else None
+            values = normalize_zeros(pa.Table.from_batches([batch])).select(list(self.columns))
+            matches = added.join(values, list(self.columns), join_type="left semi")
+            clashing.append(concat_chunks(matches.column(ID)))
+        ids = pa.concat_arrays(clashing).unique() if clashing else pa.array([], pa.string())
+        return Violation(self.table_key, f"the values of {format_ids(ids)} clash") if len(ids) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedCountsWithin:
-    """The write stores a row for every value of the one column of `rows`, and their number per value has bounds."""
+    """Require that the number of rows per value stays within bounds.
+
+    The write stores a row for every value in the single column of `rows`.
+    """
 
     table_key: str
     column: str
@@ -102,34 +112,42 @@ class StreamedCountsWithin:
     high: int | None = None
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when a value's rows, with those that somebody has added or removed, are too few or too many."""
+        """Return a violation if a value that other commits have touched has too few or too many rows."""
         table = now.open_table(self.table_key)
         changes = diff_versions(base.open_table(self.table_key), table, [self.column])
         touched = pa.chunked_array(
             [*changes.added.column(self.column).chunks, *changes.removed.column(self.column).chunks], pa.string()
         ).unique()
-        own: Positions = np.zeros(len(touched), np.int64)
+        # Only values that other commits touched are counted: all others were within bounds on the base.
+        own_counts: Positions = np.zeros(len(touched), np.int64)
         keys = StringHashIndex(touched)
         for batch in self.rows():
-            places = keys.find_positions(batch.column(0))
-            own += np.bincount(places[places >= 0], minlength=len(touched))
-        touched, own = touched.filter(pa.array(own > 0)), own[own > 0]
+            positions = keys.find_positions(batch.column(0))
+            own_counts += np.bincount(positions[positions >= 0], minlength=len(touched))
+        # The write can't break the bounds of values that it does not store.
+        is_stored = own_counts > 0
+        touched = touched.filter(pa.array(is_stored))
+        own_counts = own_counts[is_stored]
         if not len(touched):
             return None
+        # Rows that exist now include those of other commits since the base.
         values, counts = tally(find_rows(table, self.column, touched, [self.column]).column(self.column))
-        totals = own.copy()
+        totals = own_counts.copy()
         np.add.at(totals, find_positions(values, touched), counts)
         is_wrong = totals < self.low
         if self.high is not None:
             is_wrong |= totals > self.high
-        for at in np.flatnonzero(is_wrong)[:1]:
-            return Violation(self.table_key, f"`{touched[int(at)].as_py()}` would have {totals[at]} rows")
+        for position in np.flatnonzero(is_wrong)[:1]:
+            return Violation(self.table_key, f"`{touched[int(position)].as_py()}` would have {totals[position]} rows")
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedMergeCountsWithin:
-    """As CountsStay, of a write whose rows (`id` and the column) take the place of those that have their ids."""
+    """Require that the number of rows per value stays within bounds, for a write that replaces rows.
+
+    Its rows (`id` and the column) replace those with the same ids.
+    """
 
     table_key: str
     column: str
@@ -138,7 +156,7 @@ class StreamedMergeCountsWithin:
     high: int | None = None
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when a value that somebody has added rows to, or removed some from, has too few or too many."""
+        """Return a violation if a value that other commits have touched has too few or too many rows."""
         table = now.open_table(self.table_key)
         changes = diff_versions(base.open_table(self.table_key), table, [self.column])
         touched = pa.chunked_array(
@@ -146,32 +164,34 @@ class StreamedMergeCountsWithin:
         ).unique()
         if not len(touched):
             return None
-        there = find_rows(table, self.column, touched, [ID, self.column])
-        values, ids = StringHashIndex(touched), StringHashIndex(concat_chunks(there.column(ID)))
-        own = np.zeros(len(touched), np.int64)
-        is_replaced = np.zeros(there.num_rows, np.bool_)
+        existing = find_rows(table, self.column, touched, [ID, self.column])
+        values = StringHashIndex(touched)
+        ids = StringHashIndex(concat_chunks(existing.column(ID)))
+        own_counts = np.zeros(len(touched), np.int64)
+        is_replaced = np.zeros(existing.num_rows, np.bool_)
         for batch in self.rows():
-            places = values.find_positions(batch.column(self.column))
-            own += np.bincount(places[places >= 0], minlength=len(touched))
-            met = ids.find_positions(batch.column(ID))
-            is_replaced[met[met >= 0]] = True
-        at = find_positions(there.column(self.column), touched)
-        stay = np.bincount(at[~is_replaced], minlength=len(touched))
-        is_ours = (own > 0) | (np.bincount(at[is_replaced], minlength=len(touched)) > 0)
-        totals = own + stay
+            positions = values.find_positions(batch.column(self.column))
+            own_counts += np.bincount(positions[positions >= 0], minlength=len(touched))
+            replaced = ids.find_positions(batch.column(ID))
+            is_replaced[replaced[replaced >= 0]] = True
+        value_of_row = find_positions(existing.column(self.column), touched)
+        remaining = np.bincount(value_of_row[~is_replaced], minlength=len(touched))
+        # Only values to which the write adds a row, or from which it takes one, can be its fault.
+        is_ours = (own_counts > 0) | (np.bincount(value_of_row[is_replaced], minlength=len(touched)) > 0)
+        totals = own_counts + remaining
         is_wrong = totals < self.low
         if self.high is not None:
             is_wrong |= totals > self.high
-        for one in np.flatnonzero(is_wrong & is_ours)[:1]:
-            return Violation(self.table_key, f"`{touched[int(one)].as_py()}` would have {totals[one]} rows")
+        for position in np.flatnonzero(is_wrong & is_ours)[:1]:
+            return Violation(self.table_key, f"`{touched[int(position)].as_py()}` would have {totals[position]} rows")
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedReferencesAbsent:
-    """The write takes all rows of another table away, but for the ids of `rows`: nobody may refer to those that go.
+    """Require that no other commit adds a reference to a row that the write removes.
 
-    `column` of this table refers to rows of that one.
+    The write removes all rows of another table except the ids of `rows`; `column` of this table refers to that table.
     """
 
     table_key: str
@@ -179,30 +199,32 @@ class StreamedReferencesAbsent:
     rows: RowSource
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Broken when somebody refers to a row that goes."""
+        """Return a violation if another commit has added a reference to a removed row."""
         changes = diff_versions(base.open_table(self.table_key), now.open_table(self.table_key), [self.column])
-        wanted = concat_chunks(changes.added.column(self.column)).unique()
-        if not len(wanted):
+        referenced = concat_chunks(changes.added.column(self.column)).unique()
+        if not len(referenced):
             return None
-        kept = np.zeros(len(wanted), np.bool_)
-        keys = StringHashIndex(wanted)
+        is_retained = np.zeros(len(referenced), np.bool_)
+        keys = StringHashIndex(referenced)
         for batch in self.rows():
-            places = keys.find_positions(batch.column(0))
-            kept[places[places >= 0]] = True
-        missing = wanted.filter(pa.array(~kept))
-        found = changes.added.filter(pa.array(is_among(changes.added.column(self.column), missing)))
-        ids = concat_chunks(found.column(ID))
+            positions = keys.find_positions(batch.column(0))
+            is_retained[positions[positions >= 0]] = True
+        # References to rows that the write keeps, or adds, stay valid.
+        missing = referenced.filter(pa.array(~is_retained))
+        dangling = changes.added.filter(pa.array(is_among(changes.added.column(self.column), missing)))
+        ids = concat_chunks(dangling.column(ID))
         return Violation(self.table_key, f"the values of {format_ids(ids)} clash") if len(ids) else None
 
 
 def _find_matching_ids(ids: pa.Array | pa.ChunkedArray, rows: RowSource) -> pa.Array:
-    """Those of the ids, which others have changed, that the write's rows name too."""
-    wanted = concat_chunks(ids).unique() if len(ids) else pa.array([], pa.string())
-    if not len(wanted):
-        return wanted
-    is_met = np.zeros(len(wanted), np.bool_)
-    keys = StringHashIndex(wanted)
+    """Return those of the ids, which other commits have changed, that the write's rows name too."""
+    candidates = concat_chunks(ids).unique() if len(ids) else pa.array([], pa.string())
+    # Without candidates, the write's rows need not be read again.
+    if not len(candidates):
+        return candidates
+    is_matched = np.zeros(len(candidates), np.bool_)
+    keys = StringHashIndex(candidates)
     for batch in rows():
-        places = keys.find_positions(batch.column(0))
-        is_met[places[places >= 0]] = True
-    return wanted.filter(pa.array(is_met))
+        positions = keys.find_positions(batch.column(0))
+        is_matched[positions[positions >= 0]] = True
+    return candidates.filter(pa.array(is_matched))

@@ -1,4 +1,4 @@
-"""What can be wrong with a tag: its name, its being there or not."""
+"""Define the errors of tags."""
 
 from omnigraph.errors import MAX_LISTED_NAMES, Kind, OmnigraphError
 
@@ -18,7 +18,7 @@ class BadTagNameError(OmnigraphError):
 
 
 class TagExistsError(OmnigraphError):
-    """The name is a tag's already, and one name means one state."""
+    """A tag with this name exists already; a name stands for one state."""
 
     kind = Kind.CONFLICT
     code = "tag_exists"
@@ -35,17 +35,19 @@ class TagExistsError(OmnigraphError):
 
 
 class TagMissingError(OmnigraphError):
-    """The graph has no tag of that name; `known` are those it has, `near` is the one that was likely meant."""
+    """The graph has no tag with this name; `known` are its tags, `near` is the one that was likely meant."""
 
     kind = Kind.NOT_FOUND
     code = "tag_not_found"
 
     def __init__(self, name: str, known: tuple[str, ...], near: str | None = None) -> None:
         super().__init__(name, known, near)
-        self.name, self.known, self.near = name, known, near
+        self.name = name
+        self.known = known
+        self.near = near
 
     def facts(self) -> dict[str, object]:
-        """The name, and those there are."""
+        """Return the name, the tags of the graph, and the suggestion."""
         return {"name": self.name, "known": list(self.known), "near": self.near}
 
     def __str__(self) -> str:
@@ -56,13 +58,14 @@ class TagMissingError(OmnigraphError):
             return f"did you mean `{self.near}`?"
         if not self.known:
             return "it has none"
+        # A graph may have thousands of tags; `facts` lists them all.
         more = len(self.known) - MAX_LISTED_NAMES
         rest = f" and {more} more" if more > 0 else ""
         return f"it has {', '.join(f'`{name}`' for name in self.known[:MAX_LISTED_NAMES])}{rest}"
 
 
 class TagOutcomeUnknownError(OmnigraphError):
-    """A tag may or may not have been made or deleted: the store stopped answering."""
+    """The store stopped answering while a tag was created or deleted, so the outcome is not known."""
 
     kind = Kind.UNAVAILABLE
     code = "tag_outcome_unknown"
@@ -73,6 +76,6 @@ class TagOutcomeUnknownError(OmnigraphError):
 
     def __str__(self) -> str:
         return (
-            f"what became of the tag `{self.name}` is not known: the store stopped answering ({self.reason})."
-            " `omnigraph tag list` tells once it answers again"
+            f"the outcome for tag `{self.name}` is not known: the store stopped answering ({self.reason})."
+            " Run `omnigraph tag list` once it answers again"
         )

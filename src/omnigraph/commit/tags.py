@@ -1,4 +1,4 @@
-"""The tags of a graph: names for commits, which cleanup keeps. Each is one row of main's manifest."""
+"""Register tags: names for commits that cleanup retains. Each is one row of main's manifest."""
 
 from dataclasses import replace
 
@@ -13,49 +13,59 @@ from omnigraph.commit.tag_errors import TagMissingError, TagOutcomeUnknownError
 
 
 class TagRegistry:
-    """All tags of one open graph. Making and deleting one is a swap of main's manifest, and no commit."""
+    """The tags of one open graph. Creating or deleting one swaps main's manifest, without a commit."""
 
     def __init__(self, main: ManifestLog) -> None:
         self.main = main
 
     def list_records(self) -> list[TagRecord]:
-        """Every tag, by name."""
+        """Return all tags, sorted by name."""
         return [record for _, record in sorted(self.main.readable_head().snapshot.manifest.tags.items())]
 
     def find_record(self, name: str) -> TagRecord:
-        """One tag, or TagMissingError."""
-        return _find_tag(self.main.readable_head().snapshot.manifest, name)
-
-    def create(self, name: str, found: Snapshot, journal: ManifestLog, actor: str) -> TagRecord:
-        """Name a state whose commit a journal has; from then on cleanup keeps it, whatever becomes of its branch.
+        """Return a tag by name.
 
         Raises:
-            BadTagNameError, TagExistsError, BranchExistsError: The name won't do.
-            BranchGoneError, CommitCollectedError: The commit went meanwhile.
-            TagOutcomeUnknownError: The store stopped answering; it may be there.
+            TagMissingError: There is no such tag.
+        """
+        return _find_tag(self.main.readable_head().snapshot.manifest, name)
+
+    def create(self, name: str, snapshot: Snapshot, journal: ManifestLog, actor: str) -> TagRecord:
+        """Create a tag for a state whose commit is in `journal`; cleanup retains it, even without its branch.
+
+        Raises:
+            BadTagNameError, TagExistsError, BranchExistsError: The name is invalid or in use.
+            BranchGoneError, CommitCollectedError: The commit was removed in the meantime.
+            TagOutcomeUnknownError: The store stopped answering; the tag may exist.
         """
         check_tag_name(name)
         store = self.main.store
         record = TagRecord(
             name=name,
-            commit_id=found.commit.id,
+            commit_id=snapshot.commit.id,
             branch=journal.branch,
             path=journal.path,
-            seq=found.commit.seq,
+            seq=snapshot.commit.seq,
             created_at=format_instant(store.runtime.clock.now()),
             created_by=actor,
         )
 
-        def added(manifest: Manifest) -> Manifest:
+        def add_tag(manifest: Manifest) -> Manifest:
             check_untagged(name, manifest.tags)
+            # Tags and branches share one namespace, and the branch may have been created since the last try of the
+            # swap.
             if name in manifest.live_branches:
                 raise BranchExistsError(name, name)
-            check_reachable(self.main, manifest, found, journal)
+            check_reachable(self.main, manifest, snapshot, journal)
             return replace(manifest, tags={**manifest.tags, name: record})
 
         try:
             change_registry(
-                self.main, self.main.cached_head(), added, lambda now: now.tags.get(name) == record, may_be_undone=True
+                self.main,
+                self.main.cached_head(),
+                add_tag,
+                lambda now: now.tags.get(name) == record,
+                may_be_undone=True,
             )
         except OutcomeUnknownError as error:
             raise TagOutcomeUnknownError(name, error.reason) from error
@@ -63,22 +73,23 @@ class TagRegistry:
         return record
 
     def delete(self, name: str) -> TagRecord:
-        """Remove a tag; what it was. Its commit stays until a cleanup takes it.
+        """Remove a tag and return its record. Its commit stays until a cleanup collects it.
 
         Raises:
-            TagMissingError: There is none of that name.
-            TagOutcomeUnknownError: The store stopped answering; it may be gone.
+            TagMissingError: There is no such tag.
+            TagOutcomeUnknownError: The store stopped answering; the tag may be deleted.
         """
         head = self.main.head()
         record = _find_tag(head.snapshot.manifest, name)
 
-        def removed(manifest: Manifest) -> Manifest:
-            if manifest.tags.get(name) != record:  # it is gone, or another one by now: that one stays
+        def remove_tag(manifest: Manifest) -> Manifest:
+            # Deleted or replaced in the meantime: a tag that was created since must stay.
+            if manifest.tags.get(name) != record:
                 raise TagMissingError(name, tuple(sorted(manifest.tags)))
-            return replace(manifest, tags={key: one for key, one in manifest.tags.items() if key != name})
+            return replace(manifest, tags={key: tag for key, tag in manifest.tags.items() if key != name})
 
         try:
-            change_registry(self.main, head, removed, lambda now: now.tags.get(name) != record)
+            change_registry(self.main, head, remove_tag, lambda now: now.tags.get(name) != record)
         except OutcomeUnknownError as error:
             raise TagOutcomeUnknownError(name, error.reason) from error
         return record

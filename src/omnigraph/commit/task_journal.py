@@ -1,9 +1,9 @@
-"""Files that the tasks of one operation write in many processes: each task notes its own beside the sidecar.
+"""Track the files that the tasks of a distributed operation write: each task has its own note beside the sidecar.
 
-A job is one or more phases. While a phase is open, its tasks write files and scratch. When it is closed, what the
-operation keeps is named by its sidecar, and everything else that the phase's notes name goes, with the notes. A task
-that outlives its phase (a duplicate, one that was cancelled) finds that out before it is done with a file, and takes
-its own files away. Recovery does the same for an operation that died.
+A job has one or more phases. While a phase is open, its tasks write files and scratch objects. When it is closed, the
+sidecar names the files that the operation keeps, and all other files in the notes of the phase are removed with the
+notes. A task that outlives its phase (a duplicate, or one that was cancelled) notices before it completes a file, and
+removes its own files. Recovery does the same for an operation that died.
 """
 
 import re
@@ -23,16 +23,17 @@ from omnigraph.storage.object_store import ForeignFileError, ObjectChangedError,
 from omnigraph.telemetry import log
 
 _NOTE_SUFFIX = ".note"
+# The names of scratch objects of writes without a sidecar begin with this, after the operation's id. Such objects
+# outlive the process that wrote them.
 SAVED_PREFIX = "save-"
-"""How objects are called, behind their operation, of writes that have no sidecar: nobody lives as long as they do."""
+# A write without a sidecar that has put nothing for this long is dead, and its objects are swept.
 MAX_SAVED_AGE = timedelta(days=1)
-"""When such a write has put nothing for so long, it is dead, and what it has put is swept."""
+# The names of objects of tasks: the id of the operation, then the object's own name. Nothing else may be swept.
 _OPERATION_OBJECT = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})-([^/]+)")
-"""The names of objects that tasks keep: their operation's id, and their own. Nothing else may be swept."""
 
 
 class PhaseClosedError(OmnigraphError):
-    """A task found that its job goes on without it."""
+    """The phase of a task was closed before the task ended."""
 
     kind = Kind.CONFLICT
     code = "phase_closed"
@@ -46,20 +47,22 @@ class PhaseClosedError(OmnigraphError):
 
 
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The files that a task has made or is making, relative to the root."""
+    """The files that a task has written or is writing, relative to the root."""
 
     files: tuple[TableFile, ...] = ()
     is_open: bool = True
 
 
 class TaskJournal:
-    """A task's own note: the witness of its writes. `begin` it before the first file.
+    """The note of one task, updated as it writes. Call `begin` before the first file.
 
-    Once the task's phase is closed, every method raises PhaseClosedError, and no file of the task is left.
+    Once the phase of the task is closed, every method raises PhaseClosedError, and removes all files of the task.
     """
 
     def __init__(self, store: GraphStorage, operation_id: str, phase: int, task: int) -> None:
-        self._store, self._operation_id, self._phase = store, operation_id, phase
+        self._store = store
+        self._operation_id = operation_id
+        self._phase = phase
         self._task = f"{phase}-{task}-{secrets.token_hex(4)}"
         self._etag = ""
         self._lock = threading.Lock()
@@ -67,22 +70,27 @@ class TaskJournal:
         self._scratch: list[str] = []
 
     def begin(self) -> None:
-        """Put the note, empty."""
+        """Put the empty note.
+
+        Raises:
+            PhaseClosedError: The phase was closed already.
+        """
         data = encode_with_checksum(Note())
         self._etag = self._store.objects.put_if_absent(self._key, data)
+        # Read after the put: a phase that is closed from now on finds the note.
         if read_phase(self._store, self._operation_id) != self._phase:
             self._discard()
 
     def on_begin(self, files: Sequence[str]) -> None:
-        """See Witness."""
+        """Record files that are about to be written, see `Witness`."""
         self._add(files)
 
     def on_complete(self, files: Sequence[str]) -> None:
-        """See Witness."""
+        """Record the final names of files, see `Witness`."""
         self._add(files)
 
     def keep(self, name: str, data: bytes) -> str:
-        """Keep something for the driver, until the phase is closed: its key."""
+        """Store an object for the driver until the phase is closed; return its key."""
         key = build_job_key(self._operation_id, f"{self._task}.{name}")
         self._scratch.append(key)
         self._store.objects.put(key, data)
@@ -94,10 +102,11 @@ class TaskJournal:
         return build_job_key(self._operation_id, f"{self._task}{_NOTE_SUFFIX}")
 
     def _add(self, files: Iterable[str], *, is_always: bool = False) -> None:
-        with self._lock:  # several writers of one task may be at it
-            known = len(self._files)
+        # One task may have several writers.
+        with self._lock:
+            recorded = len(self._files)
             self._files.update(dict.fromkeys(files))
-            if len(self._files) == known and not is_always:
+            if len(self._files) == recorded and not is_always:
                 return
             data = encode_with_checksum(Note(files=tuple(self._files)))
             try:
@@ -112,26 +121,25 @@ class TaskJournal:
 
 
 def clear(store: GraphStorage, operation_id: str, *, phase: int | None = None, keep: Collection[str] = ()) -> int:
-    """Remove what tasks of an operation (in one phase, or in all) have noted and kept, but for `kept`; the bytes freed.
+    """Remove the files and objects of the tasks of an operation, in one phase or in all; return the bytes freed.
 
-    Files and scratch may be kept; scratch for later phases, until all of the operation's is cleared.
-
-    A note is closed first, so that its task can't add to it unseen; then its files go, and at last the note.
+    Files and objects in `keep` stay; objects that later phases need stay until the whole operation is cleared.
     """
     freed = 0
     for info in _list_objects(store, operation_id, phase):
         if info.key in keep:
             continue
         if info.key.endswith(_NOTE_SUFFIX):
+            # The note is closed first, so that its task can't add to it unseen, and removed last, in case we die.
             freed += _remove(store, _close_note(store, info.key), keep)
         store.objects.delete(info.key)
     return freed
 
 
 def find_noted_files(store: GraphStorage) -> frozenset[str]:
-    """Every file that some task has noted and that is not its operation's yet. A note that can't be read says nothing.
+    """Return every file in a task's note that its operation has not named yet. Unreadable notes are skipped.
 
-    A note that goes while it is looked for has been settled: its files are named elsewhere, or gone.
+    A note that is removed during the search was resolved: its files are named elsewhere, or removed.
     """
     files: set[str] = set()
     for info in store.objects.list_under(RECOVERY):
@@ -142,30 +150,30 @@ def find_noted_files(store: GraphStorage) -> frozenset[str]:
         except ObjectMissingError:
             continue
         except (ForeignFileError, ValueError) as error:
-            log.warning("the note %s can't be read, and spares nothing from cleanup: %s", info.key, error)
+            log.warning("the note %s can't be read, so cleanup may remove the files that it names: %s", info.key, error)
     return frozenset(files)
 
 
-def find_stray_operations(others: Iterable[ObjectInfo], sidecars: Collection[str]) -> dict[str, datetime]:
-    """Operations that have left objects, and no sidecar: their ids, and until when they may have been at work."""
-    found: dict[str, datetime] = {}
-    for info in others:
-        named = _OPERATION_OBJECT.fullmatch(info.key.removeprefix(f"{RECOVERY}/"))
-        if named is None or build_sidecar_key(named[1]) in sidecars:
+def find_stray_operations(objects: Iterable[ObjectInfo], sidecars: Collection[str]) -> dict[str, datetime]:
+    """Return operations that left objects but no sidecar: their ids, and until when they may have run."""
+    strays: dict[str, datetime] = {}
+    for info in objects:
+        match = _OPERATION_OBJECT.fullmatch(info.key.removeprefix(f"{RECOVERY}/"))
+        if match is None or build_sidecar_key(match[1]) in sidecars:
             continue
-        last = info.modified + MAX_SAVED_AGE if named[2].startswith(SAVED_PREFIX) else info.modified
-        found[named[1]] = max(found.get(named[1], last), last)
-    return found
+        last = info.modified + MAX_SAVED_AGE if match[2].startswith(SAVED_PREFIX) else info.modified
+        strays[match[1]] = max(strays.get(match[1], last), last)
+    return strays
 
 
 def sweep(store: GraphStorage, strays: Mapping[str, datetime], now: datetime, lease: timedelta) -> None:
-    """Remove what operations have left that ended long ago: notes of tasks that came too late, and scratch.
+    """Remove the objects of operations that ended long ago: scratch, and notes of tasks that came too late.
 
-    A task that still runs finds out that its operation has ended, and takes its own away; this is for those that died.
+    A task that still runs notices that its operation has ended and removes its own; this is for tasks that died.
     """
     for operation_id, newest in strays.items():
         if now - newest > 2 * lease and store.objects.stat(build_sidecar_key(operation_id)) is None:
-            log.info("sweeping what operation %s has left", operation_id)
+            log.info("removing the objects that operation %s has left", operation_id)
             clear(store, operation_id)
 
 
@@ -175,7 +183,7 @@ def _list_objects(store: GraphStorage, operation_id: str, phase: int | None) -> 
 
 
 def _close_note(store: GraphStorage, key: str) -> tuple[str, ...]:
-    """The files that a note names for good: whoever wanted to add to it finds that it was changed."""
+    """Close a note and return the files that it names; its task can no longer change it."""
     while True:
         try:
             stored = store.objects.get(key)
@@ -186,16 +194,16 @@ def _close_note(store: GraphStorage, key: str) -> tuple[str, ...]:
         except ObjectChangedError:
             continue
         except (ForeignFileError, ValueError) as error:
-            log.warning("the note %s can't be read, and the files that it names are left: %s", key, error)
+            log.warning("the note %s can't be read, and the files that it names are not removed: %s", key, error)
             return ()
         return note.files
 
 
-def _remove(store: GraphStorage, files: Iterable[str], keep: Collection[str]) -> int:
+def _remove(store: GraphStorage, paths: Iterable[str], keep: Collection[str]) -> int:
     freed = 0
-    for file in files:
-        info = None if file in keep else store.objects.stat(file)
+    for path in paths:
+        info = None if path in keep else store.objects.stat(path)
         if info is not None:
-            store.objects.delete(file)
+            store.objects.delete(path)
             freed += info.size
     return freed

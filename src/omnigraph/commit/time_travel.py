@@ -1,4 +1,4 @@
-"""From a name to a snapshot: a branch's head, a commit, a time. The past is folded from the journal."""
+"""Read a state of a branch by commit, time or manifest version, by undoing commits back from the head."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -14,9 +14,9 @@ from omnigraph.storage.verification import Verifier
 
 
 class CommitMissingError(OmnigraphError):
-    """The branch's history has no such commit, or nothing that early; without a branch, no branch's has.
+    """The branch's history has no such commit, or none that early; without a branch, no branch has it.
 
-    `is_snapshot`: where it was named, branches and times are named in other ways.
+    With `is_snapshot`, the argument takes no branch and no time, which have other arguments.
     """
 
     kind = Kind.NOT_FOUND
@@ -24,35 +24,49 @@ class CommitMissingError(OmnigraphError):
 
     def __init__(self, wanted: str, branch: str | None, near: str | None = None, is_snapshot: bool = False) -> None:
         super().__init__(wanted, branch, near, is_snapshot)
-        self.wanted, self.branch, self.near, self.is_snapshot = wanted, branch, near, is_snapshot
+        self.wanted = wanted
+        self.branch = branch
+        self.near = near
+        self.is_snapshot = is_snapshot
 
     def __str__(self) -> str:
         if not looks_like_id(self.wanted) and " " not in self.wanted:
             hint = f"; did you mean `{self.near}`?" if self.near else ""
-            also = "or a manifest's version" if self.is_snapshot else "a branch or a time with its zone"
-            return f"`{self.wanted}` names no commit: a commit's id, a tag, {also} does{hint}"
+            rest = "or a manifest version" if self.is_snapshot else "a branch, or a time with its zone"
+            return f"`{self.wanted}` names no commit; use a commit id, a tag, {rest}{hint}"
         if self.branch is None:
             return f"no branch of the graph has a commit {self.wanted}; see `omnigraph commit list`"
         return f"the branch `{self.branch}` has no commit {self.wanted}; see `omnigraph commit list`"
 
 
 def read_at_commit(log: ManifestLog, head: Head, commit_id: str) -> Snapshot:
-    """The state that a commit made, or CommitMissingError; CommitCollectedError when cleanup has taken it."""
-    return _fold(log, head, lambda commit: commit.id == commit_id, commit_id)
+    """Read the state that a commit created.
+
+    Raises:
+        CommitMissingError: The history has no such commit.
+        CommitCollectedError: Cleanup has collected it.
+    """
+    return _undo_until(log, head, lambda commit: commit.id == commit_id, commit_id)
 
 
 def read_at_time(log: ManifestLog, head: Head, instant: datetime) -> Snapshot:
-    """The state at an instant: that of the newest commit made no later, or CommitMissingError.
+    """Read the state at an instant: that of the newest commit that is not later.
 
-    CommitCollectedError when cleanup has taken that state.
+    Raises:
+        CommitMissingError: All commits are later.
+        CommitCollectedError: Cleanup has collected that state.
     """
-    return _fold(
+    return _undo_until(
         log, head, lambda commit: parse_instant(commit.at) <= instant, f"as early as {format_instant(instant)}"
     )
 
 
 def find_commit_at(log: ManifestLog, head: Head, instant: datetime) -> Commit:
-    """The newest commit made no later than an instant, whether its state can still be read; or CommitMissingError."""
+    """Return the newest commit that is not later than an instant, even if its state was collected.
+
+    Raises:
+        CommitMissingError: All commits are later.
+    """
     for commit in log.iter_history(head):
         if parse_instant(commit.at) <= instant:
             return commit
@@ -60,20 +74,25 @@ def find_commit_at(log: ManifestLog, head: Head, instant: datetime) -> Commit:
 
 
 def read_at_version(log: ManifestLog, head: Head, version: int) -> Snapshot:
-    """The state that a version of the branch's own manifest shows, or CommitMissingError; it need not be kept itself.
+    """Read the state of a version of the branch's own manifest; the version itself need not exist any longer.
 
-    Not every version is a commit's: one that registers a branch or a tag shows the commit before it.
+    Not every version belongs to a commit: one that registers a branch or a tag has the commit before it.
+
+    Raises:
+        CommitMissingError: There is no such version yet.
+        CommitCollectedError: Cleanup has collected that state.
     """
-    wanted = f"of manifest version {version}"
+    target = f"of manifest version {version}"
     if version > head.snapshot.manifest_version:
-        raise CommitMissingError(wanted, log.branch)
+        raise CommitMissingError(target, log.branch)
     fork = head.snapshot.manifest.fork
     first = -1 if fork is None else fork.seq
-    return _fold(log, head, lambda one: one.seq <= first or one.manifest_version <= version, wanted)
+    # Commits up to the fork have version numbers of the parent's manifest, which can't be compared with this one.
+    return _undo_until(log, head, lambda commit: commit.seq <= first or commit.manifest_version <= version, target)
 
 
 def find_journal(log: ManifestLog, head: Head, snapshot: Snapshot) -> ManifestLog:
-    """The log whose journal has the commit of a snapshot: the branch's own, or one that it comes from."""
+    """Return the log whose journal has the commit of a snapshot: the branch's own, or that of an ancestor."""
     fork = head.snapshot.manifest.fork
     while fork is not None and snapshot.commit.seq < fork.seq:
         log = log.open_parent(fork)
@@ -81,8 +100,13 @@ def find_journal(log: ManifestLog, head: Head, snapshot: Snapshot) -> ManifestLo
     return log
 
 
-def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wanted: str) -> Snapshot:
-    """Walk back from the head, undoing each commit, until the wanted one is the newest left."""
+def _undo_until(log: ManifestLog, head: Head, is_target: Callable[[Commit], bool], target: str) -> Snapshot:
+    """Undo commits back from the head until `is_target` holds for the newest one left; return that state.
+
+    Raises:
+        CommitMissingError: No commit matches; the error shows `target`.
+        CommitCollectedError: Cleanup has collected the state.
+    """
     manifest = head.snapshot.manifest
     tables = {**manifest.tables}
     pins = {**manifest.pins}
@@ -90,10 +114,12 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
     schema = manifest.schema
     lost = dict(manifest.lost)
     for commit in log.iter_history(head):
-        if is_wanted(commit):
+        if is_target(commit):
             check_commit_retained(log, head, commit)
-            tables = {key: record for key, record in tables.items() if key in pins or key in dropped}
-            past = replace(
+            # Undoing leaves the records of tables that were created later; without a pin they are not part of the
+            # state.
+            tables = {key: table for key, table in tables.items() if key in pins or key in dropped}
+            undone = replace(
                 manifest,
                 schema=schema,
                 tables=tables,
@@ -104,30 +130,31 @@ def _fold(log: ManifestLog, head: Head, is_wanted: Callable[[Commit], bool], wan
                 commits=(commit,),
             )
             expect_pins(log.store, pins.values())
-            return Snapshot(branch=commit.branch, manifest_version=commit.manifest_version, manifest=past)
+            return Snapshot(branch=commit.branch, manifest_version=commit.manifest_version, manifest=undone)
         lost |= {purge.path: (purge, commit) for purge in commit.purged}
         undo_commit(commit, tables, pins, dropped)
         if commit.schema_before is not None:
-            found = find_schema(log, head, commit.schema_before)
-            if found is None:
-                raise CommitMissingError(wanted, log.branch)
-            schema = found
-    raise CommitMissingError(wanted, log.branch)
+            record = find_schema(log, head, commit.schema_before)
+            if record is None:
+                raise CommitMissingError(target, log.branch)
+            schema = record
+    raise CommitMissingError(target, log.branch)
 
 
 def expect_versions(verifier: Verifier, changes: Iterable[PinChange]) -> None:
-    """Tell a verifier what a commit records of the versions that it left and reached, before they are read."""
+    """Register with a verifier the checksums that a commit records of its versions, before they are read."""
     for change in changes:
-        old = change.path if change.replaced is None else change.replaced.path
+        path_before = change.path if change.replaced is None else change.replaced.path
         if change.before is not None:
-            verifier.expect(old, int(change.before), change.sum_before, change.rows_before)
+            verifier.expect(path_before, int(change.before), change.sum_before, change.rows_before)
         if change.after is not None:
             verifier.expect(change.path, int(change.after), change.sum_after, change.rows_after)
 
 
 def undo_commit(commit: Commit, tables: dict[str, TableRecord], pins: dict[str, Pin], dropped: dict[str, Pin]) -> None:
-    """Turn tables and pins as a commit made them into those before it."""
+    """Change tables and pins in place from the state after a commit to the state before it."""
     for change in commit.changes:
+        # The pin after the commit: visible, dropped by it, or under the table's new key.
         later = pins.get(change.table_key) or dropped.get(change.table_key) or _find_pin(pins, change.path)
         dropped.pop(change.table_key, None)
         if change.replaced is not None:
@@ -143,15 +170,15 @@ def undo_commit(commit: Commit, tables: dict[str, TableRecord], pins: dict[str, 
                 rows=change.rows_before,
                 branch=change.branch_before,
                 sum=change.sum_before,
-                # Lists were made later than the states that they are of.
+                # Checksum lists are written after the states that they describe, so later ones apply too.
                 lists=_join_lists(change.lists_before, later.lists if later is not None and later.path == path else ()),
             )
 
 
 def _find_pin(pins: Mapping[str, Pin], path: str) -> Pin | None:
-    """Find the pin of a table that has another key now."""
+    """Return the pin of the table at a path, whatever its key; None if there is none."""
     return next((pin for pin in pins.values() if pin.path == path), None)
 
 
-def _join_lists(lists: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*lists, *others))) if lists else others
+def _join_lists(lists: tuple[str, ...], later_lists: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*lists, *later_lists))) if lists else later_lists

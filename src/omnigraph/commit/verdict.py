@@ -1,4 +1,4 @@
-"""What became of an operation whose sidecar is still there. Pure: facts in, verdict out."""
+"""Decide what became of an operation whose sidecar still exists. Pure: facts in, verdict out."""
 
 from datetime import datetime, timedelta
 from enum import Enum
@@ -7,20 +7,20 @@ from omnigraph.commit.sidecar import Sidecar
 
 
 class Verdict(Enum):
-    """The four ways it can be."""
+    """The outcome of an operation."""
 
     ROLLED_FORWARD = "RolledForward"
-    """It is part of the history; only the sidecar is left over."""
+    """Its commit is in the history; only the sidecar is left."""
     ROLLED_BACK = "RolledBack"
-    """It is not, and nobody keeps it alive: it never will be."""
+    """Its commit is not in the history and never will be: its owner is dead."""
     IN_FLIGHT = "InFlight"
-    """Its owner is at work."""
+    """Its owner is still running."""
     BROKEN = "Broken"
-    """The sidecar can't be understood; it is left alone."""
+    """The sidecar can't be decoded; it is left alone."""
 
 
 def judge(sidecar: Sidecar, *, is_committed: bool, renewed_at: datetime, now: datetime, lease: timedelta) -> Verdict:
-    """The verdict; both times are the store's. An abandoned operation is dead whatever its age."""
+    """Return the verdict. Both times are the store's; an abandoned operation is dead whatever its age."""
     if is_committed:
         return Verdict.ROLLED_FORWARD
     if sidecar.state == "abandoned" or now - renewed_at > lease:

@@ -1,1 +1,1 @@
-"""Settings from outside become the engine's own. The only room that reads the environment for it."""
+"""Read settings from files and the environment; no other package of the engine reads the environment."""

@@ -1,8 +1,9 @@
-"""The environment as settings. Pure: the variables are handed in, so a test brings its own.
+"""Read engine settings from environment variables. Pure: the variables are an argument, so tests pass their own.
 
 Credentials and region (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, profiles,
 roles) are left to the object-store libraries, which read the environment themselves and renew what expires; they are
-never copied into our settings. Translated here is only what those libraries don't read, or not in the same way.
+never copied into our settings. Only variables that those libraries don't read, or read differently, are translated
+here.
 """
 
 import math
@@ -16,8 +17,8 @@ from omnigraph.runtime import Runtime
 from omnigraph.storage.blob_sources import BlobSourceError, parse_blob_location
 from omnigraph.telemetry import PROCESS_TELEMETRY, Telemetry
 
+# The address of S3, if it is not Amazon's; the first variable that is set counts, as in Amazon's own tools.
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-"""Where S3 is, if not at Amazon; the first that is set counts, as in Amazon's own tools."""
 ALLOW_HTTP = "AWS_ALLOW_HTTP"
 FORCE_PATH_STYLE = "AWS_S3_FORCE_PATH_STYLE"
 BLOB_SOURCES = "OMNIGRAPH_BLOB_SOURCES"
@@ -36,10 +37,11 @@ EMBED_PROVIDER = "OMNIGRAPH_EMBED_PROVIDER"
 EMBED_URL = "OMNIGRAPH_EMBED_URL"
 EMBED_MODEL = "OMNIGRAPH_EMBED_MODEL"
 EMBED_KEY = "OMNIGRAPH_EMBED_KEY"
+# OpenAI's own key; it is sent to OpenAI only.
 OPENAI_KEY = "OPENAI_API_KEY"
-"""OpenAI's own key; it is sent to OpenAI only."""
 
 NO_LIMIT = "none"
+# A century, which `none` stands for.
 MAX_DAYS = 36_500.0
 
 _DEFAULTS = Options()
@@ -50,21 +52,26 @@ Number = TypeVar("Number", int, float)
 
 
 class BadVariableError(OmnigraphError):
-    """An environment variable has a value that can't be understood."""
+    """An environment variable has an invalid value."""
 
     kind = Kind.USAGE
     code = "bad_variable"
 
     def __init__(self, variable: str, value: str, way_out: str = "write true or false") -> None:
         super().__init__(variable, value, way_out)
-        self.variable, self.value, self.way_out = variable, value, way_out
+        self.variable = variable
+        self.value = value
+        self.way_out = way_out
 
     def __str__(self) -> str:
         return f"the environment variable {self.variable} is `{self.value}`; {self.way_out}"
 
 
 def build_runtime(environment: Mapping[str, str]) -> Runtime:
-    """The machine's clock and randomness, with the settings and, in a test's process, the faults of an environment."""
+    """Build a runtime with the system's clock and randomness, and the settings of an environment.
+
+    In a test's process, the environment may arm faults too.
+    """
     derived_cache = _read_switch(environment, DERIVED_CACHE)
     options = Options(
         cache_bytes=_read_bytes(environment, CACHE_BYTES),
@@ -88,50 +95,71 @@ def build_runtime(environment: Mapping[str, str]) -> Runtime:
 
 
 def read_blob_sources(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The places that Blob values may be read from, separated by spaces; BadVariableError for one that is none."""
-    places = tuple(environment.get(BLOB_SOURCES, "").split())
-    for place in places:
+    """Return the locations that Blob values may be read from; the variable separates them by spaces.
+
+    Raises:
+        BadVariableError: One of them is no such location.
+    """
+    sources = tuple(environment.get(BLOB_SOURCES, "").split())
+    for source in sources:
         try:
-            parse_blob_location(place)
+            parse_blob_location(source)
         except BlobSourceError as error:
             way_out = "write file:///directory or s3://bucket/prefix, several separated by spaces"
-            raise BadVariableError(BLOB_SOURCES, place, way_out) from error
-    return places
+            raise BadVariableError(BLOB_SOURCES, source, way_out) from error
+    return sources
 
 
 def read_traversal_mode(environment: Mapping[str, str]) -> Traversal:
-    """How edges are followed; BadVariableError for a way that there is not."""
-    given = environment.get(TRAVERSAL_MODE) or _DEFAULTS.traversal_mode.value
-    known = [mode.value for mode in Traversal]
-    if given not in known:
-        raise BadVariableError(TRAVERSAL_MODE, given, f"write one of {', '.join(known)}")
-    return Traversal(given)
+    """Return how edges are traversed.
+
+    Raises:
+        BadVariableError: The value is none of the known ones.
+    """
+    value = environment.get(TRAVERSAL_MODE) or _DEFAULTS.traversal_mode.value
+    choices = [mode.value for mode in Traversal]
+    if value not in choices:
+        raise BadVariableError(TRAVERSAL_MODE, value, f"write one of {', '.join(choices)}")
+    return Traversal(value)
 
 
 def read_verify_level(environment: Mapping[str, str]) -> Verify:
-    """Return which files are verified at their first read; BadVariableError for a level that there is not."""
-    given = environment.get(VERIFY) or _DEFAULTS.verify.value
-    known = [level.value for level in Verify]
-    if given not in known:
-        raise BadVariableError(VERIFY, given, f"write one of {', '.join(known)}")
-    return Verify(given)
+    """Return which files are verified at their first read.
+
+    Raises:
+        BadVariableError: The value is none of the known ones.
+    """
+    value = environment.get(VERIFY) or _DEFAULTS.verify.value
+    choices = [level.value for level in Verify]
+    if value not in choices:
+        raise BadVariableError(VERIFY, value, f"write one of {', '.join(choices)}")
+    return Verify(value)
 
 
 def read_embedding_options(environment: Mapping[str, str]) -> EmbedOptions:
-    """How texts become vectors; BadVariableError for a provider that there is not."""
-    given = environment.get(EMBED_PROVIDER) or EmbedProvider.NONE.value
-    known = [provider.value for provider in EmbedProvider]
-    if given not in known:
-        raise BadVariableError(EMBED_PROVIDER, given, f"write one of {', '.join(known)}")
+    """Return how texts are turned into vectors.
+
+    Raises:
+        BadVariableError: The provider is none of the known ones.
+    """
+    value = environment.get(EMBED_PROVIDER) or EmbedProvider.NONE.value
+    choices = [provider.value for provider in EmbedProvider]
+    if value not in choices:
+        raise BadVariableError(EMBED_PROVIDER, value, f"write one of {', '.join(choices)}")
     url = environment.get(EMBED_URL) or None
+    # OpenAI's key must not be sent to another server that speaks the same protocol.
     is_openai = (url or OPENAI_URL).rstrip("/") == OPENAI_URL
     key = environment.get(EMBED_KEY) or (environment.get(OPENAI_KEY) if is_openai else None)
     model = environment.get(EMBED_MODEL) or None
-    return EmbedOptions(provider=EmbedProvider(given), url=url, model=model, key=key or None)
+    return EmbedOptions(provider=EmbedProvider(value), url=url, model=model, key=key or None)
 
 
 def read_storage_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Options for the object store, by Lance's names; BadVariableError for a switch that is neither on nor off."""
+    """Return options for the object store, under Lance's names.
+
+    Raises:
+        BadVariableError: A switch is neither on nor off.
+    """
     storage: dict[str, str] = {}
     endpoint = next((environment[name] for name in ENDPOINTS if environment.get(name)), None)
     if endpoint is not None:
@@ -146,7 +174,7 @@ def read_storage_options(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
-    """Whether a variable says yes or no; None when it is not set."""
+    """Return whether a variable is switched on; None if it is not set."""
     value = environment.get(variable, "")
     if not value:
         return None
@@ -156,40 +184,40 @@ def _read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
 
 
 def _read_bytes(environment: Mapping[str, str], variable: str) -> int | None:
-    """A number of bytes, 0 too; None when the variable is not set."""
+    """Return a number of bytes, which may be 0; None if the variable is not set."""
     text = environment.get(variable, "")
     if text and not (text.isascii() and text.isdigit()):
         raise BadVariableError(variable, text, "write a whole number of bytes")
     return int(text) if text else None
 
 
-def _read_count(environment: Mapping[str, str], variable: str, otherwise: int) -> int:
-    """A whole number above 0."""
+def _read_count(environment: Mapping[str, str], variable: str, default: int) -> int:
+    """Return a whole number above 0, or the default if the variable is not set."""
     text = environment.get(variable, "")
     if text and not (text.isascii() and text.isdigit() and int(text)):
         raise BadVariableError(variable, text, "write a whole number above 0")
-    return int(text) if text else otherwise
+    return int(text) if text else default
 
 
-def _read_days(environment: Mapping[str, str], variable: str, otherwise: float) -> float:
-    """Read a number of days above 0; `none` is a century, which is for ever."""
-    found = _read_limit(environment, variable, float, otherwise)
-    return MAX_DAYS if found is None else min(found, MAX_DAYS)
+def _read_days(environment: Mapping[str, str], variable: str, default: float) -> float:
+    """Return a number of days above 0; `none` is a century."""
+    days = _read_limit(environment, variable, float, default)
+    return MAX_DAYS if days is None else min(days, MAX_DAYS)
 
 
 def _read_limit(
-    environment: Mapping[str, str], variable: str, kind: Callable[[str], Number], otherwise: Number | None
+    environment: Mapping[str, str], variable: str, parse: Callable[[str], Number], default: Number | None
 ) -> Number | None:
-    """A number above 0, None for the word `none`, and `otherwise` when the variable is not set."""
+    """Return a number above 0, None for the word `none`, and the default if the variable is not set."""
     text = environment.get(variable, "")
     if not text:
-        return otherwise
+        return default
     if text == NO_LIMIT:
         return None
     try:
-        found = kind(text)
+        number = parse(text)
     except ValueError:
-        found = None
-    if found is None or not 0 < found < math.inf:
+        number = None
+    if number is None or not 0 < number < math.inf:
         raise BadVariableError(variable, text, f"write a number above 0, or `{NO_LIMIT}`")
-    return found
+    return number

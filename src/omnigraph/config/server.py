@@ -1,4 +1,4 @@
-"""What a server is told: its graphs, who may ask, and how much of the machine one request may have."""
+"""Read the configuration of a server: its graphs, tokens and policies, and the limits of a request."""
 
 import os
 import re
@@ -17,8 +17,8 @@ from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.policy import Actor
 
 CONFIG_FILE = "omnigraph.toml"
+# Tokens as `actor=token`, separated by spaces, for a container without a tokens file.
 TOKENS_VARIABLE = "OMNIGRAPH_TOKENS"
-"""Tokens as `actor=token`, separated by spaces; for a container that has no file."""
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -41,14 +41,15 @@ class BadBindError(OmnigraphError):
 
 
 class BadGraphIdError(OmnigraphError):
-    """A graph can't be served under that name, or two have the same."""
+    """A graph can't be served under this name, or two graphs have the same."""
 
     kind = Kind.USAGE
     code = "bad_graph_id"
 
     def __init__(self, given: str, reason: str) -> None:
         super().__init__(given, reason)
-        self.given, self.reason = given, reason
+        self.given = given
+        self.reason = reason
 
     def __str__(self) -> str:
         return f"a graph can't be served as `{self.given}`: {self.reason}"
@@ -66,40 +67,40 @@ class NothingToServeError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """How much one request, one actor and all of them together may have."""
+    """The limits of one request, of one actor, and of the whole server."""
 
     body_bytes: int = _MIB
-    """The longest body of a request but a load."""
+    """The longest body of a request, except a load."""
     load_bytes: int = 32 * _MIB
     query_characters: int = 64 * 1024
     """The longest text of a query or schema."""
     body_seconds: float = 30.0
-    """How long a client may take to send the headers of a request, and then its body."""
+    """The time in which a client has to send the headers of a request, and then its body."""
     send_seconds: float = 30.0
-    """How long a client may take to receive a part of an answer."""
+    """The time in which a client has to receive a chunk of a response."""
     seconds: float = 30.0
-    """How long a query may run."""
+    """The time limit of a query."""
     memory_bytes: int = 512 * _MIB
-    """How much memory a query, a write or an export may use."""
+    """The memory limit of a query, a write or an export."""
     write_seconds: float = 300.0
-    """How long a mutation or load may take until it is published; what is not by then is not done."""
+    """The time in which a mutation or load has to be committed; after that it is cancelled."""
     stream_seconds: float = 3_600.0
-    """How long a stream of rows may work; how long the client takes to receive it does not count."""
+    """The time that a stream of rows may be computed; waiting for the client does not count."""
     rows: int = 10_000
-    """The most rows of an answer that is one JSON document; streams have no such limit."""
+    """The maximum number of rows of a response that is one JSON document; streams have no such limit."""
     answer_bytes: int = 64 * _MIB
     """The longest JSON document."""
     threads: int = 8
-    """How many requests work at the same time."""
+    """The number of requests that run at the same time."""
     waiting: int = 128
-    """How many more may wait for their turn."""
+    """The number of further requests that may wait for a thread."""
     writes_per_actor: int = 16
     requests_per_actor: int = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostedGraph:
-    """A graph under the name that it is served as."""
+    """A graph, and the name under which it is served."""
 
     id: str
     uri: str
@@ -107,50 +108,50 @@ class HostedGraph:
     """A directory of stored queries."""
     is_read_only: bool = False
     keep_derived: bool = True
-    """Whether its reads may keep what they derived beside the tables; a graph that is served read-only never does."""
+    """Whether reads may store derived data beside the tables; a graph served read-only never does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """Everything that a server is told."""
+    """The whole configuration of a server."""
 
     graphs: tuple[HostedGraph, ...]
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
     tokens_file: Path | None = None
     given_tokens: tuple[TokenRecord, ...] = ()
-    """Those of the environment."""
+    """The tokens of the environment."""
     policies: Path | None = None
-    """A directory of Cedar policies; without it, whoever has a token may only read."""
+    """A directory of Cedar policies; without it, every valid token may only read."""
     allowed_hosts: tuple[str, ...] = ()
-    """The names under which it is asked; none: any, but on loopback only loopback's."""
+    """The host names that requests may use; if empty, any, but on loopback only loopback names."""
     drain_seconds: float = 30.0
-    """How long what runs may go on when the server is told to stop."""
+    """The time that running requests have to finish when the server stops."""
     limits: ServerLimits = field(default_factory=ServerLimits)
     embedding: EmbedOptions | None = None
-    """How vectors are computed; None: as the environment says."""
+    """How vectors are computed; None: by the environment's settings."""
     maintenance: ReconcilePolicy | None = None
-    """How much of the time the server optimises its graphs by itself; None: it does not."""
+    """The share of time in which the server optimises its graphs; None: it does not."""
     recovery_seconds: float = 60.0
-    """How often it looks for operations of other processes that died."""
+    """The interval of recovery from operations of other processes that died."""
     scrub_days: float = 30.0
-    """In how many days it verifies all files of a graph once; 0: never."""
+    """The number of days in which all files of a graph are verified once; 0: never."""
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can ask."""
+        """Whether only this machine can connect."""
         return self.host in LOOPBACK
 
     @property
     def has_tokens(self) -> bool:
-        """Whether anybody can be recognised."""
+        """Whether any client can authenticate."""
         return self.tokens_file is not None or bool(self.given_tokens)
 
 
 def load_server_config(graphs: Sequence[str], file: str | os.PathLike[str] | None, bind: str | None) -> ServerConfig:
-    """As `build_server_config`, with this process's environment.
+    """Build the configuration with this process's environment, see `build_server_config`.
 
-    Without graphs and a file, the file is `omnigraph.toml` in the working directory, if it is there.
+    Without graphs and a file, the file is `omnigraph.toml` in the working directory, if it exists.
     """
     path = None if file is None else Path(file)
     if path is None and not graphs and Path(CONFIG_FILE).is_file():
@@ -161,24 +162,25 @@ def load_server_config(graphs: Sequence[str], file: str | os.PathLike[str] | Non
 def build_server_config(
     file: Path | None, environment: Mapping[str, str], graphs: Sequence[str] = (), bind: str | None = None
 ) -> ServerConfig:
-    """The settings of a file, with the graphs (`ID=URI`, or a URI alone) and the address of a command line.
+    """Build the configuration from a file, with the graphs (`ID=URI`, or a URI alone) and address of a command line.
 
     Raises:
-        SettingsError: The file says something that can't be understood.
-        BadBindError, BadGraphIdError, NothingToServeError: The command line does, or nothing is said at all.
-        BadVariableError: The environment does.
+        SettingsError: The file has an invalid setting.
+        BadBindError, BadGraphIdError: The command line has an invalid address or graph.
+        NothingToServeError: There is no graph.
+        BadVariableError: The environment has an invalid token.
     """
     config = ServerConfig(graphs=()) if file is None else _read_config_file(file, environment)
-    named = (*config.graphs, *map(_parse_graph_argument, graphs))
-    if not named:
+    hosted = (*config.graphs, *map(_parse_graph_argument, graphs))
+    if not hosted:
         raise NothingToServeError
-    ids = [graph.id for graph in named]
+    ids = [graph.id for graph in hosted]
     for id_ in ids:
         if not _ID.fullmatch(id_):
-            raise BadGraphIdError(id_, "a name has letters (A–Z, a–z), digits, `-` and `_`, at most 63")
+            raise BadGraphIdError(id_, "use at most 63 letters (A–Z, a–z), digits, `-` and `_`")
         if ids.count(id_) > 1:
-            raise BadGraphIdError(id_, "there are two of that name: write ID=URI to give them others")
-    config = replace(config, graphs=named, given_tokens=parse_token_variable(environment))
+            raise BadGraphIdError(id_, "two graphs have that name; write ID=URI to give one another name")
+    config = replace(config, graphs=hosted, given_tokens=parse_token_variable(environment))
     if bind is not None:
         host, port = parse_bind(bind)
         config = replace(config, host=host, port=port)
@@ -186,8 +188,12 @@ def build_server_config(
 
 
 def parse_token_variable(environment: Mapping[str, str]) -> tuple[TokenRecord, ...]:
-    """The tokens of a variable; BadVariableError, which does not show them."""
-    found = []
+    """Return the tokens of the environment.
+
+    Raises:
+        BadVariableError: The variable is invalid. The error does not show the tokens.
+    """
+    tokens = []
     for pair in environment.get(TOKENS_VARIABLE, "").split():
         actor, sign, token = pair.partition("=")
         if not sign or len(token) < MIN_TOKEN_CHARACTERS:
@@ -197,15 +203,20 @@ def parse_token_variable(environment: Mapping[str, str]) -> tuple[TokenRecord, .
             check_actor(actor)
         except (ActorRefusedError, CommitTextTooLongError) as error:
             raise BadVariableError(TOKENS_VARIABLE, "…", str(error)) from error
-        found.append(TokenRecord(actor=Actor(name=actor), digest=hash_token(token)))
-    return tuple(found)
+        tokens.append(TokenRecord(actor=Actor(name=actor), digest=hash_token(token)))
+    return tuple(tokens)
 
 
 def parse_bind(text: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`; BadBindError."""
+    """Return host and port of `HOST:PORT`.
+
+    Raises:
+        BadBindError: It has another form.
+    """
     host, sign, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     is_port = port.isascii() and port.isdigit() and int(port) < 2**16
+    # An IPv6 address without brackets would be ambiguous.
     if not sign or not host or not is_port or (":" in host and not text.startswith("[")):
         raise BadBindError(text)
     return host, int(port)
@@ -213,8 +224,12 @@ def parse_bind(text: str) -> tuple[str, int]:
 
 def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfig:
     root = read_settings(path)
-    server, limits, embedding = root.get_section("server"), root.get_section("limits"), root.get_section("embedding")
-    maintenance, scrub = root.get_section("maintenance"), root.get_section("scrub")
+    server = root.get_section("server")
+    limits = root.get_section("limits")
+    embedding = root.get_section("embedding")
+    maintenance = root.get_section("maintenance")
+    scrub = root.get_section("scrub")
+    defaults = ServerConfig(graphs=())
     bind = server.get_text("bind")
     try:
         host, port = (DEFAULT_HOST, DEFAULT_PORT) if bind is None else parse_bind(bind)
@@ -227,53 +242,56 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
         tokens_file=server.get_path("tokens"),
         policies=server.get_path("policies"),
         allowed_hosts=server.get_texts("allowed_hosts"),
-        drain_seconds=server.get_seconds("drain_seconds", ServerConfig(graphs=()).drain_seconds),
+        drain_seconds=server.get_seconds("drain_seconds", defaults.drain_seconds),
         limits=_read_limits(limits),
         embedding=_read_embedding(embedding, environment),
         maintenance=_read_maintenance(maintenance),
-        recovery_seconds=maintenance.get_seconds("recovery_seconds", ServerConfig(graphs=()).recovery_seconds),
-        scrub_days=scrub.get_days("days", ServerConfig(graphs=()).scrub_days),
+        recovery_seconds=maintenance.get_seconds("recovery_seconds", defaults.recovery_seconds),
+        scrub_days=scrub.get_days("days", defaults.scrub_days),
     )
+    # `finish` rejects settings that were never read, so it comes after all reads.
     for section in (server, limits, embedding, maintenance, scrub, root):
         section.finish()
     return config
 
 
 def _read_limits(section: SettingsSection) -> ServerLimits:
-    usual = ServerLimits()
+    defaults = ServerLimits()
     return ServerLimits(
-        body_bytes=section.get_size("body_bytes", usual.body_bytes),
-        load_bytes=section.get_size("load_bytes", usual.load_bytes),
-        query_characters=section.get_count("query_characters", usual.query_characters),
-        body_seconds=section.get_seconds("body_seconds", usual.body_seconds),
-        send_seconds=section.get_seconds("send_seconds", usual.send_seconds),
-        seconds=section.get_seconds("seconds", usual.seconds),
-        memory_bytes=section.get_size("memory_bytes", usual.memory_bytes),
-        write_seconds=section.get_seconds("write_seconds", usual.write_seconds),
-        stream_seconds=section.get_seconds("stream_seconds", usual.stream_seconds),
-        rows=section.get_count("rows", usual.rows),
-        answer_bytes=section.get_size("answer_bytes", usual.answer_bytes),
-        threads=section.get_count("threads", usual.threads),
-        waiting=section.get_count("waiting", usual.waiting),
-        writes_per_actor=section.get_count("writes_per_actor", usual.writes_per_actor),
-        requests_per_actor=section.get_count("requests_per_actor", usual.requests_per_actor),
+        body_bytes=section.get_size("body_bytes", defaults.body_bytes),
+        load_bytes=section.get_size("load_bytes", defaults.load_bytes),
+        query_characters=section.get_count("query_characters", defaults.query_characters),
+        body_seconds=section.get_seconds("body_seconds", defaults.body_seconds),
+        send_seconds=section.get_seconds("send_seconds", defaults.send_seconds),
+        seconds=section.get_seconds("seconds", defaults.seconds),
+        memory_bytes=section.get_size("memory_bytes", defaults.memory_bytes),
+        write_seconds=section.get_seconds("write_seconds", defaults.write_seconds),
+        stream_seconds=section.get_seconds("stream_seconds", defaults.stream_seconds),
+        rows=section.get_count("rows", defaults.rows),
+        answer_bytes=section.get_size("answer_bytes", defaults.answer_bytes),
+        threads=section.get_count("threads", defaults.threads),
+        waiting=section.get_count("waiting", defaults.waiting),
+        writes_per_actor=section.get_count("writes_per_actor", defaults.writes_per_actor),
+        requests_per_actor=section.get_count("requests_per_actor", defaults.requests_per_actor),
     )
 
 
 def _read_maintenance(section: SettingsSection) -> ReconcilePolicy | None:
-    usual = ReconcilePolicy()
-    every = section.get_seconds("every_seconds", usual.every_seconds)
-    percent = section.get_count("budget_percent", round(usual.budget * 100))
+    defaults = ReconcilePolicy()
+    interval = section.get_seconds("every_seconds", defaults.every_seconds)
+    percent = section.get_count("budget_percent", round(defaults.budget * 100))
     if percent > 100:
         raise section.build_error("budget_percent", "write a whole number from 1 to 100")
+    # All settings were read before, so that invalid ones are reported even while maintenance is off.
     is_on = section.get_switch("auto", default=False)
-    return ReconcilePolicy(every_seconds=every, budget=percent / 100) if is_on else None
+    return ReconcilePolicy(every_seconds=interval, budget=percent / 100) if is_on else None
 
 
 def _read_hosted_graph(name: str, section: SettingsSection) -> HostedGraph:
     uri = section.get_text("uri")
     if uri is None:
-        raise section.build_error("uri", "every graph has the place where it is")
+        raise section.build_error("uri", "every graph needs a `uri`")
+    # A relative path starts at the directory of the file, an address stays as written.
     if parse_scheme(uri) is None:
         uri = str(section.get_path("uri"))
     hosted = HostedGraph(
@@ -288,12 +306,15 @@ def _read_hosted_graph(name: str, section: SettingsSection) -> HostedGraph:
 
 
 def _read_embedding(section: SettingsSection, environment: Mapping[str, str]) -> EmbedOptions | None:
-    """The provider of the file. Its key is in the environment, under a name that the file may say."""
-    provider = section.get_choice("provider", [one.value for one in EmbedProvider])
-    url, model, variable = section.get_text("url"), section.get_text("model"), section.get_text("key_variable")
+    """Return the provider of the file. Its key is in the environment, in a variable that the file may name."""
+    choices = [provider.value for provider in EmbedProvider]
+    provider = section.get_choice("provider", choices)
+    url = section.get_text("url")
+    model = section.get_text("model")
+    variable = section.get_text("key_variable")
     if provider is None:
         if url or model or variable:
-            raise section.build_error("provider", "say which it is: " + ", ".join(one.value for one in EmbedProvider))
+            raise section.build_error("provider", f"name the provider: {', '.join(choices)}")
         return None
     key = environment.get(variable) if variable else read_embedding_options(environment).key
     if variable and not key:
@@ -302,7 +323,7 @@ def _read_embedding(section: SettingsSection, environment: Mapping[str, str]) ->
 
 
 def _parse_graph_argument(text: str) -> HostedGraph:
-    """`people=people.omni`; of a URI alone, the last part without its ending is the name."""
+    """Return the graph of `people=people.omni`; for a URI alone, its last part without ending is the name."""
     name, sign, uri = text.partition("=")
     if sign and uri and "/" not in name:
         return HostedGraph(id=name, uri=uri)

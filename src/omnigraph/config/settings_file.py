@@ -1,4 +1,4 @@
-"""A settings file in TOML, read strictly: what is unknown or of the wrong kind is refused, with a way out."""
+"""Read a TOML settings file strictly: unknown settings and wrong types are rejected, with a way out."""
 
 import math
 import re
@@ -12,157 +12,168 @@ from omnigraph.lang.spelling import find_closest
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(B|kB|KiB|MB|MiB|GB|GiB)")
 _UNITS = {"B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
+# A larger file was named by mistake; at most one byte more of it is read into memory.
 _MAX_FILE_BYTES = 1024 * 1024
 
 
 class SettingsError(OmnigraphError):
-    """A settings file says something that can't be understood; `key` is where."""
+    """A settings file has an invalid value; `key` names the setting."""
 
     kind = Kind.USAGE
     code = "bad_settings"
 
     def __init__(self, path: str, key: str, reason: str) -> None:
         super().__init__(path, key, reason)
-        self.path, self.key, self.reason = path, key, reason
+        self.path = path
+        self.key = key
+        self.reason = reason
 
     def __str__(self) -> str:
         return f"{self.path}: {f'`{self.key}`: ' if self.key else ''}{self.reason}"
 
 
 class SettingsSection:
-    """A table of a settings file. Each setting is asked for by its name; `finish` refuses those nobody asked for."""
+    """A table of a settings file. Settings are read by name; `finish` rejects those that were never read."""
 
     def __init__(self, file: Path, values: dict[str, object], name: str = "") -> None:
-        self._file, self._values, self._name = file, values, name
-        self._known: list[str] = []
+        self._file = file
+        self._values = values
+        self._name = name
+        self._read_keys: list[str] = []
 
     def build_error(self, key: str, reason: str) -> SettingsError:
-        """What is wrong with a setting."""
+        """Build the error for an invalid setting."""
         return SettingsError(str(self._file), self._qualify(key), reason)
 
     def get_text(self, key: str) -> str | None:
-        """A text that is not empty."""
-        found = self._get(key)
-        if found is None:
+        """Return a text that is not empty, or None if it is not set."""
+        value = self._get(key)
+        if value is None:
             return None
-        if not isinstance(found, str) or not found.strip():
+        if not isinstance(value, str) or not value.strip():
             raise self.build_error(key, f'write a text in quotes, such as {key} = "…"')
-        return found
+        return value
 
     def get_texts(self, key: str) -> tuple[str, ...]:
-        """Several texts."""
-        found = self._get(key)
-        if found is None:
+        """Return a list of texts, empty if it is not set."""
+        value = self._get(key)
+        if value is None:
             return ()
-        if not isinstance(found, list) or not all(isinstance(one, str) and one.strip() for one in found):
+        if not isinstance(value, list) or not all(isinstance(text, str) and text.strip() for text in value):
             raise self.build_error(key, f'write texts in brackets, such as {key} = ["…"]')
-        return tuple(found)
+        return tuple(value)
 
     def get_path(self, key: str) -> Path | None:
-        """A path; one that is not absolute starts where the file is."""
-        found = self.get_text(key)
-        return None if found is None else self._file.parent / Path(found).expanduser()
+        """Return a path, or None; a relative path starts at the directory of the file."""
+        value = self.get_text(key)
+        return None if value is None else self._file.parent / Path(value).expanduser()
 
     def get_choice(self, key: str, choices: Sequence[str]) -> str | None:
-        """One of some words."""
-        found = self.get_text(key)
-        if found is not None and found not in choices:
-            near = find_closest(found, choices)
+        """Return one of the given words, or None if it is not set."""
+        value = self.get_text(key)
+        if value is not None and value not in choices:
+            near = find_closest(value, choices)
             hint = f"; did you mean `{near}`?" if near else ""
             raise self.build_error(key, f"write one of {', '.join(choices)}{hint}")
-        return found
+        return value
 
     def get_switch(self, key: str, default: bool) -> bool:
-        """True or false."""
-        found = self._get(key)
-        if found is None:
+        """Return true or false."""
+        value = self._get(key)
+        if value is None:
             return default
-        if not isinstance(found, bool):
+        if not isinstance(value, bool):
             raise self.build_error(key, "write true or false")
-        return found
+        return value
 
-    def get_count(self, key: str, otherwise: int) -> int:
-        """A whole number above 0."""
-        found = self._get(key)
-        if found is None:
-            return otherwise
-        if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+    def get_count(self, key: str, default: int) -> int:
+        """Return a whole number above 0."""
+        value = self._get(key)
+        if value is None:
+            return default
+        # In Python, a bool is an int.
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise self.build_error(key, "write a whole number above 0")
-        return found
+        return value
 
-    def get_seconds(self, key: str, otherwise: float) -> float:
-        """A number above 0."""
-        found = self._get(key)
-        if found is None:
-            return otherwise
-        if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < math.inf:
+    def get_seconds(self, key: str, default: float) -> float:
+        """Return a number of seconds above 0."""
+        value = self._get(key)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise self.build_error(key, "write a number of seconds above 0")
-        return float(found)
+        return float(value)
 
-    def get_days(self, key: str, otherwise: float) -> float:
-        """Return a number of days; 0, which may be written as "off", for never."""
-        found = self._get(key)
-        if found is None:
-            return otherwise
-        if found == "off":
+    def get_days(self, key: str, default: float) -> float:
+        """Return a number of days; 0, which may be written as "off", means never."""
+        value = self._get(key)
+        if value is None:
+            return default
+        if value == "off":
             return 0.0
-        if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < math.inf:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise self.build_error(key, 'write a number of days above 0, or "off"')
-        return float(found)
+        return float(value)
 
-    def get_size(self, key: str, otherwise: int) -> int:
-        """A number of bytes above 0, or a text such as `32 MiB`."""
-        found = self._get(key)
-        if found is None:
-            return otherwise
-        given = found if isinstance(found, int) and not isinstance(found, bool) else _parse_size(str(found))
-        if given is None or given < 1:
+    def get_size(self, key: str, default: int) -> int:
+        """Return a number of bytes above 0; it may be written as a text such as `32 MiB`."""
+        value = self._get(key)
+        if value is None:
+            return default
+        size = value if isinstance(value, int) and not isinstance(value, bool) else _parse_size(str(value))
+        if size is None or size < 1:
             raise self.build_error(key, 'write a number of bytes, or a size such as "32 MiB"')
-        return given
+        return size
 
     def get_section(self, key: str) -> "SettingsSection":
-        """A table inside of this one; one that is not there is empty."""
-        found = self._get(key)
-        if found is None:
-            found = {}
-        if not isinstance(found, dict):
+        """Return a nested table, empty if it is not there."""
+        value = self._get(key)
+        if value is None:
+            value = {}
+        if not isinstance(value, dict):
             raise self.build_error(key, f"it is a section: write [{self._qualify(key)}]")
-        return SettingsSection(self._file, found, self._qualify(key))
+        return SettingsSection(self._file, value, self._qualify(key))
 
     def get_instant(self, key: str) -> datetime | None:
-        """A time with a zone."""
-        found = self._get(key)
-        if found is None:
+        """Return a time with a zone, or None if it is not set."""
+        value = self._get(key)
+        if value is None:
             return None
-        if not isinstance(found, datetime) or found.tzinfo is None:
+        if not isinstance(value, datetime) or value.tzinfo is None:
             raise self.build_error(key, "write a time with a zone, without quotes, such as 2030-01-31T12:00:00Z")
-        return found
+        return value
 
     def list_sections(self, key: str) -> list["SettingsSection"]:
-        """The tables of a list, as [[key]] makes them."""
-        found = self._get(key)
-        if found is None:
+        """Return the tables of an array, which is written as [[key]]."""
+        value = self._get(key)
+        if value is None:
             return []
-        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
             raise self.build_error(key, f"it is a list of sections: write [[{self._qualify(key)}]]")
-        return [SettingsSection(self._file, one, f"{self._qualify(key)}[{number}]") for number, one in enumerate(found)]
+        name = self._qualify(key)
+        return [SettingsSection(self._file, table, f"{name}[{index}]") for index, table in enumerate(value)]
 
     def iter_sections(self, key: str) -> Iterator[tuple[str, "SettingsSection"]]:
-        """The tables inside of a table, by their names."""
+        """Yield the tables nested in a table, by name."""
         outer = self.get_section(key)
-        for name in outer._values:  # noqa: SLF001 - another object of this very class
+        for name in outer._values:  # noqa: SLF001 - another instance of this class
             yield name, outer.get_section(name)
 
     def finish(self) -> None:
-        """SettingsError for a setting that there is not."""
+        """Check that every setting of the table was read.
+
+        Raises:
+            SettingsError: There is an unknown setting.
+        """
         for key in self._values:
-            if key not in self._known:
-                near = find_closest(key, self._known)
-                known = f"did you mean `{near}`?" if near else f"there are {', '.join(sorted(self._known))}"
-                raise self.build_error(key, f"there is no such setting; {known}")
+            if key not in self._read_keys:
+                near = find_closest(key, self._read_keys)
+                hint = f"did you mean `{near}`?" if near else f"there are {', '.join(sorted(self._read_keys))}"
+                raise self.build_error(key, f"there is no such setting; {hint}")
 
     def _get(self, key: str) -> object:
-        self._known.append(key)
+        self._read_keys.append(key)
         return self._values.get(key)
 
     def _qualify(self, key: str) -> str:
@@ -170,21 +181,26 @@ class SettingsSection:
 
 
 def read_settings(path: Path) -> SettingsSection:
-    """The whole file.
+    """Read a whole settings file.
 
     Raises:
-        SettingsError: It is no TOML.
+        SettingsError: It is not valid TOML.
         FileMissingError, NotAFileError, FileDeniedError, FileUnreadableError: It can't be read.
     """
     text = read_text(path)
     try:
         return SettingsSection(path.absolute(), tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(str(path), "", f"this is no TOML: {error}") from error
+        raise SettingsError(str(path), "", f"it is not valid TOML: {error}") from error
 
 
 def read_text(path: Path) -> str:
-    """A small text file, whole. Raises as `read_settings`."""
+    """Read a small text file.
+
+    Raises:
+        SettingsError: It is not UTF-8, or has more than 1 MiB.
+        FileMissingError, NotAFileError, FileDeniedError, FileUnreadableError: It can't be read.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_FILE_BYTES + 1)
@@ -197,7 +213,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise FileUnreadableError(str(path), error.strerror or str(error)) from error
     if len(data) > _MAX_FILE_BYTES:
-        raise SettingsError(str(path), "", "it has more than 1 MiB, which no settings have")
+        raise SettingsError(str(path), "", "it has more than 1 MiB; a settings file is smaller")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -205,5 +221,5 @@ def read_text(path: Path) -> str:
 
 
 def _parse_size(text: str) -> int | None:
-    found = _SIZE.fullmatch(text.strip())
-    return None if found is None else int(float(found[1]) * _UNITS[found[2]])
+    match = _SIZE.fullmatch(text.strip())
+    return None if match is None else int(float(match[1]) * _UNITS[match[2]])

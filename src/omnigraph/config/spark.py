@@ -1,4 +1,4 @@
-"""What the environment says about Spark."""
+"""Read the Spark settings of the environment."""
 
 import os
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 MASTER = "OMNIGRAPH_SPARK_MASTER"
 PYTHON = "PYSPARK_PYTHON"
+# Set by `spark-submit` for the program that it runs.
 GATEWAY = "PYSPARK_GATEWAY_PORT"
-"""Set by `spark-submit` for the program that it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +20,12 @@ class SparkSettings:
 
 
 def load_spark_settings() -> SparkSettings:
-    """The settings of this process's environment."""
+    """Return the settings of this process's environment."""
     return read_spark_settings(os.environ)
 
 
 def read_spark_settings(environment: Mapping[str, str]) -> SparkSettings:
-    """The settings of an environment."""
+    """Return the settings of an environment."""
     return SparkSettings(
         master=environment.get(MASTER) or None,
         python=environment.get(PYTHON) or None,

@@ -1,4 +1,4 @@
-"""Bearer tokens as a server keeps them: whose they are, and their SHA-256. The tokens themselves are kept nowhere."""
+"""Read and generate bearer tokens. A server stores only their SHA-256, never the tokens themselves."""
 
 import hashlib
 import os
@@ -18,14 +18,14 @@ TOKEN_VARIABLE = "OMNIGRAPH_TOKEN"  # noqa: S105 - the name of a variable
 
 
 def read_client_token() -> str | None:
-    """The token of the environment."""
+    """Return the token of this process's environment, or None."""
     return os.environ.get(TOKEN_VARIABLE) or None
 
 
-TOKEN_PREFIX = "og_"  # noqa: S105 - what tokens begin with, not one of them
-"""What tokens start with, so that scanners find those that were published by mistake."""
+# Scanners for leaked secrets recognise tokens by this prefix.
+TOKEN_PREFIX = "og_"  # noqa: S105 - a prefix of tokens, no token
+# Shorter tokens could be guessed.
 MIN_TOKEN_CHARACTERS = 32
-"""The fewest characters of a token: what is shorter may be guessed."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _RANDOM_BYTES = 32
@@ -33,29 +33,33 @@ _RANDOM_BYTES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRecord:
-    """One token: whose it is, its SHA-256, and when it ends."""
+    """A token: its actor, its SHA-256, and when it expires."""
 
     actor: Actor
     digest: bytes = field(repr=False)
     expires: datetime | None = None
 
     def is_valid_at(self, now: datetime) -> bool:
-        """Whether it has not ended."""
+        """Return whether the token has not expired."""
         return self.expires is None or now < self.expires
 
 
 def hash_token(token: str) -> bytes:
-    """The SHA-256 of a token, the only form in which it is kept and compared."""
+    """Return the SHA-256 of a token, the only form in which it is stored and compared."""
     return hashlib.sha256(token.encode()).digest()
 
 
 def generate_token() -> str:
-    """A token that nobody can guess."""
+    """Generate a random token."""
     return TOKEN_PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
 
 
 def format_token_entry(token: str, actor: str, groups: tuple[str, ...] = (), expires: datetime | None = None) -> str:
-    """What a tokens file says of a token: its hash, never itself. The actor and the groups have to be names."""
+    """Format the entry of a tokens file for a token, which contains only its hash.
+
+    Raises:
+        ActorRefusedError, CommitTextTooLongError: The actor or a group is not a valid name.
+    """
     _check_names(actor, groups)
     lines = ["[[token]]", f'actor = "{actor}"', f'sha256 = "{hash_token(token).hex()}"']
     if groups:
@@ -67,29 +71,31 @@ def format_token_entry(token: str, actor: str, groups: tuple[str, ...] = (), exp
 
 
 def read_tokens(path: Path) -> tuple[TokenRecord, ...]:
-    """The tokens of a file; several may be of one actor, so that one can be replaced without a pause.
+    """Read the tokens of a file. An actor may have several, so that one can be replaced without an interruption.
 
     Raises:
-        SettingsError: It can't be understood, or others than its owner may write it.
-        What `read_settings` raises.
+        SettingsError: The file is invalid, or users other than its owner may write it.
+        FileMissingError, NotAFileError, FileDeniedError, FileUnreadableError: It can't be read.
     """
     root = read_settings(path)
     if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise SettingsError(str(path), "", "others than its owner may write it, and let themselves in: chmod go-w")
-    found = tuple(_read_record(one) for one in root.list_sections("token"))
+        raise SettingsError(str(path), "", "users other than its owner may write it and add tokens: run chmod go-w")
+    tokens = tuple(_read_record(section) for section in root.list_sections("token"))
     root.finish()
-    digests = [one.digest for one in found]
+    digests = [token.digest for token in tokens]
     if len(set(digests)) < len(digests):
-        raise SettingsError(str(path), "token", "one token is there twice: whose it is would not be clear")
-    return found
+        raise SettingsError(str(path), "token", "the same token is listed twice, so its actor is ambiguous")
+    return tokens
 
 
 def _read_record(section: SettingsSection) -> TokenRecord:
-    actor, digest = section.get_text("actor"), section.get_text("sha256")
-    groups, expires = section.get_texts("groups"), section.get_instant("expires")
+    actor = section.get_text("actor")
+    digest = section.get_text("sha256")
+    groups = section.get_texts("groups")
+    expires = section.get_instant("expires")
     section.finish()
     if actor is None or digest is None:
-        raise section.build_error("actor" if actor is None else "sha256", "every token has both `actor` and `sha256`")
+        raise section.build_error("actor" if actor is None else "sha256", "every token needs both `actor` and `sha256`")
     if not _DIGEST.fullmatch(digest):
         raise section.build_error(
             "sha256", "write the SHA-256 of the token as 64 hexadecimal digits, never the token itself"
@@ -98,18 +104,16 @@ def _read_record(section: SettingsSection) -> TokenRecord:
         _check_names(actor, groups)
     except (ActorRefusedError, CommitTextTooLongError) as error:
         raise section.build_error("actor", str(error)) from error
-    named = Actor(name=actor, groups=frozenset(groups))
     return TokenRecord(
-        actor=named, digest=bytes.fromhex(digest), expires=None if expires is None else _convert_to_utc(expires)
+        actor=Actor(name=actor, groups=frozenset(groups)),
+        digest=bytes.fromhex(digest),
+        expires=None if expires is None else expires.astimezone(UTC),
     )
 
 
 def _check_names(actor: str, groups: tuple[str, ...]) -> None:
     for name in (actor, *groups):
         check_actor(name)
+        # `format_token_entry` writes names into TOML without escapes.
         if '"' in name or "\\" in name:
             raise ActorRefusedError(name)
-
-
-def _convert_to_utc(instant: datetime) -> datetime:
-    return instant.astimezone(UTC)

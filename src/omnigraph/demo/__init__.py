@@ -1,1 +1,1 @@
-"""The guided tour: a data set that is made up, a story told by real commands, and what each of them cost."""
+"""The guided tour: a synthetic data set, a script of real commands, and the cost of each."""

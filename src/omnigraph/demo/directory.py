@@ -1,4 +1,4 @@
-"""The directory of the tour: its own, whatever else lies around."""
+"""Prepare the directory of the tour, and write its data."""
 
 import shutil
 from importlib import resources
@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 from omnigraph.demo.synthetic_data import SyntheticData
 from omnigraph.errors import FileDeniedError, Kind, OmnigraphError
 
+# A file that marks a directory as the tour's, so that it may be emptied.
 MARK = ".omnigraph-demo"
-"""A file that says that a directory is the tour's, which may be emptied."""
 GRAPH, DATA = "library.omni", "data"
 TEXTS = ("schema.pg", "queries.gq")
 
 
 class DemoPlaceTakenError(OmnigraphError):
-    """The directory for the tour holds something that the tour did not put there."""
+    """The directory for the tour holds files that the tour did not create."""
 
     kind = Kind.USAGE
     code = "demo_place_taken"
@@ -26,14 +26,14 @@ class DemoPlaceTakenError(OmnigraphError):
         self.directory = directory
 
     def __str__(self) -> str:
-        return f"`{self.directory}` is not empty, and not of an earlier tour: name another directory"
+        return f"`{self.directory}` is not empty and was not created by an earlier tour: name another directory"
 
 
 def prepare(directory: Path) -> None:
-    """An empty directory with the schema and the queries of the tour; what an earlier tour left there goes.
+    """Create an empty directory with the schema and queries of the tour; files of an earlier tour are removed.
 
     Raises:
-        DemoPlaceTakenError: Something else is there.
+        DemoPlaceTakenError: It holds other files.
         FileDeniedError: It can't be written.
     """
     try:
@@ -56,11 +56,11 @@ def _prepare(directory: Path) -> None:
         (directory / name).write_text(resources.files(__package__).joinpath(name).read_text("utf-8"), encoding="utf-8")
 
 
-def write_data(made: SyntheticData, directory: Path) -> dict[str, Path]:
-    """The rows of each type as a Parquet file of several row groups, by the type's name; paths from the directory."""
+def write_data(data: SyntheticData, directory: Path) -> dict[str, Path]:
+    """Write the rows of each type as a Parquet file of several row groups; return the relative paths by type."""
     (directory / DATA).mkdir()
     paths = {}
-    for name, table in made.build_tables().items():
+    for name, table in data.build_tables().items():
         paths[name] = Path(DATA) / f"{name.lower()}.parquet"
         pq.write_table(table, directory / paths[name], row_group_size=max(1, -(-table.num_rows // 4)))
     return paths

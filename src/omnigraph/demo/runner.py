@@ -1,4 +1,4 @@
-"""Where the tour is played: commands are shown, run as anybody would run them, and what they cost is kept."""
+"""Run the commands of the tour as a user would, show them, and record what they cost."""
 
 import re
 import shlex
@@ -18,19 +18,21 @@ from omnigraph.telemetry import PROCESS_TELEMETRY, RequestCounts
 _ROWS = re.compile(r"^([\d,]+) rows?\b", re.MULTILINE)
 _MAX_WIDTH = 110
 
+# Runs the command line with these words, and returns the exit code.
 RunCommand = Callable[[Sequence[str]], int]
-"""The command line: its words, and the exit code."""
 
 
 class DemoFailedError(OmnigraphError):
-    """A step of the tour did not end as it should; what it printed says why."""
+    """A step of the tour did not end as expected; its output shows why."""
 
     kind = Kind.INTERNAL
     code = "demo_failed"
 
     def __init__(self, command: str, expected: int, found: int) -> None:
         super().__init__(command, expected, found)
-        self.command, self.expected, self.found = command, expected, found
+        self.command = command
+        self.expected = expected
+        self.found = found
 
     def __str__(self) -> str:
         return f"the tour stops here: `{self.command}` ended with exit code {self.found} instead of {self.expected}"
@@ -38,7 +40,7 @@ class DemoFailedError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCost:
-    """What a step took. `requests` is None where others than this process made them."""
+    """The cost of a step. `requests` is None if other processes made the requests."""
 
     step: str
     seconds: float
@@ -48,24 +50,25 @@ class StepCost:
 
 @dataclass
 class TourRunner:
-    """The commands of the tour, and what they cost so far."""
+    """Runs the commands of the tour, and collects their costs."""
 
     run_command: RunCommand
     write: Callable[[str], None]
     emphasize: Callable[[str], str] = str
-    """How headings and commands are made to stand out."""
+    """Formats headings and commands."""
     clock: Clock = field(default_factory=SystemClock)
     costs: list[StepCost] = field(default_factory=list)
     step: str = ""
     number: int = 0
 
-    def begin_step(self, step: str, told: str) -> None:
-        """The heading of a step; what is run below it is counted under its name."""
-        self.step, self.number = step, self.number + 1
-        self.write(self.emphasize(f"=== {self.number}. {told}") + "\n\n")
+    def begin_step(self, step: str, heading: str) -> None:
+        """Print the heading of a step; the costs of commands that follow are counted under its name."""
+        self.step = step
+        self.number += 1
+        self.write(self.emphasize(f"=== {self.number}. {heading}") + "\n\n")
 
     def say(self, text: str) -> None:
-        """A line of the guide."""
+        """Print a line of explanation."""
         self.write(f"{text}\n")
 
     def run(
@@ -76,26 +79,26 @@ class TourRunner:
         rows: int | None = None,
         are_requests_elsewhere: bool = False,
     ) -> str:
-        """Show a command, run it in this process, and insist on its exit code; what it printed on stdout."""
+        """Show a command, run it in this process, and check its exit code; return what it printed on stdout."""
         shown = self._show(words, variables or {})
         printed = _TeeStream(sys.stdout)
         with set_variables(variables or {}), self._measure() as measured, redirect_stdout(printed):
             code = self.run_command(words)
         self._check_exit(shown, code, expected)
         text = printed.getvalue()
-        found = _ROWS.search(text)
+        match = _ROWS.search(text)
         self.costs.append(
             StepCost(
                 step=self.step,
                 seconds=measured.seconds,
                 requests=None if are_requests_elsewhere else measured.requests,
-                rows=int(found[1].replace(",", "")) if rows is None and found else rows,
+                rows=int(match[1].replace(",", "")) if rows is None and match else rows,
             )
         )
         return text
 
     def run_child(self, *words: str, expected: int, variables: Mapping[str, str]) -> None:
-        """Show a command, and run it in a process of its own, which may die of it."""
+        """Show a command, and run it in its own process, which may be killed."""
         shown = self._show(words, variables)
         with set_variables(variables), self._measure() as measured:
             child = subprocess.run([sys.executable, "-m", "omnigraph", *words], check=False)  # noqa: S603 - our own
@@ -104,7 +107,7 @@ class TourRunner:
 
     @contextmanager
     def measure_work(self, rows: int) -> Iterator[None]:
-        """Work of the tour itself, which is counted too."""
+        """Record the cost of the block as work of the tour itself."""
         with self._measure() as measured:
             yield
         self.costs.append(StepCost(step=self.step, seconds=measured.seconds, requests=None, rows=rows))
@@ -125,12 +128,12 @@ class TourRunner:
     @contextmanager
     def _measure(self) -> Iterator["_Measurement"]:
         measured = _Measurement()
-        begun = self.clock.monotonic()
+        start = self.clock.monotonic()
         with PROCESS_TELEMETRY.count_requests() as measured.requests:
             try:
                 yield measured
             finally:
-                measured.seconds = self.clock.monotonic() - begun
+                measured.seconds = self.clock.monotonic() - start
 
 
 @dataclass
@@ -140,41 +143,43 @@ class _Measurement:
 
 
 class _TeeStream(TextIOBase):
-    """A stream that hands on what it is given, at once, and remembers it."""
+    """A stream that passes text on immediately, and records it."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream, self._parts = stream, list[str]()
+        self._stream = stream
+        self._parts: list[str] = []
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # TextIOBase has it as an attribute that can be set
-        """That of the stream below."""
+        """The encoding of the underlying stream."""
         return self._stream.encoding
 
     def isatty(self) -> bool:
-        """Whether the stream below is a terminal."""
+        """Return whether the underlying stream is a terminal."""
         return self._stream.isatty()
 
     def fileno(self) -> int:
-        """That of the stream below."""
+        """Return the file descriptor of the underlying stream."""
         return self._stream.fileno()
 
     def write(self, text: str, /) -> int:
-        """Hand it on."""
+        """Pass text on and record it."""
         self._parts.append(text)
         return self._stream.write(text)
 
     def flush(self) -> None:
-        """Flush the stream below."""
+        """Flush the underlying stream."""
         self._stream.flush()
 
     def getvalue(self) -> str:
-        """All of it."""
+        """Return all text written so far."""
         return "".join(self._parts)
 
 
 def _fold_command(settings: str, words: Sequence[str]) -> str:
-    """A command over as many lines as it takes; it can be pasted as it is."""
-    lines, line = [], f"{settings}omnigraph"
+    """Format a command over several lines if it is long; the result can be pasted into a shell."""
+    lines = []
+    line = f"{settings}omnigraph"
     for word in words:
         quoted = shlex.quote(word)
         # An option and its value stay on one line: a new line begins with an option only.

@@ -14,35 +14,41 @@ from omnigraph.telemetry import format_bytes
 QUERIES = ("--query", "queries.gq")
 HASH = {"OMNIGRAPH_EMBED_PROVIDER": "hash"}
 BRANCH = "review/births"
+# The return code of a process that SIGKILL has ended.
 KILLED = -9
+# The exit code of the command line for a conflict.
 CONFLICT = 3
 LEASE = Options().lease_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tour:
-    """What is to be shown, and where; the process stands in `directory` while it is played."""
+    """The settings of a tour; the working directory is `directory` while it runs."""
 
     directory: Path
     is_small: bool
     engine: Engine
 
 
-def play(tour: Tour, stage: TourRunner) -> None:
-    """All steps. DemoFailedError when one of them does not do what it is there to show."""
-    made = _generate_data(tour, stage)
-    cast = _choose_cast(made)
-    _load(tour, stage, made)
-    killed_at = _kill(stage, cast)
-    _ask(stage, cast)
-    before = _branch(stage, cast)
-    _travel_back(stage, cast, before)
-    _recover(tour, stage, killed_at)
+def play(tour: Tour, runner: TourRunner) -> None:
+    """Run all steps.
+
+    Raises:
+        DemoFailedError: A command did not end as expected.
+    """
+    data = _generate_data(tour, runner)
+    cast = _choose_cast(data)
+    _load(tour, runner, data)
+    killed_at = _kill_writers(runner, cast)
+    _run_queries(runner, cast)
+    before = _merge_with_conflict(runner, cast)
+    _travel_back(runner, cast, before)
+    _recover(tour, runner, killed_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cast:
-    """Who takes part: somebody who knows many, a colleague, a field that is not theirs, and a company."""
+    """The rows that the commands name: a person who knows many, a colleague, another field, and a company."""
 
     person: str
     colleague: str
@@ -50,142 +56,152 @@ class _Cast:
     company: str
 
 
-def _choose_cast(made: SyntheticData) -> _Cast:
-    few = made.person.slice(0, MIN_EMPLOYED).to_pylist()
-    known = {one["values"]: one["counts"] for one in made.knows["from"].value_counts().to_pylist()}
-    person, colleague = sorted(few, key=lambda one: -known.get(one["handle"], 0))[:2]
-    field = next(one["field"] for one in few if one["field"] != person["field"])
-    company: str = made.company["name"][0].as_py()
+def _choose_cast(data: SyntheticData) -> _Cast:
+    people = data.person.slice(0, MIN_EMPLOYED).to_pylist()
+    acquaintances = {row["values"]: row["counts"] for row in data.knows["from"].value_counts().to_pylist()}
+    person, colleague = sorted(people, key=lambda row: -acquaintances.get(row["handle"], 0))[:2]
+    field = next(row["field"] for row in people if row["field"] != person["field"])
+    company: str = data.company["name"][0].as_py()
     return _Cast(person=person["handle"], colleague=colleague["handle"], field=field, company=company)
 
 
-def _generate_data(tour: Tour, stage: TourRunner) -> SyntheticData:
+def _generate_data(tour: Tour, runner: TourRunner) -> SyntheticData:
     size = SMALL if tour.is_small else FULL
-    stage.begin_step("make up data", f"A data set: {size.nodes:,} people, companies and papers, {size.edges:,} edges")
-    made = SyntheticData(size)
-    with stage.measure_work(size.nodes + size.edges):
-        paths = write_data(made, tour.directory)
+    runner.begin_step("make up data", f"A data set: {size.nodes:,} people, companies and papers, {size.edges:,} edges")
+    data = SyntheticData(size)
+    with runner.measure_work(size.nodes + size.edges):
+        paths = write_data(data, tour.directory)
     for name, path in paths.items():
-        rows, nbytes = made.build_tables()[name].num_rows, (tour.directory / path).stat().st_size
-        stage.say(f"  {name:8} {rows:>9,} rows  {format_bytes(nbytes):>8}  {path}")
-    paper = {name: made.paper[name][0].as_py() for name in ("title", "year", "abstract")}
-    stage.say(f"\nOne of the papers: {paper['title']} ({paper['year']})")
-    stage.say(fill(paper["abstract"], 110, initial_indent="  ", subsequent_indent="  "))
-    stage.say(f"Each abstract has a vector of {VECTOR_SIZE} numbers beside it. schema.pg declares it all.\n")
-    return made
+        rows, nbytes = data.build_tables()[name].num_rows, (tour.directory / path).stat().st_size
+        runner.say(f"  {name:8} {rows:>9,} rows  {format_bytes(nbytes):>8}  {path}")
+    paper = {name: data.paper[name][0].as_py() for name in ("title", "year", "abstract")}
+    runner.say(f"\nOne of the papers: {paper['title']} ({paper['year']})")
+    runner.say(fill(paper["abstract"], 110, initial_indent="  ", subsequent_indent="  "))
+    runner.say(f"Each abstract has a vector of {VECTOR_SIZE} numbers beside it. schema.pg declares it all.\n")
+    return data
 
 
-def _load(tour: Tour, stage: TourRunner, made: SyntheticData) -> None:
+def _load(tour: Tour, runner: TourRunner, data: SyntheticData) -> None:
     by_spark = tour.engine is Engine.SPARK
-    who = "Spark reads, checks and writes the rows; this process publishes" if by_spark else "this process does it all"
-    stage.begin_step("init", "A graph: there whole, or not at all")
-    stage.run("init", GRAPH, "--schema", "schema.pg", "--as", "ada")
-    stage.begin_step("load", f"All of it in one commit, checked against the schema: {who}")
+    if by_spark:
+        who = "Spark reads, checks and writes the rows; this process publishes"
+    else:
+        who = "this process does everything"
+    runner.begin_step("init", "A graph, created whole or not at all")
+    runner.run("init", GRAPH, "--schema", "schema.pg", "--as", "ada")
+    runner.begin_step("load", f"All of it in one commit, checked against the schema: {who}")
     words: list[str] = []
     for option, names in (
         ("--node", ("Person", "Company", "Paper")),
         ("--edge", ("Knows", "WorksAt", "Wrote", "Cites")),
     ):
         words += [word for name in names for word in (option, f"{name}=data/{name.lower()}.parquet")]
-    stage.run(
+    runner.run(
         *("load", GRAPH, "--mode", "append", *words, "--engine", tour.engine.value, "--as", "ada"),
-        rows=made.size.nodes + made.size.edges,
+        rows=data.size.nodes + data.size.edges,
         are_requests_elsewhere=by_spark,
     )
 
 
-def _ask(stage: TourRunner, cast: _Cast) -> None:
-    asked = ("introductions", GRAPH, *QUERIES, "--param", f"handle={cast.person}", "--param", f"field={cast.field}")
-    stage.begin_step(
+def _run_queries(runner: TourRunner, cast: _Cast) -> None:
+    query = ("introductions", GRAPH, *QUERIES, "--param", f"handle={cast.person}", "--param", f"field={cast.field}")
+    runner.begin_step(
         "traversal", "A traversal: friends of friends, two or three steps away, who write about something else"
     )
-    stage.run("query", *asked)
-    stage.begin_step("aggregate", "An aggregate over four types: whose papers are cited most")
-    stage.run("query", "employers", GRAPH, *QUERIES)
-    stage.begin_step("hybrid search", "A hybrid search: meaning and words in one ranking, behind a filter")
-    words = "why do indexes fall behind while schemas change"
-    find = ("find", GRAPH, *QUERIES, "--param", f"words={words}", "--param", "since=2015")
-    stage.run("query", *find, variables=HASH)
-    stage.begin_step("explain", "How the traversal is run: what was expected of each step, and what it did")
-    stage.run("explain", *asked, "--analyze")
+    runner.run("query", *query)
+    runner.begin_step("aggregate", "An aggregate over four types: whose papers are cited most")
+    runner.run("query", "employers", GRAPH, *QUERIES)
+    runner.begin_step("hybrid search", "A hybrid search: meaning and words in one ranking, after a filter")
+    words = "why do indexes grow stale while schemas change"
+    search = ("find", GRAPH, *QUERIES, "--param", f"words={words}", "--param", "since=2015")
+    runner.run("query", *search, variables=HASH)
+    runner.begin_step("explain", "How the traversal is run: what was expected of each step, and what it did")
+    runner.run("explain", *query, "--analyze")
 
 
-def _kill(stage: TourRunner, cast: _Cast) -> float:
-    stage.begin_step(
+def _kill_writers(runner: TourRunner, cast: _Cast) -> float:
+    runner.begin_step(
         "killed writers", "A writer is killed in the middle of a commit over two tables, by a real SIGKILL"
     )
     params = {"field": "networks", "born": "1914", "company": cast.company, "role": "fellow", "year": "2026"}
-    told = [word for name, value in params.items() for word in ("--param", f"{name}={value}")]
-    hire = ("mutate", "hire", GRAPH, *QUERIES, *told, "--as", "bob")
+    options = [word for name, value in params.items() for word in ("--param", f"{name}={value}")]
+    hire = ("mutate", "hire", GRAPH, *QUERIES, *options, "--as", "bob")
     hedy = ("--param", "handle=hedy", "--param", "name=Hedy Lamarr")
-    stage.run_child(*hire, *hedy, expected=KILLED, variables={FAULT_VARIABLE: "publish.head_written=kill"})
-    stage.say("Both tables had been written, and nothing of it is there: it was not published yet.")
-    stage.run("query", "person", GRAPH, *QUERIES, "--param", "handle=hedy")
-    stage.say("The next writer does not wait for the dead. It is killed too, one moment later: all of it is there.")
+    runner.run_child(*hire, *hedy, expected=KILLED, variables={FAULT_VARIABLE: "publish.head_written=kill"})
+    runner.say("Both tables had been written, but nothing is visible: the commit was not published yet.")
+    runner.run("query", "person", GRAPH, *QUERIES, "--param", "handle=hedy")
+    runner.say(
+        "The next writer does not wait for the dead one. It is killed too, a moment later: everything is visible."
+    )
     mary = ("--param", "handle=mary", "--param", "name=Mary Somerville")
-    stage.run_child(*hire, *mary, expected=KILLED, variables={FAULT_VARIABLE: "publish.swapped=kill"})
-    killed_at = stage.clock.monotonic()
-    stage.run("query", "person", GRAPH, *QUERIES, "--param", "handle=mary")
+    runner.run_child(*hire, *mary, expected=KILLED, variables={FAULT_VARIABLE: "publish.swapped=kill"})
+    killed_at = runner.clock.monotonic()
+    runner.run("query", "person", GRAPH, *QUERIES, "--param", "handle=mary")
     return killed_at
 
 
-def _branch(stage: TourRunner, cast: _Cast) -> str:
-    stage.begin_step(
-        "branch", "A branch with an edit: a few requests, whatever the graph holds, and nobody on main sees it"
+def _merge_with_conflict(runner: TourRunner, cast: _Cast) -> str:
+    runner.begin_step(
+        "branch", "A branch with an edit: a few requests whatever the size of the graph, and invisible on main"
     )
-    stage.run("branch", "create", BRANCH, GRAPH)
-    # Years and a field that the data does not have: every step below changes something.
-    there = (GRAPH, *QUERIES, "--branch", BRANCH, "--as", "cyd")
-    stage.run("mutate", "correct_birth", *there, "--param", f"handle={cast.person}", "--param", "born=1931")
-    stage.run("mutate", "move", *there, "--param", f"handle={cast.colleague}", "--param", "field=history of science")
-    stage.begin_step("diff", "What differs, found by reading what differs")
-    stage.run("diff", "main", BRANCH, GRAPH)
-    stage.begin_step(
-        "merge with a conflict", "Somebody on main knows another year: the merge says so, and changes nothing"
+    runner.run("branch", "create", BRANCH, GRAPH)
+    # Years and a field that the data does not contain, so that every step below changes something.
+    on_branch = (GRAPH, *QUERIES, "--branch", BRANCH, "--as", "cyd")
+    runner.run("mutate", "correct_birth", *on_branch, "--param", f"handle={cast.person}", "--param", "born=1931")
+    runner.run(
+        "mutate", "move", *on_branch, "--param", f"handle={cast.colleague}", "--param", "field=history of science"
     )
-    here = (GRAPH, *QUERIES, "--as", "bob")
-    printed = stage.run("mutate", "correct_birth", *here, "--param", f"handle={cast.person}", "--param", "born=1932")
-    stage.run("branch", "merge", BRANCH, GRAPH, expected=CONFLICT)
-    stage.begin_step("resolution", "Resolved: the branch knows better. Everything else of both sides is kept")
-    stage.run("branch", "merge", BRANCH, GRAPH, "--strategy", "theirs", "--as", "bob")
+    runner.begin_step("diff", "What differs, found by reading only the changed parts")
+    runner.run("diff", "main", BRANCH, GRAPH)
+    runner.begin_step(
+        "merge with a conflict", "Main has another year: the merge reports the conflict, and changes nothing"
+    )
+    on_main = (GRAPH, *QUERIES, "--as", "bob")
+    printed = runner.run(
+        "mutate", "correct_birth", *on_main, "--param", f"handle={cast.person}", "--param", "born=1932"
+    )
+    runner.run("branch", "merge", BRANCH, GRAPH, expected=CONFLICT)
+    runner.begin_step("resolution", "Resolved in favour of the branch. All other changes of both sides are kept")
+    runner.run("branch", "merge", BRANCH, GRAPH, "--strategy", "theirs", "--as", "bob")
     return printed.rpartition("commit ")[2].split()[0]
 
 
-def _travel_back(stage: TourRunner, cast: _Cast, before: str) -> None:
-    stage.begin_step("time travel", "Time travel: now, and as it was before the merge")
-    asked = ("person", GRAPH, *QUERIES, "--param", f"handle={cast.person}")
-    stage.run("query", *asked)
-    stage.run("query", *asked, "--snapshot", before)
-    stage.run("commit", "list", GRAPH, "--limit", "5")
+def _travel_back(runner: TourRunner, cast: _Cast, before: str) -> None:
+    runner.begin_step("time travel", "Time travel: the row now, and before the merge")
+    query = ("person", GRAPH, *QUERIES, "--param", f"handle={cast.person}")
+    runner.run("query", *query)
+    runner.run("query", *query, "--snapshot", before)
+    runner.run("commit", "list", GRAPH, "--limit", "5")
 
 
-def _recover(tour: Tour, stage: TourRunner, killed_at: float) -> None:
-    stage.begin_step(
-        "optimize", "Maintenance: small files merged, indexes built; nobody waits for it, and no answer changes"
+def _recover(tour: Tour, runner: TourRunner, killed_at: float) -> None:
+    runner.begin_step(
+        "optimize", "Maintenance: small files merged, indexes built; no reader or writer waits, and no result changes"
     )
-    stage.run("optimize", GRAPH, "--as", "ada")
-    stage.begin_step("recovery", "What the killed writers left behind is cleared up by whoever writes next")
-    left = killed_at + LEASE + 1 - stage.clock.monotonic()
-    stage.say(f"Only a writer that is silent for {LEASE:.0f} seconds counts as dead.")
+    runner.run("optimize", GRAPH, "--as", "ada")
+    runner.begin_step("recovery", "The next writer removes what the killed writers left")
+    remaining = killed_at + LEASE + 1 - runner.clock.monotonic()
+    runner.say(f"A writer counts as dead once it has not renewed its lease for {LEASE:.0f} seconds.")
     if tour.is_small:
-        stage.say(
-            f"That is in {max(left, 0):.0f} seconds: this small tour does not wait, and leaves it to your next write.\n"
+        runner.say(
+            f"That is in {max(remaining, 0):.0f} seconds; this small tour does not wait, and leaves it to your next"
+            " write.\n"
         )
     else:
-        stage.say(f"Waiting {left:.0f} seconds for that …\n" if left > 0 else "")
-        stage.clock.sleep(max(left, 0))
-    stage.run("branch", "delete", BRANCH, GRAPH)
+        runner.say(f"Waiting {remaining:.0f} seconds for that …\n" if remaining > 0 else "")
+        runner.clock.sleep(max(remaining, 0))
+    runner.run("branch", "delete", BRANCH, GRAPH)
     if not tour.is_small:
-        stage.run("commit", "list", GRAPH, "--filter", "operation=recovery")
-    stage.begin_step("check", "Is all of it sound? Manifests, files, rows, indexes")
-    stage.run("check", GRAPH)
+        runner.run("commit", "list", GRAPH, "--filter", "operation=recovery")
+    runner.begin_step("check", "Check the whole graph: manifests, files, rows, indexes")
+    runner.run("check", GRAPH)
 
 
 def format_farewell(directory: Path) -> list[str]:
-    """The last lines, below the table of costs."""
+    """Return the last lines, printed after the table of costs."""
     return [
         "reads, writes, lists: requests of the object store by this process; none are shown for Spark's executors and",
-        "the killed processes, which count for themselves. rows: of the data, or of the answer.",
+        "the killed processes, which count for themselves. rows: of the data, or of the result.",
         "",
         f"The graph stays in {directory}: cd there, and every command above is yours to try. The tour can be repeated.",
         "Then: docs/tutorial/first-graph.md goes through it slowly; `omnigraph COMMAND --help` has the rest.",
