@@ -124,7 +124,7 @@ def interrupted_at(line: int, work: Callable[[], object]) -> bool:
         if frame.f_code.co_filename != kept_module.__file__:
             return None
         text = linecache.getline(kept_module.__file__, frame.f_lineno).strip()
-        is_safe = text.startswith(("with ", "try:", "finally:", "made.set()"))  # right before, no signal is handled
+        is_safe = text.startswith(("with ", "try:", "finally:", "done.set()"))  # right before, no signal is handled
         if event == "line" and not is_safe:
             left -= 1
             if left < 0:
@@ -149,7 +149,7 @@ def test_an_interrupt_anywhere_leaves_the_count_right_and_nobody_waiting() -> No
         kept.put(("old",), b"xxxx", 4)
         kept.put(("a",), b"xxxx", 4)
 
-        was_interrupted = interrupted_at(line, lambda kept=kept: kept.keep(("b",), lambda: b"xxxxx", size))  # type: ignore[misc]  # of this round
+        was_interrupted = interrupted_at(line, lambda kept=kept: kept.get_or_build(("b",), lambda: b"xxxxx", size))  # type: ignore[misc]  # of this round
 
         held = [kept.get((name,)) for name in ("old", "a", "b")]
         assert kept.get_stats().nbytes == sum(len(value) for value in held if isinstance(value, bytes))

@@ -267,4 +267,4 @@ def test_a_making_that_fails_is_told_once_and_nobody_is_the_worse_for_it(
             shelf.cache.wait_for_workers()
         check(shelf, Random(3))
 
-    assert caplog.text.count("could not make") == len(tried) == 1
+    assert caplog.text.count("could not build") == len(tried) == 1

@@ -1,6 +1,6 @@
-"""Which rows of a table a predicate is true for: by id or key, by index, by columns in memory, or by a scan.
+"""Find the rows of a table that satisfy a predicate: by id or key, by an index, by columns in memory, or by a scan.
 
-Every way gives the same rows: what an index or a table's own filter lets pass is asked again, exactly.
+All access paths return the same rows: rows from an index or from Lance's filter are compared again, exactly.
 """
 
 from dataclasses import dataclass
@@ -45,12 +45,12 @@ from omnigraph.schema.types import ValueType, is_text
 from omnigraph.storage.arrow_buffers import read_booleans
 from omnigraph.storage.lance_table import ADDRESS
 
+# Once fewer than one row in four is left, the next conjunct is evaluated for the remaining rows only.
 _GATHER_BELOW = 4
-"""Once fewer than one row in so many is left, the next conjunct is asked of those only."""
 
 
 class AccessMethod(Enum):
-    """How the rows of a predicate are found."""
+    """How the rows that satisfy a predicate are found."""
 
     KEY = "key"
     INDEX = "index"
@@ -60,7 +60,7 @@ class AccessMethod(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AccessPath:
-    """A way, and the index that it uses."""
+    """An access method, and the index that it uses if any."""
 
     method: AccessMethod
     index: str | None = None
@@ -71,7 +71,7 @@ class AccessPath:
 
 @dataclass(frozen=True, slots=True)
 class _ColumnValues:
-    """The values of some rows, or of every row that was ever written."""
+    """The column values of some rows, or of all rows ever written including deleted ones."""
 
     columns: ColumnStore
     at: Positions | None
@@ -97,49 +97,51 @@ class _ColumnValues:
 def _evaluate_term(
     columns: ColumnStore, term: Expr, inputs: QueryInputs, at: Positions | None, budget: Budget | None
 ) -> NDArray[np.bool_]:
-    """Where a term is true: of these rows, or of every row that was ever written."""
+    """Return where a term is true: for the rows `at`, or by position for all rows ever written."""
     if isinstance(term, Compare):
-        quick = compare_in_memory(columns, term, inputs, at, budget)
-        if quick is not None:
-            return quick
+        # A comparison with one value is faster in numpy; anything else goes through the evaluator.
+        mask = compare_in_memory(columns, term, inputs, at, budget)
+        if mask is not None:
+            return mask
     return _to_mask(evaluate_over(term, _ColumnValues(columns, at, budget), inputs))
 
 
 def filter_rows(
     columns: ColumnStore, terms: tuple[Expr, ...], inputs: QueryInputs, within: Positions, budget: Budget | None = None
 ) -> NDArray[np.int64]:
-    """Those of these rows, which ascend, for which every term is true."""
+    """Return the rows of `within`, which is ascending, for which all terms are true."""
     size = columns.layout.size
     for term in _sort_by_cost(terms):
         if not len(within):
             break
+        # With many rows left and the columns in memory, evaluating the whole column avoids gathering its values first.
         if len(within) * _GATHER_BELOW > size and all(map(columns.is_resident, find_columns(term))):
-            found = _evaluate_term(columns, term, inputs, None, budget)[within]
+            mask = _evaluate_term(columns, term, inputs, None, budget)[within]
         else:
-            found = _evaluate_term(columns, term, inputs, within, budget)
-        within = within[found]
+            mask = _evaluate_term(columns, term, inputs, within, budget)
+        within = within[mask]
     return np.asarray(within, np.int64)
 
 
 def filter_in_memory(
     columns: ColumnStore, terms: tuple[Expr, ...], inputs: QueryInputs, budget: Budget | None = None
 ) -> NDArray[np.int64]:
-    """The living rows for which every term is true, by whole columns for as long as many rows are left."""
+    """Return the live rows for which all terms are true, from whole columns until few rows are left."""
     if not columns.layout.count:
         return np.zeros(0, np.int64)
     alive = columns.live_rows.get_mask()
     ordered = _sort_by_cost(terms)
-    for place, term in enumerate(ordered):
-        found = _evaluate_term(columns, term, inputs, None, budget)
-        alive = found if alive is None else found & alive
-        rest = ordered[place + 1 :]
+    for number, term in enumerate(ordered):
+        mask = _evaluate_term(columns, term, inputs, None, budget)
+        alive = mask if alive is None else mask & alive
+        rest = ordered[number + 1 :]
         if rest and np.count_nonzero(alive) * _GATHER_BELOW < columns.layout.size:
             return filter_rows(columns, rest, inputs, np.flatnonzero(alive), budget)
     return columns.live_rows.get_positions() if alive is None else np.flatnonzero(alive)
 
 
 def _sort_by_cost(terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """What is told by numbers before what is told by texts, and by lists last."""
+    """Sort terms so that cheap ones come first: numbers, then texts, then lists."""
     return terms if len(terms) == 1 else tuple(sorted(terms, key=_estimate_cost))
 
 
@@ -160,15 +162,18 @@ def _estimate_cost(term: Expr) -> int:
 
 
 def _get_value_type(expr: Expr) -> ValueType:
-    found = expr.type
-    assert not isinstance(found, NodeRef | EdgeRef)  # noqa: S101 - expressions check this when built
-    return found
+    type_ = expr.type
+    assert not isinstance(type_, NodeRef | EdgeRef)  # noqa: S101 - expressions check this when built
+    return type_
 
 
 def scan_rows(
     columns: ColumnStore, predicate: Expr, inputs: QueryInputs, budget: Budget | None = None
 ) -> NDArray[np.int64]:
-    """The living rows for which the predicate is true, what the table can tell pushed into it, streamed."""
+    """Return the live rows for which the predicate is true, from a stream of batches.
+
+    The part of the predicate that Lance can evaluate is pushed down into the scan.
+    """
     names = find_columns(predicate)
     parts: list[NDArray[np.int64]] = []
     for batch in columns.table.iter_batches(names, build_table_filter(predicate, inputs), with_address=True):
@@ -176,22 +181,23 @@ def scan_rows(
             budget.check()
         passing = _to_mask(evaluate(predicate, pa.Table.from_batches([batch]), inputs))
         parts.append(columns.layout.find_positions(batch.column(ADDRESS))[passing])
-    found = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-    found.sort()
-    return found
+    positions = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    positions.sort()
+    return positions
 
 
 def find_usable_index(columns: ColumnStore, term: Expr, inputs: QueryInputs) -> str | None:
-    """Return the name of an index by which rows that pass a term are found, without the others; None without one.
-
-    Of alternatives each one needs an index: without it Lance reads every row. What is unequal is nearly everything.
-    """
+    """Return the name of an index that finds the rows of a term without reading the others; None without one."""
     match term:
         case And(terms=terms):
-            return next((name for one in terms if (name := find_usable_index(columns, one, inputs)) is not None), None)
+            return next(
+                (name for part in terms if (name := find_usable_index(columns, part, inputs)) is not None), None
+            )
         case Or(terms=terms):
-            names = [find_usable_index(columns, one, inputs) for one in terms]
+            names = [find_usable_index(columns, part, inputs) for part in terms]
+            # Every alternative needs an index: without one, Lance reads all rows.
             return None if None in names else names[0]
+        # Nearly all rows differ from a value: an index would not exclude many.
         case Compare(op=Op.NE):
             return None
         case _ if build_table_filter(term, inputs) is None:
@@ -201,8 +207,8 @@ def find_usable_index(columns: ColumnStore, term: Expr, inputs: QueryInputs) -> 
     return None if index is None else index.name
 
 
-def _to_mask(found: Column) -> NDArray[np.bool_]:
-    """Where a predicate is true; unknown is not."""
-    if isinstance(found, pa.ChunkedArray):
-        found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.bool_())
-    return read_booleans(found)
+def _to_mask(values: Column) -> NDArray[np.bool_]:
+    """Convert a boolean column into a mask; null counts as False."""
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pa.bool_())
+    return read_booleans(values)

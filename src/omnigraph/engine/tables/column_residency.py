@@ -1,4 +1,4 @@
-"""What it costs to have a column in memory, and when it has paid to read all of it."""
+"""Estimate the memory of columns, and decide when loading a whole column or building an index over it pays off."""
 
 import threading
 
@@ -7,113 +7,124 @@ import pyarrow as pa
 from omnigraph.engine.tables.row_layout import Layout
 from omnigraph.storage.lance_table import is_blob
 
+# A column of at most 16 MiB is read as a whole at its first use, even if only a few rows are requested.
 _LIGHT_BYTES = 16 * 2**20
-"""A column of at most so many bytes is read whole at the first question, however few rows are asked for."""
+# No column may take more than a quarter of the read cache.
 _CACHE_DIVISOR = 4
-"""The most of the memory for reads that one column may take."""
-_TAKE_COST, _TAKEN_ROW_COST = 16_384, 16
-"""Reading some rows by themselves costs about as much as so many rows of a scan, and so many for each of them."""
+# The cost of fetching rows individually, in rows of a scan: a fixed part per call, and a part per row.
+_TAKE_COST = 16_384
+_TAKEN_ROW_COST = 16
+# Up to this size, maintenance builds no index on its own and reading the column is as cheap (decision 54).
 _TINY_ROWS = 16_384
-"""Up to so many rows maintenance builds no index by itself, and the column is read."""
-_SMALL_ROWS, _MIN_LOOKUPS = 262_144, 4
-"""A structure over a column pays at once for a small table, and for others at so many questions."""
+# A structure over a column pays off immediately for a small table, and for larger ones after four lookups.
+_SMALL_ROWS = 262_144
+_MIN_LOOKUPS = 4
+# A structure that takes as long to build as many lookups, such as vector clusters, pays off after this number.
 _MANY_LOOKUPS = 16
-"""And one that takes as long as many questions, at so many."""
-_TEXT_BYTES, _LIST_BYTES, _BLOB_BYTES = 24, 64, 40
-"""What a text or list takes at least, where nothing better is known; and where a blob lies."""
+# The minimum size of a text and a list, if the files tell nothing better; and the size of a blob's descriptor.
+_TEXT_BYTES = 24
+_LIST_BYTES = 64
+_BLOB_BYTES = 40
 
 
 class ColumnCosts:
-    """Judges the columns of one table version by its metadata, and by what was asked of it so far."""
+    """Estimate the costs of reading the columns of one table version.
+
+    It uses the table's metadata, and counts the lookups made so far. Thread-safe.
+    """
 
     def __init__(self, layout: Layout, schema: pa.Schema, limit_bytes: int) -> None:
-        self._layout, self._schema = layout, schema
+        self._layout = layout
+        self._schema = schema
         self._max_column_bytes = limit_bytes // _CACHE_DIVISOR
         self._bytes: dict[str, int] = {}
         self._spent: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def estimate_bytes(self, column: str) -> int:
-        """About how many bytes the whole column takes."""
-        found = self._bytes.get(column)
-        if found is None:
-            found = self._bytes[column] = estimate_column_bytes(self._layout, self._schema, column)
-        return found
+        """Estimate the bytes that the whole column takes in memory."""
+        nbytes = self._bytes.get(column)
+        if nbytes is None:
+            nbytes = self._bytes[column] = estimate_column_bytes(self._layout, self._schema, column)
+        return nbytes
 
     def has_room_for(self, column: str) -> bool:
-        """Whether the whole column has room in memory beside others."""
+        """Return whether the whole column fits into the cache beside others."""
         return self.estimate_bytes(column) <= self._max_column_bytes
 
     def is_light(self, column: str) -> bool:
-        """Whether the whole column is read at the first question."""
+        """Return whether the whole column is read at its first use."""
         return self.estimate_bytes(column) <= min(_LIGHT_BYTES, self._max_column_bytes)
 
     def is_light_by_size(self, column: str) -> bool:
-        """Whether it would be, whatever room there is: the planner's view, which is the same everywhere."""
+        """Return whether the column is light, regardless of the cache's size: a plan must not depend on that."""
         return self.estimate_bytes(column) <= _LIGHT_BYTES
 
     def is_heavy(self, column: str) -> bool:
-        """Whether its values are too large to be kept for the sake of a filter."""
+        """Return whether the values, which are long vectors, are too large to be cached for a filter."""
         return pa.types.is_fixed_size_list(self._schema.field(column).type) and not self.is_light(column)
 
     def should_load(self, column: str, rows: int) -> bool:
-        """Whether to read the whole column: it is light, or what was asked for so far would have paid for it."""
+        """Return whether to read the whole column: it is light, or the rows fetched so far would have paid for it."""
         if self.is_light(column):
             return True
         return self.has_room_for(column) and self._add_cost(column, _TAKE_COST + rows * _TAKEN_ROW_COST)
 
     def has_paid(self, what: str) -> bool:
-        """Whether a structure is worth making: the table is small, or enough questions were asked of it."""
+        """Return whether building a structure pays off: the table is small, or it was needed often enough."""
         return self.is_small or self._add_cost(f"({what})", self._layout.size // _MIN_LOOKUPS + 1)
 
     def is_repeated(self, what: str) -> bool:
-        """Whether a question is not the first one of its kind."""
+        """Return whether a lookup is not the first of its kind."""
         return self._add_cost(f"({what})", self._layout.size // 2 + 1) or not self._layout.size
 
     def is_frequent(self, what: str) -> bool:
-        """Whether so many questions were asked that a structure is worth making which takes as long as many of them."""
+        """Return whether a structure was needed so often that it pays off even if it is expensive to build."""
         return self._add_cost(f"({what})", self._layout.size // _MANY_LOOKUPS + 1)
 
     @property
     def is_tiny(self) -> bool:
-        """Whether a column is read sooner than an index, also if nothing is in memory."""
+        """Whether reading a column is faster than an index lookup, even with nothing in memory."""
         return self._layout.size <= _TINY_ROWS
 
     @property
     def is_small(self) -> bool:
-        """Whether one pass over a column is as quick as any index, once it is in memory."""
+        """Whether a pass over a column in memory is as fast as any index."""
         return self._layout.size <= _SMALL_ROWS
 
     def is_worth_loading(self, what: str) -> bool:
-        """Return whether so many look-ups were noted that the columns of a small table are read instead."""
+        """Return whether enough lookups were counted that reading the columns of a small table is cheaper."""
         return self.is_small and self._spent.get(f"({what})", 0) >= self._layout.size
 
     def note_lookup(self, what: str) -> None:
-        """Note that an index was asked where a small table's columns could have been read."""
+        """Count an index lookup that columns of a small table could have answered."""
         self._add_cost(f"({what})", self._layout.size // _MIN_LOOKUPS + 1)
 
     def _add_cost(self, what: str, cost: int) -> bool:
         with self._lock:
-            self._spent[what] = asked = self._spent.get(what, 0) + cost
-        return asked >= self._layout.size
+            self._spent[what] = spent = self._spent.get(what, 0) + cost
+        # A scan of the whole column costs one unit per row: from there on, the lookups would have paid for it.
+        return spent >= self._layout.size
 
 
 def estimate_column_bytes(layout: Layout, schema: pa.Schema, column: str) -> int:
-    """About how many bytes a whole column takes, by what the table's metadata tell."""
+    """Estimate the bytes of a whole column from the table's metadata."""
     field = schema.field(column)
     if is_blob(field):
         return layout.size * _BLOB_BYTES
     width = _get_value_width(field.type)
     if width is not None:
         return int(layout.size * width)
-    files = sum(fragment.nbytes for fragment in layout.fragments)
-    fixed = layout.size * sum(_get_value_width(other.type) or 0 for other in schema if not is_blob(other))
-    least = layout.size * (_LIST_BYTES if pa.types.is_list(field.type) else _TEXT_BYTES)
-    return int(max(least, files - fixed))
+    # Metadata has no sizes of single columns: all bytes of the files that columns of fixed width do not explain may
+    # belong to this one.
+    file_bytes = sum(fragment.nbytes for fragment in layout.fragments)
+    fixed_bytes = layout.size * sum(_get_value_width(other.type) or 0 for other in schema if not is_blob(other))
+    min_bytes = layout.size * (_LIST_BYTES if pa.types.is_list(field.type) else _TEXT_BYTES)
+    return int(max(min_bytes, file_bytes - fixed_bytes))
 
 
 def _get_value_width(type_: pa.DataType) -> float | None:
-    """The bytes of one value; None for texts and lists."""
+    """Return the bytes of one value; None for texts and lists, whose values differ in size."""
     if pa.types.is_fixed_size_list(type_):
         return float(type_.list_size * type_.value_type.bit_width / 8)
     try:

@@ -1,76 +1,87 @@
-"""How derived things are laid out as bytes: a tag, a header with its checksum, and the parts, aligned."""
+"""Encode derived data as bytes: a tag, a JSON header with its checksum, and aligned parts."""
 
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+# Parts start at multiples of this number of bytes.
 ALIGN = 64
+# The header field that lists the data files which the content was derived from. Cleanup reads it.
 FILES_FIELD = "files"
-"""The field of the header that names every data file which the content was derived from."""
+# One small read covers the header of anything derived from up to about a thousand files.
 _FIRST_BYTES = 64 * 1024
-"""One small read has the header of anything that was derived from up to about a thousand files."""
 
 Body = memoryview | bytes
 
 
 class DamagedError(Exception):
-    """Something in the bytes is not as it was written."""
+    """The bytes differ from what was written."""
 
 
 def align_bodies(bodies: Iterable[Body]) -> tuple[list[Body], list[int], int]:
-    """The parts one behind the other with what aligns them, where each begins, and the size of all."""
-    found: list[Body] = []
-    places: list[int] = []
+    """Return the parts with padding between them, the offset of each, and the total size."""
+    padded: list[Body] = []
+    starts: list[int] = []
     size = 0
     for body in bodies:
         padding = -len(body) % ALIGN
-        places.append(size)
-        found += [body, bytes(padding)]
+        starts.append(size)
+        padded += [body, bytes(padding)]
         size += len(body) + padding
-    return found, places, size
+    return padded, starts, size
 
 
 def encode_derived(
     tag: bytes, header: Mapping[str, object], files: Iterable[str], bodies: list[Body], size: int
 ) -> list[Body]:
-    """Everything that is written, in order; `tag` names the format, `files` whose content it was derived from."""
+    """Return the chunks to write, in order; `tag` names the format, `files` are those the content was derived from."""
     text = json.dumps({**header, FILES_FIELD: sorted(files), "size": size}).encode()
     start = tag + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(8, "little")
     return [start, text, bytes(-(len(start) + len(text)) % ALIGN), *bodies]
 
 
 def decode_derived(tag: bytes, data: memoryview) -> tuple[dict[str, Any], memoryview]:
-    """The header and what is behind it; DamagedError when they are not what was written."""
+    """Return the header, and the bytes of the parts after it.
+
+    Raises:
+        DamagedError: They are not what was written.
+    """
     begin = len(tag) + 16
     if bytes(data[: len(tag)]) != tag:
-        raise DamagedError("it is of another format")
+        raise DamagedError("it has another format")
     length, checksum = (int.from_bytes(data[at : at + 8], "little") for at in (len(tag), len(tag) + 8))
     text = bytes(data[begin : begin + length])
     if len(text) != length or zlib.crc32(text) != checksum:
-        raise DamagedError("its header has another checksum")
+        raise DamagedError("its header does not match its checksum")
     header = json.loads(text)
     start = begin + length
     start += -start % ALIGN
+    # A truncated object has an intact header.
     if len(data) != start + header["size"]:
-        raise DamagedError("it has another size")
+        raise DamagedError("its size differs from the one in its header")
     return header, data[start:]
 
 
 def read_part(body: memoryview, start: int, length: int, checksum: int, name: str) -> memoryview:
-    """One of the parts; DamagedError when it is not what was written."""
-    found = body[start : start + length]
-    if start < 0 or len(found) != length or zlib.crc32(found) != checksum:
-        raise DamagedError(f"{name} has another checksum")
-    return found
+    """Return one part of the body.
+
+    Raises:
+        DamagedError: It is not what was written.
+    """
+    part = body[start : start + length]
+    if start < 0 or len(part) != length or zlib.crc32(part) != checksum:
+        raise DamagedError(f"{name} does not match its checksum")
+    return part
 
 
 def read_files(read_start: Callable[[int], bytes]) -> frozenset[str] | None:
-    """Read the names of the data files that something was derived from, whatever its format; None when it has none.
+    """Read which data files an object was derived from, whatever its format; None if it does not say.
 
-    `read_start` gives the first bytes of the object, at most so many.
+    `read_start` returns at most this number of bytes from the start of the object.
     """
     data = read_start(_FIRST_BYTES)
+    # Tags of all formats end with a line break, so that the header is found without knowing the format.
     tag_end = data.find(b"\n") + 1
     begin = tag_end + 16
     if not tag_end or len(data) < begin:

@@ -1,7 +1,7 @@
-"""Which indexes a type's table should have: by its declaration, and by what queries and checks ask of the table.
+"""Recommend the indexes of a type's table, by its declaration and by what queries and checks look up.
 
-Comparisons and `contains` ask the index of a column of any type. Searches by words and vectors ask none of a table's
-own indexes: such an index is for other tools that read the table, and built when it is asked for.
+Comparisons and `contains` use the index of a column of any type. Text and vector searches use none of a table's own
+indexes: such an index is for other tools that read the table, and is only built on request.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,10 @@ from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.storage.compaction import VECTOR_INDEX
 
-BTREE, BITMAP, INVERTED, LABEL_LIST = "BTREE", "BITMAP", "INVERTED", "LABEL_LIST"
+BTREE = "BTREE"
+BITMAP = "BITMAP"
+INVERTED = "INVERTED"
+LABEL_LIST = "LABEL_LIST"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +26,12 @@ class RecommendedIndex:
     column: str
     kind: str
     is_consulted: bool
-    """Whether queries or the checks of writes ask it; full text and vectors are for other tools."""
+    """Whether queries or the checks of writes use it; full-text and vector indexes are for other tools."""
 
 
 def recommend_indexes(type_: AnyType) -> tuple[RecommendedIndex, ...]:
-    """The indexes of a type's table, each column and kind once."""
-    found = {(one.column, one.kind): one for one in _iter_recommended(type_)}
-    return tuple(found.values())
+    """Return the indexes that a type's table should have, each column and kind once."""
+    return tuple({(index.column, index.kind): index for index in _iter_recommended(type_)}.values())
 
 
 def _iter_recommended(type_: AnyType) -> Iterator[RecommendedIndex]:
@@ -37,7 +39,7 @@ def _iter_recommended(type_: AnyType) -> Iterator[RecommendedIndex]:
         yield RecommendedIndex(column, BTREE, is_consulted=True)
     for name in dict.fromkeys([*type_.key, *(name for group in type_.unique for name in group)]):
         declared = type_.find_property(name)
-        if declared is not None and not _is_the_id(type_, name):
+        if declared is not None and not _is_id_copy(type_, name):
             yield _recommend_ordered(name, declared.type)
     for name in type_.indexed:
         declared = type_.find_property(name)
@@ -45,8 +47,8 @@ def _iter_recommended(type_: AnyType) -> Iterator[RecommendedIndex]:
             yield from _iter_property_indexes(name, declared.type)
 
 
-def _is_the_id(type_: AnyType, name: str) -> bool:
-    """Whether the property is the only one of the key and a text: then the id is the same, and has its index."""
+def _is_id_copy(type_: AnyType, name: str) -> bool:
+    """Return whether a property is the whole key and a text: then the id is equal, and has its own index."""
     declared = type_.find_property(name)
     return type_.key == (name,) and declared is not None and declared.type is Scalar.STRING
 
@@ -57,6 +59,7 @@ def _iter_property_indexes(name: str, type_: ValueType) -> Iterator[RecommendedI
             return
         case Scalar.STRING:
             yield _recommend_ordered(name, type_)
+            # Searches analyse texts on their own; this one is for other tools.
             yield RecommendedIndex(name, INVERTED, is_consulted=False)
         case Scalar() | EnumOf():
             yield _recommend_ordered(name, type_)
@@ -69,4 +72,6 @@ def _iter_property_indexes(name: str, type_: ValueType) -> Iterator[RecommendedI
 
 
 def _recommend_ordered(name: str, type_: ValueType) -> RecommendedIndex:
-    return RecommendedIndex(name, BITMAP if type_ is Scalar.BOOL else BTREE, is_consulted=True)
+    # With two values, a set of rows per value is enough.
+    kind = BITMAP if type_ is Scalar.BOOL else BTREE
+    return RecommendedIndex(name, kind, is_consulted=True)

@@ -1,4 +1,4 @@
-"""Rows that a predicate names: by id, or by the whole key, from which ids are made."""
+"""Find the ids that a predicate selects directly: by id, or by the whole key, which ids are derived from."""
 
 from itertools import product
 from math import prod
@@ -10,42 +10,49 @@ from omnigraph.schema.catalog import AnyType, Value
 from omnigraph.schema.types import ListOf, Scalar, ValueType, is_text
 from omnigraph.schema.values import derive_id, format_key
 
+# With more combinations of key values than this, the predicate is evaluated like any other.
 _MAX_IDS = 4_096
-"""Of more ids than this by one key, a predicate is not turned round."""
 
 
 def find_named_ids(type_: AnyType, terms: tuple[Expr, ...], inputs: QueryInputs) -> list[str] | None:
-    """The ids of the only rows that can pass all terms, when one says so by id, or some by the whole key; else None."""
+    """Return the ids of the only rows that can satisfy all terms; None if the terms fix neither id nor key.
+
+    The rows still have to be compared with all terms.
+    """
+    # Reads no parameter: most predicates are rejected here.
     if not has_key_predicate(type_, terms):
         return None
-    given: dict[str, tuple[Value, ...]] = {}
+    values_by_column: dict[str, tuple[Value, ...]] = {}
     for term in terms:
-        named = _find_fixed_values(type_, term, inputs)
-        if named is None:
+        fixed = _find_fixed_values(type_, term, inputs)
+        if fixed is None:
             continue
-        column, values = named
+        column, values = fixed
         if column == ID:
+            # Null equals no id.
             return list(dict.fromkeys(str(value) for value in values if value is not None))
         if column in type_.key:
-            given.setdefault(column, values)
-    if not type_.key or len(given) < len(type_.key):
+            values_by_column.setdefault(column, values)
+    if not type_.key or len(values_by_column) < len(type_.key):
         return None
-    if prod(len(given[name]) for name in type_.key) > _MAX_IDS:
+    if prod(len(values_by_column[name]) for name in type_.key) > _MAX_IDS:
         return None
-    texts = [
-        [format_key(_get_type(type_, name), value) for value in given[name] if value is not None] for name in type_.key
-    ]
-    return list(dict.fromkeys(derive_id(parts) for parts in product(*texts)))
+    key_texts = []
+    for name in type_.key:
+        key_type = _get_type(type_, name)
+        key_texts.append([format_key(key_type, value) for value in values_by_column[name] if value is not None])
+    # An `in` list may contain a value twice.
+    return list(dict.fromkeys(derive_id(parts) for parts in product(*key_texts)))
 
 
 def has_key_predicate(type_: AnyType, terms: tuple[Expr, ...]) -> bool:
-    """Whether terms speak of the id or the whole key; looks at no value."""
+    """Return whether terms fix the id or the whole key, without reading any value."""
     fixed = {get_column_name(column) for term in terms if (column := _find_fixed_column(term)) is not None}
     return ID in fixed or (bool(type_.key) and fixed.issuperset(type_.key))
 
 
 def _find_fixed_column(term: Expr) -> Prop | Identity | None:
-    """The column that a term sets equal to something that is known before a row is read."""
+    """Return the column that a term sets equal to a constant or a parameter, if any."""
     match term:
         case Compare(op=Op.EQ, left=Prop() | Identity() as column, right=Const() | ParamRef()):
             return column
@@ -78,14 +85,15 @@ def _find_fixed_values(type_: AnyType, term: Expr, inputs: QueryInputs) -> tuple
 
 
 def _get_type(type_: AnyType, column: str) -> ValueType:
-    found = type_.find_property(column)
-    return Scalar.STRING if found is None else found.type
+    declared = type_.find_property(column)
+    return Scalar.STRING if declared is None else declared.type
 
 
-def _is_same_text(column: ValueType, given: ValueType) -> bool:
-    """Whether equal values of both types have equal texts in an id."""
+def _is_same_text(column: ValueType, other: ValueType) -> bool:
+    """Return whether equal values of both types have the same text in an id."""
     if is_text(column):
-        return is_text(given)
-    if isinstance(column, Scalar) and isinstance(given, Scalar) and column.is_integer:
-        return given.is_integer
-    return column == given and column not in (Scalar.F32, Scalar.F64)
+        return is_text(other)
+    if isinstance(column, Scalar) and isinstance(other, Scalar) and column.is_integer:
+        return other.is_integer
+    # A float can't be part of a key, see `format_key`.
+    return column == other and column not in (Scalar.F32, Scalar.F64)

@@ -1,4 +1,4 @@
-"""What reads keep in memory between queries: immutable values by key, the least recently used ones go first."""
+"""A thread-safe LRU cache of immutable values, limited by bytes."""
 
 import threading
 import weakref
@@ -12,11 +12,12 @@ from omnigraph.engine.query_budget import Budget
 T = TypeVar("T")
 Key = tuple[Hashable, ...]
 
+# A thread that waits for another one's build checks its own budget this often.
 _WAIT_SECONDS = 0.05
 
 
 class ContentKey(NamedTuple):
-    """A part of a key: what some version of a table holds. A value under such a key goes when no holder is left."""
+    """A key part that names the content of a table version. Entries with it are dropped with their last holder."""
 
     path: str
     what: Hashable
@@ -24,7 +25,7 @@ class ContentKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What is kept now, and how often it was of use."""
+    """The size of the cache, and its hits and misses."""
 
     nbytes: int
     entries: int
@@ -33,10 +34,10 @@ class CacheStats:
 
 
 class LruCache:
-    """Values under a limit of bytes. Safe from several threads; each value is made by one of them, others wait.
+    """An LRU cache of immutable values, limited by bytes. Thread-safe: one thread builds a value, others wait for it.
 
-    What a query holds stays alive when it is dropped here: dropping forgets a value, it frees nothing in use. Versions
-    of a table come and go with every commit, so values of versions that nobody has any more go before the limit is met.
+    Evicting a value only forgets it; queries that use it keep it alive. Every commit creates new table versions, so
+    values of versions that no reader holds any longer are dropped even below the limit.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -44,26 +45,28 @@ class LruCache:
         self._lock = threading.Lock()
         self._values: OrderedDict[Key, tuple[object, int]] = OrderedDict()
         self._building: dict[Key, threading.Event] = {}
-        self._nbytes = self._hits = self._misses = 0
+        self._nbytes = 0
+        self._hits = 0
+        self._misses = 0
         self._holders: Counter[ContentKey] = Counter()
         self._keys: dict[ContentKey, set[Key]] = {}
         self._released: deque[tuple[ContentKey, ...]] = deque()
 
     def add_holder(self, holder: object, parts: Collection[ContentKey]) -> None:
-        """Values under keys with these parts may be kept for as long as the holder lives, or another one of theirs."""
-        # The end of a holder may come at any time, also while this thread has the lock: it only leaves a word.
+        """Allow values under keys with these parts to stay cached while this holder, or another of theirs, lives."""
+        # A finalizer may run at any time, even while this thread has the lock, so it only appends to a queue.
         weakref.finalize(holder, self._released.append, tuple(parts)).atexit = False
         with self._lock:
             self._holders.update(parts)
 
     def get(self, key: Key) -> object | None:
-        """What is kept under a key, or None."""
+        """Return the value of a key, or None."""
         with self._lock:
-            found = self._values.get(key)
-            if found is None:
+            entry = self._values.get(key)
+            if entry is None:
                 return None
             self._values.move_to_end(key)
-            return found[0]
+            return entry[0]
 
     def __contains__(self, key: Key) -> bool:
         return key in self._values
@@ -71,34 +74,36 @@ class LruCache:
     def get_or_build(
         self, key: Key, make: Callable[[], T], nbytes: Callable[[T], int], budget: Budget | None = None
     ) -> T:
-        """What is kept under a key, made first if need be. A key always means the same value.
+        """Return the value of a key, which always means the same value, and build it first if necessary.
 
-        Whoever waits for another thread's making looks at its own `budget` meanwhile; when that making fails, the
-        next one tries.
+        A thread that waits for another one's build checks its own `budget` in the meantime. If that build fails, the
+        next thread tries.
         """
-        found = self._look_up(key)
-        if found is not None:
-            return cast("T", found[0])
-        made = threading.Event()
+        entry = self._look_up(key)
+        if entry is not None:
+            return cast("T", entry[0])
+        done = threading.Event()
         try:
             while True:
-                found, making = self._look_up_or_claim(key, made)
-                if found is not None:
-                    return cast("T", found[0])
-                if making is made:
+                entry, builder = self._look_up_or_claim(key, done)
+                if entry is not None:
+                    return cast("T", entry[0])
+                if builder is done:
                     break
-                while not making.wait(_WAIT_SECONDS):
+                while not builder.wait(_WAIT_SECONDS):
                     if budget is not None:
                         budget.check()
             value = make()
             self._put(key, value, nbytes(value))
             if budget is not None:
-                budget.check()  # what was made is there for the next query
+                # After caching: even if this query has run out of time, the next one finds the value.
+                budget.check()
             return value
         finally:
-            made.set()  # before all else: whatever interrupts this, nobody waits for a making that is not going on
+            # Must come first: if an interrupt follows, no thread may wait for a build that is not running.
+            done.set()
             with self._lock:
-                if self._building.get(key) is made:
+                if self._building.get(key) is done:
                     self._misses += 1
                     del self._building[key]
 
@@ -106,34 +111,36 @@ class LruCache:
         with self._lock:
             return self._touch(key)
 
-    def _look_up_or_claim(self, key: Key, made: threading.Event) -> tuple[tuple[object, int] | None, threading.Event]:
-        """What is kept, or whose making is to be waited for: `made`, if it is the caller's turn."""
+    def _look_up_or_claim(self, key: Key, done: threading.Event) -> tuple[tuple[object, int] | None, threading.Event]:
+        """Return the entry of a key, and the event of its build: `done` if the caller is to build it."""
         with self._lock:
-            found, making = self._touch(key), self._building.get(key)
-            if found is None and (making is None or making.is_set()):
-                self._building[key] = making = made
-            return found, making or made
+            entry = self._touch(key)
+            builder = self._building.get(key)
+            # A set event belongs to a build that has ended and not been removed yet, or was interrupted before that.
+            if entry is None and (builder is None or builder.is_set()):
+                self._building[key] = builder = done
+            return entry, builder or done
 
     def _touch(self, key: Key) -> tuple[object, int] | None:
-        found = self._values.get(key)
-        if found is not None:
+        entry = self._values.get(key)
+        if entry is not None:
             self._values.move_to_end(key)
             self._hits += 1
-        return found
+        return entry
 
     def put(self, key: Key, value: object, nbytes: int) -> None:
-        """Keep a value that is there already, in the place of the one under that key."""
+        """Store a value that exists already, replacing the one of that key."""
         self._put(key, value, nbytes)
 
     def update_size(self, key: Key, value: object, nbytes: int) -> None:
-        """Count a value anew that takes more memory than before, if it is still kept."""
+        """Update the size of a value that has grown, if it is still cached."""
         with self._lock:
-            found = self._values.get(key)
-        if found is not None and found[0] is value:
+            entry = self._values.get(key)
+        if entry is not None and entry[0] is value:
             self._put(key, value, nbytes)
 
     def get_stats(self) -> CacheStats:
-        """The counts now."""
+        """Return the current size, hits and misses."""
         with self._lock:
             try:
                 self._drop_released()
@@ -147,24 +154,25 @@ class LruCache:
             try:
                 self._drop_released()
                 self._drop(key)
-                held = _find_content_keys(key)
-                if nbytes > self.limit_bytes or not all(self._holders[part] for part in held):
+                parts = _find_content_keys(key)
+                # A value that is too large would evict all others; one without a holder would never be dropped.
+                if nbytes > self.limit_bytes or not all(self._holders[part] for part in parts):
                     return
-                for part in held:
+                for part in parts:
                     self._keys.setdefault(part, set()).add(key)
                 self._values[key] = (value, nbytes)
                 self._nbytes += nbytes
                 while self._nbytes > self.limit_bytes:
                     self._drop(next(iter(self._values)))
-            except BaseException:  # an interrupt between two lines: count anew what is there
+            except BaseException:  # an interrupt between two lines: count the entries again
                 self._recount()
                 raise
 
     def _drop(self, key: Key) -> None:
-        found = self._values.pop(key, None)
-        if found is None:
+        entry = self._values.pop(key, None)
+        if entry is None:
             return
-        self._nbytes -= found[1]
+        self._nbytes -= entry[1]
         for part in _find_content_keys(key):
             keys = self._keys.get(part, set())
             keys.discard(key)
@@ -172,11 +180,12 @@ class LruCache:
                 self._keys.pop(part, None)
 
     def _drop_released(self) -> None:
-        """Drop what holders that are gone have left."""
+        """Drop the values of holders that were garbage-collected."""
         while self._released:
             for part in self._released[0]:
                 self._holders[part] -= 1
-                if self._holders[part] <= 0:  # less than none only where an interrupt came in between
+                # Below zero only after an interrupt: the loop then counts the same holder again.
+                if self._holders[part] <= 0:
                     del self._holders[part]
                     for key in list(self._keys.get(part, ())):
                         self._drop(key)

@@ -1,6 +1,7 @@
-"""Rows of a table version by their positions: dense integers over everything that was ever written to its fragments.
+"""Number the rows of a table version by position: dense integers over all rows ever written to its fragments.
 
-An append or a delete shifts nobody: a deleted row leaves a hole, and new fragments stand behind the others.
+Appends and deletes leave all other positions unchanged: a deleted row leaves a hole, and new fragments follow the
+others (decision 14).
 """
 
 import hashlib
@@ -16,44 +17,45 @@ from omnigraph.storage.arrow_buffers import read_numbers
 from omnigraph.storage.columnar_sets import concat_chunks
 from omnigraph.storage.lance_table import Fragment
 
+# A Lance row address is the fragment number in the high 32 bits, and the row's offset in the low ones.
 _OFFSET_BITS = np.uint64(32)
 _OFFSET_MASK = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The fragments of one table version, in order, and where each one starts."""
+    """The fragments of one table version, in order, and the first position of each."""
 
     fragments: tuple[Fragment, ...]
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """The first position of each fragment, and the size behind the last."""
+        """The first position of each fragment, and after the last one the size."""
         return np.concatenate(([0], np.cumsum([f.rows for f in self.fragments], dtype=np.int64))).astype(np.int64)
 
     @cached_property
     def size(self) -> int:
-        """How many positions there are, holes too."""
+        """The number of positions, including holes."""
         return int(self.starts[-1])
 
     @cached_property
     def count(self) -> int:
-        """How many rows live."""
+        """The number of live rows."""
         return self.size - sum(f.deleted for f in self.fragments)
 
     @cached_property
     def content(self) -> str:
-        """A digest of what was written: versions that share it have the same values at the same positions."""
+        """A digest of the written files: versions that share it have the same values at the same positions."""
         return _compute_digest("\n".join(f"{f.rows} {' '.join(f.files)}" for f in self.fragments))
 
     @cached_property
     def state(self) -> str:
-        """A digest of what was written and deleted: versions that share it have the same rows."""
+        """A digest of written and deleted rows: versions that share it have the same live rows."""
         return _compute_digest("\n".join([self.content, *(f.deletions or "" for f in self.fragments)]))
 
     @property
     def has_holes(self) -> bool:
-        """Whether a row was deleted."""
+        """Whether any row was deleted."""
         return self.count < self.size
 
     @cached_property
@@ -63,23 +65,23 @@ class Layout:
         return numbers[order], self.starts[:-1][order]
 
     def find_positions(self, addresses: pa.ChunkedArray | pa.Array) -> NDArray[np.int64]:
-        """The positions of rows by Lance's addresses."""
+        """Convert Lance row addresses to positions."""
         raw = read_numbers(concat_chunks(addresses))
         fragments, starts = self._by_number
-        places = np.searchsorted(fragments, raw >> _OFFSET_BITS)
-        return starts[places] + (raw & _OFFSET_MASK).astype(np.int64)
+        indexes = np.searchsorted(fragments, raw >> _OFFSET_BITS)
+        return starts[indexes] + (raw & _OFFSET_MASK).astype(np.int64)
 
     def match_runs(self, older: "Layout") -> list["RowRun"]:
-        """How this version's rows are made of an older one's and of fragments that it did not have."""
-        known = {f.files: (int(start), f.rows) for f, start in zip(older.fragments, older.starts, strict=False)}
-        pieces: list[RowRun] = []
+        """Return the runs that this version's rows consist of: rows of an older version, or new fragments."""
+        older_rows = {f.files: (int(start), f.rows) for f, start in zip(older.fragments, older.starts, strict=False)}
+        runs: list[RowRun] = []
         for fragment in self.fragments:
-            start, rows = known.get(fragment.files, (-1, 0))
+            start, rows = older_rows.get(fragment.files, (-1, 0))
             if start < 0 or rows != fragment.rows:
-                _append_run(pieces, RowRun(None, fragment.rows, (fragment.number,)))
+                _append_run(runs, RowRun(None, fragment.rows, (fragment.number,)))
             else:
-                _append_run(pieces, RowRun(start, fragment.rows))
-        return pieces
+                _append_run(runs, RowRun(start, fragment.rows))
+        return runs
 
 
 def _compute_digest(text: str) -> str:
@@ -88,48 +90,50 @@ def _compute_digest(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowRun:
-    """A run of rows: from `start` of the older version, or of new fragments."""
+    """A run of rows: from position `start` of an older version, or of new fragments if that is None."""
 
     start: int | None
     rows: int
     fragments: tuple[int, ...] = ()
 
 
-def _append_run(pieces: list[RowRun], piece: RowRun) -> None:
-    """Add a piece, as part of the last one where the two are one run."""
-    last = pieces[-1] if pieces else None
-    if last is None or (last.start is None) != (piece.start is None):
-        pieces.append(piece)
+def _append_run(runs: list[RowRun], run: RowRun) -> None:
+    """Append a run, merged with the last one if they are contiguous."""
+    last = runs[-1] if runs else None
+    if last is None or (last.start is None) != (run.start is None):
+        runs.append(run)
     elif last.start is None:
-        pieces[-1] = RowRun(None, last.rows + piece.rows, last.fragments + piece.fragments)
-    elif last.start + last.rows == piece.start:
-        pieces[-1] = RowRun(last.start, last.rows + piece.rows)
+        runs[-1] = RowRun(None, last.rows + run.rows, last.fragments + run.fragments)
+    elif last.start + last.rows == run.start:
+        runs[-1] = RowRun(last.start, last.rows + run.rows)
     else:
-        pieces.append(piece)
+        runs.append(run)
 
 
-def pack_bitmap(living: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """Truths as Arrow packs them."""
-    return np.packbits(living, bitorder="little")
+def pack_bitmap(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Pack a mask into an Arrow bitmap."""
+    return np.packbits(mask, bitorder="little")
 
 
 def mask_values(values: pa.Array, bits: NDArray[np.uint8]) -> pa.Array:
-    """The same values, null where a bit is not set; only the bitmap of nulls is new."""
+    """Return the same values, null where a bit is not set; all buffers but the validity bitmap are shared."""
     if not len(values):
         return values
     if values.offset:
+        # Bits are counted from the start of the buffers, so an offset is removed by a copy.
         values = pa.concat_arrays([values, values.slice(0, 0)])
     if values.null_count:
         bits = bits & np.frombuffer(values.buffers()[0], np.uint8, len(bits))
-    buffers = [pa.py_buffer(bits), *_get_own_buffers(values)]
+    buffers = [pa.py_buffer(bits), *_get_value_buffers(values)]
     return pa.Array.from_buffers(values.type, len(values), buffers, children=_get_children(values))
 
 
-def _get_own_buffers(values: pa.Array) -> Sequence[pa.Buffer | None]:
-    """The buffers of a column itself, behind its bitmap of nulls; those of nested columns are theirs."""
+def _get_value_buffers(values: pa.Array) -> Sequence[pa.Buffer | None]:
+    """Return the buffers of a column after its validity bitmap, without those of nested columns."""
     type_ = values.type
     if pa.types.is_fixed_size_list(type_) or pa.types.is_struct(type_):
         return ()
+    # Of a list only the offsets are its own.
     if pa.types.is_list(type_):
         return [values.buffers()[1]]
     return list(values.buffers()[1:])
@@ -140,5 +144,5 @@ def _get_children(values: pa.Array) -> list[pa.Array] | None:
     if pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_):
         return [values.values]
     if pa.types.is_struct(type_):
-        return [values.field(place) for place in range(type_.num_fields)]
+        return [values.field(number) for number in range(type_.num_fields)]
     return None

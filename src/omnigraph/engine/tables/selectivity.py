@@ -1,6 +1,6 @@
-"""How many rows a predicate is likely to let pass: by indexes and statistics of its columns, else by rules of thumb.
+"""Estimate the selectivity of a predicate: from indexes and statistics of its columns, else by rules of thumb.
 
-The table version decides, never what is in memory: a plan is the same in every process.
+Only the table version decides, never what is in memory: a plan is the same in every process (decision 17).
 """
 
 from dataclasses import dataclass
@@ -39,23 +39,26 @@ from omnigraph.schema.catalog import AnyType, Value
 from omnigraph.schema.types import EnumOf, Scalar
 from omnigraph.storage.filters import find_prefix_end
 
-_EQUAL_SHARE, _RANGE_SHARE, _NULL_SHARE, _OTHER_SHARE = 0.05, 0.33, 0.1, 0.2
-"""The shares of rows that pass, where nothing is known of the values."""
+# The shares of rows that are assumed to pass if nothing is known about the values.
+_EQUAL_SHARE = 0.05
+_RANGE_SHARE = 0.33
+_NULL_SHARE = 0.1
+_OTHER_SHARE = 0.2
+# In a longer list, every item counts as an average value instead of being looked up individually.
 _MAX_ITEMS = 64
-"""Of a longer list, every item is taken for an average one."""
 
 
 def estimate_selectivity(
     columns: ColumnStore, type_: AnyType, terms: tuple[Expr, ...], inputs: QueryInputs, budget: Budget | None = None
 ) -> float:
-    """The share of rows that pass all terms, taken as independent."""
-    shares = _SelectivityEstimator(columns, type_, inputs, budget)
-    return min(1.0, max(0.0, shares.estimate_all(terms)))
+    """Estimate the share of rows that satisfy all terms, assuming that these are independent."""
+    estimator = _SelectivityEstimator(columns, type_, inputs, budget)
+    return min(1.0, max(0.0, estimator.estimate_all(terms)))
 
 
 @dataclass(frozen=True, slots=True)
 class _SelectivityEstimator:
-    """Estimates for one table version and one call."""
+    """Estimate selectivities for one table version and one call."""
 
     columns: ColumnStore
     type: AnyType
@@ -63,30 +66,34 @@ class _SelectivityEstimator:
     budget: Budget | None
 
     def estimate_all(self, terms: tuple[Expr, ...]) -> float:
-        """The share of rows that pass all terms; bounds of one column are one range."""
-        share, ranges = 1.0, dict[str, tuple[float, float]]()
+        """Estimate the share of rows that satisfy all terms; the bounds of one column are combined into one range."""
+        share = 1.0
+        # Two bounds of one column are not independent: `x > 1 and x < 3` is a range.
+        ranges: dict[str, tuple[float, float]] = {}
         for term in terms:
             bound = self._find_bound(term)
             if bound is None:
                 share *= self.estimate(term)
                 continue
             name, low, high = bound
-            was = ranges.get(name, (0.0, 1.0))
-            ranges[name] = max(was[0], low), min(was[1], high)
+            old_low, old_high = ranges.get(name, (0.0, 1.0))
+            ranges[name] = max(old_low, low), min(old_high, high)
         return share * prod(max(high - low, self._min_share) for low, high in ranges.values())
 
     @property
     def _min_share(self) -> float:
+        """The share of one row."""
         return 1 / max(self.columns.layout.count, 1)
 
     def estimate(self, term: Expr) -> float:
-        """The share of rows that pass a term."""
+        """Estimate the share of rows that satisfy a term."""
         match term:
             case Const():
                 return float(term.value is True)
             case And(terms=terms):
                 return self.estimate_all(terms)
             case Or(terms=terms):
+                # Alternatives are assumed to be independent, too.
                 return 1 - prod(1 - self.estimate(part) for part in terms)
             case Not(term=inner):
                 return 1 - self.estimate(inner)
@@ -112,7 +119,7 @@ class _SelectivityEstimator:
                 return _OTHER_SHARE
 
     def _count_by_index(self, term: Expr, column: Prop, kinds: tuple[str, ...]) -> float | None:
-        """Return the share of rows that pass a term, counted by an index of one of these kinds; None without one."""
+        """Return the share of rows that satisfy a term, counted by an index of one of these kinds; None without one."""
         where = build_table_filter(term, self.inputs)
         index = None if where is None or self.columns.costs.is_tiny else find_index(self.columns, column.name, kinds)
         if where is None or index is None:
@@ -120,21 +127,24 @@ class _SelectivityEstimator:
         return count_share_by_index(self.columns, index, where, self.budget)
 
     def _estimate_prefix(self, column: Prop, prefix: Value) -> float:
-        known = self._load_statistics(column)
-        if known is None or not isinstance(prefix, str) or not prefix:
+        statistics = self._load_statistics(column)
+        if statistics is None or not isinstance(prefix, str) or not prefix:
             return _OTHER_SHARE
-        low, end = known.estimate_below(prefix, or_equal=False), find_prefix_end(prefix)
-        high = 1 - known.nulls if end is None else known.estimate_below(end, or_equal=False)
+        # A prefix is the range from the prefix itself to the next text that does not start with it.
+        low = statistics.estimate_below(prefix, or_equal=False)
+        end = find_prefix_end(prefix)
+        high = 1 - statistics.nulls if end is None else statistics.estimate_below(end, or_equal=False)
         return _OTHER_SHARE if low is None or high is None else max(high - low, self._min_share)
 
     def _estimate_nulls(self, term: IsNull, operand: Expr) -> float:
-        known = self._load_statistics(operand) if isinstance(operand, Prop) else None
-        if known is None and isinstance(operand, Prop) and not term.negated:
+        statistics = self._load_statistics(operand) if isinstance(operand, Prop) else None
+        if statistics is None and isinstance(operand, Prop) and not term.negated:
             counted = self._count_by_index(term, operand, BITMAP_KINDS)
             return _NULL_SHARE if counted is None else counted
-        return _NULL_SHARE if known is None else known.nulls
+        return _NULL_SHARE if statistics is None else statistics.nulls
 
     def _estimate_comparison(self, term: Compare, column: RowValue, op: Op, value: Value) -> float:
+        # A comparison with null is never true.
         if value is None:
             return 0.0
         counted = self._count_by_index(term, column, BITMAP_KINDS) if isinstance(column, Prop) else None
@@ -147,7 +157,7 @@ class _SelectivityEstimator:
         return _RANGE_SHARE
 
     def _find_bound(self, term: Expr) -> tuple[str, float, float] | None:
-        """The column that a term bounds, and the shares of rows that lie below the rows that pass, and up to them."""
+        """Return the column that a term bounds, and between which quantiles passing rows lie; else None."""
         match term:
             case Compare(op=op, left=Prop() as column, right=Const() | ParamRef() | Now() as value):
                 pass
@@ -155,14 +165,15 @@ class _SelectivityEstimator:
                 op = op.mirrored
             case _:
                 return None
-        given = self.inputs.resolve(value)
-        if op in (Op.EQ, Op.NE) or given is None:
+        bound = self.inputs.resolve(value)
+        if op in (Op.EQ, Op.NE) or bound is None:
             return None
-        known = self._load_statistics(column)
-        below = None if known is None else known.estimate_below(given, or_equal=op in (Op.LE, Op.GT))
-        if known is None or below is None:
+        statistics = self._load_statistics(column)
+        # The quantile of the bound: `<=` and `>` put rows equal to it below, `<` and `>=` above.
+        below = None if statistics is None else statistics.estimate_below(bound, or_equal=op in (Op.LE, Op.GT))
+        if statistics is None or below is None:
             return None
-        return (column.name, 0.0, below) if op in (Op.LT, Op.LE) else (column.name, below, 1 - known.nulls)
+        return (column.name, 0.0, below) if op in (Op.LT, Op.LE) else (column.name, below, 1 - statistics.nulls)
 
     def _estimate_in_list(self, column: RowValue, items: Value) -> float:
         if not isinstance(items, tuple | list) or not items:
@@ -172,13 +183,13 @@ class _SelectivityEstimator:
         return min(1.0, sum(self._estimate_equal(column, item) for item in items))
 
     def _estimate_equal(self, column: RowValue, value: Value) -> float:
-        """The share of rows with a value; None: with one that is not among the commonest."""
-        name, count = get_column_name(column), max(self.columns.layout.count, 1)
+        """Estimate the share of rows that have a value; with None, of one that is not among the common ones."""
+        name = get_column_name(column)
         if isinstance(column, Identity) or (name,) in self.type.unique or self.type.key == (name,):
-            return 1 / count
-        known = self._load_statistics(column)
-        if known is not None:
-            return known.estimate_equal(value)
+            return self._min_share
+        statistics = self._load_statistics(column)
+        if statistics is not None:
+            return statistics.estimate_equal(value)
         match column.type:
             case EnumOf(values=values):
                 return 1 / len(values)
@@ -188,8 +199,6 @@ class _SelectivityEstimator:
                 return _EQUAL_SHARE
 
     def _load_statistics(self, column: RowValue) -> ColumnStatistics | Histogram | None:
-        return (
-            None
-            if isinstance(column, Identity)
-            else load_statistics(self.columns, column.name, column.type, self.budget)
-        )
+        if isinstance(column, Identity):
+            return None
+        return load_statistics(self.columns, column.name, column.type, self.budget)

@@ -1,4 +1,4 @@
-"""One table version as a query reads it: rows by position, found and fetched at the least cost."""
+"""Read one table version for a query: find rows by id, key or predicate, and fetch their values by position."""
 
 from collections.abc import Sequence
 
@@ -30,56 +30,62 @@ from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.arrow_buffers import fill_nulls, read_booleans
 from omnigraph.storage.lance_table import ADDRESS
 
+# For fewer keys than one per this number of rows, the table's index is used instead of the column.
 _MIN_ROWS_PER_KEY = 256
-"""For fewer than one row in so many, the table's index is asked, and the column not read."""
-_MAX_SELECTIVITY, _MAX_SELECTIVITY_WITHOUT_ROOM = 0.1, 0.25
-"""An index that lets a larger share of rows pass is not asked. The second is for a column that has no room in memory,
-and would be read each time. Measured on 300,000 integers that are not in memory: an index that lets half of them pass
-reads 3.4 MB in 92 ms, the column 1.2 MB in 3 ms. Where the two meet was not measured."""
+# An index that lets a larger share of rows pass is not used. The second limit is for a column that has no room in
+# memory and would be read each time. Measured on 300,000 integers that are not in memory: an index that lets half of
+# them pass reads 3.4 MB in 92 ms, the column 1.2 MB in 3 ms. The break-even point was not measured.
+_MAX_SELECTIVITY = 0.1
+_MAX_SELECTIVITY_WITHOUT_ROOM = 0.25
+# Up to this number of ids are looked up individually, without numpy.
 _MAX_SINGLE_LOOKUPS = 16
+# For more ids than one per this number of rows, a pass over all ids is faster than a lookup of each.
 _BULK_DIVISOR = 4
-"""For more than one row in so many, going through all ids is faster than looking for each."""
 
 
 class TableReader:
-    """The rows of one type in one version. Made by `ReadCache.rows`; safe from several threads."""
+    """Read the rows of one type in one table version. Created by `GraphCache.get_reader`; thread-safe."""
 
     def __init__(self, type_: AnyType, columns: ColumnStore) -> None:
-        self.type, self.columns, self.table, self.version = type_, columns, columns.table, columns.version
-        self.size, self.count = self.columns.layout.size, self.columns.layout.count
+        self.type = type_
+        self.columns = columns
+        self.table = columns.table
+        self.version = columns.version
+        self.size = columns.layout.size
+        self.count = columns.layout.count
 
     def __repr__(self) -> str:
-        return f"TableRows({self.type.name}, {self.table!r})"
+        return f"TableReader({self.type.name}, {self.table!r})"
 
     # --- columns ------------------------------------------------------------------------------------
 
     def get_positions(self) -> NDArray[np.int64]:
-        """All living positions, ascending. Not to be written to."""
+        """Return the positions of all live rows, ascending. The array is shared and read-only."""
         return self.columns.live_rows.get_positions()
 
     def is_resident(self, column: str) -> bool:
-        """Whether the whole column is in memory now."""
+        """Return whether the whole column is in memory now."""
         return self.columns.is_resident(column)
 
     def take_values(self, column: str, at: Positions, budget: Budget | None = None) -> pa.Array:
-        """The column at these living positions, in any order, repeats too."""
+        """Return the values at these positions of live rows, in any order; positions may repeat."""
         return self.columns.take_values(column, at, budget)
 
     def load_column(self, column: str, budget: Budget | None = None) -> pa.Array:
-        """The column by position, null at holes."""
+        """Return the column by position, null for deleted rows."""
         return self.columns.load_column(column, budget)
 
     def load_numbers(
         self, column: str, budget: Budget | None = None
     ) -> tuple[NDArray[np.generic], NDArray[np.bool_] | None]:
-        """A column of numbers, truths, dates (days) or instants (microseconds) by position, as numpy.
+        """Return a column of numbers, booleans, dates (days) or instants (microseconds) by position, as numpy.
 
-        The mask says which rows have a value; None: every living row. What stands in other places means nothing.
+        The mask tells which rows have a value; None means every live row. The numbers of other rows are undefined.
         """
         return self.columns.load_numbers(column, budget)
 
     def load_codes(self, column: str, budget: Budget | None = None) -> tuple[NDArray[np.int32], pa.Array]:
-        """By position a number for the scalar value there, -1 for none; and the distinct values by their numbers."""
+        """Return a dictionary-encoded scalar column: codes by position, -1 for null, and the value of each code."""
         return self.columns.load_codes(column, budget)
 
     # --- finding rows ---------------------------------------------------------------------------------
@@ -87,26 +93,27 @@ class TableReader:
     def find_where(
         self, predicate: Expr, inputs: QueryInputs, within: Positions | None = None, budget: Budget | None = None
     ) -> NDArray[np.int64]:
-        """The living rows, ascending, for which a predicate over this table alone is true.
+        """Return the live rows, ascending, for which a predicate over this table alone is true.
 
-        With `within`, which ascends, only those of them.
+        With `within`, which is ascending, return only rows of it.
         """
         terms = split_conjuncts(predicate)
         if within is not None:
             return filter_rows(self.columns, terms, inputs, within, budget)
         ids = find_named_ids(self.type, terms, inputs)
         if ids is not None:
-            found = self.find(ids, budget)
-            return filter_rows(self.columns, terms, inputs, np.sort(found[found >= 0]), budget)
-        way = self._choose_access(terms, inputs).method
-        if way is AccessMethod.MEMORY:
+            positions = self.find(ids, budget)
+            return filter_rows(self.columns, terms, inputs, np.sort(positions[positions >= 0]), budget)
+        method = self._choose_access(terms, inputs).method
+        if method is AccessMethod.MEMORY:
             return filter_in_memory(self.columns, terms, inputs, budget)
-        if way is AccessMethod.INDEX:
+        if method is AccessMethod.INDEX:
+            # After a few lookups the columns of a small table are read instead, see `_choose_access`.
             self.columns.costs.note_lookup(_name_lookup(terms))
         return scan_rows(self.columns, predicate, inputs, budget)
 
     def find(self, ids: pa.Array | Sequence[str], budget: Budget | None = None) -> NDArray[np.int64]:
-        """The position of each id, -1 where there is none."""
+        """Return the position of each id, -1 for those that do not exist."""
         if not len(ids):
             return np.zeros(0, np.int64)
         index = self._get_id_index(len(ids), budget)
@@ -115,32 +122,32 @@ class TableReader:
                 texts = ids.to_pylist() if isinstance(ids, pa.Array) else ids
                 return np.array([index.find_id(text) for text in texts], np.int64)
             return index.find(_as_array(ids))
-        wanted = _as_array(ids)
+        keys = _as_array(ids)
         if len(ids) * _BULK_DIVISOR < self.size or self._should_look_up(ID, len(ids)):
-            positions, found = self.find_matching(ID, wanted, budget)
-            if not len(found):
+            positions, existing = self.find_matching(ID, keys, budget)
+            if not len(existing):
                 return np.full(len(ids), -1, np.int64)
-            places = fill_nulls(pc.index_in(wanted, value_set=found), -1)
-            return np.where(places >= 0, positions[places], -1)
-        return look_up(wanted, self.load_column(ID, budget), skip_check if budget is None else budget.check)
+            matches = fill_nulls(pc.index_in(keys, value_set=existing), -1)
+            return np.where(matches >= 0, positions[matches], -1)
+        return look_up(keys, self.load_column(ID, budget), skip_check if budget is None else budget.check)
 
-    def _get_id_index(self, asked: int, budget: Budget | None) -> IdHashIndex | None:
-        """The table of ids, when it is there or pays by now; None for so many ids that one pass is faster."""
-        if asked > _MAX_SINGLE_LOOKUPS and asked * _BULK_DIVISOR > self.size:
+    def _get_id_index(self, id_count: int, budget: Budget | None) -> IdHashIndex | None:
+        """Return the hash index of ids if it exists or pays off by now; None if one pass over all ids is faster."""
+        if id_count > _MAX_SINGLE_LOOKUPS and id_count * _BULK_DIVISOR > self.size:
             return None
         if not self.columns.is_worth_deriving(ID, "index"):
             return None
-        living = None if self.count == self.size else self.get_positions()
+        live = None if self.count == self.size else self.get_positions()
         return self.columns.get_or_derive(
             ID,
             "index",
-            lambda: IdHashIndex(self.columns.load_written(ID, budget), living),
-            lambda made: made.nbytes,
+            lambda: IdHashIndex(self.columns.load_written(ID, budget), live),
+            lambda index: index.nbytes,
             budget,
         )
 
     def _should_look_up(self, column: str, keys: int) -> bool:
-        """Whether some keys of a column are better looked up in the table's index than in the column itself."""
+        """Return whether some keys of a column are better found by the table's index than in the column itself."""
         if not self.columns.costs.has_room_for(column):
             return True
         index = find_index(self.columns, column, ORDERED_KINDS)
@@ -149,20 +156,20 @@ class TableReader:
     def find_matching(
         self, column: str, keys: pa.Array, budget: Budget | None = None
     ) -> tuple[NDArray[np.int64], pa.Array]:
-        """The rows whose `column` is one of `keys`, ascending, and what they have there; by index where one covers."""
+        """Return the rows whose `column` is one of `keys`, ascending, and their values in it."""
         if not self._should_look_up(column, len(keys)):
-            is_wanted = pc.is_in(self.load_column(column, budget), value_set=keys, skip_nulls=True)
-            at = np.flatnonzero(read_booleans(is_wanted))
+            is_key = pc.is_in(self.load_column(column, budget), value_set=keys, skip_nulls=True)
+            at = np.flatnonzero(read_booleans(is_key))
             return at, self.take_values(column, at, budget)
-        found = self.table.find_rows(column, keys, [column], with_address=True)
-        at = self.columns.layout.find_positions(found.column(ADDRESS))
+        rows = self.table.find_rows(column, keys, [column], with_address=True)
+        at = self.columns.layout.find_positions(rows.column(ADDRESS))
         order = np.argsort(at)
-        return at[order], concat_chunks(found.column(column).chunks, pa.string()).take(pa.array(order))
+        return at[order], concat_chunks(rows.column(column).chunks, pa.string()).take(pa.array(order))
 
-    # --- for the planner --------------------------------------------------------------------------------
+    # --- estimates and access paths ---------------------------------------------------------------------
 
     def estimate(self, predicate: Expr, inputs: QueryInputs, budget: Budget | None = None) -> float:
-        """About how many rows pass, as far as this version of the table tells."""
+        """Estimate the number of rows that satisfy a predicate, from this version of the table alone."""
         terms = split_conjuncts(predicate)
         ids = find_named_ids(self.type, terms, inputs)
         if ids is not None:
@@ -170,7 +177,7 @@ class TableReader:
         return self.count * estimate_selectivity(self.columns, self.type, terms, inputs, budget)
 
     def describe_access(self, predicate: Expr, inputs: QueryInputs) -> str:
-        """How rows are found that pass, for people; the same whatever is in memory."""
+        """Describe how rows that satisfy a predicate are found, for `explain`; the same whatever is in memory."""
         terms = split_conjuncts(predicate)
         if find_named_ids(self.type, terms, inputs) is not None:
             return AccessMethod.KEY.value
@@ -181,13 +188,11 @@ class TableReader:
         return "column" if index is None else str(AccessPath(AccessMethod.INDEX, index))
 
     def describe_current_access(self, predicate: Expr, inputs: QueryInputs) -> str:
-        """How `where` would find them now, by what is in memory and what has room there."""
+        """Describe how `find_where` would find the rows now, given what is in memory and has room there."""
         terms = split_conjuncts(predicate)
-        return (
-            AccessMethod.KEY.value
-            if find_named_ids(self.type, terms, inputs) is not None
-            else str(self._choose_access(terms, inputs))
-        )
+        if find_named_ids(self.type, terms, inputs) is not None:
+            return AccessMethod.KEY.value
+        return str(self._choose_access(terms, inputs))
 
     def _choose_access(self, terms: tuple[Expr, ...], inputs: QueryInputs) -> AccessPath:
         names = _find_column_names(terms)
@@ -196,28 +201,29 @@ class TableReader:
         costs = self.columns.costs
         if (costs.is_tiny or costs.is_worth_loading(_name_lookup(terms))) and all(map(costs.is_light, names)):
             return AccessPath(AccessMethod.MEMORY)
+        # Without an index, columns that fit are loaded and later queries find them in memory.
         fits = all(costs.has_room_for(name) and not costs.is_heavy(name) for name in names)
         index = self._find_selective_index(terms, inputs, _MAX_SELECTIVITY if fits else _MAX_SELECTIVITY_WITHOUT_ROOM)
         if index is not None:
             return AccessPath(AccessMethod.INDEX, index)
         return AccessPath(AccessMethod.MEMORY if fits else AccessMethod.SCAN)
 
-    def _find_selective_index(self, terms: tuple[Expr, ...], inputs: QueryInputs, most: float) -> str | None:
-        """An index that answers one of the terms, if those that indexes answer let at most this share of rows pass."""
+    def _find_selective_index(self, terms: tuple[Expr, ...], inputs: QueryInputs, max_share: float) -> str | None:
+        """Return an index for one of the terms if all indexed terms together let at most this share of rows pass."""
         names = [find_usable_index(self.columns, term, inputs) for term in terms]
-        found = tuple(term for term, name in zip(terms, names, strict=True) if name is not None)
-        if not found or estimate_selectivity(self.columns, self.type, found, inputs) > most:
+        indexed_terms = tuple(term for term, name in zip(terms, names, strict=True) if name is not None)
+        if not indexed_terms or estimate_selectivity(self.columns, self.type, indexed_terms, inputs) > max_share:
             return None
         return next(name for name in names if name is not None)
 
 
 def _name_lookup(terms: tuple[Expr, ...]) -> str:
-    """Under what the look-ups of terms are counted: the columns that would be read instead."""
+    """Return the name that lookups of these terms are counted under: the columns that would be read instead."""
     return f"look-ups of {', '.join(sorted(_find_column_names(terms)))}"
 
 
 def _find_column_names(terms: tuple[Expr, ...]) -> list[str]:
-    """The columns that terms read, each once."""
+    """Return the columns that terms read, each once."""
     return list(dict.fromkeys(name for term in terms for name in find_columns(term)))
 
 

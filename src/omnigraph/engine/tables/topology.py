@@ -1,4 +1,4 @@
-"""The shape of a graph under one edge type: which node each edge leaves and enters, by positions."""
+"""The topology of a graph under one edge type: the source and target of each edge, and its CSR adjacency."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,13 +24,18 @@ from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.schema.arrow import DST, SRC
 
+# Returns an adjacency by name; None if it does not exist.
 Lists: TypeAlias = Callable[[str], CsrAdjacency | None]
-"""Adjacency lists by name, None for one that is not there."""
 
+# The name under which the ends of edges have their lock.
 _ENDPOINTS = "ends"
-_HOLE, _UNKNOWN = -1, -2
-_MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 524_288, 8_388_608
-"""How many edges are looked up at once: several times as many as there are nodes, within these bounds."""
+# The position of a node at the end of a deleted edge, and of an end that is not resolved yet.
+_HOLE = -1
+_UNKNOWN = -2
+# Ends are resolved in batches of several times as many edges as there are nodes, within these bounds: each batch makes
+# a pass over the ids of all nodes.
+_MIN_BATCH_ROWS = 524_288
+_MAX_BATCH_ROWS = 8_388_608
 
 
 class DanglingEdgeError(OmnigraphError):
@@ -41,7 +46,10 @@ class DanglingEdgeError(OmnigraphError):
 
     def __init__(self, edge_type: str, end: str, node_id: str, edges: int) -> None:
         super().__init__(edge_type, end, node_id, edges)
-        self.edge_type, self.end, self.node_id, self.edges = edge_type, end, node_id, edges
+        self.edge_type = edge_type
+        self.end = end
+        self.node_id = node_id
+        self.edges = edges
 
     def __str__(self) -> str:
         more = f" (and {self.edges - 1} more)" if self.edges > 1 else ""
@@ -53,7 +61,7 @@ class DanglingEdgeError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True)
 class TopologyLayouts:
-    """The tables that a topology is of: its edges, and the nodes at both ends."""
+    """The layouts of the tables that a topology is built from: its edges, and the nodes at both ends."""
 
     edges: Layout
     sources: Layout
@@ -61,56 +69,58 @@ class TopologyLayouts:
 
     @property
     def all(self) -> tuple[Layout, Layout, Layout]:
-        """The three: edges, sources, targets."""
+        """The three layouts: edges, sources, targets."""
         return self.edges, self.sources, self.targets
 
     @property
     def states(self) -> tuple[str, str, str]:
-        """What tells them from those of any other rows."""
+        """The digests that identify the rows of the three tables."""
         return self.edges.state, self.sources.state, self.targets.state
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many positions the nodes at both ends have."""
+        """The numbers of positions of the nodes at both ends."""
         return self.sources.size, self.targets.size
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeEndpoints:
-    """By edge position, the positions of the nodes that it leaves and enters; -1 at holes."""
+    """The positions of the source and target node of each edge, by edge position; -1 for deleted edges."""
 
     source: Ints
     target: Ints
 
     def __post_init__(self) -> None:
-        self.source.flags.writeable = self.target.flags.writeable = False  # many queries share them
+        # Many queries share the arrays.
+        self.source.flags.writeable = False
+        self.target.flags.writeable = False
 
     @property
     def nbytes(self) -> int:
-        """The memory it takes."""
+        """The size in memory."""
         return self.source.nbytes + self.target.nbytes
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyChange:
-    """How a topology differs from an older one, whose lists it is made of."""
+    """The difference between a topology and an older one, whose adjacency is patched."""
 
     lists: Mapping[str, CsrAdjacency]
-    """The older one's lists in memory."""
+    """The adjacency lists of the older topology that are in memory."""
     stored: Lists
-    """Those that it could have read."""
+    """The adjacency lists that the older topology could read from storage."""
     removed: EdgeList
-    """Edges that are not there any more, or have other ends now."""
+    """Edges that no longer exist, or whose ends changed."""
     added: EdgeList
-    """Edges that were not there, or had other ends."""
+    """Edges that are new, or whose ends changed."""
 
     @property
     def count(self) -> int:
-        """How many edges changed."""
+        """The number of edges that changed."""
         return max(len(self.removed.at), len(self.added.at))
 
     def apply(self, name: str, sizes: tuple[int, int, int]) -> CsrAdjacency | None:
-        """The older `out` or `into` with the change; None when there is none, or the change is too large."""
+        """Return the older `out` or `into` list, patched; None if there is none, or the change is too large."""
         older = self.lists.get(name) or self.stored(name)
         if older is None:
             return None
@@ -119,15 +129,15 @@ class TopologyChange:
         return patch_csr(older, sizes, self.removed.reverse(), self.added.reverse())
 
 
-def _find_no_list(name: str) -> CsrAdjacency | None:  # noqa: ARG001 - whatever is asked for
-    """No list is stored."""
+def _find_no_list(name: str) -> CsrAdjacency | None:  # noqa: ARG001 - the signature of `Lists`
+    """Return None: no list is stored."""
     return None
 
 
 class Topology:
-    """The ends of every edge of one type in one snapshot, and its adjacency lists, made when first asked for.
+    """The ends of all edges of one type in one snapshot, and its adjacency lists, built on first use. Thread-safe.
 
-    Safe from several threads. Whoever holds it holds everything that was made of it.
+    All lists that were built live as long as the topology.
     """
 
     def __init__(
@@ -140,22 +150,28 @@ class Topology:
         stored: Lists = _find_no_list,
         on_growth: Callable[["Topology"], None] = lambda _: None,
     ) -> None:
-        """Of its ends, or of its list `out`, which tells them.
+        """Create a topology from the ends of its edges, or from its list `out`, which implies them.
 
-        `stored` has lists that were made by another process; `grown` hears of every list that this one has.
+        `stored` returns lists that another process built; `on_growth` is called after each list that this one builds or
+        reads.
         """
-        self.layouts, self.on_growth = layouts, on_growth
-        self._ends, self._change, self._stored = ends, change, stored
+        self.layouts = layouts
+        self.on_growth = on_growth
+        self._ends = ends
+        self._change = change
+        self._stored = stored
+        # The lists built so far, by name: `out`, `into`, `out_set`, `into_set`.
         self.lists: dict[str, CsrAdjacency] = dict(lists or {})
-        """What was made so far: `out`, `into`, `get_out_set_csr`, `get_in_set_csr`."""
         self._locks = {name: threading.Lock() for name in (_ENDPOINTS, "out", "into", "out_set", "into_set")}
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes now."""
-        ends, change = self._ends, self._change
-        held = [*self.lists.values(), *(() if change is None else change.lists.values())]
-        arrays: dict[int, int] = {id(array): array.nbytes for one in held for array in one.arrays}
+        """The current size in memory."""
+        ends = self._ends
+        change = self._change
+        lists = [*self.lists.values(), *(() if change is None else change.lists.values())]
+        # Lists may share arrays, which count once.
+        arrays: dict[int, int] = {id(array): array.nbytes for adjacency in lists for array in adjacency.arrays}
         return 1_024 + sum(arrays.values()) + (0 if ends is None else ends.nbytes)
 
     @property
@@ -168,59 +184,61 @@ class Topology:
 
     @property
     def source(self) -> Ints:
-        """By edge position, the position of the node that it leaves; -1 at holes."""
+        """The position of each edge's source node, by edge position; -1 for deleted edges."""
         return self.ends.source
 
     @property
     def target(self) -> Ints:
-        """By edge position, the position of the node that it enters; -1 at holes."""
+        """The position of each edge's target node, by edge position; -1 for deleted edges."""
         return self.ends.target
 
     def get_out_csr(self) -> CsrAdjacency:
-        """From each source to the targets of its edges."""
+        """Return the adjacency from each source to the targets of its edges."""
         return self._get_list("out", lambda: self._build_csr("out"))
 
     def get_in_csr(self) -> CsrAdjacency:
-        """From each target to the sources of its edges."""
+        """Return the adjacency from each target to the sources of its edges."""
         return self._get_list("into", lambda: self._build_csr("into"))
 
     def get_out_set_csr(self) -> CsrAdjacency:
-        """As `out`, each neighbour once."""
+        """Return the adjacency from sources to targets, each neighbour once."""
         return self._get_list("out_set", lambda: collapse_parallel_edges(self.get_out_csr()))
 
     def get_in_set_csr(self) -> CsrAdjacency:
-        """As `into`, each neighbour once."""
+        """Return the adjacency from targets to sources, each neighbour once."""
         return self._get_list("into_set", lambda: collapse_parallel_edges(self.get_in_csr()))
 
-    def _get_list(self, name: str, make: Callable[[], CsrAdjacency]) -> CsrAdjacency:
-        found = self.lists.get(name)
-        if found is not None:
-            return found
-        with self._locks[name]:  # one for each: who wants this list does not wait for another
+    def _get_list(self, name: str, build: Callable[[], CsrAdjacency]) -> CsrAdjacency:
+        cached = self.lists.get(name)
+        if cached is not None:
+            return cached
+        # One lock per list: a caller of this list does not wait while another one is built.
+        with self._locks[name]:
             if name not in self.lists:
-                self.lists[name] = self._stored(name) or make()
+                self.lists[name] = self._stored(name) or build()
                 if "out" in self.lists and "into" in self.lists:
-                    self._change = None  # the older lists have served
+                    # Both lists exist: the older ones, which the change refers to, can be freed.
+                    self._change = None
                 self.on_growth(self)
             return self.lists[name]
 
     def _build_csr(self, name: str) -> CsrAdjacency:
-        """The list of an older topology with what changed, or all edges sorted."""
+        """Build a list by patching that of an older topology, or by sorting all edges."""
         sizes = self.layouts.sizes if name == "out" else self.layouts.sizes[::-1]
         change = self._change
-        made = None if change is None else change.apply(name, (*sizes, self.layouts.edges.size))
-        if made is not None:
-            return made
+        patched = None if change is None else change.apply(name, (*sizes, self.layouts.edges.size))
+        if patched is not None:
+            return patched
         near, far = (self.source, self.target) if name == "out" else (self.target, self.source)
         return build_csr(near, far, *sizes)
 
     def build_change(self, removed: EdgeList, added: EdgeList) -> TopologyChange:
-        """A change that has this topology's lists, and does not hold the topology itself."""
+        """Return a change that refers to this topology's lists but does not keep the topology itself alive."""
         return TopologyChange(dict(self.lists), self._stored, removed, added)
 
 
 def derive_endpoints(out: CsrAdjacency, size: int) -> EdgeEndpoints:
-    """Both ends of every edge, as the list of all edges tells them."""
+    """Return both ends of every edge, derived from the adjacency of all edges."""
     nodes = len(out.starts) - 1
     source = np.full(size, _HOLE, choose_position_type(nodes))
     target = np.full(size, _HOLE, out.targets.dtype)
@@ -231,7 +249,7 @@ def derive_endpoints(out: CsrAdjacency, size: int) -> EdgeEndpoints:
 
 @dataclass(frozen=True, slots=True)
 class TopologyTables:
-    """The rows that a topology is made of."""
+    """The tables that a topology is built from."""
 
     edges: TableReader
     sources: TableReader
@@ -239,119 +257,127 @@ class TopologyTables:
 
     @property
     def all(self) -> tuple[TableReader, TableReader, TableReader]:
-        """The three: edges, sources, targets."""
+        """The three tables: edges, sources, targets."""
         return self.edges, self.sources, self.targets
 
     @property
     def layouts(self) -> TopologyLayouts:
-        """Their layouts."""
+        """The layouts of the three tables."""
         return TopologyLayouts(*(rows.columns.layout for rows in self.all))
 
 
 def resolve_endpoints(
     tables: TopologyTables, older: Topology | None, budget: Budget | None = None
 ) -> tuple[EdgeEndpoints, TopologyChange | None]:
-    """Both ends of every edge, and what changed since an older topology, of which every end that stands is kept.
+    """Return both ends of every edge, and the change since an older topology, whose valid ends are reused.
 
     Raises:
         DanglingEdgeError: A node is missing.
     """
     if older is None:
-        nothing = Layout(())
+        no_rows = Layout(())
         no_ints = np.zeros(0, np.int32)
-        source = _resolve_column(tables.edges, SRC, tables.sources, (nothing, nothing), no_ints, budget)
-        target = _resolve_column(tables.edges, DST, tables.targets, (nothing, nothing), no_ints, budget)
+        source = _resolve_column(tables.edges, SRC, tables.sources, (no_rows, no_rows), no_ints, budget)
+        target = _resolve_column(tables.edges, DST, tables.targets, (no_rows, no_rows), no_ints, budget)
         return EdgeEndpoints(source, target), None
-    was = older.layouts
-    source = _resolve_column(tables.edges, SRC, tables.sources, (was.edges, was.sources), older.source, budget)
-    target = _resolve_column(tables.edges, DST, tables.targets, (was.edges, was.targets), older.target, budget)
+    old = older.layouts
+    source = _resolve_column(tables.edges, SRC, tables.sources, (old.edges, old.sources), older.source, budget)
+    target = _resolve_column(tables.edges, DST, tables.targets, (old.edges, old.targets), older.target, budget)
     ends = EdgeEndpoints(source, target)
     return ends, _diff_topology(older, ends)
 
 
 def _resolve_column(
-    edges: TableReader, column: str, nodes: TableReader, was: tuple[Layout, Layout], known: Ints, budget: Budget | None
+    edges: TableReader,
+    column: str,
+    nodes: TableReader,
+    old_layouts: tuple[Layout, Layout],
+    old_positions: Ints,
+    budget: Budget | None,
 ) -> Ints:
-    """One end of every edge; looked up are only those that the older topology does not tell."""
-    found = np.full(edges.size, _UNKNOWN, choose_position_type(nodes.size))
-    moves, at = _map_positions(was[1], nodes), 0
-    for piece in edges.columns.layout.match_runs(was[0]):
-        if piece.start is None:
-            for ids in _batch_arrays(edges.columns.stream(column, at, piece), 4 * nodes.size, budget):
-                found[at : at + len(ids)] = nodes.find(ids, budget)
+    """Return one end of every edge, looking up only those that the older topology does not know."""
+    ends = np.full(edges.size, _UNKNOWN, choose_position_type(nodes.size))
+    moved_to = _map_positions(old_layouts[1], nodes)
+    at = 0
+    for run in edges.columns.layout.match_runs(old_layouts[0]):
+        if run.start is None:
+            for ids in _batch_arrays(edges.columns.stream(column, at, run), 4 * nodes.size, budget):
+                ends[at : at + len(ids)] = nodes.find(ids, budget)
                 at += len(ids)
         else:
-            ends = known[piece.start : piece.start + piece.rows]
-            found[at : at + piece.rows] = ends if moves is None else moves[ends]
-            at += piece.rows
-    living = edges.columns.live_rows.get_mask()
-    unknown = np.flatnonzero(found < 0 if living is None else living & (found < 0))
-    if len(unknown):
-        found[unknown] = nodes.find(edges.take_values(column, unknown, budget), budget)
-    if living is not None:
-        found[~living] = _HOLE
-    lost = np.flatnonzero(found < 0 if living is None else living & (found < 0))
-    if len(lost):
-        node_id = edges.take_values(column, lost[:1], budget)[0].as_py()
-        raise DanglingEdgeError(edges.type.name, "source" if column == SRC else "target", node_id, len(lost))
-    return found
+            old_ends = old_positions[run.start : run.start + run.rows]
+            ends[at : at + run.rows] = old_ends if moved_to is None else moved_to[old_ends]
+            at += run.rows
+    live = edges.columns.live_rows.get_mask()
+    # Edges may refer to nodes that were deleted, or rewritten at another position, since then.
+    unresolved = np.flatnonzero(ends < 0 if live is None else live & (ends < 0))
+    if len(unresolved):
+        ends[unresolved] = nodes.find(edges.take_values(column, unresolved, budget), budget)
+    # A deleted edge may have lost its node, which is no error.
+    if live is not None:
+        ends[~live] = _HOLE
+    dangling = np.flatnonzero(ends < 0 if live is None else live & (ends < 0))
+    if len(dangling):
+        node_id = edges.take_values(column, dangling[:1], budget)[0].as_py()
+        raise DanglingEdgeError(edges.type.name, "source" if column == SRC else "target", node_id, len(dangling))
+    return ends
 
 
 def _batch_arrays(arrays: Iterable[pa.Array], rows: int, budget: Budget | None) -> Iterator[pa.Array]:
-    """The same values in pieces of about so many rows: all ids of the nodes are gone through once for each."""
-    wanted = min(max(rows, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
+    """Yield the same values in batches of about `rows`: each batch costs a pass over the ids of all nodes."""
+    min_rows = min(max(rows, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
     parts: list[pa.Array] = []
     for array in arrays:
         if budget is not None:
             budget.check()
         parts.append(array)
-        if sum(map(len, parts)) >= wanted:
+        if sum(map(len, parts)) >= min_rows:
             yield concat_chunks(parts, array.type)
             parts = []
     if parts:
         yield concat_chunks(parts, parts[0].type)
 
 
-def _map_positions(was: Layout, nodes: TableReader) -> Ints | None:
-    """By old position the new one of the same row, if it still lives; None when no row moved or went.
-
-    The last two elements are what -2 and -1 select, and stand for themselves.
-    """
+def _map_positions(old: Layout, nodes: TableReader) -> Ints | None:
+    """Return for each old position the new one of the same row, if it is live; None if no row moved or was deleted."""
     layout = nodes.columns.layout
-    if layout.state == was.state:
+    if layout.state == old.state:
         return None
-    moves = np.full(was.size + 2, _UNKNOWN, choose_position_type(max(layout.size, was.size)))
-    moves[-1] = _HOLE
-    living, at = nodes.columns.live_rows.get_mask(), 0
-    for piece in layout.match_runs(was):
-        if piece.start is not None:
-            places = np.arange(at, at + piece.rows)
-            if living is not None:
-                places[~living[at : at + piece.rows]] = _UNKNOWN
-            moves[piece.start : piece.start + piece.rows] = places
-        at += piece.rows
-    return None if np.array_equal(moves[:-2], np.arange(was.size)) else moves
+    # The last two elements are those that `_UNKNOWN` (-2) and `_HOLE` (-1) select: both map to themselves.
+    moved_to = np.full(old.size + 2, _UNKNOWN, choose_position_type(max(layout.size, old.size)))
+    moved_to[-1] = _HOLE
+    live = nodes.columns.live_rows.get_mask()
+    at = 0
+    for run in layout.match_runs(old):
+        if run.start is not None:
+            positions = np.arange(at, at + run.rows)
+            if live is not None:
+                positions[~live[at : at + run.rows]] = _UNKNOWN
+            moved_to[run.start : run.start + run.rows] = positions
+        at += run.rows
+    return None if np.array_equal(moved_to[:-2], np.arange(old.size)) else moved_to
 
 
 def _diff_topology(older: Topology, ends: EdgeEndpoints) -> TopologyChange:
-    """Which edges differ, by positions alone: lists of positions don't care whose they are."""
-    both = min(len(ends.source), len(older.source))
-    differs = ends.source[:both] != older.source[:both]
-    differs |= ends.target[:both] != older.target[:both]
+    """Return which edges differ, comparing positions only: adjacency lists contain nothing else."""
+    common_size = min(len(ends.source), len(older.source))
+    differs = ends.source[:common_size] != older.source[:common_size]
+    differs |= ends.target[:common_size] != older.target[:common_size]
     changed = np.flatnonzero(differs)
     return older.build_change(
-        removed=_select_edges(older.ends, np.concatenate((changed, np.arange(both, len(older.source))))),
-        added=_select_edges(ends, np.concatenate((changed, np.arange(both, len(ends.source))))),
+        removed=_select_edges(older.ends, np.concatenate((changed, np.arange(common_size, len(older.source))))),
+        added=_select_edges(ends, np.concatenate((changed, np.arange(common_size, len(ends.source))))),
     )
 
 
 def _select_edges(ends: EdgeEndpoints, at: Ints) -> EdgeList:
-    """Those of some positions that are edges, and not holes."""
+    """Return the edges at some positions, without holes."""
     at = at[ends.source[at] >= 0]
     return EdgeList(at, ends.source[at], ends.target[at])
 
 
 def is_earlier(layout: Layout, other: Layout) -> bool:
-    """Whether another layout has the same fragments, and more behind them."""
+    """Return whether the other layout has the same fragments and more after them."""
     files = [fragment.files for fragment in layout.fragments]
-    return len(files) < len(other.fragments) and files == [one.files for one in other.fragments[: len(files)]]
+    other_files = [fragment.files for fragment in other.fragments]
+    return len(files) < len(other_files) and files == other_files[: len(files)]

@@ -1,4 +1,4 @@
-"""Comparisons of a column in memory with one value, in numpy: the same truths as `predicates.evaluate`, sooner."""
+"""Compare a column in memory with one value in numpy: the same result as `predicate_eval.evaluate`, but faster."""
 
 import operator
 from collections.abc import Callable
@@ -26,19 +26,21 @@ _OPS: dict[Op, Callable[[Any, Any], Any]] = {
     Op.GT: operator.gt,
     Op.GE: operator.ge,
 }
+# With more distinct values than this, comparing texts is as fast as finding the code of one.
 _MAX_CODED_VALUES = 4_096
-"""Among more distinct values than this, comparing texts is as fast as looking for the code of one."""
+# Up to this number of texts are compared individually, in Python.
 _MAX_SINGLE_ROWS = 16
-_SAMPLE_ROWS, _MIN_REPEATS = 4_096, 2
-"""Codes are made when a sample of so many texts has each of them so many times on average."""
+# Texts are dictionary-encoded if each value occurs at least twice on average in a sample of about this size.
+_SAMPLE_ROWS = 4_096
+_MIN_REPEATS = 2
 
 
 def compare_in_memory(
     columns: ColumnStore, term: Compare, inputs: QueryInputs, at: Positions | None, budget: Budget | None
 ) -> NDArray[np.bool_] | None:
-    """Where the comparison is true, of these rows or by position of all; None when it has to be evaluated.
+    """Return where a comparison is true, for the rows `at` or by position for all; None if it must be evaluated.
 
-    Unknown counts as not true, so this stands for a whole conjunct only.
+    Null counts as False, so this only replaces the evaluation of a whole conjunct.
     """
     match term:
         case Compare(op=op, left=Prop() | Identity() as column, right=Const() | ParamRef() | Now() as value):
@@ -47,47 +49,50 @@ def compare_in_memory(
             op = op.mirrored
         case _:
             return None
-    name, given = get_column_name(column), inputs.resolve(value)
-    if given is None:
+    name = get_column_name(column)
+    operand = inputs.resolve(value)
+    if operand is None:
         return np.zeros(columns.layout.size if at is None else len(at), np.bool_)
-    if isinstance(given, str) and is_text(value.type):
-        return _compare_text(columns, name, op, given, at, budget) if is_text(column.type) else None
+    if isinstance(operand, str) and is_text(value.type):
+        return _compare_text(columns, name, op, operand, at, budget) if is_text(column.type) else None
+    # Operands of different types are left to the evaluator.
     if column.type != value.type or not isinstance(column.type, Scalar) or column.type is Scalar.BOOL:
         return None
+    # A large column is not loaded here: the evaluator fetches single rows where that is cheaper.
     if not columns.is_resident(name) and not columns.costs.is_light(name):
         return None
     values, valid = columns.load_numbers(name, budget)
-    stored = build_scalar(given, to_arrow_type(column.type))
-    wanted = values.dtype.type(stored.value if column.type in (Scalar.DATE, Scalar.DATETIME) else stored.as_py())
-    found: NDArray[np.bool_] = _OPS[op](values if at is None else values.take(at), wanted)
+    stored = build_scalar(operand, to_arrow_type(column.type))
+    number = values.dtype.type(stored.value if column.type in (Scalar.DATE, Scalar.DATETIME) else stored.as_py())
+    mask: NDArray[np.bool_] = _OPS[op](values if at is None else values.take(at), number)
     if valid is not None:
-        found &= valid if at is None else valid.take(at)
-    return found
+        mask &= valid if at is None else valid.take(at)
+    return mask
 
 
 def _compare_text(
-    columns: ColumnStore, name: str, op: Op, given: str, at: Positions | None, budget: Budget | None
+    columns: ColumnStore, name: str, op: Op, text: str, at: Positions | None, budget: Budget | None
 ) -> NDArray[np.bool_] | None:
-    """Equal or unequal texts: a few one by one, others by their codes, where these are or should be in memory."""
+    """Compare texts for equality: a few individually, more by their dictionary codes if there are any."""
     if op not in (Op.EQ, Op.NE):
         return None
     if at is not None and len(at) <= _MAX_SINGLE_ROWS:
-        texts = columns.take_values(name, at, budget).to_pylist()
-        return np.array([text is not None and (text == given) is (op is Op.EQ) for text in texts], np.bool_)
+        values_at = columns.take_values(name, at, budget).to_pylist()
+        return np.array([text is not None and (text == text) is (op is Op.EQ) for text in values_at], np.bool_)
     if not _has_codes(columns, name, budget):
         return None
     codes, values = columns.load_codes(name, budget)
     if len(values) > _MAX_CODED_VALUES:
         return None
-    code = columns.get_or_derive(name, "code of a value", lambda: _number_values(values), _measure_codes).get(given, -1)
-    asked = codes if at is None else codes.take(at)
+    code = columns.get_or_derive(name, "code of a value", lambda: _number_values(values), _measure_codes).get(text, -1)
+    row_codes = codes if at is None else codes.take(at)
     if op is Op.NE:
-        return np.asarray((asked != code) & (asked >= 0))
-    return np.zeros(len(asked), np.bool_) if code < 0 else np.asarray(asked == code)
+        return np.asarray((row_codes != code) & (row_codes >= 0))
+    return np.zeros(len(row_codes), np.bool_) if code < 0 else np.asarray(row_codes == code)
 
 
 def _has_codes(columns: ColumnStore, name: str, budget: Budget | None) -> bool:
-    """Whether the codes of a column of texts are in memory, or worth making: it is asked again, and has few values."""
+    """Return whether a text column is dictionary-encoded, or should be: it is compared again, and has few values."""
     if columns.has_derived(name, "codes"):
         return True
     if not columns.is_resident(name) or not columns.costs.is_repeated(f"codes of {name}"):
@@ -98,7 +103,7 @@ def _has_codes(columns: ColumnStore, name: str, budget: Budget | None) -> bool:
 
 
 def _has_few_values(texts: pa.Array) -> bool:
-    """Whether a column is short, or a part of it repeats itself so much that all of it must."""
+    """Return whether a column is short, or a sample of it repeats values so often that all of it must."""
     if len(texts) <= _MAX_CODED_VALUES:
         return True
     step = max(1, len(texts) // _SAMPLE_ROWS)
@@ -110,5 +115,5 @@ def _number_values(values: pa.Array) -> dict[str, int]:
     return {value: number for number, value in enumerate(values.to_pylist())}
 
 
-def _measure_codes(found: dict[str, int]) -> int:
-    return sum(map(len, found)) + 160 * len(found)
+def _measure_codes(codes: dict[str, int]) -> int:
+    return sum(map(len, codes)) + 160 * len(codes)
