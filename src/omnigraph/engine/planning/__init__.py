@@ -1,1 +1,1 @@
-"""From a logical plan to a physical one, by cost, and the text that explains it."""
+"""The planner: translates a logical plan into a physical one by cost, and explains it."""

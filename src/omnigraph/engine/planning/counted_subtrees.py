@@ -1,4 +1,4 @@
-"""What hangs on a variable and is not listed: in which direction each branch is worked out, by cost."""
+"""Plan the subtrees that are counted instead of listed: choose for each, by cost, from which end it is evaluated."""
 
 from collections.abc import Callable
 
@@ -7,11 +7,11 @@ from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.pattern_graph import HopsByVariable, PatternGraph
 from omnigraph.query.logical_plan import Hop, NotExists
 
+# Plans a `not` block for an expected number of combinations.
 PlanBlock = Callable[[NotExists, float], AntiJoin]
-"""Plans a `not` block for an expected number of combinations."""
 
-_ANTI_JOIN_SHARE = 0.7
-"""The share of rows that a `not` block keeps, where nothing is known."""
+# The share of rows that a `not` block is assumed to keep.
+ANTI_JOIN_SHARE = 0.7
 
 
 def build_link(
@@ -24,9 +24,10 @@ def build_link(
     needed: frozenset[str] = frozenset(),
     is_from_leaf: bool = False,
 ) -> Link:
-    """A hop as it is travelled from so many nodes; `counts`: parallel edges of an edge variable are matches each.
+    """Build the link of a hop as it is traversed from an expected number of nodes.
 
-    A branch that is pushed is travelled the other way round than it is written down.
+    With `has_multiplicity`, parallel edges of an edge variable are separate matches. A subtree that is evaluated from
+    its leaf is traversed against the direction in which the link is written.
     """
     access, why = costs.choose_edge_access(hop, sources, forward=forward is not is_from_leaf)
     return Link(
@@ -46,103 +47,114 @@ def build_link(
 
 
 class SubtreePlanner:
-    """Nodes of a plan, with what hangs on them."""
+    """Build the nodes of a plan together with the subtrees that hang on them."""
 
-    def __init__(self, shape: PatternGraph, costs: CostModel, plan_block: PlanBlock, *, has_multiplicity: bool) -> None:
-        self._shape, self._costs, self._plan_block, self._has_multiplicity = shape, costs, plan_block, has_multiplicity
+    def __init__(self, graph: PatternGraph, costs: CostModel, plan_block: PlanBlock, *, has_multiplicity: bool) -> None:
+        self._graph = graph
+        self._costs = costs
+        self._plan_block = plan_block
+        self._has_multiplicity = has_multiplicity
+        # Rows and cost of variables with all of their rows, by variable and the hop that led there.
         self._estimates: dict[tuple[str, int], tuple[float, float]] = {}
 
     def forget(self) -> None:
-        """What hangs where has changed."""
+        """Forget all estimates: other subtrees hang on the variables now."""
         self._estimates.clear()
 
-    def build_node(self, variable: str, hanging: HopsByVariable, demand: float | None, came: Hop | None = None) -> Node:
-        """The node of a variable; `demand` is how many of its rows are asked about, None if all."""
-        type_name = self._shape.types[variable]
-        filters = self._shape.filters.get(variable, ())
-        rows, _ = self.estimate(variable, hanging, None, came)
-        asked = self._costs.count(type_name) if demand is None else min(demand, self._costs.count(type_name))
-        asked *= self._costs.estimate_passing(type_name, filters) / max(self._costs.count(type_name), 1.0)
-        branches = [
-            self._build_subtree(variable, hop, other, hanging, asked)
-            for hop, other in hanging.get(variable, ())
-            if hop is not came
+    def build_node(
+        self, variable: str, subtrees: HopsByVariable, demand: float | None, incoming: Hop | None = None
+    ) -> Node:
+        """Build the node of a variable; `demand` is how many of its rows are requested, None for all."""
+        type_name = self._graph.types[variable]
+        filters = self._graph.filters.get(variable, ())
+        rows, _ = self.estimate(variable, subtrees, None, incoming)
+        requested = self._costs.count(type_name) if demand is None else min(demand, self._costs.count(type_name))
+        requested *= self._costs.estimate_passing(type_name, filters) / max(self._costs.count(type_name), 1.0)
+        counted = [
+            self._build_subtree(variable, hop, other, subtrees, requested)
+            for hop, other in subtrees.get(variable, ())
+            if hop is not incoming
         ]
         return Node(
             variable=variable,
             type=type_name,
             filters=filters,
-            absent=tuple(self._plan_block(absent, asked) for absent in self._shape.single.get(variable, ())),
-            subtrees=tuple(branches),
+            absent=tuple(self._plan_block(absent, requested) for absent in self._graph.node_blocks.get(variable, ())),
+            subtrees=tuple(counted),
             rows=rows,
-            access=self._costs.describe_access(type_name, filters) if variable in self._shape.filters else "",
+            access=self._costs.describe_access(type_name, filters) if variable in self._graph.filters else "",
         )
 
     def estimate(
-        self, variable: str, hanging: HopsByVariable, demand: float | None, came: Hop | None = None
+        self, variable: str, subtrees: HopsByVariable, demand: float | None, incoming: Hop | None = None
     ) -> tuple[float, float]:
-        """How many rows of a variable pass, of those that are asked about, and what finding out costs."""
-        key = (variable, id(came))
+        """Estimate how many of a variable's requested rows pass, and the cost of finding out."""
+        key = (variable, id(incoming))
         if demand is None and key in self._estimates:
             return self._estimates[key]
-        costs, type_name = self._costs, self._shape.types[variable]
-        filters = self._shape.filters.get(variable, ())
+        costs = self._costs
+        type_name = self._graph.types[variable]
+        filters = self._graph.filters.get(variable, ())
         count = costs.count(type_name)
         passing = costs.estimate_passing(type_name, filters)
         rows, cost = passing, costs.estimate_scan_cost(type_name, filters, passing)
         if demand is not None:
-            asked = min(demand, count)
-            rows, cost = asked * passing / max(count, 1.0), asked if filters else 0.0
-        rows *= _ANTI_JOIN_SHARE ** len(self._shape.single.get(variable, ()))
-        for hop, other in hanging.get(variable, ()):
-            if hop is came:
+            requested = min(demand, count)
+            rows = requested * passing / max(count, 1.0)
+            cost = requested if filters else 0.0
+        rows *= ANTI_JOIN_SHARE ** len(self._graph.node_blocks.get(variable, ()))
+        for hop, other in subtrees.get(variable, ()):
+            if hop is incoming:
                 continue
-            pull, push, share = self._estimate_directions(variable, hop, other, hanging, rows)
-            cost += min(pull, push)
+            from_root, from_leaf, share = self._estimate_directions(variable, hop, other, subtrees, rows)
+            cost += min(from_root, from_leaf)
             rows *= share
         if demand is None:
             self._estimates[key] = rows, cost
         return rows, cost
 
     def _estimate_directions(
-        self, variable: str, hop: Hop, other: str, hanging: HopsByVariable, rows: float
+        self, variable: str, hop: Hop, leaf: str, subtrees: HopsByVariable, rows: float
     ) -> tuple[float, float, float]:
-        """What a branch costs when its near end pulls and when its far end pushes; and which share of rows has one."""
-        costs, forward = self._costs, hop.source == variable
-        there = costs.estimate_fan_out(hop, forward=forward)
-        back = costs.estimate_fan_out(hop, forward=not forward)
-        far, far_cost = self.estimate(other, hanging, None, hop)
-        is_plain = not (hop.filters or hop.is_multi or self._is_filtered(other, hanging, hop))
-        _, asked_cost = self.estimate(other, hanging, rows * there, hop)
-        pull = rows if is_plain else rows * there + asked_cost
-        push = far_cost + far * back
-        count = max(costs.count(self._shape.types[variable]), 1.0)
-        return pull, push, min(1.0, far * back * costs.estimate_edge_share(hop) / count)
+        """Estimate the cost of a subtree from its root and from its leaf, and the share of rows that have a match."""
+        costs = self._costs
+        forward = hop.source == variable
+        fan_out = costs.estimate_fan_out(hop, forward=forward)
+        back_fan_out = costs.estimate_fan_out(hop, forward=not forward)
+        leaf_rows, leaf_cost = self.estimate(leaf, subtrees, None, hop)
+        is_plain = not (hop.filters or hop.is_multi or self._is_filtered(leaf, subtrees, hop))
+        _, leaf_demand_cost = self.estimate(leaf, subtrees, rows * fan_out, hop)
+        # Without any condition on the far end, the degree of each row is enough: no edge has to be followed.
+        from_root = rows if is_plain else rows * fan_out + leaf_demand_cost
+        from_leaf = leaf_cost + leaf_rows * back_fan_out
+        count = max(costs.count(self._graph.types[variable]), 1.0)
+        return from_root, from_leaf, min(1.0, leaf_rows * back_fan_out * costs.estimate_edge_share(hop) / count)
 
-    def _is_filtered(self, variable: str, hanging: HopsByVariable, came: Hop) -> bool:
-        others = [hop for hop, _ in hanging.get(variable, ()) if hop is not came]
-        return bool(others or self._shape.filters.get(variable) or self._shape.single.get(variable))
+    def _is_filtered(self, variable: str, subtrees: HopsByVariable, incoming: Hop) -> bool:
+        children = [hop for hop, _ in subtrees.get(variable, ()) if hop is not incoming]
+        return bool(children or self._graph.filters.get(variable) or self._graph.node_blocks.get(variable))
 
     def _build_subtree(
-        self, variable: str, hop: Hop, other: str, hanging: HopsByVariable, rows: float
+        self, variable: str, hop: Hop, leaf: str, subtrees: HopsByVariable, rows: float
     ) -> CountedSubtree:
         forward = hop.source == variable
-        pull, push, _ = self._estimate_directions(variable, hop, other, hanging, rows)
-        is_pull = pull <= push
-        far, _ = self.estimate(other, hanging, None, hop)
-        there = self._costs.estimate_fan_out(hop, forward=forward)
-        sources = rows if is_pull else far
+        from_root, from_leaf, _ = self._estimate_directions(variable, hop, leaf, subtrees, rows)
+        is_from_root = from_root <= from_leaf
+        leaf_rows, _ = self.estimate(leaf, subtrees, None, hop)
+        fan_out = self._costs.estimate_fan_out(hop, forward=forward)
+        sources = rows if is_from_root else leaf_rows
         link = build_link(
             hop,
             self._costs,
             sources,
             forward=forward,
             has_multiplicity=self._has_multiplicity,
-            is_from_leaf=not is_pull,
+            is_from_leaf=not is_from_root,
         )
-        demand = min(rows * there, self._costs.count(self._shape.types[other])) if is_pull else None
+        # From the root, only the neighbours of its rows are requested; from the leaf, all rows that pass.
+        demand = min(rows * fan_out, self._costs.count(self._graph.types[leaf])) if is_from_root else None
         return CountedSubtree(
             link=link,
-            node=self.build_node(other, hanging, demand, hop),
-            direction=SubtreeDirection.FROM_ROOT if is_pull else SubtreeDirection.FROM_LEAF,
+            node=self.build_node(leaf, subtrees, demand, hop),
+            direction=SubtreeDirection.FROM_ROOT if is_from_root else SubtreeDirection.FROM_LEAF,
         )

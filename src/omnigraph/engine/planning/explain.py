@@ -1,6 +1,6 @@
-"""A physical plan for people and for programs: what each step does, how, why, and how many rows are expected.
+"""Format a physical plan for `explain`: what each step does, how, why, and how many rows are expected.
 
-Equal plans have equal texts. With a trace, each step also says what it really did; only those numbers vary.
+Equal plans have equal texts. With a profile, each step also shows what it really did; only those numbers vary.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ _ARROWS = {HopDirection.OUT: ("-", "->"), HopDirection.IN: ("<-", "-"), HopDirec
 
 
 def format_plan(plan: PhysicalPlan, trace: QueryProfile | None = None) -> str:
-    """One step a line, what is inside a step indented below it; ends with a line break."""
+    """Format a plan as text, one step per line and inner steps indented below; ends with a line break."""
     lines = [
         *_format_steps(plan.steps, plan.has_multiplicity, trace),
         *(f"warning: {warning}" for warning in plan.warnings),
@@ -46,7 +46,7 @@ def format_plan(plan: PhysicalPlan, trace: QueryProfile | None = None) -> str:
 
 
 def build_plan_json(plan: PhysicalPlan, trace: QueryProfile | None = None) -> dict[str, object]:
-    """The same as data."""
+    """Return the JSON form of a plan."""
     return {
         "variables": list(plan.variables),
         "counts": plan.has_multiplicity,
@@ -58,42 +58,43 @@ def build_plan_json(plan: PhysicalPlan, trace: QueryProfile | None = None) -> di
 # --- text ------------------------------------------------------------------------------------------
 
 
-def _format_steps(steps: Iterable[Step], counts: bool, trace: QueryProfile | None) -> Iterator[str]:
+def _format_steps(steps: Iterable[Step], has_multiplicity: bool, trace: QueryProfile | None) -> Iterator[str]:
     for step in steps:
         actual = None if trace is None else trace.steps.get(step.number)
         notes = ", ".join(_build_notes(step))
         yield f"{step.number}. {_format_title(step)}{'  ' if notes else ''}{notes}{_format_profile(trace, actual)}"
-        for line in _format_inner(step, counts, trace):
+        for line in _format_inner(step, has_multiplicity, trace):
             yield _INDENT + line
 
 
-def _format_inner(step: Step, counts: bool, trace: QueryProfile | None) -> Iterator[str]:
+def _format_inner(step: Step, has_multiplicity: bool, trace: QueryProfile | None) -> Iterator[str]:
     match step:
         case Scan() | Check():
-            yield from _format_node(step.node, counts, trace)
+            yield from _format_node(step.node, has_multiplicity, trace)
         case Expand():
             yield from map(format_expr, step.link.filters)
-            yield from _format_node(step.node, counts, trace)
+            yield from _format_node(step.node, has_multiplicity, trace)
         case Close():
             yield from map(format_expr, step.link.filters)
         case Filter():
             yield from map(format_expr, step.predicates)
         case Product() | Join() | AntiJoin():
-            yield from _format_steps(step.steps, counts and not isinstance(step, AntiJoin), trace)
+            # A `not` block only asks whether there is a match.
+            yield from _format_steps(step.steps, has_multiplicity and not isinstance(step, AntiJoin), trace)
         case Compact() | Merge() | Nothing():
             pass
         case _:
             assert_never(step)
 
 
-def _format_node(node: Node, counts: bool, trace: QueryProfile | None) -> Iterator[str]:
-    """What reads one variable alone, and what hangs on it."""
+def _format_node(node: Node, has_multiplicity: bool, trace: QueryProfile | None) -> Iterator[str]:
+    """Format the filters of a node, its counted subtrees and its `not` blocks."""
     yield from map(format_expr, node.filters)
-    for branch in node.subtrees:
-        yield f"{_format_subtree_title(node, branch, counts)}  {', '.join(_build_subtree_notes(branch))}"
-        for line in (*map(format_expr, branch.link.filters), *_format_node(branch.node, counts, trace)):
+    for subtree in node.subtrees:
+        yield f"{_format_subtree_title(node, subtree, has_multiplicity)}  {', '.join(_build_subtree_notes(subtree))}"
+        for line in (*map(format_expr, subtree.link.filters), *_format_node(subtree.node, has_multiplicity, trace)):
             yield _INDENT + line
-    yield from _format_steps(node.absent, counts, trace)
+    yield from _format_steps(node.absent, has_multiplicity, trace)
 
 
 def _format_title(step: Step) -> str:
@@ -126,6 +127,7 @@ def _format_title(step: Step) -> str:
 
 
 def _format_compact_title(step: Compact) -> str:
+    # In a `not` block only the seed is kept: which outer combinations have a match.
     if step.keep == (SEED,):
         return "note which have a match"
     names = ", ".join(_format_variable(variable) for variable in step.keep)
@@ -135,7 +137,7 @@ def _format_compact_title(step: Compact) -> str:
 
 
 def _format_variable(variable: str) -> str:
-    """Anonymous variables are all called the same, as they are written."""
+    """Format a variable; anonymous ones are all `$_`, as they are written in queries."""
     return "$_" if variable.startswith(GENERATED_PREFIX) else f"${variable}"
 
 
@@ -146,9 +148,9 @@ def _format_hop(source: str, link: Link, target: str) -> str:
     return f"{_format_variable(source)} {tail}[{variable}{link.edge}{bounds}]{head} {_format_variable(target)}"
 
 
-def _format_subtree_title(node: Node, branch: CountedSubtree, counts: bool) -> str:
-    word = "count" if counts else "find"
-    return f"{word} {_format_hop(node.variable, branch.link, branch.node.variable)}"
+def _format_subtree_title(node: Node, subtree: CountedSubtree, has_multiplicity: bool) -> str:
+    word = "count" if has_multiplicity else "find"
+    return f"{word} {_format_hop(node.variable, subtree.link, subtree.node.variable)}"
 
 
 def _build_notes(step: Step) -> list[str]:
@@ -159,31 +161,31 @@ def _build_notes(step: Step) -> list[str]:
         notes.append(_format_access(step.link))
     if isinstance(step, Expand):
         notes.append(f"{_format_estimate(step.link.fan_out)} each")
+        # Parallel edges are separate matches.
         if step.link.each_edge:
             notes.append("each edge")
     if isinstance(step, Product) and step.is_large:
         notes.append("both sides are large")
     if not isinstance(step, Nothing):
-        notes.append(
-            f"{_format_estimate(step.rows)} {'row' if _format_estimate(step.rows) in ('~1', '<1') else 'rows'}"
-        )
+        rows = _format_estimate(step.rows)
+        notes.append(f"{rows} {'row' if rows in ('~1', '<1') else 'rows'}")
     return notes
 
 
-def _build_subtree_notes(branch: CountedSubtree) -> list[str]:
-    link = branch.link
-    way = "from the near end" if branch.direction is SubtreeDirection.FROM_ROOT else "from the far end"
-    notes = [way, _format_access(link), f"{_format_estimate(link.fan_out)} each"]
-    if branch.node.filters:
-        notes.append(
-            f"{branch.node.access} {_format_estimate(branch.node.rows)} of {_format_variable(branch.node.variable)}"
-        )
+def _build_subtree_notes(subtree: CountedSubtree) -> list[str]:
+    link = subtree.link
+    direction = "from the near end" if subtree.direction is SubtreeDirection.FROM_ROOT else "from the far end"
+    notes = [direction, _format_access(link), f"{_format_estimate(link.fan_out)} each"]
+    if subtree.node.filters:
+        node = subtree.node
+        notes.append(f"{node.access} {_format_estimate(node.rows)} of {_format_variable(node.variable)}")
     return notes
 
 
 def _format_scan_access(node: Node) -> str:
-    is_led = any(branch.direction is SubtreeDirection.FROM_LEAF for branch in node.subtrees)
-    return "where its branches lead" if is_led and not node.filters else node.access
+    is_from_leaf = any(subtree.direction is SubtreeDirection.FROM_LEAF for subtree in node.subtrees)
+    # Its rows are those that a subtree, evaluated from its leaf, reaches.
+    return "where its branches lead" if is_from_leaf and not node.filters else node.access
 
 
 def _format_access(link: Link) -> str:
@@ -191,7 +193,8 @@ def _format_access(link: Link) -> str:
 
 
 def _format_estimate(value: float) -> str:
-    """An estimate, rounded as much as it is worth."""
+    """Format an estimate with as many digits as are meaningful."""
+    # `~0` would mean that no row is expected.
     if 0 < value <= 0.5:
         return "<1"
     if value >= 10 or value == round(value) or value < 1:
@@ -204,6 +207,7 @@ def _format_profile(trace: QueryProfile | None, actual: StepProfile | None) -> s
         return ""
     if actual is None:
         return "  [not run]"
+    # A hop and the condition after it run as one step, and only one of the two has figures.
     if actual.joined_with is not None and not actual.runs:
         return f"  [run with step {actual.joined_with}]"
     parts = [f"{actual.rows:,} {'row' if actual.rows == 1 else 'rows'}", f"{actual.seconds * 1e3:.3f} ms"]
@@ -216,48 +220,49 @@ def _format_profile(trace: QueryProfile | None, actual: StepProfile | None) -> s
 # --- data ------------------------------------------------------------------------------------------
 
 
-def _build_step_json(step: Step, counts: bool, trace: QueryProfile | None) -> dict[str, object]:
-    found: dict[str, object] = {
+def _build_step_json(step: Step, has_multiplicity: bool, trace: QueryProfile | None) -> dict[str, object]:
+    data: dict[str, object] = {
         "number": step.number,
         "kind": type(step).__name__.lower(),
         "text": _format_title(step),
         "estimated_rows": step.rows,
     }
     if isinstance(step, Expand | Close):
-        found |= {"access": step.link.access.value, "why": step.link.why, "filters": _format_exprs(step.link.filters)}
+        data |= {"access": step.link.access.value, "why": step.link.why, "filters": _format_exprs(step.link.filters)}
     if isinstance(step, Scan | Expand | Check):
-        found["node"] = _build_node_json(step.node, counts, trace)
+        data["node"] = _build_node_json(step.node, has_multiplicity, trace)
     if isinstance(step, Filter):
-        found["filters"] = _format_exprs(step.predicates)
-    inside = get_inner_steps(step)
-    if inside:
-        is_counted = counts and not isinstance(step, AntiJoin)
-        found["steps"] = [_build_step_json(each, is_counted, trace) for each in inside]
+        data["filters"] = _format_exprs(step.predicates)
+    inner_steps = get_inner_steps(step)
+    if inner_steps:
+        is_counted = has_multiplicity and not isinstance(step, AntiJoin)
+        data["steps"] = [_build_step_json(each, is_counted, trace) for each in inner_steps]
     if trace is not None:
         actual = trace.steps.get(step.number)
-        found["actual"] = None if actual is None else actual.to_json()
-    return found
+        data["actual"] = None if actual is None else actual.to_json()
+    return data
 
 
-def _build_node_json(node: Node, counts: bool, trace: QueryProfile | None) -> dict[str, object]:
+def _build_node_json(node: Node, has_multiplicity: bool, trace: QueryProfile | None) -> dict[str, object]:
     return {
         "variable": node.variable,
         "type": node.type,
         "access": node.access,
         "filters": _format_exprs(node.filters),
         "estimated_rows": node.rows,
+        # JSON keys are part of the interface: subtrees are `branches`, their direction is `travel`.
         "branches": [
             {
-                "text": _format_subtree_title(node, branch, counts),
-                "travel": branch.direction.value,
-                "access": branch.link.access.value,
-                "why": branch.link.why,
-                "filters": _format_exprs(branch.link.filters),
-                "node": _build_node_json(branch.node, counts, trace),
+                "text": _format_subtree_title(node, subtree, has_multiplicity),
+                "travel": subtree.direction.value,
+                "access": subtree.link.access.value,
+                "why": subtree.link.why,
+                "filters": _format_exprs(subtree.link.filters),
+                "node": _build_node_json(subtree.node, has_multiplicity, trace),
             }
-            for branch in node.subtrees
+            for subtree in node.subtrees
         ],
-        "absent": [_build_step_json(block, counts, trace) for block in node.absent],
+        "absent": [_build_step_json(block, has_multiplicity, trace) for block in node.absent],
     }
 
 

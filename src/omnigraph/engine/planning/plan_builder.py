@@ -1,4 +1,4 @@
-"""Steps of a plan while it is made: what is bound by now, how many rows are expected, what still waits."""
+"""Build the steps of a plan: track bound variables, expected rows, and predicates that are not applied yet."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,41 +13,45 @@ from omnigraph.query.expr import Entity, Expr, Identity, Prop, find_variables, w
 from omnigraph.query.logical_plan import Hop
 from omnigraph.schema.types import EnumOf, Scalar, ValueType
 
-MIN_MERGED_ROWS, MIN_MERGE_FACTOR = 64.0, 4.0
-"""From so many rows on, those with equal values are one before they are paired, if that leaves only this share."""
+# From this number of rows on, rows with equal values are merged before a hop or join, if at most one in this factor is
+# left.
+MIN_MERGED_ROWS = 64.0
+MIN_MERGE_FACTOR = 4.0
+# From this number on, rows of several columns are deduplicated before they are returned.
 MIN_DISTINCT_ROWS = 100_000.0
-"""From so many on, rows of several columns are made distinct before they are handed out."""
 
 
 class MatchSemantics(Enum):
-    """What the output makes of matches that differ only in variables it does not need."""
+    """How the output treats matches that differ only in variables it does not need."""
 
     EVERY = "every"
-    """Each is a row of its own."""
+    """Each match is a separate row."""
     COUNT = "count"
-    """Their number counts."""
+    """Only the number of matches matters."""
     EXISTS = "exists"
-    """It counts only that there is one."""
+    """Only the existence of a match matters."""
 
 
 class PlanContext:
-    """What all parts of one plan share: estimates, the numbers of steps, and what is read of the matches at the end.
+    """The state that all parts of one plan share: estimates, step numbers, and the expressions of the output.
 
-    `lead` is the variable that decides first about the order of rows of which only some are asked for.
+    `leading_variable` decides first about the order of rows if only some of them are requested.
     """
 
-    def __init__(self, costs: CostModel, outputs: tuple[Expr, ...], lead: str | None = None) -> None:
-        self.costs, self.outputs, self.leading_variable = costs, outputs, lead
+    def __init__(self, costs: CostModel, outputs: tuple[Expr, ...], leading_variable: str | None = None) -> None:
+        self.costs = costs
+        self.outputs = outputs
+        self.leading_variable = leading_variable
         self._numbers = count(1)
 
     def next_number(self) -> int:
-        """The next step's number."""
+        """Return the number of the next step."""
         return next(self._numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class _PlannedStep:
-    """A step before it is known which columns later ones need."""
+    """A step before it is known which columns later steps need."""
 
     step: Step
     reads: frozenset[str]
@@ -62,19 +66,19 @@ class PendingPredicates:
     blocks: list[AntiJoinBlock]
 
     def collect_variables(self) -> set[str]:
-        """The variables that they read."""
-        found: set[str] = set()
-        return found.union(*(each.reads for each in self.join_predicates), *(each.reads for each in self.blocks))
+        """Return the variables that they read."""
+        predicate_reads = (predicate.reads for predicate in self.join_predicates)
+        return set[str]().union(*predicate_reads, *(block.reads for block in self.blocks))
 
 
 class PlanBuilder:
-    """The steps of one pattern, or of a part of it that is solved on its own."""
+    """Build the steps of one pattern, or of a component that is solved on its own."""
 
     def __init__(
         self,
-        maker: PlanContext,
-        shape: PatternGraph,
-        waiting: PendingPredicates,
+        context: PlanContext,
+        graph: PatternGraph,
+        pending: PendingPredicates,
         plan_block: PlanBlock,
         *,
         needed: tuple[str, ...],
@@ -82,40 +86,45 @@ class PlanBuilder:
         rows: float = 1.0,
         bound: Iterable[str] = (),
     ) -> None:
-        self.context, self.shape, self.pending, self._plan_block = maker, shape, waiting, plan_block
-        self.needed, self.semantics, self.rows = needed, semantics, rows
+        self.context = context
+        self.graph = graph
+        self.pending = pending
+        self._plan_block = plan_block
+        self.needed = needed
+        self.semantics = semantics
+        self.rows = rows
         self.bound: dict[str, None] = dict.fromkeys(bound)
         self._steps: list[_PlannedStep] = []
 
     def fork(self) -> "PlanBuilder":
-        """For another part of the same pattern, with nothing bound; what waits is the same."""
+        """Return a builder for another component, with nothing bound and the same pending predicates."""
         return PlanBuilder(
-            self.context, self.shape, self.pending, self._plan_block, needed=self.needed, semantics=self.semantics
+            self.context, self.graph, self.pending, self._plan_block, needed=self.needed, semantics=self.semantics
         )
 
     @property
     def is_blank(self) -> bool:
         """Whether no variable was bound yet."""
-        return not self.bound and not any(draft.binds for draft in self._steps)
+        return not self.bound and not any(planned.binds for planned in self._steps)
 
     def add(
         self, step: Step, *, reads: Iterable[str] = (), binds: Iterable[str] = (), rows: float | None = None
     ) -> None:
-        """The next step; `rows` are expected behind it."""
+        """Append a step; `rows` is the number of rows expected after it, by default that of the step."""
         binds = frozenset(binds)
         self._steps.append(_PlannedStep(step, frozenset(reads), binds))
-        self.bound.update(dict.fromkeys(variable for variable in self.shape.types if variable in binds))
+        self.bound.update(dict.fromkeys(variable for variable in self.graph.types if variable in binds))
         self.rows = step.rows if rows is None else rows
 
-    # --- what waits for variables -----------------------------------------------------------------------
+    # --- pending predicates -----------------------------------------------------------------------------
 
     def apply_pending(self, *, with_blocks: bool = True) -> None:
-        """Apply every predicate, and every block, whose variables are bound by now."""
-        ready = [crossing for crossing in self.pending.join_predicates if crossing.reads <= self.bound.keys()]
-        for crossing in ready:
-            self.pending.join_predicates.remove(crossing)
+        """Apply all predicates, and all blocks, whose variables are bound by now."""
+        ready = [predicate for predicate in self.pending.join_predicates if predicate.reads <= self.bound.keys()]
+        for predicate in ready:
+            self.pending.join_predicates.remove(predicate)
         if ready:
-            self.filter(tuple(crossing.expr for crossing in ready))
+            self.filter(tuple(predicate.expr for predicate in ready))
         if not with_blocks:
             return
         for block in [block for block in self.pending.blocks if block.reads <= self.bound.keys()]:
@@ -123,58 +132,61 @@ class PlanBuilder:
             self.add(self._plan_block(block.absent, self.rows), reads=block.reads)
 
     def filter(self, predicates: tuple[Expr, ...]) -> None:
-        """Only rows for which all predicates are true."""
+        """Append a filter that keeps rows for which all predicates are true."""
         reads = frozenset(variable for expr in predicates for variable in find_variables(expr))
         rows = self.rows
         for expr in predicates:
+            # A predicate without variables keeps all rows or none.
             rows *= self.context.costs.estimate_selectivity(expr) if reads else 1.0
         number = self.context.next_number()
         self.add(Filter(number=number, predicates=predicates, types=self.get_types(reads), rows=rows), reads=reads)
 
     def get_types(self, reads: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        """The types of variables, in the order of the pattern."""
-        wanted = set(reads)
-        return tuple((variable, type_name) for variable, type_name in self.shape.types.items() if variable in wanted)
+        """Return the types of variables, in the order of the pattern."""
+        variables = set(reads)
+        return tuple((variable, type_name) for variable, type_name in self.graph.types.items() if variable in variables)
 
     # --- columns --------------------------------------------------------------------------------------
 
     def find_live_variables(self) -> tuple[str, ...]:
-        """The bound variables that the output or what waits still reads."""
+        """Return the bound variables that the output or a pending predicate still reads."""
         reads = self.pending.collect_variables().union(self.needed)
-        return tuple(variable for variable in self.shape.types if variable in self.bound and variable in reads)
+        return tuple(variable for variable in self.graph.types if variable in self.bound and variable in reads)
 
     def find_needed_edges(self) -> frozenset[str]:
-        """The variables whose edges must be told apart by somebody."""
+        """Return the variables, edge variables too, that the output, a join predicate or a block reads."""
         return frozenset(self.needed).union(
-            *(crossing.reads for crossing in self.shape.join_predicates), *(block.reads for block in self.shape.blocks)
+            *(predicate.reads for predicate in self.graph.join_predicates),
+            *(block.reads for block in self.graph.blocks),
         )
 
-    def forget_dead(self, left: list[Hop]) -> None:
-        """Between hops: when a variable is of no more use, rows that differ in it alone become one, if that pays."""
+    def drop_dead_variables(self, left: list[Hop]) -> None:
+        """Drop variables that no later hop reads, and merge rows that differ only in these, if that pays off."""
         if self.semantics is MatchSemantics.EVERY or not left or SEED in self.needed:
             return
         reads = set(self.find_live_variables()).union(*({hop.source, hop.target} for hop in left))
         live = tuple(variable for variable in self.bound if variable in reads)
+        # Merging must at least halve the rows to pay off.
         if len(live) < len(self.bound) and self.rows > 2 * self._estimate_combinations(live):
             self._compact(live)
             self.bound = dict.fromkeys(live)
 
-    def shrink(self) -> None:
-        """Before another part is attached: rows that differ in what is of no more use become one."""
+    def compact_live_variables(self) -> None:
+        """Keep only live variables, and merge rows that are then equal, before another component is attached."""
         keep = self.find_live_variables()
         if self.semantics is not MatchSemantics.EVERY and SEED not in self.needed and len(keep) < len(self.bound):
             self._compact(keep)
             self.bound = dict.fromkeys(keep)
 
-    def merge(self, left: Iterable[Hop] = ()) -> None:
-        """Before a hop, or another part: rows of which all that is read later is equal become one, if that pays."""
+    def merge_rows(self, left: Iterable[Hop] = ()) -> None:
+        """Merge rows that are equal in all values read later, before a hop or join, if that pays off."""
         if self.semantics is MatchSemantics.EVERY or SEED in self.needed or self.rows < MIN_MERGED_ROWS:
             return
         values = self._find_later_reads(left)
         combinations = 1.0
         for variable, type_name in self.get_types(self.bound):
-            own = [value for value in values if value.variable == variable]
-            combinations *= self.context.costs.estimate_combinations(type_name, own)
+            variable_reads = [value for value in values if value.variable == variable]
+            combinations *= self.context.costs.estimate_combinations(type_name, variable_reads)
         if values and combinations * MIN_MERGE_FACTOR <= self.rows:
             step = Merge(
                 number=self.context.next_number(),
@@ -186,20 +198,21 @@ class PlanBuilder:
             self.add(step, reads=(value.variable for value in values))
 
     def _find_later_reads(self, left: Iterable[Hop]) -> tuple[Prop | Identity | Entity, ...]:
-        """What the output or what waits reads of the bound variables: values, or which row it is."""
-        exprs = (*self.context.outputs, *(crossing.expr for crossing in self.pending.join_predicates))
-        found: dict[Prop | Identity | Entity, None] = {}
+        """Return what the output and pending predicates read of the bound variables: values, or the row's identity."""
+        exprs = (*self.context.outputs, *(predicate.expr for predicate in self.pending.join_predicates))
+        reads: dict[Prop | Identity | Entity, None] = {}
         for part in (part for expr in exprs for part in walk(expr)):
             if isinstance(part, Prop | Identity | Entity) and part.variable in self.bound:
+                # Values that can't be compared as a whole column are represented by their row.
                 is_value = not isinstance(part, Prop) or _is_grouped(part.type)
-                found[part if is_value else Identity(variable=part.variable, origin=part.origin)] = None
+                reads[part if is_value else Identity(variable=part.variable, origin=part.origin)] = None
         ends = [(variable, hop.origin) for hop in left for variable in (hop.source, hop.target)]
         ends += [(variable, block.absent.origin) for block in self.pending.blocks for variable in sorted(block.reads)]
-        found |= {Identity(variable=name, origin=origin): None for name, origin in ends if name in self.bound}
-        return tuple(found)
+        reads |= {Identity(variable=name, origin=origin): None for name, origin in ends if name in self.bound}
+        return tuple(reads)
 
     def finish(self, keep: tuple[str, ...]) -> None:
-        """Behind the last step: equal rows become one, where a column more is bound than is kept."""
+        """Append a final step that merges equal rows, if more columns are bound than kept."""
         if self.semantics is MatchSemantics.EVERY or set(keep) >= set(self.bound):
             return
         if len(keep) <= 1 or self.rows >= MIN_DISTINCT_ROWS:
@@ -214,26 +227,27 @@ class PlanBuilder:
         )
 
     def _estimate_combinations(self, keep: tuple[str, ...]) -> float:
-        found = 1.0
+        combinations = 1.0
         for variable in keep:
-            counted = self.rows if variable == SEED else self.context.costs.count(self.shape.types[variable])
-            found *= max(counted, 1.0)
-        return found
+            rows = self.rows if variable == SEED else self.context.costs.count(self.graph.types[variable])
+            combinations *= max(rows, 1.0)
+        return combinations
 
     def build_steps(self, keep: Iterable[str]) -> tuple[Step, ...]:
-        """The steps, each carrying on only what a later one reads or is kept to the end."""
+        """Return the steps; each keeps only the columns that a later step reads or that are in `keep`."""
         live = set(keep)
-        order = (*self.shape.types, SEED)
+        order = (*self.graph.types, SEED)
         steps: list[Step] = []
-        for draft in reversed(self._steps):
-            step = draft.step
+        # Backwards, so that each step knows what later ones read.
+        for planned in reversed(self._steps):
+            step = planned.step
             if isinstance(step, Expand | Close):
                 step = replace(step, keep=tuple(variable for variable in order if variable in live))
             steps.append(step)
-            live = (live - draft.binds) | draft.reads
+            live = (live - planned.binds) | planned.reads
         return tuple(reversed(steps))
 
 
 def _is_grouped(type_: ValueType) -> bool:
-    """Whether values of a type can be told apart as a whole column."""
+    """Return whether values of a type can be compared as a whole column."""
     return isinstance(type_, Scalar | EnumOf) and type_ is not Scalar.BLOB

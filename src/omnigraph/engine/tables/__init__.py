@@ -1,1 +1,1 @@
-"""One table version as a query sees it: positions, columns in memory, filters, adjacency."""
+"""Table versions as queries read them: positions, cached columns, access paths, statistics, adjacency."""

@@ -73,6 +73,7 @@ class Layout:
 
     def match_runs(self, older: "Layout") -> list["RowRun"]:
         """Return the runs that this version's rows consist of: rows of an older version, or new fragments."""
+        # Fragments are matched by their files: equal files have equal rows.
         older_rows = {f.files: (int(start), f.rows) for f, start in zip(older.fragments, older.starts, strict=False)}
         runs: list[RowRun] = []
         for fragment in self.fragments:

@@ -66,6 +66,7 @@ def decode_topology(data: memoryview) -> Topology | None:
     except (KeyError, TypeError, ValueError) as error:
         log.warning("a derived topology can't be read (%r) and is built again", error)
         return None
+    # The ends of edges are derived from `out` when they are first needed.
     return Topology(layouts, None, lists={"out": out}, stored=stored)
 
 

@@ -78,7 +78,7 @@ def _compare_text(
         return None
     if at is not None and len(at) <= _MAX_SINGLE_ROWS:
         values_at = columns.take_values(name, at, budget).to_pylist()
-        return np.array([text is not None and (text == text) is (op is Op.EQ) for text in values_at], np.bool_)
+        return np.array([value is not None and (value == text) is (op is Op.EQ) for value in values_at], np.bool_)
     if not _has_codes(columns, name, budget):
         return None
     codes, values = columns.load_codes(name, budget)
