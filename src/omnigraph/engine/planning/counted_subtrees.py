@@ -82,6 +82,7 @@ class SubtreePlanner:
             absent=tuple(self._plan_block(absent, requested) for absent in self._graph.node_blocks.get(variable, ())),
             subtrees=tuple(counted),
             rows=rows,
+            # An outer variable is bound already: no rows of it are looked up.
             access=self._costs.describe_access(type_name, filters) if variable in self._graph.filters else "",
         )
 

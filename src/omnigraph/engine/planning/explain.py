@@ -205,6 +205,7 @@ def _format_estimate(value: float) -> str:
 def _format_profile(trace: QueryProfile | None, actual: StepProfile | None) -> str:
     if trace is None:
         return ""
+    # Steps after one that left no rows do not run.
     if actual is None:
         return "  [not run]"
     # A hop and the condition after it run as one step, and only one of the two has figures.
@@ -235,6 +236,7 @@ def _build_step_json(step: Step, has_multiplicity: bool, trace: QueryProfile | N
         data["filters"] = _format_exprs(step.predicates)
     inner_steps = get_inner_steps(step)
     if inner_steps:
+        # A `not` block only asks whether there is a match.
         is_counted = has_multiplicity and not isinstance(step, AntiJoin)
         data["steps"] = [_build_step_json(each, is_counted, trace) for each in inner_steps]
     if trace is not None:
