@@ -81,6 +81,6 @@ def topology_of(session: Session, cache: GraphCache | None = None, view: View | 
 def assert_equal(found: Topology, expected: Topology) -> None:
     for name in ("source", "target"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    for name in ("out", "into", "out_set", "into_set"):
+    for name in ("get_out_csr", "get_in_csr", "get_out_set_csr", "get_in_set_csr"):
         for array, other in zip(getattr(found, name)().arrays, getattr(expected, name)().arrays, strict=True):
             np.testing.assert_array_equal(array, other)

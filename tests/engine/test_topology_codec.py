@@ -178,7 +178,7 @@ def test_a_handle_that_may_write_can_still_keep_nothing(tmp_path: Path) -> None:
 
 
 def test_a_handle_cannot_be_read_only_and_keep_it(past: Past) -> None:
-    with pytest.raises(BadArgumentError, match="`store_derived` can't be True"):
+    with pytest.raises(BadArgumentError, match="`keep_derived` can't be True"):
         open_session(past.session.uri, is_read_only=True, runtime=runtime(FAST), keep_derived=True)
 
 
