@@ -53,8 +53,8 @@ class Link:
     """Whether each of several parallel edges is a separate match."""
     filters: tuple[Expr, ...] = ()
     """Predicates that read only the edge variable."""
+    # None unless a later step or the output needs the edge.
     edge_variable: str | None = None
-    """The edge variable, if a later step or the output needs it."""
     access: EdgeAccessMode = EdgeAccessMode.CSR
     fan_out: float = 1.0
     """The average number of far ends per near end."""
@@ -120,8 +120,8 @@ class Expand:
     source: str
     link: Link
     node: Node
+    # The columns that later steps or the output need; all others are dropped here.
     keep: tuple[str, ...]
-    """The columns that later steps or the output need."""
     rows: float
 
 
@@ -166,8 +166,8 @@ class Product:
     rows: float
     left_rows: float
     right_rows: float
+    # Whether both sides are large, which is rarely intended: the plan then has a warning.
     is_large: bool = False
-    """Whether both sides are large, which is rarely intended: the plan then has a warning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

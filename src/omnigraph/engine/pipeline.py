@@ -194,7 +194,7 @@ class Pipeline:
             self._run_chunks(steps, bindings, row_sums, is_sorted=self._sink.has_leading_keys(bindings.columns))
 
     def _prune_sides(self, steps: tuple[Step, ...], bindings: Bindings) -> Bindings | None:
-        """Prune all sides if only products are left; return these rows pruned, or None if every side is needed whole."""
+        """Prune all sides if only products are left; return these rows pruned, or None if no side got shorter."""
         products = [step for step in steps if isinstance(step, Product)]
         if len(products) < len(steps):
             return None

@@ -58,6 +58,7 @@ class QueryProfile:
     @contextmanager
     def measure(self, step: int) -> Iterator[StepProfile]:
         """Add the time and requests of the `with` block to a step; the block itself adds rows and bytes."""
+        # Added up, not replaced: a step runs once for each chunk of its input.
         actual = self.get_step(step)
         before = self.clock.monotonic()
         with self.telemetry.count_requests() as requests:

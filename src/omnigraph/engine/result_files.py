@@ -95,6 +95,7 @@ def open_output(out: BinaryIO | str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if not isinstance(out, str | os.PathLike):
         yield out
         return
+    # Readers never see a partial file: it is written under a temporary name and renamed at the end.
     with open_atomic_file(resolve_local_path(out)) as file:
         yield file
 
@@ -155,6 +156,7 @@ def _encode_csv_column(field: pa.Field, column: pa.Array) -> pa.Array:
 class _CountingWriter:
     """A write-only file object that counts bytes: Arrow asks for the position, which a pipe does not have."""
 
+    # Arrow checks these members of any Python file object.
     closed = False
 
     def __init__(self, out: BinaryIO) -> None:
