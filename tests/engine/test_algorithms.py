@@ -99,7 +99,7 @@ def test_weighted_distances_are_dijkstras(graph: Multigraph, data: st.DataObject
 @given(GRAPHS, st.sampled_from([1, 3, 4_000_000]))
 def test_triangles_are_those_of_every_three_nodes(graph: Multigraph, at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(triangles_module, "_PAIRS_AT_ONCE", at_once)
+        patch.setattr(triangles_module, "_CHUNK_PAIRS", at_once)
         found = count_triangles(network_of(graph), budget())
 
     assert found.tolist() == naive_triangles(graph.size, graph.edges)

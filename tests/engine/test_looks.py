@@ -38,7 +38,7 @@ class Looked(Budget):
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "MAX_KERNEL_ROWS", PART)
-    monkeypatch.setattr(triangles_module, "_PAIRS_AT_ONCE", PART)
+    monkeypatch.setattr(triangles_module, "_CHUNK_PAIRS", PART)
 
 
 def network(edges: int) -> Network:

@@ -264,8 +264,8 @@ def test_grouped_results_are_streamed_too() -> None:
 def test_a_streamed_batch_reads_only_its_own_rows() -> None:
     over = World(CATALOG, {"P": [{"@id": f"{n}", "name": f"{n}"} for n in range(100)]})
     asked = result("$p.name", list(range(100)), over=over)
-    assert asked._answer is not None
-    rows: Any = asked._answer.frame.context.get_reader("P")
+    assert asked._frame is not None
+    rows: Any = asked._frame.frame.context.get_reader("P")
 
     next(asked.batches(10))
 

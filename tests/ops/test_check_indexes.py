@@ -124,7 +124,7 @@ def test_an_index_that_gives_rows_twice_is_found(graph: og.Graph) -> None:
     (finding,) = found(graph)
     assert finding.code == "index_disagrees"
     assert "misses 0, invents 0" in finding.message
-    assert "gives 0 twice" not in finding.message
+    assert "returns 0 twice" not in finding.message
 
 
 @pytest.mark.parametrize("column", KINDS)

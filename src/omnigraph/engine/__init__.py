@@ -1,1 +1,1 @@
-"""Runs plans over tables: joins meaning and matter."""
+"""Plan and execute reads and writes over the tables of one snapshot, and check what is stored."""

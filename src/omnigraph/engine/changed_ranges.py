@@ -1,7 +1,7 @@
-"""Where two versions of a table can hold different rows, and the rows at such places.
+"""Find the positions at which two versions of a table can have different rows, and read the rows there.
 
-A place is a position among the rows that live in a version. Fragments that both versions list with the same deletions
-hold the same rows, and are not looked at.
+A position counts the live rows of a version. Fragments that both versions list with the same deletions have the same
+rows and are skipped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,21 +18,23 @@ from omnigraph.storage.columnar_sets import Mask, Positions, are_equal, repeat_s
 from omnigraph.storage.deletion_vectors import invert_offsets
 from omnigraph.storage.lance_table import ADDRESS, Fragment, LanceTable
 
+# Columns that only the later version has, by name, with the value that existing rows got; None is null.
 Fills = Mapping[str, pa.Scalar | None]
-"""Columns that the later version alone has, by name: what every row got that was there before; None is null."""
 
+# Rows are read in up to this many runs; if there would be more, everything from the first to the last row is read.
 MAX_RUNS = 64
-"""Up to so many runs of rows are read one by one."""
+# Rows this close together belong to one run: reading the rows between them costs less than another request.
 RUN_GAP = 1_024
-"""Rows no further apart than this are one run: to read what lies between costs less than another request."""
-_MAX_SPAN, _MAX_SPAN_WITH_DELETIONS = 2, 16
-"""Rows are read with all between them if these are less than so many times as many; the latter if some are deleted."""
+# Single rows are looked up unless their range has fewer than this many times as many rows. The limit is higher in
+# fragments with deletions, where looking up a row takes longer.
+_MAX_SPAN = 2
+_MAX_SPAN_WITH_DELETIONS = 16
 _OFFSET_MASK = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedRange:
-    """Some places of one fragment, in ascending order: all `count` from `start` on, or those of `chosen`."""
+    """Positions of one fragment, ascending: all `count` from `start` on, or those of `chosen`."""
 
     start: int
     count: int
@@ -41,7 +43,7 @@ class ChangedRange:
     """The fragment's number."""
 
     def iter_slices(self, size: int) -> Iterator[Positions]:
-        """The places, at most `size` at once."""
+        """Yield the positions, at most `size` per slice."""
         for first in range(0, self.count, size):
             last = min(first + size, self.count)
             if self.chosen is None:
@@ -50,94 +52,103 @@ class ChangedRange:
                 yield self.chosen[first:last]
 
 
-def concat_positions(pieces: Sequence[ChangedRange]) -> Positions:
-    """The places of these pieces together."""
-    parts = [part for piece in pieces for part in piece.iter_slices(max(piece.count, 1))]
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+def concat_positions(ranges: Sequence[ChangedRange]) -> Positions:
+    """Return the positions of all ranges in one array."""
+    slices = [positions for range_ in ranges for positions in range_.iter_slices(max(range_.count, 1))]
+    return np.concatenate(slices) if slices else np.empty(0, np.int64)
 
 
 def find_changed_ranges(
-    before: LanceTable, after: LanceTable, fills: Fills | None = None, same: Aliases | None = None
+    before: LanceTable, after: LanceTable, fills: Fills | None = None, aliases: Aliases | None = None
 ) -> tuple[list[ChangedRange], list[ChangedRange]]:
-    """Where rows lie that the other version may not have in the same place: of the earlier one, and of the later one.
+    """Return the ranges of the earlier and of the later version whose rows the other one may not have.
 
-    With `fills`, what a new schema brought does not count: a fragment that has only got more columns holds the same
-    rows, but for those that say something else in a new column than what fills it. Without, a row counts that has a
-    value in a column which only one version has, also where a column was taken out of the schema and left in the files.
-    `same` are identities of columns that stand for others.
+    With `fills`, columns that a new schema added are no change: a fragment that only gained columns has the same rows,
+    except those whose value in a new column differs from its fill. Without, a row counts as changed if it has a value
+    in a column that only one version has, including columns that were dropped from the schema but are still in the
+    files. `aliases` maps identities of columns to those that they are equal to.
     """
-    old, new = before.list_fragments(), after.list_fragments()
+    old_fragments = before.list_fragments()
+    new_fragments = after.list_fragments()
     if before.path != after.path:
-        return [_place_fragment(before, at).whole for at in range(len(old))], [
-            _place_fragment(after, at).whole for at in range(len(new))
-        ]
-    asked = _UnsharedColumns({}, {} if fills is None else fills)
+        old_ranges = [_place_fragment(before, index).whole for index in range(len(old_fragments))]
+        new_ranges = [_place_fragment(after, index).whole for index in range(len(new_fragments))]
+        return old_ranges, new_ranges
+    columns = _UnsharedColumns({}, {} if fills is None else fills)
     if fills is None:
-        asked = _UnsharedColumns(
-            _find_unshared_columns(before, after, same or {}), _find_unshared_columns(after, before, same or {})
+        columns = _UnsharedColumns(
+            _find_unshared_columns(before, after, aliases or {}), _find_unshared_columns(after, before, aliases or {})
         )
-    places = {name: at for at, one in enumerate(old) for name in _get_file_keys(one, fills)}
-    left: dict[int, ChangedRange | None] = dict.fromkeys(range(len(old)))
-    """Fragments of the earlier version that hold something else, or that the later one has not: then None."""
-    theirs: list[ChangedRange] = []
-    for number, one in enumerate(new):
-        at = next((places[name] for name in _get_file_keys(one, fills) if name in places), None)
-        if at is None:
-            theirs.append(_place_fragment(after, number).whole)
+    old_index_by_file = {
+        key: at for at, fragment in enumerate(old_fragments) for key in _get_file_keys(fragment, fills)
+    }
+    # Fragments of the earlier version whose rows may differ, by index; None if the later version does not list them.
+    changed_old: dict[int, ChangedRange | None] = dict.fromkeys(range(len(old_fragments)))
+    changed_new: list[ChangedRange] = []
+    for new_index, fragment in enumerate(new_fragments):
+        file_keys = _get_file_keys(fragment, fills)
+        old_index = next((old_index_by_file[key] for key in file_keys if key in old_index_by_file), None)
+        if old_index is None:
+            changed_new.append(_place_fragment(after, new_index).whole)
             continue
-        there = old[at]
-        is_read = bool(asked.before or asked.after) and (fills is None or there.files != one.files)
-        if there.deletions == one.deletions and not is_read:  # most are alike: nothing is made for them
-            left.pop(at, None)
+        old_fragment = old_fragments[old_index]
+        # With fills, only a fragment that gained a file can have values in a new column.
+        is_read = bool(columns.before or columns.after) and (fills is None or old_fragment.files != fragment.files)
+        # Most fragments are equal in both versions, so nothing is built for them.
+        if old_fragment.deletions == fragment.deletions and not is_read:
+            changed_old.pop(old_index, None)
             continue
-        left[at], other = _compare_fragment(before, at, after, number, asked if is_read else None)
-        theirs.append(other)
-    mine = [piece or _place_fragment(before, at).whole for at, piece in sorted(left.items())]
-    return [piece for piece in mine if piece.count], [piece for piece in theirs if piece.count]
+        changed_old[old_index], new_range = _compare_fragment(
+            before, old_index, after, new_index, columns if is_read else None
+        )
+        changed_new.append(new_range)
+    old_ranges = [range_ or _place_fragment(before, index).whole for index, range_ in sorted(changed_old.items())]
+    return [range_ for range_ in old_ranges if range_.count], [range_ for range_ in changed_new if range_.count]
 
 
 def find_live_offsets(table: LanceTable, fragment: Fragment) -> Positions:
-    """Where the living rows of a fragment lie in it, in order; no column is read."""
+    """Return the offsets of a fragment's live rows, ascending; no column is read."""
     if not fragment.deleted:
         return np.arange(fragment.rows, dtype=np.int64)
     return invert_offsets(table.read_deleted_offsets([fragment.number])[0], fragment.rows)
 
 
 def read_rows_at(table: LanceTable, positions: Positions, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows at these places, in that order; held are these rows and little more.
+    """Return the rows at these positions, in this order, holding little more than them in memory.
 
-    Where many rows lie close together, runs of rows are read; that is sooner so where rows were deleted, because there
-    each row takes longer to be found.
+    Rows that are close together are scanned in runs, others are looked up individually.
     """
-    fragments, starts = table.list_fragments(), table.get_address_map().starts
-    at = np.searchsorted(starts, positions, side="right") - 1
-    asked = np.unique(at)
-    has_holes = any(fragments[number].deleted for number in asked)
-    if not _is_dense(positions, _MAX_SPAN_WITH_DELETIONS if has_holes else _MAX_SPAN):
+    fragments = table.list_fragments()
+    starts = table.get_address_map().starts
+    fragment_indexes = np.searchsorted(starts, positions, side="right") - 1
+    touched = np.unique(fragment_indexes)
+    has_deletions = any(fragments[index].deleted for index in touched)
+    if not _is_dense(positions, _MAX_SPAN_WITH_DELETIONS if has_deletions else _MAX_SPAN):
         return table.take(build_array(positions), columns)
-    living = [fragments[number].rows - fragments[number].deleted for number in asked]
-    moved = np.zeros(len(fragments), np.int64)
-    moved[asked] = np.concatenate(([0], np.cumsum(living)))[:-1]
-    wanted = positions - starts[at] + moved[at]
-    order = np.argsort(wanted, kind="stable")
-    numbers = [fragments[number].number for number in asked]
-    parts: list[pa.RecordBatch] = []
-    for run in _split_runs(wanted[order]):
-        parts += _read_run(table, numbers, run, columns)
-    back = np.empty(len(order), np.int64)
-    back[order] = np.arange(len(order))
-    return pa.Table.from_batches(parts).take(build_array(back))
+    # A scan of the touched fragments numbers their live rows from 0: translate positions to these numbers.
+    live_rows = [fragments[index].rows - fragments[index].deleted for index in touched]
+    scan_starts = np.zeros(len(fragments), np.int64)
+    scan_starts[touched] = np.concatenate(([0], np.cumsum(live_rows)))[:-1]
+    scan_rows = positions - starts[fragment_indexes] + scan_starts[fragment_indexes]
+    order = np.argsort(scan_rows, kind="stable")
+    numbers = [fragments[index].number for index in touched]
+    batches: list[pa.RecordBatch] = []
+    for run in _split_runs(scan_rows[order]):
+        batches += _read_run(table, numbers, run, columns)
+    inverse = np.empty(len(order), np.int64)
+    inverse[order] = np.arange(len(order))
+    return pa.Table.from_batches(batches).take(build_array(inverse))
 
 
-def _is_dense(positions: Positions, span: int) -> bool:
-    """Whether many rows lie so close together that reading all between them is quicker than to look for each."""
-    return len(positions) > RUN_GAP and int(positions.max() - positions.min()) < span * len(positions)
+def _is_dense(positions: Positions, max_span: int) -> bool:
+    """Return whether reading the whole range of positions is faster than looking up each of them."""
+    return len(positions) > RUN_GAP and int(positions.max() - positions.min()) < max_span * len(positions)
 
 
-def _split_runs(wanted: Positions) -> list[Positions]:
-    """Ascending places in groups of neighbours, or all in one when there are too many groups."""
-    cuts = np.flatnonzero(np.diff(wanted) > RUN_GAP) + 1
-    return [wanted] if len(cuts) >= MAX_RUNS else np.split(wanted, cuts)
+def _split_runs(rows: Positions) -> list[Positions]:
+    """Split ascending row numbers into runs of neighbours; return a single run if there would be too many."""
+    cuts = np.flatnonzero(np.diff(rows) > RUN_GAP) + 1
+    return [rows] if len(cuts) >= MAX_RUNS else np.split(rows, cuts)
 
 
 def _read_run(
@@ -153,7 +164,7 @@ def _read_run(
 
 @dataclass(frozen=True, slots=True)
 class _PlacedFragment:
-    """A fragment, and the place of its first living row."""
+    """A fragment and the position of its first live row."""
 
     fragment: Fragment
     start: int
@@ -167,73 +178,77 @@ class _PlacedFragment:
         return ChangedRange(self.start, self.live_rows, None, self.fragment.number)
 
     def select(self, is_chosen: Mask) -> ChangedRange:
-        found = self.start + np.flatnonzero(is_chosen)
-        return ChangedRange(self.start, len(found), found, self.fragment.number)
+        chosen = self.start + np.flatnonzero(is_chosen)
+        return ChangedRange(self.start, len(chosen), chosen, self.fragment.number)
 
 
-def _place_fragment(table: LanceTable, at: int) -> _PlacedFragment:
-    """One of the fragments of a version."""
-    return _PlacedFragment(table.list_fragments()[at], int(table.get_address_map().starts[at]))
+def _place_fragment(table: LanceTable, index: int) -> _PlacedFragment:
+    """Return the fragment at this index of a version, with its first position."""
+    return _PlacedFragment(table.list_fragments()[index], int(table.get_address_map().starts[index]))
 
 
 def _get_file_keys(fragment: Fragment, fills: Fills | None) -> Sequence[object]:
-    """What a fragment is known by in another version: all of its files, or when columns may have come any of them."""
+    """Return the keys by which another version recognises a fragment."""
+    # A new column adds a file to a fragment, so with fills one common file is enough.
     return [fragment.files] if fills is None else fragment.files
 
 
 @dataclass(frozen=True, slots=True)
 class _UnsharedColumns:
-    """Columns that only one of two versions has, and what a row says in them that does not count."""
+    """Columns that only one of two versions has, with the value that does not count as a change."""
 
     before: Fills
     after: Fills
 
 
-def _find_unshared_columns(table: LanceTable, other: LanceTable, same: Aliases) -> Fills:
-    """The columns of a version that another one has not; in these, a null is nothing."""
-    known = {_identify_column(field, same) for field in other.schema}
-    return {field.name: None for field in table.schema if _identify_column(field, same) not in known}
+def _find_unshared_columns(table: LanceTable, other: LanceTable, aliases: Aliases) -> Fills:
+    """Return the columns of a version that another one does not have; only a value that is not null is a change."""
+    shared = {_identify_column(field, aliases) for field in other.schema}
+    return {field.name: None for field in table.schema if _identify_column(field, aliases) not in shared}
 
 
-def _identify_column(field: pa.Field, same: Aliases) -> int | str:
-    """The identity of a column's property; of a column that is none, its name."""
+def _identify_column(field: pa.Field, aliases: Aliases) -> int | str:
+    """Return the identity of a column's property, or the name of a column that belongs to no property."""
     identity = identity_from_arrow(field)
-    return str(field.name) if identity == UNASSIGNED else same.get(identity, identity)
+    return str(field.name) if identity == UNASSIGNED else aliases.get(identity, identity)
 
 
 def _compare_fragment(
-    before: LanceTable, at: int, after: LanceTable, number: int, asked: _UnsharedColumns | None
+    before: LanceTable, old_index: int, after: LanceTable, new_index: int, columns: _UnsharedColumns | None
 ) -> tuple[ChangedRange, ChangedRange]:
-    """The places of one fragment at which its two versions may differ: for their deletions, and for what is asked."""
-    old, new = _place_fragment(before, at), _place_fragment(after, number)
-    mine, theirs = find_live_offsets(before, old.fragment), find_live_offsets(after, new.fragment)
+    """Return the positions at which two versions of a fragment may differ, by deletions or by values of `columns`."""
+    old = _place_fragment(before, old_index)
+    new = _place_fragment(after, new_index)
+    old_offsets = find_live_offsets(before, old.fragment)
+    new_offsets = find_live_offsets(after, new.fragment)
     differs_in_old, differs_in_new = np.ones((2, new.fragment.rows), np.bool_)
-    differs_in_old[theirs] = False
-    differs_in_new[mine] = False
-    if asked is not None:
-        for table, fragment, fills in ((before, old.fragment, asked.before), (after, new.fragment, asked.after)):
-            said = _find_changed_offsets(table, fragment, fills)
-            differs_in_old[said] = True
-            differs_in_new[said] = True
-    return old.select(differs_in_old[mine]), new.select(differs_in_new[theirs])
+    differs_in_old[new_offsets] = False
+    differs_in_new[old_offsets] = False
+    if columns is not None:
+        for table, fragment, fills in ((before, old.fragment, columns.before), (after, new.fragment, columns.after)):
+            changed = _find_changed_offsets(table, fragment, fills)
+            differs_in_old[changed] = True
+            differs_in_new[changed] = True
+    return old.select(differs_in_old[old_offsets]), new.select(differs_in_new[new_offsets])
 
 
 def _find_changed_offsets(table: LanceTable, fragment: Fragment, fills: Fills) -> Positions:
-    """The offsets of a fragment's living rows that say something else in one of these columns than what fills it."""
-    found: list[Positions] = []
+    """Return the offsets of a fragment's live rows with a value that differs from the fill of its column."""
     if not fills:
         return np.empty(0, np.int64)
+    offsets: list[Positions] = []
     for batch in table.iter_batches(list(fills), fragments=[fragment.number], with_address=True):
         differs = np.zeros(batch.num_rows, np.bool_)
         for name, fill in fills.items():
             differs |= compare_with_fill(batch.column(name), fill)
         addresses = np.asarray(batch.column(ADDRESS).to_numpy(), np.uint64)[differs]
-        found.append((addresses & _OFFSET_MASK).astype(np.int64))
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+        # The low 32 bits of a Lance row address are the row's offset in its fragment.
+        offsets.append((addresses & _OFFSET_MASK).astype(np.int64))
+    return np.concatenate(offsets) if offsets else np.empty(0, np.int64)
 
 
 def compare_with_fill(column: pa.Array, fill: pa.Scalar | None) -> Mask:
-    """Row by row, whether a column says something else than a value."""
+    """Return for each row whether its value differs from the fill."""
     if fill is None or not fill.is_valid:
         return to_mask(column.is_valid())
     differs: Mask = ~are_equal(column, repeat_scalar(fill, len(column)).cast(column.type))

@@ -1,4 +1,4 @@
-"""Texts as vectors: what a provider is, and what must fit before one is asked."""
+"""Embed texts as vectors: the protocol of embedding providers, their errors, and checks of model and size."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -19,7 +19,8 @@ class NoProviderError(OmnigraphError):
 
     def __init__(self, property: str, instead: str | None = None) -> None:
         super().__init__(property, instead)
-        self.property, self.instead = property, instead
+        self.property = property
+        self.instead = instead
 
     def __str__(self) -> str:
         other_way = f", or {self.instead}" if self.instead else ""
@@ -30,14 +31,15 @@ class NoProviderError(OmnigraphError):
 
 
 class ProviderSettingsError(OmnigraphError):
-    """A provider is chosen, but its settings don't do."""
+    """A provider is chosen, but its settings are incomplete or wrong."""
 
     kind = Kind.USAGE
     code = "embedding_settings"
 
     def __init__(self, provider: str, reason: str) -> None:
         super().__init__(provider, reason)
-        self.provider, self.reason = provider, reason
+        self.provider = provider
+        self.reason = reason
 
     def __str__(self) -> str:
         return f"the embedding provider `{self.provider}` can't be used: {self.reason}"
@@ -51,7 +53,9 @@ class ModelDiffersError(OmnigraphError):
 
     def __init__(self, property: str, declared: str, model: str) -> None:
         super().__init__(property, declared, model)
-        self.property, self.declared, self.model = property, declared, model
+        self.property = property
+        self.declared = declared
+        self.model = model
 
     def __str__(self) -> str:
         return (
@@ -61,14 +65,17 @@ class ModelDiffersError(OmnigraphError):
 
 
 class VectorSizeError(OmnigraphError):
-    """A provider makes vectors of another size than the property has."""
+    """A provider returns vectors of another size than the property has."""
 
     kind = Kind.INVALID
     code = "embedding_size_differs"
 
     def __init__(self, property: str, size: int, model: str, given: int) -> None:
         super().__init__(property, size, model, given)
-        self.property, self.size, self.model, self.given = property, size, model, given
+        self.property = property
+        self.size = size
+        self.model = model
+        self.given = given
 
     def __str__(self) -> str:
         return (
@@ -78,66 +85,69 @@ class VectorSizeError(OmnigraphError):
 
 
 class ProviderRefusedError(OmnigraphError):
-    """The provider understood the request and does not want to answer it: a wrong key, model or text."""
+    """The provider rejected the request: a wrong key, model or text. Trying again does not help."""
 
     kind = Kind.INVALID
     code = "embedding_refused"
 
     def __init__(self, provider: str, status: int, reason: str) -> None:
         super().__init__(provider, status, reason)
-        self.provider, self.status, self.reason = provider, status, reason
+        self.provider = provider
+        self.status = status
+        self.reason = reason
 
     def __str__(self) -> str:
         return f"the embedding provider `{self.provider}` refused (HTTP {self.status}): {self.reason}"
 
 
 class ProviderFailedError(OmnigraphError):
-    """The provider did not answer, or not with what was asked for, however often it was tried."""
+    """The provider did not respond, or not with usable vectors, also after retries."""
 
     kind = Kind.UNAVAILABLE
     code = "embedding_failed"
 
     def __init__(self, provider: str, reason: str) -> None:
         super().__init__(provider, reason)
-        self.provider, self.reason = provider, reason
+        self.provider = provider
+        self.reason = reason
 
     def __str__(self) -> str:
         return f"the embedding provider `{self.provider}` failed: {self.reason}; try again later"
 
 
 class Provider(Protocol):
-    """Computes vectors. Equal texts get equal vectors, as far as it depends on us; safe from several threads."""
+    """A source of embedding vectors. Thread-safe; equal texts get equal vectors unless the service itself varies."""
 
     @property
     def name(self) -> str:
-        """How it is configured and shown."""
+        """The name used in settings and messages."""
         ...
 
     @property
     def model(self) -> str:
-        """What computes: only vectors of one model compare."""
+        """The model; only vectors of the same model can be compared."""
         ...
 
     @property
     def dimension(self) -> int | None:
-        """The only size it makes; None when it is not known before, or any."""
+        """The only vector size it supports; None if it supports several, or if the size is not known beforehand."""
         ...
 
     def embed(self, texts: Sequence[str], size: int) -> NDArray[np.float32]:
-        """A row for each text: of that size, or of its own when it has no other.
+        """Return one row per text: of the requested size, or of the model's own if it supports no other.
 
         Raises:
-            ProviderRefusedError, ProviderFailedError: There is no answer.
+            ProviderRefusedError, ProviderFailedError: The provider returned no vectors.
         """
         ...
 
 
 def check_fits(provider: Provider, prop: Property) -> int:
-    """The size of a Vector property, when the provider can compute it.
+    """Check that a provider can embed a Vector property, and return the size of its vectors.
 
     Raises:
         ModelDiffersError: `@embed` names another model.
-        VectorSizeError: The provider makes vectors of another size only.
+        VectorSizeError: The provider supports only another size.
     """
     assert isinstance(prop.type, VectorOf)  # noqa: S101 - the binder and `@embed` allow nothing else
     declared = None if prop.embedding is None else prop.embedding.model
@@ -149,18 +159,21 @@ def check_fits(provider: Provider, prop: Property) -> int:
 
 
 def embed_texts(provider: Provider, prop: Property, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The vectors of these texts for a property, a row each.
+    """Return the vectors of these texts for a property, one row per text.
 
     Raises:
         ModelDiffersError, VectorSizeError: The provider does not fit the property.
-        ProviderRefusedError, ProviderFailedError: There is no answer, or one that is no vector.
+        ProviderRefusedError, ProviderFailedError: The provider returned no vectors, or unusable ones.
     """
+    # Checked before the request: vectors of another model or size can't be stored.
     size = check_fits(provider, prop)
     if not texts:
         return np.empty((0, size), np.float32)
-    found = provider.embed(texts, size)
-    if found.shape[1] != size:
-        raise VectorSizeError(prop.name, size, provider.model, found.shape[1])
-    if found.shape[0] != len(texts) or not np.isfinite(found).all():
-        raise ProviderFailedError(provider.name, "its answer holds numbers that are none, or too few vectors")
-    return found
+    vectors = provider.embed(texts, size)
+    # `dimension` may be None, so the size is only certain once vectors have arrived.
+    if vectors.shape[1] != size:
+        raise VectorSizeError(prop.name, size, provider.model, vectors.shape[1])
+    # Stored vectors have finite numbers only: a deep check reports others as broken rule `finite`.
+    if vectors.shape[0] != len(texts) or not np.isfinite(vectors).all():
+        raise ProviderFailedError(provider.name, "its response has values that are not numbers, or too few vectors")
+    return vectors

@@ -1,4 +1,4 @@
-"""One row through the versions of a table: where it lies in each, found at the cost of what changed between them."""
+"""Trace one row through the versions of a table, at a cost that follows what changed between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,32 +14,39 @@ from omnigraph.storage import filters
 from omnigraph.storage.columnar_sets import Positions
 from omnigraph.storage.lance_table import ADDRESS, ROW_NUMBER, Fragment, LanceTable
 
+# The ids of a range of up to this many rows are read and searched here; a larger range is searched by a Lance filter.
 MAX_IDS_READ = 4_096
-"""Up to so many ids are read one by one; among more, one is looked for by a filter."""
+# A Lance row address is the fragment number, then 32 bits of offset.
 _OFFSET_BITS = 32
 _NO_POSITIONS: Positions = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class RowLocation:
-    """Where a row lies in every version that lists these files and has not deleted it."""
+    """The files and offset of a row: its location in every version that lists the files and has not deleted it."""
 
     files: tuple[str, ...]
     offset: int
 
     def find_fragment(self, table: LanceTable) -> Fragment | None:
-        """The fragment of a version that holds the row, deleted or not; it may have got columns since."""
-        return next((one for one in table.list_fragments() if not set(one.files).isdisjoint(self.files)), None)
+        """Return the fragment of a version that contains the row, deleted or not, or None."""
+        # A fragment keeps its files when it gains a column in a new file, so one common file identifies it.
+        fragments = table.list_fragments()
+        return next((fragment for fragment in fragments if not set(fragment.files).isdisjoint(self.files)), None)
 
     def is_live_in(self, table: LanceTable) -> bool:
-        """Whether a version has the row in this place; no column is read."""
+        """Return whether a version has the row, live, at this location; no column is read."""
         fragment = self.find_fragment(table)
         if fragment is None:
             return False
         return not fragment.deleted or bool(np.isin(self.offset, find_live_offsets(table, fragment)))
 
     def find_position(self, table: LanceTable) -> int:
-        """Its position among the rows that live in a version which has it."""
+        """Return the position of the row among the live rows of a version that has it.
+
+        Raises:
+            KeyError: The version does not list the files.
+        """
         start = 0
         for fragment in table.list_fragments():
             if not set(fragment.files).isdisjoint(self.files):
@@ -49,77 +56,79 @@ class RowLocation:
 
 
 def locate_row(table: LanceTable, row_id: str) -> RowLocation | None:
-    """Where the row of an id lies in a version, if it has one: by index where there is one."""
+    """Return the location of the row with this id in a version, or None; an index is used if there is one."""
     return _build_location(table, table.find_rows(ID, [row_id], [ID], with_address=True))
 
 
 def locate_row_before(
-    before: LanceTable, after: LanceTable, row_id: str, spot: RowLocation | None, *, is_maintenance: bool = False
+    before: LanceTable, after: LanceTable, row_id: str, location: RowLocation | None, *, is_maintenance: bool = False
 ) -> RowLocation | None:
-    """Where the row of an id lay in an earlier version, given where it lies in a later one.
+    """Return the location of the row with this id in an earlier version, given its location in a later one.
 
-    What both versions share is not looked at: a row that lies there lies there in both. Maintenance moves rows and
-    leaves them their numbers, by which one is found among any number of fragments.
+    Fragments that both versions share are not searched: a row in one of them has the same location in both.
     """
-    if spot is not None and spot.is_live_in(before):
-        fragment = spot.find_fragment(before)
-        return None if fragment is None else RowLocation(fragment.files, spot.offset)
-    if spot is not None and is_maintenance:
-        moved = _locate_moved_row(before, after, row_id, spot)
+    if location is not None and location.is_live_in(before):
+        fragment = location.find_fragment(before)
+        return None if fragment is None else RowLocation(fragment.files, location.offset)
+    # Maintenance moves rows but keeps their row numbers, which find a row among any number of fragments.
+    if location is not None and is_maintenance:
+        moved = _locate_moved_row(before, after, row_id, location)
         if moved is not None:
             return moved
-    for piece in find_changed_ranges(before, after, {})[0]:
-        found = _locate_in_range(before, piece, row_id)
-        if found is not None:
-            return found
+    for changed in find_changed_ranges(before, after, {})[0]:
+        earlier = _locate_in_range(before, changed, row_id)
+        if earlier is not None:
+            return earlier
     return None
 
 
-def read_row(table: LanceTable, spot: RowLocation, columns: Sequence[str]) -> pa.Table:
-    """The row, as one of a table."""
-    return read_rows_at(table, np.array([spot.find_position(table)], np.int64), columns)
+def read_row(table: LanceTable, location: RowLocation, columns: Sequence[str]) -> pa.Table:
+    """Return the row as a table of one row."""
+    return read_rows_at(table, np.array([location.find_position(table)], np.int64), columns)
 
 
 def compare_row(
     before: LanceTable, old: RowLocation, after: LanceTable, new: RowLocation, fills: Fills | None
 ) -> UpdatedRows | None:
-    """In what a row differs between two versions; None when it says the same."""
-    places = [np.array([spot.find_position(table)], np.int64) for table, spot in ((before, old), (after, new))]
-    return next(
-        iter_updated_rows(before, after, TableDiff(_NO_POSITIONS, _NO_POSITIONS, places[0], places[1]), fills), None
-    )
+    """Return how a row differs between two versions, or None if its values are equal."""
+    earlier = np.array([old.find_position(before)], np.int64)
+    later = np.array([new.find_position(after)], np.int64)
+    diff = TableDiff(_NO_POSITIONS, _NO_POSITIONS, earlier, later)
+    return next(iter_updated_rows(before, after, diff, fills), None)
 
 
-def _locate_moved_row(before: LanceTable, after: LanceTable, row_id: str, spot: RowLocation) -> RowLocation | None:
-    """Where the row at a spot lay before it was moved there, if it was."""
-    fragment = spot.find_fragment(after)
+def _locate_moved_row(before: LanceTable, after: LanceTable, row_id: str, location: RowLocation) -> RowLocation | None:
+    """Return where a row was before maintenance moved it to this location, or None."""
+    fragment = location.find_fragment(after)
     if fragment is None:
         return None
-    numbers = after.scan([ROW_NUMBER], f"{ADDRESS} = {fragment.number << _OFFSET_BITS | spot.offset}")
+    numbers = after.scan([ROW_NUMBER], f"{ADDRESS} = {fragment.number << _OFFSET_BITS | location.offset}")
     if not numbers.num_rows:
         return None
-    found = before.scan([ID], f"{ROW_NUMBER} = {numbers.column(ROW_NUMBER)[0].as_py()}", with_address=True)
-    return _build_location(before, found) if found.column(ID).to_pylist() == [row_id] else None
+    rows = before.scan([ID], f"{ROW_NUMBER} = {numbers.column(ROW_NUMBER)[0].as_py()}", with_address=True)
+    # Branches that grew apart give the same row number to different rows, so the id decides.
+    return _build_location(before, rows) if rows.column(ID).to_pylist() == [row_id] else None
 
 
-def _locate_in_range(table: LanceTable, piece: ChangedRange, row_id: str) -> RowLocation | None:
-    """Where a row lies, if it is one of a piece."""
-    if piece.count > MAX_IDS_READ:
-        found = table.iter_batches(
-            [ID], filters.build_comparison(ID, "=", pa.scalar(row_id)), fragments=[piece.fragment], with_address=True
-        )
-        return _build_location(table, pa.Table.from_batches(batches)) if (batches := list(found)) else None
-    places = next(piece.iter_slices(piece.count))
-    at = pc.index(read_rows_at(table, places, [ID]).column(ID), row_id).as_py()
-    if at < 0:
+def _locate_in_range(table: LanceTable, changed: ChangedRange, row_id: str) -> RowLocation | None:
+    """Return the location of a row if it is in this range, else None."""
+    if changed.count > MAX_IDS_READ:
+        id_filter = filters.build_comparison(ID, "=", pa.scalar(row_id))
+        batches = list(table.iter_batches([ID], id_filter, fragments=[changed.fragment], with_address=True))
+        return _build_location(table, pa.Table.from_batches(batches)) if batches else None
+    positions = next(changed.iter_slices(changed.count))
+    index = pc.index(read_rows_at(table, positions, [ID]).column(ID), row_id).as_py()
+    if index < 0:
         return None
-    fragment = next(one for one in table.list_fragments() if one.number == piece.fragment)
-    return RowLocation(fragment.files, int(find_live_offsets(table, fragment)[places[at] - piece.start]))
+    fragment = next(fragment for fragment in table.list_fragments() if fragment.number == changed.fragment)
+    return RowLocation(fragment.files, int(find_live_offsets(table, fragment)[positions[index] - changed.start]))
 
 
-def _build_location(table: LanceTable, found: pa.Table) -> RowLocation | None:
-    if not found.num_rows:
+def _build_location(table: LanceTable, rows: pa.Table) -> RowLocation | None:
+    if not rows.num_rows:
         return None
-    address = int(found.column(ADDRESS)[0].as_py())
-    number, offset = address >> _OFFSET_BITS, address & ((1 << _OFFSET_BITS) - 1)
-    return RowLocation(next(one.files for one in table.list_fragments() if one.number == number), offset)
+    address = int(rows.column(ADDRESS)[0].as_py())
+    number = address >> _OFFSET_BITS
+    offset = address & ((1 << _OFFSET_BITS) - 1)
+    fragment = next(fragment for fragment in table.list_fragments() if fragment.number == number)
+    return RowLocation(fragment.files, offset)

@@ -1,4 +1,4 @@
-"""Everything one read works with: a snapshot, what the query was given, what it may use."""
+"""The execution context of one read: its snapshot, parameters, budget and caches."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,18 +15,22 @@ from omnigraph.engine.view import View
 from omnigraph.options import Traversal
 from omnigraph.schema.catalog import EdgeType, Property
 
+# Embeds a text for a Vector property: with its size, by the model that its `@embed` names.
 Embed: TypeAlias = Callable[[str, Property], Sequence[float]]
-"""Turns a text into a vector of a Vector property: its size, by the model that its `@embed` names."""
 
 
 def refuse_embedding(text: str, property: Property) -> Sequence[float]:  # noqa: ARG001 - it refuses every text
-    """The provider of a graph that has none."""
+    """Reject every text, as the provider of a graph that has none.
+
+    Raises:
+        NoProviderError: Always.
+    """
     raise NoProviderError(property.name, "give a vector")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
-    """One run of one query. Every part of a read is given it, and nothing else from outside."""
+    """The state that all steps of one query run share; steps read nothing else from outside."""
 
     view: View
     inputs: QueryInputs
@@ -39,29 +43,29 @@ class ExecutionContext:
     _topologies: dict[str, Topology] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def get_reader(self, type_name: str) -> TableReader:
-        """The rows of a node or edge type."""
-        found = self._readers.get(type_name)
-        if found is None:
-            found = self._readers[type_name] = self.cache.get_reader(self.view, self.view.get_type(type_name))
-        return found
+        """Return the reader of a node or edge type."""
+        reader = self._readers.get(type_name)
+        if reader is None:
+            reader = self._readers[type_name] = self.cache.get_reader(self.view, self.view.get_type(type_name))
+        return reader
 
     def get_topology(self, edge_name: str) -> Topology:
-        """The adjacency of an edge type; made and kept when it is not in memory yet."""
-        found = self._topologies.get(edge_name)
-        if found is None:
-            found = self._topologies[edge_name] = self.cache.get_topology(
-                self.view, self.get_edge_type(edge_name), self.budget
-            )
-        return found
+        """Return the adjacency of an edge type; build and cache it if it is not in memory yet."""
+        # One reference per query, dropped by `release`; the shared cache may evict its own entry at any time.
+        topology = self._topologies.get(edge_name)
+        if topology is None:
+            topology = self.cache.get_topology(self.view, self.get_edge_type(edge_name), self.budget)
+            self._topologies[edge_name] = topology
+        return topology
 
     def release(self) -> None:
-        """Hold no adjacency any longer, now that the pattern is solved: rows may be fetched much later."""
+        """Release all adjacency once the pattern is solved: the rows of the result may be fetched much later."""
         self._topologies.clear()
 
     def has_topology(self, edge_name: str) -> bool:
-        """Whether `topology` is cheap now."""
+        """Return whether `get_topology` is cheap: the adjacency is in memory, or stored in the derived cache."""
         return self.cache.has_topology(self.view, self.get_edge_type(edge_name))
 
     def get_edge_type(self, name: str) -> EdgeType:
-        """The edge type of exactly that name."""
+        """Return the edge type with exactly this name."""
         return self.view.catalog.edges[name]

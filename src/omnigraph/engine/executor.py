@@ -1,4 +1,4 @@
-"""Running a physical plan: step after step over one table of bindings, in pieces where it grows large."""
+"""Execute physical plans: steps run over one table of bindings, in chunks where it grows large."""
 
 from collections.abc import Mapping
 from typing import assert_never
@@ -52,116 +52,126 @@ _SINGLE_ROW = Bindings({}, 1)
 
 
 def execute(
-    query: ReadQuery, plan: PhysicalPlan, reading: ExecutionContext, *, chunk_rows: int = CHUNK_ROWS
+    query: ReadQuery, plan: PhysicalPlan, context: ExecutionContext, *, chunk_rows: int = CHUNK_ROWS
 ) -> ResultFrame:
-    """The rows of a query, not fetched yet; of matches that are many, only what they are made of is ever held.
+    """Execute a query and return its rows, whose values are fetched later.
+
+    Matches go through a sink chunk by chunk, so memory follows the size of the result, not the number of matches.
 
     Raises:
-        QueryTimeoutError, QueryMemoryError, QueryCancelledError: It would use more than it may.
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget is exhausted, or the caller cancelled.
         CountOverflowError: There are more matches than 64 bits count.
         AggregateOverflowError: A count or sum is too large for its type.
     """
-    chunk_rows = _limit_chunk_rows(reading, chunk_rows)
-    _, last = resolve_row_range(query, reading.inputs)
+    chunk_rows = _limit_chunk_rows(context, chunk_rows)
+    _, row_limit = resolve_row_range(query, context.inputs)
     sink: AggregateSink | TopKSink
     if query.grouping is not None:
         sink = AggregateSink(
-            query, query.grouping, reading, last, has_multiplicity=plan.has_multiplicity, chunk_rows=chunk_rows
+            query, query.grouping, context, row_limit, has_multiplicity=plan.has_multiplicity, chunk_rows=chunk_rows
         )
     else:
-        sink = TopKSink(query, reading, last, chunk_rows=chunk_rows)
-    run = _Executor(reading, chunk_rows)
+        sink = TopKSink(query, context, row_limit, chunk_rows=chunk_rows)
+    executor = _Executor(context, chunk_rows)
     try:
-        Pipeline(run, sink, has_multiplicity=plan.has_multiplicity).run(plan.steps, _SINGLE_ROW)
-        found = sink.finalize()
+        Pipeline(executor, sink, has_multiplicity=plan.has_multiplicity).run(plan.steps, _SINGLE_ROW)
+        matches = sink.finalize()
     finally:
-        run.close()
-        reading.release()
-    done = build_result(query, _select_variables(plan, found) if isinstance(found, Bindings) else found, reading)
-    reading.budget.check()  # an answer that took too long is none, however little was left to do
-    return done
+        executor.close()
+        context.release()
+    if isinstance(matches, Bindings):
+        matches = _select_variables(plan, matches)
+    result = build_result(query, matches, context)
+    context.budget.check()  # a result that took too long is an error, however little was left to do
+    return result
 
 
-def solve(plan: PhysicalPlan, reading: ExecutionContext, *, chunk_rows: int = CHUNK_ROWS) -> Bindings:
-    """All matches of the plan's pattern, as positions of its variables.
+def solve(plan: PhysicalPlan, context: ExecutionContext, *, chunk_rows: int = CHUNK_ROWS) -> Bindings:
+    """Return all matches of the plan's pattern, as positions of its variables.
 
     Raises:
-        QueryTimeoutError, QueryMemoryError, QueryCancelledError: It would use more than it may.
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget is exhausted, or the caller cancelled.
         CountOverflowError: There are more matches than 64 bits count.
     """
-    run = _Executor(reading, _limit_chunk_rows(reading, chunk_rows))
+    executor = _Executor(context, _limit_chunk_rows(context, chunk_rows))
     try:
-        found = run.run_steps(plan.steps, _SINGLE_ROW, has_multiplicity=plan.has_multiplicity)
+        matches = executor.run_steps(plan.steps, _SINGLE_ROW, has_multiplicity=plan.has_multiplicity)
     finally:
-        run.close()
-        reading.release()
-    return _select_variables(plan, found)
+        executor.close()
+        context.release()
+    return _select_variables(plan, matches)
 
 
-def _select_variables(plan: PhysicalPlan, found: Bindings) -> Bindings:
-    columns = {name: found.columns.get(name, _NO_ROWS) for name in plan.variables}
-    return Bindings(columns, found.size, check_multiplicity(found.multiplicity) if plan.has_multiplicity else None)
+def _select_variables(plan: PhysicalPlan, matches: Bindings) -> Bindings:
+    # Without a match, the pipeline stops before all variables are bound: these get empty columns.
+    columns = {name: matches.columns.get(name, _NO_ROWS) for name in plan.variables}
+    return Bindings(columns, matches.size, check_multiplicity(matches.multiplicity) if plan.has_multiplicity else None)
 
 
-def _limit_chunk_rows(reading: ExecutionContext, chunk_rows: int) -> int:
-    """How many rows a step may make at once: fewer with a small budget."""
-    return int(min(chunk_rows, max(reading.budget.memory_bytes // _BYTES_PER_ROW, _MIN_CHUNK_ROWS)))
+def _limit_chunk_rows(context: ExecutionContext, chunk_rows: int) -> int:
+    """Return the number of rows that a step may produce in one batch: fewer with a small budget."""
+    return int(min(chunk_rows, max(context.budget.memory_bytes // _BYTES_PER_ROW, _MIN_CHUNK_ROWS)))
 
 
 _NO_ROWS = np.zeros(0, np.int64)
-_BYTES_PER_ROW, _MIN_CHUNK_ROWS = 256, 1 << 12
-"""What is made of a row while it goes through the steps takes about so much."""
+# All arrays that are built for a row on its way through the steps take about this much.
+_BYTES_PER_ROW = 256
+_MIN_CHUNK_ROWS = 1 << 12
 
 
 class _Executor:
-    """One run of a plan; what its nodes and hops worked out for whole tables is kept until it ends."""
+    """One run of a plan; results that its nodes and hops compute for whole tables are cached until it ends."""
 
-    def __init__(self, reading: ExecutionContext, chunk_rows: int) -> None:
-        self.context, self.chunk_rows = reading, chunk_rows
+    def __init__(self, context: ExecutionContext, chunk_rows: int) -> None:
+        self.context = context
+        self.chunk_rows = chunk_rows
+        # By `id` of the plan's nodes and links: the plan outlives the run, so that no id is reused.
         self._candidates: dict[int, Candidates] = {}
         self._edge_access: dict[int, EdgeAccess] = {}
         self.solved_sides: dict[int, Bindings] = {}
         self.last_match: tuple[Join, Bindings, JoinMatches] | None = None
 
     def close(self) -> None:
-        """Let go of what was kept, which refers to the run itself: else all that it read waits for the collector."""
+        """Drop all cached results."""
+        # Candidates refer to this object, and the cycle would keep all arrays until Python's garbage collector runs.
         self._candidates.clear()
         self._edge_access.clear()
         self.solved_sides.clear()
         self.last_match = None
 
     def run_steps(self, steps: tuple[Step, ...], bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
-        """Run steps one after the other, and hold all that they make."""
+        """Run the steps and return all rows that they produce."""
         last = steps[-1] if steps else None
-        found = CollectSink(self.context.budget, last, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows)
-        Pipeline(self, found, has_multiplicity=has_multiplicity).run(steps, bindings)
-        return found.finalize()
+        sink = CollectSink(self.context.budget, last, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows)
+        Pipeline(self, sink, has_multiplicity=has_multiplicity).run(steps, bindings)
+        return sink.finalize()
 
     def find_closing(self, step: Step, then: tuple[Step, ...]) -> Closing | None:
-        """The condition behind a hop that can be asked together with it."""
+        """Return the cycle-closing step after a hop if both can run as one, else None."""
         if not then or not isinstance(step, Expand):
             return None
         (condition,) = then
         if not isinstance(condition, Close):
             return None
-        links = self.get_edge_access(condition.link)
-        if not is_closed_by(step, condition, links):
+        edge_access = self.get_edge_access(condition.link)
+        if not is_closed_by(step, condition, edge_access):
             return None
-        return condition, orient(condition, step.node.variable, links)
+        return condition, orient(condition, step.node.variable, edge_access)
 
     def run_step(self, step: Step, bindings: Bindings, closing: Closing | None, *, has_multiplicity: bool) -> Bindings:
-        """Run one step, together with the condition behind it if there is one; measured, if that is asked for."""
+        """Run one step, together with the cycle-closing step after it if there is one; profile it if requested."""
         self.context.budget.check()
-        trace = self.context.profile
-        if trace is None:
+        profile = self.context.profile
+        if profile is None:
             return self._apply(step, bindings, closing, has_multiplicity=has_multiplicity)
+        # Two steps that run as one have no rows in between: everything is attributed to the second one.
         if closing is not None:
-            trace.get_step(step.number).joined_with = closing[0].number
-        with trace.measure(step.number if closing is None else closing[0].number) as actual:
-            found = self._apply(step, bindings, closing, has_multiplicity=has_multiplicity)
-            actual.rows += found.size
-            actual.bytes += bindings_nbytes(found)
-            return found
+            profile.get_step(step.number).joined_with = closing[0].number
+        with profile.measure(step.number if closing is None else closing[0].number) as actual:
+            result = self._apply(step, bindings, closing, has_multiplicity=has_multiplicity)
+            actual.rows += result.size
+            actual.bytes += bindings_nbytes(result)
+            return result
 
     def _apply(self, step: Step, bindings: Bindings, closing: Closing | None, *, has_multiplicity: bool) -> Bindings:
         budget = self.context.budget
@@ -193,33 +203,33 @@ class _Executor:
                 assert_never(step)
 
     def _merge(self, step: Merge, bindings: Bindings) -> Bindings:
-        needed = bindings.size * 8 * (len(step.values) + 3)
-        self.context.budget.claim(needed, f"comparing {bindings.size:,} rows")
-        found = merge_equal_rows(
-            Frame(bindings, dict(step.types), self.context), step.values, has_multiplicity=step.has_multiplicity
-        )
-        self.context.budget.release(needed)
-        return found
+        # Comparing rows takes about three work arrays beside the values, with 8 bytes per row each.
+        nbytes = bindings.size * 8 * (len(step.values) + 3)
+        self.context.budget.claim(nbytes, f"comparing {bindings.size:,} rows")
+        frame = Frame(bindings, dict(step.types), self.context)
+        merged = merge_equal_rows(frame, step.values, has_multiplicity=step.has_multiplicity)
+        self.context.budget.release(nbytes)
+        return merged
 
     def _scan(self, step: Scan, *, has_multiplicity: bool) -> Bindings:
-        found, weight = self._get_candidates(step.node, has_multiplicity=has_multiplicity).find_all()
-        return Bindings({step.node.variable: found}, len(found), weight)
+        positions, multiplicity = self._get_candidates(step.node, has_multiplicity=has_multiplicity).find_all()
+        return Bindings({step.node.variable: positions}, len(positions), multiplicity)
 
     def _check(self, step: Check, bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
-        weighed = self._get_candidates(step.node, has_multiplicity=has_multiplicity).count_matches(
-            bindings.columns[step.node.variable]
-        )
-        if weighed is None:
+        candidates = self._get_candidates(step.node, has_multiplicity=has_multiplicity)
+        counts = candidates.count_matches(bindings.columns[step.node.variable])
+        if counts is None:
             return bindings
-        if weighed.dtype == np.bool_:
-            return bindings.take(weighed)
-        kept = bindings.take(weighed > 0)
-        return Bindings(
-            kept.columns, kept.size, multiply_counts(kept.multiplicity, weighed[weighed > 0].astype(np.int64))
-        )
+        if counts.dtype == np.bool_:
+            return bindings.take(counts)
+        is_match = counts > 0
+        matches = bindings.take(is_match)
+        multiplicity = multiply_counts(matches.multiplicity, counts[is_match].astype(np.int64))
+        return Bindings(matches.columns, matches.size, multiplicity)
 
     def _filter(self, step: Filter, bindings: Bindings) -> Bindings:
         types = dict(step.types)
+        # Each predicate reads only the rows that the ones before it have left.
         for predicate in step.predicates:
             if bindings.size:
                 values = BindingValues(bindings.columns, bindings.size, types, self.context)
@@ -230,39 +240,34 @@ class _Executor:
         other = self.solve_other_side(step, has_multiplicity=has_multiplicity)
         if not other.size or not bindings.size:
             return Bindings({}, 0)
-        return join(
-            bindings, other, self.match_join(step, bindings, has_multiplicity=has_multiplicity), self.context.budget
-        )
+        matches = self.match_join(step, bindings, has_multiplicity=has_multiplicity)
+        return join(bindings, other, matches, self.context.budget)
 
     def semi_join(self, step: Join, bindings: Bindings, *, has_multiplicity: bool) -> Bindings | None:
-        """The rows that a join pairs, each once; None when their pairs can't be counted so."""
+        """Return the rows that have a partner in a join, each once; None if their pairs can't be counted this way."""
         self.context.budget.check()
         other = self.solve_other_side(step, has_multiplicity=has_multiplicity)
         if not other.size or not bindings.size:
             return Bindings({}, 0)
-        trace = self.context.profile
-        if trace is None:
-            return semi_join(
-                bindings,
-                other,
-                self.match_join(step, bindings, has_multiplicity=has_multiplicity),
-                has_multiplicity=has_multiplicity,
-            )
-        with trace.measure(step.number) as actual:
-            found = semi_join(
-                bindings,
-                other,
-                self.match_join(step, bindings, has_multiplicity=has_multiplicity),
-                has_multiplicity=has_multiplicity,
-            )
-            actual.rows += 0 if found is None else found.size
-            return found
+        if self.context.profile is None:
+            return self._semi_join(step, bindings, other, has_multiplicity=has_multiplicity)
+        with self.context.profile.measure(step.number) as actual:
+            result = self._semi_join(step, bindings, other, has_multiplicity=has_multiplicity)
+            actual.rows += 0 if result is None else result.size
+            return result
+
+    def _semi_join(self, step: Join, bindings: Bindings, other: Bindings, *, has_multiplicity: bool) -> Bindings | None:
+        matches = self.match_join(step, bindings, has_multiplicity=has_multiplicity)
+        return semi_join(bindings, other, matches, has_multiplicity=has_multiplicity)
 
     def match_join(self, step: Join, bindings: Bindings, *, has_multiplicity: bool) -> JoinMatches:
-        """Which rows of the two parts a join puts together; asked before it is cut in parts, and when it is made."""
+        """Return which rows of the two sides a join pairs."""
+        # The pipeline needs the matches to decide on chunks, and the join needs them again to pair the rows.
         if self.last_match is not None and self.last_match[0] is step and self.last_match[1] is bindings:
             return self.last_match[2]
-        other, types = self.solve_other_side(step, has_multiplicity=has_multiplicity), dict(step.types)
+        other = self.solve_other_side(step, has_multiplicity=has_multiplicity)
+        types = dict(step.types)
+        # Ids of the same type are equal if the positions are, and positions need not be read from a table.
         if step.op is Op.EQ and _is_same_row(step, types):
             keys = _get_positions(step.left, bindings), _get_positions(step.right, other)
         else:
@@ -270,77 +275,79 @@ class _Executor:
                 self._evaluate_keys(step.left, _get_value_type(step.right), bindings, types),
                 self._evaluate_keys(step.right, _get_value_type(step.left), other, types),
             )
-        found = match_keys(*keys, step.op, self.context.budget.check)
-        self.last_match = (step, bindings, found)
-        return found
+        matches = match_keys(*keys, step.op, self.context.budget.check)
+        self.last_match = (step, bindings, matches)
+        return matches
 
     def _evaluate_keys(self, expr: Expr, other: ValueType, bindings: Bindings, types: Mapping[str, str]) -> pa.Array:
         values = BindingValues(bindings.columns, bindings.size, types, self.context)
-        found = as_shared(evaluate_over(expr, values, self.context.inputs), _get_value_type(expr), other)
-        found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        keys = as_shared(evaluate_over(expr, values, self.context.inputs), _get_value_type(expr), other)
+        keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
         shared = find_shared_type(_get_value_type(expr), other)
-        return found if found.type == shared else found.cast(shared)  # a large column of texts is not cast above
+        return keys if keys.type == shared else keys.cast(shared)  # `as_shared` does not cast large strings
 
     def _find_absent(self, step: AntiJoin, bindings: Bindings) -> NDArray[np.bool_]:
-        """Which rows have no match of the block; each combination of what it shares is asked about once."""
+        """Return which rows have no match of a `not` block, solved once per combination of the shared variables."""
         shared = {name for name, _ in step.shared}
         columns = {name: column for name, column in bindings.columns.items() if name in shared}
         first, rows = _find_distinct(list(columns.values()))
         size = bindings.size if first is None else len(first)
         seeds = {name: column if first is None else column[first] for name, column in columns.items()}
-        found = self.run_steps(step.steps, Bindings({**seeds, SEED: np.arange(size)}, size), has_multiplicity=False)
+        # The seed column carries the number of the combination through the steps to the matches.
+        seeded = Bindings({**seeds, SEED: np.arange(size)}, size)
+        matches = self.run_steps(step.steps, seeded, has_multiplicity=False)
         is_absent = np.ones(size, np.bool_)
-        if found.size:
-            is_absent[found.columns[SEED]] = False
-        self.context.budget.release(bindings_nbytes(found))
+        if matches.size:
+            is_absent[matches.columns[SEED]] = False
+        self.context.budget.release(bindings_nbytes(matches))
         return is_absent if rows is None else is_absent[rows]
 
     def _solve_block(self, step: AntiJoin, bindings: Bindings) -> NDArray[np.bool_]:
-        """As `_find_absent`, for a block of a single variable, which is no step of its own."""
+        """Return the same as `_find_absent`, and profile it: a block of a single variable is not a separate step."""
         if self.context.profile is None:
             return self._find_absent(step, bindings)
         with self.context.profile.measure(step.number) as actual:
-            found = self._find_absent(step, bindings)
-            actual.rows += int(np.count_nonzero(found))
-            actual.bytes += found.nbytes
-            return found
+            is_absent = self._find_absent(step, bindings)
+            actual.rows += int(np.count_nonzero(is_absent))
+            actual.bytes += is_absent.nbytes
+            return is_absent
 
     def solve_other_side(self, step: Product | Join, *, has_multiplicity: bool) -> Bindings:
-        """The other part of the pattern, solved once."""
-        found = self.solved_sides.get(step.number)
-        if found is None:
-            found = self.solved_sides[step.number] = self.run_steps(
-                step.steps, _SINGLE_ROW, has_multiplicity=has_multiplicity
-            )
-        return found
+        """Return the matches of the other side of a product or join; they are solved once."""
+        matches = self.solved_sides.get(step.number)
+        if matches is None:
+            matches = self.run_steps(step.steps, _SINGLE_ROW, has_multiplicity=has_multiplicity)
+            self.solved_sides[step.number] = matches
+        return matches
 
     def _get_candidates(self, node: Node, *, has_multiplicity: bool) -> Candidates:
-        found = self._candidates.get(id(node))
-        if found is None:
-            found = Candidates(
+        candidates = self._candidates.get(id(node))
+        if candidates is None:
+            candidates = Candidates(
                 node, self.context, self._solve_block, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows
             )
-            self._candidates[id(node)] = found
-        return found
+            self._candidates[id(node)] = candidates
+        return candidates
 
     def get_edge_access(self, link: Link) -> EdgeAccess:
-        """The edges of a hop."""
-        found = self._edge_access.get(id(link))
-        if found is None:
-            found = self._edge_access[id(link)] = EdgeAccess(link, self.context)
-        return found
+        """Return the access to the edges of a hop."""
+        edge_access = self._edge_access.get(id(link))
+        if edge_access is None:
+            edge_access = self._edge_access[id(link)] = EdgeAccess(link, self.context)
+        return edge_access
 
 
 def _find_distinct(columns: list[Positions]) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-    """The first row of each combination, and of each row the number of its combination; None: all rows differ."""
+    """Return the first row of each combination, and the combination number of each row; None if all rows differ."""
     keys = pack_keys(columns, [int(column.max(initial=0)) + 1 for column in columns])
     if keys is None:
+        # The columns together have too many values for one 64-bit key per row.
         _, first, rows = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
         return first, rows.reshape(-1)
     steps = np.diff(keys)
     if not len(steps) or steps.min() > 0:
         return None, None
-    if steps.min() == 0:  # in order already: nothing to sort
+    if steps.min() == 0:  # sorted already
         is_first = np.append(True, steps > 0)
         return np.flatnonzero(is_first), np.cumsum(is_first) - 1
     _, first, rows = np.unique(keys, return_index=True, return_inverse=True)
@@ -361,6 +368,6 @@ def _get_positions(expr: Expr, bindings: Bindings) -> pa.Array:
 
 
 def _get_value_type(expr: Expr) -> ValueType:
-    found = expr.type
-    assert not isinstance(found, NodeRef | EdgeRef)  # noqa: S101 - a join compares values
-    return found
+    type_ = expr.type
+    assert not isinstance(type_, NodeRef | EdgeRef)  # noqa: S101 - a join compares values
+    return type_

@@ -1,8 +1,9 @@
-"""The physical plan of a read's pattern: plain data, in the order in which it runs.
+"""The physical plan of a read's pattern: plain data, in execution order.
 
-A plan is a list of steps over one table of bindings, which starts as a single row without columns (or, in a `not`
-block, as the combinations that are asked about). A variable that nobody needs behind the pattern, and that hangs on
-the rest by one hop, is no step: it is a branch of its neighbour, and only its count, or its existence, travels there.
+A plan is a list of steps over one table of bindings, which starts as a single row without columns (in a `not` block, as
+the combinations of outer variables to check). A variable that is not needed after the pattern, and that is connected by
+one hop only, is no step: it is a counted subtree of its neighbour, which gets only the number of its matches, or
+whether there is one.
 """
 
 from collections.abc import Iterator
@@ -13,66 +14,69 @@ from typing import TypeAlias
 from omnigraph.query.expr import Expr, Op
 from omnigraph.query.logical_plan import HopDirection
 
+# The column of a `not` block's bindings with the number of the outer combination that a row belongs to. No variable can
+# have this name, because of the `#`.
 SEED = "#seed"
-"""The column of a block's bindings that says which combination of the outside a row belongs to."""
-
-
+# The direction of a hop when it is followed from its other end.
 REVERSED = {HopDirection.OUT: HopDirection.IN, HopDirection.IN: HopDirection.OUT, HopDirection.BOTH: HopDirection.BOTH}
-"""The direction of a hop that is travelled from its other end."""
 
 
 class EdgeAccessMode(Enum):
-    """How the edges of a hop are found."""
+    """How the edges of a hop are read: from the CSR adjacency in memory, or by index lookups."""
 
     CSR = "csr"
     INDEXED = "indexed"
 
 
 class SubtreeDirection(Enum):
-    """Which end of a branch is worked out first."""
+    """The end at which the evaluation of a counted subtree starts."""
 
+    # The values appear in the output of `explain`.
     FROM_ROOT = "pull"
-    """Each position of the near end looks at its neighbours."""
+    """Each position of the near end reads its neighbours."""
     FROM_LEAF = "push"
-    """The far end is found on its own, and says where it leads."""
+    """The far end is solved first, and adds its counts to its neighbours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A hop in the direction in which it is travelled."""
+    """A hop, in the direction in which it is followed."""
 
     edge: str
     near: str
-    """The node type from which it is travelled."""
+    """The node type where it starts."""
     far: str
     direction: HopDirection
     low: int = 1
     high: int = 1
     each_edge: bool = False
-    """Whether parallel edges are matches of their own."""
+    """Whether each of several parallel edges is a separate match."""
     filters: tuple[Expr, ...] = ()
-    """Predicates of the edge variable alone."""
+    """Predicates that read only the edge variable."""
+    # None unless a later step or the output needs the edge.
     edge_variable: str | None = None
-    """The edge variable, if a later step or the output needs it."""
     access: EdgeAccessMode = EdgeAccessMode.CSR
     fan_out: float = 1.0
-    """How many far ends a near one has, on average."""
+    """The average number of far ends per near end."""
     why: str = ""
 
     @property
     def is_multi(self) -> bool:
-        """Whether distances other than one match."""
+        """Whether paths of more than one edge match."""
         return self.high > 1
 
     @property
     def reads_edges(self) -> bool:
-        """Whether it matters which edge it is."""
+        """Whether the edge itself is needed, not only its two ends."""
         return self.each_edge or bool(self.filters) or self.edge_variable is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedSubtree:
-    """What hangs on a variable by one hop and is not listed: counted, or only asked for its existence."""
+    """A part of the pattern, connected to a variable by one hop, whose matches are counted, not listed.
+
+    Without multiplicity, only their existence is tested.
+    """
 
     link: Link
     node: "Node"
@@ -82,7 +86,7 @@ class CountedSubtree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node variable with everything that reads it alone."""
+    """A node variable, with the predicates, `not` blocks and subtrees that depend on it alone."""
 
     variable: str
     type: str
@@ -90,12 +94,12 @@ class Node:
     absent: tuple["AntiJoin", ...] = ()
     subtrees: tuple[CountedSubtree, ...] = ()
     rows: float = 0.0
-    """How many positions are expected to pass, of all."""
+    """The expected number of positions that pass, of the whole table."""
     access: str = ""
 
     @property
     def is_free(self) -> bool:
-        """Whether every row of its table passes, once."""
+        """Whether every row of its table is exactly one match."""
         return not (self.filters or self.absent or self.subtrees)
 
 
@@ -116,14 +120,14 @@ class Expand:
     source: str
     link: Link
     node: Node
+    # The columns that later steps or the output need; all others are dropped here.
     keep: tuple[str, ...]
-    """The columns that later steps or the output need."""
     rows: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Keep the rows whose variable, which is bound already, passes; its branches are counted."""
+    """Keep the rows whose variable, already bound, passes; its counted subtrees multiply the rows."""
 
     number: int
     node: Node
@@ -132,7 +136,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Close:
-    """Keep the rows whose two bound variables a hop joins; with an edge variable, once for each edge."""
+    """Close a cycle: keep the rows whose two bound variables a hop connects; with an edge variable, once per edge."""
 
     number: int
     source: str
@@ -162,13 +166,13 @@ class Product:
     rows: float
     left_rows: float
     right_rows: float
+    # Whether both sides are large, which is rarely intended: the plan then has a warning.
     is_large: bool = False
-    """Whether both sides are, which is seldom meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """Pair every row with the matches of another part of the pattern where two values are equal, or in an order."""
+    """Pair every row with the matches of another part of the pattern for which a comparison of two values holds."""
 
     number: int
     left: Expr
@@ -181,18 +185,18 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AntiJoin:
-    """Keep the rows for which a block has no match; it is solved once for each combination of what it shares."""
+    """Keep the rows for which a `not` block has no match; it is solved once per combination of shared variables."""
 
     number: int
     shared: tuple[tuple[str, str], ...]
-    """The variables of the outside, and their types."""
+    """The outer variables, and their types."""
     steps: tuple["Step", ...]
     rows: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compact:
-    """Forget the other columns; rows that are then equal become one, their weights summed if they count."""
+    """Drop the other columns and merge rows that are then equal, with the sum of their multiplicities if needed."""
 
     number: int
     keep: tuple[str, ...]
@@ -202,11 +206,11 @@ class Compact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """Rows of which nothing that is read later tells them apart become one, their weights summed if they count."""
+    """Merge rows that are equal in all values read later, with the sum of their multiplicities if needed."""
 
     number: int
     values: tuple[Expr, ...]
-    """All that is read later of the variables that are bound."""
+    """All values that are read later of the bound variables."""
     types: tuple[tuple[str, str], ...]
     has_multiplicity: bool
     rows: float
@@ -225,7 +229,7 @@ Step: TypeAlias = Scan | Expand | Check | Close | Filter | Product | Join | Anti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhysicalPlan:
-    """The steps, and the variables whose positions come out; with `counts`, rows have weights."""
+    """The steps, and the variables whose positions are returned; with `has_multiplicity`, rows have multiplicities."""
 
     steps: tuple[Step, ...]
     variables: tuple[str, ...]
@@ -234,17 +238,17 @@ class PhysicalPlan:
 
     @property
     def rows(self) -> float:
-        """How many rows are expected."""
+        """The expected number of rows."""
         return self.steps[-1].rows if self.steps else 1.0
 
 
 def get_inner_steps(step: Step) -> tuple[Step, ...]:
-    """The steps inside a step."""
+    """Return the steps nested in a step."""
     return step.steps if isinstance(step, Product | Join | AntiJoin) else ()
 
 
 def iter_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
-    """Every step, outer ones first, also those of blocks on single variables."""
+    """Yield every step, outer ones first, including those of `not` blocks on single variables."""
     for step in steps:
         yield step
         yield from iter_steps(get_inner_steps(step))
@@ -255,5 +259,5 @@ def iter_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
 def _iter_node_steps(node: Node) -> Iterator[Step]:
     for block in node.absent:
         yield from iter_steps((block,))
-    for branch in node.subtrees:
-        yield from _iter_node_steps(branch.node)
+    for subtree in node.subtrees:
+        yield from _iter_node_steps(subtree.node)

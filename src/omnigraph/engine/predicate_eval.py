@@ -1,7 +1,7 @@
-"""Predicates over rows of one table, or over bindings of several variables: three-valued, as columns of Arrow.
+"""Evaluate expressions over rows of one table or bindings of several variables, in three-valued logic, with Arrow.
 
-Numbers compare exactly whatever their types: nothing is rounded first. One exception: beside an F32, a fraction is read
-as an F32, as it would be if it was stored there.
+Numbers compare exactly whatever their types, without rounding. One exception: compared with an F32, a fraction is read
+as an F32, as it would be if it were stored in such a column.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,12 +52,12 @@ _ARROW_OPS: dict[Op, Callable[[Operand, Operand], Operand]] = {
     Op.GT: pc.greater,
     Op.GE: pc.greater_equal,
 }
+# Every value of these types is exact in both I64 and F64.
 _SMALL_INTEGERS = (Scalar.I32, Scalar.U32)
-"""Integers that both I64 and F64 hold exactly."""
 
 
 class SearchNotHereError(OmnigraphError):
-    """A text search was handed to what compares the values of columns; whoever plans a query keeps them apart."""
+    """A text search reached the evaluation of column values; the planner should have kept them apart."""
 
     kind = Kind.INTERNAL
     code = "search_not_here"
@@ -67,18 +67,18 @@ class SearchNotHereError(OmnigraphError):
         self.function = function
 
     def __str__(self) -> str:
-        return f"`{self.function}` can't be answered by comparing values: please report it, with the query"
+        return f"`{self.function}` can't be evaluated by comparing values: please report this as a bug, with the query"
 
 
 @dataclass(frozen=True, slots=True)
 class QueryInputs:
-    """What is known before a row is read: the parameters' values and the query's one instant."""
+    """The inputs of a query besides its tables: the values of its parameters, and the instant of `now()`."""
 
     params: Mapping[str, Value]
     now: datetime
 
     def resolve(self, expr: StoredValue) -> Value:
-        """The value of a literal, a parameter or `now()`."""
+        """Return the value of a literal, a parameter or `now()`."""
         match expr:
             case Const():
                 return expr.value
@@ -91,33 +91,33 @@ class QueryInputs:
 
 
 def get_column_name(expr: RowValue) -> str:
-    """The name of the column that an expression reads."""
+    """Return the name of the column that an expression reads."""
     return expr.name if isinstance(expr, Prop) else expr.part.value
 
 
 def find_columns(expr: Expr) -> list[str]:
-    """The columns that an expression reads, each once."""
+    """Return the names of the columns that an expression reads, each once."""
     return list(dict.fromkeys(get_column_name(part) for part in walk(expr) if isinstance(part, Prop | Identity)))
 
 
 class ValueSource(Protocol):
-    """Where an expression finds what it reads of the rows at hand, whatever variables they bind."""
+    """The column values that an expression reads, for rows that bind any number of variables."""
 
     @property
     def size(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         ...
 
     def read_column(self, expr: RowValue) -> Column:
-        """The value of a property or id in every row."""
+        """Return the values of a property or id."""
         ...
 
     def compare(self, expr: Compare) -> Column | None:
-        """The truth of a comparison in every row, when it can be told without its values."""
+        """Return the result of a comparison if it can be computed without reading its values, else None."""
         ...
 
     def match_text(self, expr: TextMatch) -> Column:
-        """The truth of a text search in every row."""
+        """Return the result of a text search."""
         ...
 
 
@@ -142,22 +142,22 @@ class _SingleTable:
 
 
 def evaluate(expr: Expr, rows: pa.Table, inputs: QueryInputs) -> Column:
-    """The value of an expression in every row of one table. A predicate is true, false or null (unknown).
+    """Return the value of an expression in every row of one table. A predicate is true, false or null (unknown).
 
     Raises:
-        SearchNotHereError: It holds a text search.
+        SearchNotHereError: The expression contains a text search.
     """
     return evaluate_over(expr, _SingleTable(rows), inputs)
 
 
 def evaluate_over(expr: Expr, values: ValueSource, inputs: QueryInputs) -> Column:
-    """As `evaluate`, for rows that may bind several variables."""
-    found = _evaluate_operand(expr, values, inputs)
-    return pa.repeat(found, values.size) if isinstance(found, pa.Scalar) else found
+    """Return the same as `evaluate`, for rows that may bind several variables."""
+    result = _evaluate_operand(expr, values, inputs)
+    return pa.repeat(result, values.size) if isinstance(result, pa.Scalar) else result
 
 
 def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs) -> Operand:
-    """The value in every row, or one value when it is the same in all."""
+    """Return the value in every row, or a scalar if it is the same in all."""
     match expr:
         case Const() | ParamRef() | Now():
             return build_scalar(inputs.resolve(expr), to_arrow_type(expr.type))
@@ -170,13 +170,14 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs) -> O
             return pc.invert(_evaluate_operand(expr.term, values, inputs))
         case And() | Or():
             combine = pc.and_kleene if isinstance(expr, And) else pc.or_kleene
-            found = _evaluate_operand(expr.terms[0], values, inputs)
+            result = _evaluate_operand(expr.terms[0], values, inputs)
             for term in expr.terms[1:]:
-                found = combine(found, _evaluate_operand(term, values, inputs))
-            return found
+                result = combine(result, _evaluate_operand(term, values, inputs))
+            return result
         case Compare():
-            known = values.compare(expr)
-            return _evaluate_comparison(expr, values, inputs) if known is None else known
+            # Ids of one type are compared by the positions of their rows, without reading them.
+            by_position = values.compare(expr)
+            return _evaluate_comparison(expr, values, inputs) if by_position is None else by_position
         case In():
             return _evaluate_in(expr, values, inputs)
         case Contains():
@@ -188,23 +189,24 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs) -> O
         case TextMatch():
             return values.match_text(expr)
         case _:
-            raise AssertionError(f"a {type(expr).__name__} can't stand in a predicate")
+            raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")
 
 
 # --- single operators --------------------------------------------------------------------------------
 
 
 def _get_value_type(expr: Expr) -> ValueType:
-    found = expr.type
-    assert isinstance(found, Scalar | EnumOf | ListOf | VectorOf)  # noqa: S101 - expressions check this when built
-    return found
+    type_ = expr.type
+    assert isinstance(type_, Scalar | EnumOf | ListOf | VectorOf)  # noqa: S101 - expressions check this when built
+    return type_
 
 
 def _evaluate_comparison(expr: Compare, values: ValueSource, inputs: QueryInputs) -> Operand:
     left, right = (_evaluate_operand(side, values, inputs) for side in (expr.left, expr.right))
-    found = _compare_operands(expr.op, left, _get_value_type(expr.left), right, _get_value_type(expr.right))
+    result = _compare_operands(expr.op, left, _get_value_type(expr.left), right, _get_value_type(expr.right))
+    # `compare_exactly` returns an array also for two scalars.
     is_single = isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar)
-    return found[0] if is_single and isinstance(found, pa.Array) else found
+    return result[0] if is_single and isinstance(result, pa.Array) else result
 
 
 def _compare_operands(op: Op, left: Operand, left_type: ValueType, right: Operand, right_type: ValueType) -> Operand:
@@ -214,27 +216,29 @@ def _compare_operands(op: Op, left: Operand, left_type: ValueType, right: Operan
 
 
 def as_shared(operand: Operand, type_: ValueType, other: ValueType) -> Operand:
-    """Return values in the type that they share with those of another type, ready to be compared with them."""
+    """Return values cast to the type that they share with another one, ready to be compared."""
     shared = find_shared_type(type_, other)
-    assert shared is not None  # noqa: S101 - the caller has asked
+    assert shared is not None  # noqa: S101 - callers check it first
     if type_ is Scalar.F64 and other is Scalar.F32:
         return round_fractions(operand)
     return _cast(operand, shared)
 
 
 def _cast(operand: Operand, type_: pa.DataType) -> Operand:
+    # Arrow compares strings with large strings, and a large column may not fit into the 32-bit offsets of the other.
     if operand.type == type_ or pa.types.is_large_string(operand.type):
-        return operand  # texts of either kind compare; a large column does not fit into the other
+        return operand
     return operand.cast(type_)
 
 
 def find_shared_type(left: ValueType, right: ValueType) -> pa.DataType | None:
-    """The type in which comparable values of both are what they were; None when there is none."""
+    """Return the type that represents the values of both types exactly, or None if there is none."""
     a, b = (Scalar.STRING if isinstance(side, EnumOf) else side for side in (left, right))
     if a == b:
         return to_arrow_type(a)
     if not isinstance(a, Scalar) or not isinstance(b, Scalar):
         return None
+    # No Arrow integer type has the values of both U64 and a signed type; `compare_exactly` handles them.
     if a.is_integer and b.is_integer:
         return None if Scalar.U64 in (a, b) else pa.int64()
     if all(side.is_float or side in _SMALL_INTEGERS for side in (a, b)):
@@ -249,7 +253,8 @@ def _evaluate_pairwise(function: Callable[..., bool], left: Column, right: Colum
 
 def _evaluate_in(expr: In, values: ValueSource, inputs: QueryInputs) -> Column:
     element = evaluate_over(expr.element, values, inputs)
-    type_, collection = _get_value_type(expr.element), expr.collection
+    type_ = _get_value_type(expr.element)
+    collection = expr.collection
     assert isinstance(collection.type, ListOf)  # noqa: S101 - expressions check this when built
     if not isinstance(collection, Const | ParamRef):
         of_items = collection.type.element
@@ -272,8 +277,9 @@ def _evaluate_text(
 ) -> Column:
     column = evaluate_over(text, values, inputs)
     if isinstance(part, Const | ParamRef):
-        wanted = inputs.resolve(part)
-        if wanted is None:
+        pattern = inputs.resolve(part)
+        if pattern is None:
             return pa.nulls(values.size, pa.bool_())
-        return vectorised(column, pattern=wanted)
+        return vectorised(column, pattern=pattern)
+    # Arrow's kernels take a single pattern, so a pattern per row is compared in Python.
     return _evaluate_pairwise(single, column, evaluate_over(part, values, inputs))

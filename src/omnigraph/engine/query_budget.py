@@ -1,4 +1,4 @@
-"""What a query may use: time and memory. Running out is a typed error, never an exhausted machine."""
+"""Time and memory budgets. An operation that exceeds its budget raises a typed error before the machine runs out."""
 
 import math
 import threading
@@ -17,7 +17,9 @@ class QueryTimeoutError(OmnigraphError):
 
     def __init__(self, seconds: float, subject: str = "query", effect: str = "") -> None:
         super().__init__(seconds, subject, effect)
-        self.seconds, self.subject, self.effect = seconds, subject, effect
+        self.seconds = seconds
+        self.subject = subject
+        self.effect = effect
 
     def __str__(self) -> str:
         effect = f", and {self.effect}" if self.effect else ""
@@ -34,28 +36,32 @@ class QueryMemoryError(OmnigraphError):
 
     def __init__(self, what: str, needed: int, allowed: int, subject: str = "query", effect: str = "") -> None:
         super().__init__(what, needed, allowed, subject, effect)
-        self.what, self.needed, self.allowed = what, needed, allowed
-        self.subject, self.effect = subject, effect
+        self.what = what
+        self.needed = needed
+        self.allowed = allowed
+        self.subject = subject
+        self.effect = effect
 
     def __str__(self) -> str:
         effect = f"; {self.effect}" if self.effect else ""
         article = "an" if self.subject[0] in "aeiou" else "a"
         allowed = f"the {_format_bytes(self.allowed)} that {article} {self.subject} may use"
-        way_out = _REMEDIES.get(self.subject, _SMALLER_PARTS)
-        return f"{self.what} needs {_format_bytes(self.needed)}, more than {allowed}{effect}: {way_out}, or raise the budget"
+        remedy = _REMEDIES.get(self.subject, _SMALLER_PARTS)
+        needed = _format_bytes(self.needed)
+        return f"{self.what} needs {needed}, more than {allowed}{effect}: {remedy}, or raise the budget"
 
 
 _SMALLER_PARTS = "do it in smaller parts"
+# Advice in the message of QueryMemoryError, by subject.
 _REMEDIES = {
     "query": "filter earlier, ask for less",
     "algorithm": "use the engine `spark`",
     "load": f"{_SMALLER_PARTS}, use the engine `spark`",
 }
-"""What to do instead, by what needs too much."""
 
 
 class QueryCancelledError(OmnigraphError):
-    """The caller does not want the answer any more."""
+    """The caller cancelled the operation."""
 
     kind = Kind.EXHAUSTED
     code = "query_cancelled"
@@ -68,58 +74,69 @@ class QueryCancelledError(OmnigraphError):
         return f"the {self.subject} was cancelled"
 
 
+# The longest sleep without a check for cancellation.
 _MAX_SLEEP_SECONDS = 0.1
-"""How long a query may be asleep without looking whether it is wanted."""
 
 
 class Budget:
-    """The deadline and memory limit of one operation; it is asked before work continues and before memory is allocated.
+    """The deadline and memory limit of one operation, checked between steps of work and before allocations.
 
-    `subject` and `effect` are what its errors say: what ran out of it, and what became of that.
+    `subject` and `effect` appear in its errors: the operation that exceeded the budget, and the consequence.
     """
 
     def __init__(self, clock: Clock, *, seconds: float | None = None, memory_bytes: int | None = None) -> None:
-        self.subject, self.effect = "query", ""
-        self._clock, self._seconds, self._memory = clock, seconds, memory_bytes
+        self.subject = "query"
+        self.effect = ""
+        self._clock = clock
+        self._seconds = seconds
+        self._memory = memory_bytes
         self._deadline = None if seconds is None else clock.monotonic() + seconds
+        # The time for reading the result, if it is not what the query leaves; see `create_remainder`.
         self.reading_seconds: float | None = None
-        """How long a result may be read, where that is more than what its query leaves; see `remainder`."""
         self._claimed = 0
         self._cancelled = threading.Event()
         self._lock = threading.Lock()
+        # The time left while the clock is paused.
         self._seconds_paused: float | None = None
-        """The seconds that a paused budget has left."""
+        # The number of `resume` blocks in progress.
         self._active = 0
 
     def check(self) -> None:
-        """QueryTimeoutError behind the deadline, QueryCancelledError once `cancel` was called."""
+        """Check that the operation may continue.
+
+        Raises:
+            QueryTimeoutError: The deadline has passed.
+            QueryCancelledError: `cancel` was called.
+        """
         if self._cancelled.is_set():
             raise QueryCancelledError(self.subject)
         if self._deadline is not None and self._seconds is not None and self._clock.monotonic() > self._deadline:
             raise QueryTimeoutError(self._seconds, self.subject, self.effect)
 
     def create_remainder(self) -> "Budget":
-        """Return a budget for reading the result: what is left of the time, all of the memory. `cancel` ends both.
+        """Return a budget for reading the result: the time that is left, all of the memory. `cancel` ends both.
 
-        Its clock stands still outside of `working`: how long a caller takes between two batches is their own matter.
+        Its clock runs only inside `resume`: the time that a caller takes between two batches does not count.
         """
         rest = Budget(self._clock, seconds=self._seconds, memory_bytes=self._memory)
-        rest.subject, rest.effect, rest._cancelled = self.subject, self.effect, self._cancelled
+        rest.subject = self.subject
+        rest.effect = self.effect
+        rest._cancelled = self._cancelled
         rest.pause(self.seconds_left if self.reading_seconds is None else self.reading_seconds)
         return rest
 
     def pause(self, seconds_left: float | None = None) -> None:
-        """Stop the clock until work is done in `working`; with so many seconds left, or with as many as there are."""
+        """Stop the clock until `resume`, with `seconds_left`, or with the time that is left until the deadline."""
         if self._deadline is not None:
-            now = self._clock.monotonic()
-            self._seconds_paused = (
-                self._deadline - now if seconds_left is None else seconds_left
-            )  # below 0 once it is over
+            # Negative once the deadline has passed, so that the next `check` inside `resume` fails.
+            unused_seconds = self._deadline - self._clock.monotonic()
+            self._seconds_paused = unused_seconds if seconds_left is None else seconds_left
             self._deadline = None
 
     @contextmanager
     def resume(self) -> Iterator[None]:
-        """Run the clock of a paused budget inside of the `with`, also of several at once."""
+        """Run the clock of a paused budget inside the `with` block; blocks of several threads may overlap."""
+        # The first block starts the clock and the last one stops it: overlapping blocks don't count twice.
         with self._lock:
             self._active += 1
             if self._active == 1 and self._seconds_paused is not None:
@@ -134,16 +151,20 @@ class Budget:
 
     @property
     def seconds_left(self) -> float:
-        """How long it may still run; infinite without a deadline."""
+        """The time until the deadline; infinite without one."""
         return math.inf if self._deadline is None else max(0.0, self._deadline - self._clock.monotonic())
 
     @property
     def memory_bytes(self) -> float:
-        """How much memory it may use in all; infinite without a limit."""
+        """The memory limit; infinite without one."""
         return math.inf if self._memory is None else self._memory
 
     def sleep(self, seconds: float) -> None:
-        """Wait, but not beyond the deadline, nor long after `cancel`: then as `check`."""
+        """Sleep, but not beyond the deadline, nor long after `cancel`.
+
+        Raises:
+            QueryTimeoutError, QueryCancelledError: See `check`.
+        """
         end = self._clock.monotonic() + seconds
         self.check()
         while (left := min(end - self._clock.monotonic(), self.seconds_left, _MAX_SLEEP_SECONDS)) > 0:
@@ -152,23 +173,33 @@ class Budget:
         self.check()
 
     def claim(self, nbytes: int, what: str) -> None:
-        """Count memory that is about to be allocated; QueryMemoryError when it would be too much."""
+        """Reserve memory that is about to be allocated.
+
+        Raises:
+            QueryMemoryError: It would exceed the limit.
+            QueryTimeoutError, QueryCancelledError: See `check`.
+        """
         self.check()
         self.check_size(nbytes, what)
         self._claimed += nbytes
 
     def check_size(self, nbytes: int, what: str) -> None:
-        """Raise QueryMemoryError when so much, beside what is claimed, would be too much. Nothing is claimed."""
+        """Check that this much memory is still available, without reserving it.
+
+        Raises:
+            QueryMemoryError: It would exceed the limit.
+        """
         needed = self._claimed + nbytes
         if self._memory is not None and needed > self._memory:
             raise QueryMemoryError(what, needed, self._memory, self.subject, self.effect)
 
     def release(self, nbytes: int) -> None:
-        """Memory that was claimed is free again."""
+        """Return reserved memory to the budget."""
+        # Never below zero, which would allow more than the limit later.
         self._claimed = max(0, self._claimed - nbytes)
 
     def cancel(self) -> None:
-        """Make the query stop at its next check; from any thread."""
+        """Make the operation stop at its next check. Thread-safe."""
         self._cancelled.set()
 
 

@@ -1,30 +1,30 @@
-"""What each step of a plan really did: rows, time, requests, bytes. Only `explain --analyze` keeps one."""
+"""Profile the steps of a plan for `explain --analyze`: actual rows, time, requests and bytes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from omnigraph.clock import Clock
-from omnigraph.telemetry import RequestCounts, Telemetry
+from omnigraph.telemetry import Telemetry
 
 
 @dataclass(slots=True)
 class StepProfile:
-    """The sums over every time a step ran; a step runs once for each chunk of its input."""
+    """The totals over all runs of a step, which runs once for each chunk of its input."""
 
     rows: int = 0
     seconds: float = 0.0
     requests: int = 0
     bytes: int = 0
-    """What the step allocated for its result."""
+    """The size of the step's results."""
     runs: int = 0
     choices: list[str] = field(default_factory=list)
-    """What the plan leaves to the moment, and how it was decided: by what is in memory, and how many rows there are."""
+    """The choices made at run time, which depend on what is in memory and on the number of rows."""
     joined_with: int | None = None
-    """The later step that it was run together with: there were no rows between the two."""
+    """The number of the later step that it ran together with, without rows in between."""
 
     def to_json(self) -> dict[str, object]:
-        """What `--json` shows."""
+        """Return the JSON form, as `--json` shows it."""
         return {
             "rows": self.rows,
             "ms": round(self.seconds * 1e3, 3),
@@ -38,26 +38,27 @@ class StepProfile:
 
 @dataclass
 class QueryProfile:
-    """Collects actuals by step; steps are numbered by the plan."""
+    """The profiles of all steps, by the step numbers of the plan."""
 
     clock: Clock
     telemetry: Telemetry
     steps: dict[int, StepProfile] = field(default_factory=dict)
+    # The steps being measured, the innermost last: a step may run others, such as the side of a join.
     _running: list[StepProfile] = field(default_factory=list)
-    """The steps that are being measured, the innermost last."""
 
     def get_step(self, step: int) -> StepProfile:
-        """The sums of a step so far."""
+        """Return the totals of a step so far."""
         return self.steps.setdefault(step, StepProfile())
 
     def note_choice(self, choice: str) -> None:
-        """Note a choice of the step that is running, once; between steps there is nobody to note it for."""
+        """Record a choice for the running step, once; ignore it between steps."""
         if self._running and choice not in self._running[-1].choices:
             self._running[-1].choices.append(choice)
 
     @contextmanager
     def measure(self, step: int) -> Iterator[StepProfile]:
-        """Time and requests of the block go to the step; the block adds rows and bytes."""
+        """Add the time and requests of the `with` block to a step; the block itself adds rows and bytes."""
+        # Added up, not replaced: a step runs once for each chunk of its input.
         actual = self.get_step(step)
         before = self.clock.monotonic()
         with self.telemetry.count_requests() as requests:
@@ -67,9 +68,5 @@ class QueryProfile:
             finally:
                 self._running.pop()
                 actual.seconds += self.clock.monotonic() - before
-                actual.requests += _sum_requests(requests)
+                actual.requests += requests.count()
                 actual.runs += 1
-
-
-def _sum_requests(requests: RequestCounts) -> int:
-    return requests.count()

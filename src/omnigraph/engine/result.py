@@ -1,4 +1,4 @@
-"""What a query answers: its rows, fetched when they are asked for, of the one snapshot that it read."""
+"""The result of a query: rows of the one snapshot that it read, fetched when they are needed."""
 
 import os
 import threading
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+# Limits of the HTML form: the rows of the table, and the characters of a cell.
 MAX_ROWS = 20
 MAX_CHARACTERS = 200
+# The default number of rows per batch.
+BATCH_ROWS = 8_192
 
 
 class HtmlSource(Protocol):
-    """What is needed of a result."""
+    """The part of a result that `render_html` reads."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -32,20 +35,24 @@ class HtmlSource(Protocol):
 
     @property
     def row_count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     def json_rows(self, size: int = ...) -> Iterator[Mapping[str, object]]:
-        """Each row as an object of JSON values, fetched `size` at a time."""
+        """Yield each row as an object of JSON values, fetched `size` at a time."""
 
 
 def render_html(result: HtmlSource) -> str:
-    """The first rows as HTML, and how many there are; only these are fetched, and long values are cut."""
+    """Return the first rows as an HTML table, with the number of rows; long values are cut, other rows not fetched."""
     head = "".join(f"<th>{escape(name)}</th>" for name in result.columns)
     first = list(islice(result.json_rows(MAX_ROWS), MAX_ROWS))
-    body = "".join(f"<tr>{''.join(_render_cell(row[name]) for name in result.columns)}</tr>" for row in first)
+    body = "".join(_render_row(row, result.columns) for row in first)
     count = f"{result.row_count:,} {'row' if result.row_count == 1 else 'rows'}"
-    told = count if len(first) == result.row_count else f"the first {len(first)} of {count}"
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{told}</p>"
+    caption = count if len(first) == result.row_count else f"the first {len(first)} of {count}"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{caption}</p>"
+
+
+def _render_row(row: Mapping[str, object], columns: tuple[str, ...]) -> str:
+    return f"<tr>{''.join(_render_cell(row[name]) for name in columns)}</tr>"
 
 
 def _render_cell(value: object) -> str:
@@ -54,11 +61,8 @@ def _render_cell(value: object) -> str:
     return f"<td>{escape(clipped)}</td>"
 
 
-BATCH_ROWS = 8_192
-
-
 class LibraryMissingError(OmnigraphError):
-    """A result is asked for in the form of a library that is not installed."""
+    """A result was requested in the form of a library that is not installed."""
 
     kind = Kind.USAGE
     code = "library_missing"
@@ -73,44 +77,48 @@ class LibraryMissingError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What was asked: a branch's newest state, or one commit's."""
+    """The state that was queried: the newest of a branch, or that of one commit."""
 
     branch: str
     snapshot: str | None = None
 
     def to_json(self) -> dict[str, str]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {"branch": self.branch} if self.snapshot is None else {"snapshot": self.snapshot}
 
 
 class Result:
-    """The rows of a query. Safe from several threads.
+    """The rows of a query. Thread-safe.
 
-    All forms show the same rows in the same order. `batches` never holds more than a batch of them; the other forms
-    hold all of them, once. Pickling it fetches all of them, and the copy holds them.
+    All forms have the same rows in the same order. `batches` holds one batch in memory at a time; the other forms hold
+    all rows, once. Pickling fetches all rows, and the copy holds them.
     """
 
-    def __init__(self, answer: ResultFrame, *, commit_id: str, target: Target) -> None:
-        self._answer: ResultFrame | None = answer
-        self._schema, self._size = answer.schema, answer.size
+    def __init__(self, frame: ResultFrame, *, commit_id: str, target: Target) -> None:
+        self._frame: ResultFrame | None = frame
+        self._schema = frame.schema
+        self._size = frame.size
         self._lock = threading.Lock()
         self._table: pa.Table | None = None
         self.commit_id = commit_id
         """The commit whose state was read."""
         self.target = target
-        self.query_name = answer.query.name
+        self.query_name = frame.query.name
 
     @classmethod
     def of_table(cls, table: pa.Table, *, commit_id: str, target: Target, query_name: str) -> "Result":
-        """A result that holds all of its rows, of a statement that was run elsewhere."""
-        found = cls.__new__(cls)
-        found.__setstate__({"_answer": None, "_table": table, "_schema": table.schema, "_size": table.num_rows})
-        found.commit_id, found.target, found.query_name = commit_id, target, query_name
-        return found
+        """Return a result that holds all of its rows, of a statement that was run elsewhere."""
+        result = cls.__new__(cls)
+        result.__setstate__({"_frame": None, "_table": table, "_schema": table.schema, "_size": table.num_rows})
+        result.commit_id = commit_id
+        result.target = target
+        result.query_name = query_name
+        return result
 
     def __getstate__(self) -> dict[str, object]:
-        kept = {name: value for name, value in vars(self).items() if name != "_lock"}
-        return {**kept, "_answer": None, "_table": self.to_arrow()}
+        # Neither the lock nor the frame, which refers to open tables, can be pickled.
+        state = {name: value for name, value in vars(self).items() if name != "_lock"}
+        return {**state, "_frame": None, "_table": self.to_arrow()}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state, _lock=threading.Lock())
@@ -132,37 +140,37 @@ class Result:
 
     @property
     def row_count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self._size
 
     def batches(self, size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """The rows, at most `size` at once: each batch is fetched when it is its turn, and not kept."""
+        """Yield the rows in batches of at most `size`; each is fetched when it is needed, and not kept in memory."""
         if size < 1:
             msg = f"a batch has at least one row, not {size}"
             raise ValueError(msg)
-        if self._table is not None or self._answer is None:
+        if self._table is not None or self._frame is None:
             yield from self.to_arrow().to_batches(max_chunksize=size)
             return
         for start in range(0, self.row_count, size):
-            yield self._answer.fetch(start, start + size)
+            yield self._frame.fetch(start, start + size)
 
     def part(self, start: int, stop: int) -> pa.RecordBatch:
-        """The rows from `start` to before `stop`, as far as there are any: only they are fetched."""
-        if self._table is not None or self._answer is None:
-            found = self.to_arrow().slice(start, max(0, stop - start)).combine_chunks().to_batches()
-            return found[0] if found else pa.RecordBatch.from_pylist([], schema=self.schema)
-        return self._answer.fetch(min(start, self.row_count), max(start, min(stop, self.row_count)))
+        """Return the rows from `start` to before `stop`, or fewer at the end; only these are fetched."""
+        if self._table is not None or self._frame is None:
+            batches = self.to_arrow().slice(start, max(0, stop - start)).combine_chunks().to_batches()
+            return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.schema)
+        return self._frame.fetch(min(start, self.row_count), max(start, min(stop, self.row_count)))
 
     def to_arrow(self) -> pa.Table:
-        """All rows, as Arrow's table. A node or edge is a struct; DateTime is in microseconds, UTC."""
+        """Return all rows as an Arrow table. A node or edge is a struct; DateTime is in microseconds, UTC."""
         with self._lock:
             if self._table is None:
-                assert self._answer is not None  # noqa: S101 - a copy has its table
-                self._table = _fetch_all(self, self._answer.frame.context.budget)
+                assert self._frame is not None  # noqa: S101 - a copy has its table
+                self._table = _fetch_all(self, self._frame.frame.context.budget)
             return self._table
 
     def to_pandas(self) -> "pd.DataFrame":
-        """All rows, as a data frame. Integers and Bool have pandas' nullable types, so null never makes them floats.
+        """Return all rows as a pandas data frame, with nullable types for integers and Bool.
 
         Raises:
             LibraryMissingError: pandas is not installed.
@@ -171,6 +179,7 @@ class Result:
             import pandas  # noqa: PLC0415, ICN001 - it is optional, and large
         except ImportError as error:
             raise LibraryMissingError("pandas") from error
+        # pandas' default types turn a column of integers with a null into floats.
         nullable = {
             pa.bool_(): pandas.BooleanDtype(),
             pa.int32(): pandas.Int32Dtype(),
@@ -181,7 +190,7 @@ class Result:
         return self.to_arrow().to_pandas(types_mapper=nullable.get)
 
     def to_polars(self) -> "pl.DataFrame":
-        """All rows, as a data frame.
+        """Return all rows as a polars data frame.
 
         Raises:
             LibraryMissingError: polars is not installed.
@@ -191,16 +200,16 @@ class Result:
         except ImportError as error:
             raise LibraryMissingError("polars") from error
         frame = polars.from_arrow(self.to_arrow())
-        assert isinstance(frame, polars.DataFrame)  # noqa: S101 - of a table
+        assert isinstance(frame, polars.DataFrame)  # noqa: S101 - only an array would become a series
         return frame
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows, as dicts of Python's values: a DateTime is an aware datetime, a node or edge a dict, null None."""
-        found: list[dict[str, Any]] = self.to_arrow().to_pylist()
-        return found
+        """Return all rows as dicts: a DateTime is an aware datetime, a node or edge a dict, null None."""
+        rows: list[dict[str, Any]] = self.to_arrow().to_pylist()
+        return rows
 
     def to_json(self) -> dict[str, object]:
-        """The whole result as a JSON document: see `json_rows` for the values."""
+        """Return the whole result as a JSON document; see `json_rows` for the values."""
         return {
             "query_name": self.query_name,
             "target": self.target.to_json(),
@@ -211,47 +220,49 @@ class Result:
         }
 
     def json_rows(self, size: int = BATCH_ROWS) -> Iterator[Mapping[str, object]]:
-        """Each row as an object of JSON values, fetched `size` at a time.
+        """Yield each row as an object of JSON values, fetched `size` at a time.
 
-        Nulls are there. An integer beyond ±(2^53 - 1) is a string, a DateTime a text that ends with `Z`.
+        Nulls are included. An integer beyond ±(2^53 - 1) is a string, a DateTime a text that ends with `Z`.
         """
         for batch in self.batches(size):
             yield from build_json_objects(self.schema, batch)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Each row as `rows` has it, fetched a batch at a time."""
+        """Yield each row as in `rows`, fetched a batch at a time."""
         for batch in self.batches():
             yield from batch.to_pylist()
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return self.row_count
 
     def __bool__(self) -> bool:
-        """Always true: a result without rows is a result."""
+        """Return true: a result without rows is a result."""
         return True
 
     def write(self, out: BinaryIO | str | os.PathLike[str], format: ResultFormat | str) -> None:
-        """Write all rows to a path, or to a file or stream for bytes, which is left open; never all held at once.
+        """Write all rows to a path, or to a binary file or stream, which is left open; rows are fetched in batches.
 
         Raises:
-            ResultFormatError: There is no such format.
+            ResultFormatError: The format is unknown.
         """
-        chosen = resolve_format(format)
+        resolved = resolve_format(format)
         with open_output(out) as file:
-            write_batches(self.schema, self.batches(), chosen, file)
+            write_batches(self.schema, self.batches(), resolved, file)
 
 
 def _fetch_all(result: Result, budget: Budget) -> pa.Table:
-    """All rows of a result, within its budget."""
-    found, claimed = [], 0
+    """Return all rows of a result, within its budget."""
+    batches = []
+    claimed = 0
     try:
         for batch in result.batches():
             nbytes = batch.nbytes
             budget.claim(nbytes, f"the result of {result.row_count:,} rows")
             claimed += nbytes
-            found.append(batch)
+            batches.append(batch)
     finally:
+        # Only the fetch counts against the budget; the complete table is the caller's.
         budget.release(claimed)
-    whole = pa.Table.from_batches(found, schema=result.schema)
-    return whole if len(found) < 2 else whole.combine_chunks()
+    table = pa.Table.from_batches(batches, schema=result.schema)
+    return table if len(batches) < 2 else table.combine_chunks()

@@ -1,4 +1,4 @@
-"""A result as bytes that other programs read: JSON lines, CSV, Arrow, Parquet; batch by batch."""
+"""Write results as JSON lines, CSV, Arrow or Parquet, batch by batch."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -22,21 +22,21 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ResultFormat(Enum):
-    """What the rows of a result may be written as."""
+    """The formats in which a result can be written."""
 
     JSONL = "jsonl"
-    """An object for each row, one a line."""
+    """One JSON object per row and line."""
     CSV = "csv"
-    """A line of names, then one for each row. Text is in quotes, null is nothing, lists and objects are JSON."""
+    """A header line, then one line per row. Text is quoted, null is empty, lists and objects are JSON."""
     ARROW = "arrow"
-    """Arrow's file format."""
+    """The Arrow IPC file format."""
     ARROW_STREAM = "arrow_stream"
-    """Arrow's format for streams, which needs no end to be read."""
+    """The Arrow IPC streaming format, which can be read before it is complete."""
     PARQUET = "parquet"
 
 
 class ResultFormatError(OmnigraphError):
-    """A result is to be written in a format that there is not."""
+    """A result was requested in an unknown format."""
 
     kind = Kind.USAGE
     code = "unknown_result_format"
@@ -46,14 +46,18 @@ class ResultFormatError(OmnigraphError):
         self.format = format
 
     def __str__(self) -> str:
-        known = [one.value for one in ResultFormat]
-        near = find_closest(self.format, known)
-        way_out = f"; did you mean `{near}`?" if near else ""
-        return f"a result can't be written as `{self.format}`, only as {', '.join(known)}{way_out}"
+        formats = [member.value for member in ResultFormat]
+        closest = find_closest(self.format, formats)
+        hint = f"; did you mean `{closest}`?" if closest else ""
+        return f"a result can't be written as `{self.format}`, only as {', '.join(formats)}{hint}"
 
 
 def resolve_format(format: ResultFormat | str) -> ResultFormat:
-    """The format of that name; ResultFormatError when there is none."""
+    """Return the format with this name.
+
+    Raises:
+        ResultFormatError: There is none.
+    """
     try:
         return ResultFormat(format)
     except ValueError:
@@ -61,7 +65,7 @@ def resolve_format(format: ResultFormat | str) -> ResultFormat:
 
 
 def write_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: ResultFormat, out: BinaryIO) -> None:
-    """Write all batches; `out` needs to be able to do nothing but write, and is left open."""
+    """Write all batches to a stream, which only has to support writing and is left open."""
     match format:
         case ResultFormat.JSONL:
             out.writelines(encode_json_lines(schema, batch) for batch in batches)
@@ -76,7 +80,7 @@ def write_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: 
                 for batch in batches:
                     writer.write_batch(batch)
         case ResultFormat.PARQUET:
-            from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - a query that writes no file goes without
+            from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - imported only if it is used
 
             with ParquetWriter(_CountingWriter(out), schema) as writer:
                 for batch in batches:
@@ -87,10 +91,11 @@ def write_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: 
 
 @contextmanager
 def open_output(out: BinaryIO | str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """What to write to. A path becomes a file that has its name when all of it is written, and not before."""
+    """Open a path for writing, or yield an open stream as it is. A file gets its name once it is complete."""
     if not isinstance(out, str | os.PathLike):
         yield out
         return
+    # Readers never see a partial file: it is written under a temporary name and renamed at the end.
     with open_atomic_file(resolve_local_path(out)) as file:
         yield file
 
@@ -99,41 +104,43 @@ def open_output(out: BinaryIO | str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def build_json_objects(schema: pa.Schema, batch: pa.RecordBatch) -> list[dict[str, object]]:
-    """Each row as an object of JSON values."""
+    """Return each row as an object of JSON values."""
     names = schema.names
-    columns = [encode_json_values(field, batch.column(place)) for place, field in enumerate(schema)]
+    columns = [encode_json_values(field, batch.column(index)) for index, field in enumerate(schema)]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def encode_json_lines(schema: pa.Schema, batch: pa.RecordBatch) -> bytes:
-    """Each row as a line of JSON."""
+    """Return all rows as lines of JSON."""
     return b"".join(_encode(row) + b"\n" for row in build_json_objects(schema, batch))
 
 
 def encode_json_values(field: pa.Field, column: pa.Array) -> list[object]:
-    """A column's values in their JSON forms."""
+    """Return the values of a column in their JSON forms."""
+    # Nodes and edges are structs: their fields are encoded column by column, then zipped to objects.
     if not pa.types.is_struct(field.type):
         return encode_json_column(type_from_arrow(field), column)
-    names = [part.name for part in field.type]
-    parts = [encode_json_values(part, column.field(place)) for place, part in enumerate(field.type)]
-    return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
+    names = [child.name for child in field.type]
+    columns = [encode_json_values(child, column.field(index)) for index, child in enumerate(field.type)]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 # --- CSV -------------------------------------------------------------------------------------------------
 
 
 def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
-    shown = pa.schema([pa.field(field.name, field.type if _is_plain(field.type) else pa.utf8()) for field in schema])
-    with pa_csv.CSVWriter(_CountingWriter(out), shown) as writer:
+    types = [field.type if _is_plain(field.type) else pa.utf8() for field in schema]
+    csv_schema = pa.schema(list(zip(schema.names, types, strict=True)))
+    with pa_csv.CSVWriter(_CountingWriter(out), csv_schema) as writer:
         for batch in batches:
-            columns = [_encode_csv_column(field, batch.column(place)) for place, field in enumerate(schema)]
-            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=shown))
+            columns = [_encode_csv_column(field, batch.column(index)) for index, field in enumerate(schema)]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=csv_schema))
 
 
 def _is_plain(type_: pa.DataType) -> bool:
-    """Whether Arrow writes such values as we do."""
-    is_ours = pa.types.is_timestamp(type_) or pa.types.is_large_binary(type_) or pa.types.is_nested(type_)
-    return not is_ours
+    """Return whether Arrow's CSV writer formats values of this type as the JSON encoding does."""
+    # Timestamps, blobs and nested values are written in their JSON form; Arrow writes no nested values at all.
+    return not (pa.types.is_timestamp(type_) or pa.types.is_large_binary(type_) or pa.types.is_nested(type_))
 
 
 def _encode_csv_column(field: pa.Field, column: pa.Array) -> pa.Array:
@@ -147,38 +154,40 @@ def _encode_csv_column(field: pa.Field, column: pa.Array) -> pa.Array:
 
 
 class _CountingWriter:
-    """A writer that knows how much was written: pipes can't tell, and files end where the format says."""
+    """A write-only file object that counts bytes: Arrow asks for the position, which a pipe does not have."""
 
+    # Arrow checks these members of any Python file object.
     closed = False
 
     def __init__(self, out: BinaryIO) -> None:
-        self._out, self._written = out, 0
+        self._out = out
+        self._written = 0
 
     def write(self, data: bytes) -> int:
-        """Pass it on."""
+        """Write to the underlying stream."""
         self._out.write(data)
         self._written += len(data)
         return len(data)
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """Return the number of bytes written."""
         return self._written
 
     def flush(self) -> None:
-        """Pass it on."""
+        """Flush the underlying stream."""
         self._out.flush()
 
     def close(self) -> None:
-        """Leave the writer open: it is its owner's."""
+        """Leave the underlying stream open: its owner closes it."""
 
     def seekable(self) -> bool:
-        """Never."""
+        """Return false."""
         return False
 
     def writable(self) -> bool:
-        """Always."""
+        """Return true."""
         return True
 
     def readable(self) -> bool:
-        """Never."""
+        """Return false."""
         return False

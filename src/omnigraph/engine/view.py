@@ -1,4 +1,4 @@
-"""One snapshot as the engine sees it: its types and its tables."""
+"""A snapshot with its catalog and tables, as the engine reads it."""
 
 from dataclasses import dataclass
 
@@ -10,23 +10,27 @@ from omnigraph.storage.lance_table import LanceTable
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A snapshot, the catalog that was accepted in it, and its tables. Immutable: every answer is of one commit."""
+    """A snapshot, the catalog that was accepted in it, and its tables. Immutable: all reads see the same commit."""
 
     catalog: Catalog
     tables: SnapshotTables
 
     @property
     def snapshot(self) -> Snapshot:
-        """The snapshot."""
+        """The snapshot of the tables."""
         return self.tables.snapshot
 
     def get_table(self, type_: AnyType) -> LanceTable:
-        """The table of a type, at its pin."""
+        """Return the table of a type, at the version that the snapshot pins."""
         return self.tables.open_table(type_.table_key)
 
     def get_type(self, name: str) -> AnyType:
-        """The type of that name; KeyError when the catalog has none."""
-        found = self.catalog.find_type(name)
-        if found is None:
+        """Return the type with this name.
+
+        Raises:
+            KeyError: The catalog has none.
+        """
+        type_ = self.catalog.find_type(name)
+        if type_ is None:
             raise KeyError(name)
-        return found
+        return type_

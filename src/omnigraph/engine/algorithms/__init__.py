@@ -1,1 +1,1 @@
-"""Algorithms over the whole shape of one edge type, in memory: pure functions of arrays."""
+"""Graph algorithms over one edge type, in memory: pure functions of arrays."""

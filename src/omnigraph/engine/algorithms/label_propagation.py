@@ -1,4 +1,4 @@
-"""Label propagation: communities, by every node taking the label that most of its neighbours have."""
+"""Label propagation: find communities by giving every node the most frequent label of its neighbours."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from omnigraph.engine.query_budget import Budget
 
 @dataclass(frozen=True, slots=True)
 class PropagatedLabels:
-    """By node the node whose label it has; how many rounds it took, and whether another would change nothing."""
+    """The label of each node, which is a node; the number of rounds, and whether another would change nothing."""
 
     values: NDArray[np.int64]
     rounds: int
@@ -20,42 +20,44 @@ class PropagatedLabels:
 
 
 def propagate_labels(network: Network, *, rounds: int, budget: Budget) -> PropagatedLabels:
-    """All nodes at once, round by round; of several labels that are as frequent, the smallest.
+    """Propagate labels, all nodes in each round; the smallest of equally frequent labels wins.
 
-    Edges count in both directions, parallel ones as often as they are, loops twice. A node without neighbours keeps
-    its own label.
+    Edges count in both directions, parallel edges each, loops twice. A node without neighbours keeps its own label.
     """
     labels = np.arange(network.count)
     near = np.concatenate((network.source, network.target))
     far = np.concatenate((network.target, network.source))
     order = argsort_stable(near, budget.check)
-    near, far = near[order], far[order]
+    near = near[order]
+    far = far[order]
     for number in range(1, rounds + 1):
         budget.check()
-        renewed = _find_most_frequent(near, labels[far], labels, budget.check)
-        if np.array_equal(renewed, labels):
+        new_labels = _find_most_frequent(near, labels[far], labels, budget.check)
+        if np.array_equal(new_labels, labels):
             return PropagatedLabels(labels, number, is_converged=True)
-        labels = renewed
+        labels = new_labels
     return PropagatedLabels(labels, rounds, is_converged=not len(near))
 
 
 def _find_most_frequent(
     near: NDArray[np.int64], offered: NDArray[np.int64], labels: NDArray[np.int64], check: Check
 ) -> NDArray[np.int64]:
-    """By node the label that it is offered most often."""
+    """Return for each node the label that it is offered most often."""
     if not len(near):
         return labels
+    # A key is a pair of node and label in one integer: equal keys are counted as runs of the sorted array.
     keys = sort_values(near * len(labels) + offered, check)
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     counts = np.diff(np.concatenate((starts, [len(keys)])))
-    nodes, offers = keys[starts] // len(labels), keys[starts] % len(labels)
+    nodes = keys[starts] // len(labels)
+    offers = keys[starts] % len(labels)
     check()
-    # Runs of one node stand together and ascend by label, so the first of its most frequent ones is the smallest.
-    begins = np.flatnonzero(np.concatenate(([True], nodes[1:] != nodes[:-1])))
-    most = np.repeat(np.maximum.reduceat(counts, begins), np.diff(np.append(begins, len(nodes))))
-    best = np.flatnonzero(counts == most)
+    # Runs of one node are adjacent and ascend by label, so the first of its most frequent ones is the smallest.
+    node_starts = np.flatnonzero(np.concatenate(([True], nodes[1:] != nodes[:-1])))
+    max_counts = np.repeat(np.maximum.reduceat(counts, node_starts), np.diff(np.append(node_starts, len(nodes))))
+    best = np.flatnonzero(counts == max_counts)
     first = best[np.concatenate(([True], nodes[best][1:] != nodes[best][:-1]))]
     check()
-    renewed = labels.copy()
-    renewed[nodes[first]] = offers[first]
-    return renewed
+    new_labels = labels.copy()
+    new_labels[nodes[first]] = offers[first]
+    return new_labels

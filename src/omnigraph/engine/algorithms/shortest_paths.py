@@ -1,4 +1,4 @@
-"""Shortest paths from one node: how far every other node is, in edges or by their weights."""
+"""Shortest paths from one node: the distance of every other node, in edges (BFS) or by their weights."""
 
 from enum import Enum
 
@@ -11,7 +11,7 @@ from omnigraph.engine.query_budget import Budget
 
 
 class Direction(Enum):
-    """Which way edges are followed."""
+    """The direction in which edges are followed."""
 
     OUT = "out"
     IN = "in"
@@ -19,48 +19,52 @@ class Direction(Enum):
 
 
 def compute_hops(network: Network, start: int, direction: Direction, budget: Budget) -> NDArray[np.int64]:
-    """By node the least number of edges from `start`; -1 where no path leads."""
+    """Return for each node the smallest number of edges from `start`, or -1 if there is no path: a BFS."""
     from_, to = _orient_edges(network, direction)
+    # Edges in CSR form: those of node n are `to[starts[n] : starts[n + 1]]`.
     to = to[argsort_stable(from_, budget.check)]
     starts = np.concatenate(([0], np.cumsum(np.bincount(from_, minlength=network.count))))
-    found = np.full(network.count, -1, np.int64)
-    found[start] = 0
+    distances = np.full(network.count, -1, np.int64)
+    distances[start] = 0
     frontier = np.array([start])
     distance = 0
     while len(frontier):
         budget.check()
         distance += 1
         reached = to[_concat_ranges(starts[frontier], starts[frontier + 1])]
-        frontier = find_distinct(reached[found[reached] < 0], budget.check)
-        found[frontier] = distance
-    return found
+        frontier = find_distinct(reached[distances[reached] < 0], budget.check)
+        distances[frontier] = distance
+    return distances
 
 
 def compute_weighted_distances(
     network: Network, weights: NDArray[np.float64], start: int, direction: Direction, budget: Budget
 ) -> NDArray[np.float64]:
-    """By node the least sum of weights, none of which is negative, along a path from `start`; infinite without one.
+    """Return for each node the smallest sum of weights along a path from `start`, infinite without one.
 
-    Rounds of relaxing every edge that leaves a node which came closer: as many as a shortest path has edges.
+    Weights must not be negative. Each round relaxes every edge that leaves a node which came closer in the round before
+    (Bellman-Ford): there are as many rounds as the longest of the shortest paths has edges.
     """
     from_, to = _orient_edges(network, direction)
     if direction is Direction.BOTH:
+        # `_orient_edges` lists every edge twice.
         weights = np.concatenate((weights, weights))
-    found = np.full(network.count, np.inf)
-    found[start] = 0.0
-    closer = np.zeros(network.count, np.bool_)
-    closer[start] = True
-    while closer.any():
+    distances = np.full(network.count, np.inf)
+    distances[start] = 0.0
+    is_closer = np.zeros(network.count, np.bool_)
+    is_closer[start] = True
+    while is_closer.any():
         budget.check()
-        edges = np.flatnonzero(closer[from_])
-        offered = found.copy()
+        edges = np.flatnonzero(is_closer[from_])
+        new_distances = distances.copy()
         for part in iter_chunks(len(edges)):
-            some = edges[part]
-            np.minimum.at(offered, to[some], found[from_[some]] + weights[some])
+            chunk = edges[part]
+            # `minimum.at` handles several edges to the same node, which an indexed assignment would not.
+            np.minimum.at(new_distances, to[chunk], distances[from_[chunk]] + weights[chunk])
             budget.check()
-        closer = offered < found
-        found = offered
-    return found
+        is_closer = new_distances < distances
+        distances = new_distances
+    return distances
 
 
 def _orient_edges(network: Network, direction: Direction) -> tuple[Nodes, Nodes]:
@@ -75,7 +79,7 @@ def _orient_edges(network: Network, direction: Direction) -> tuple[Nodes, Nodes]
 
 
 def _concat_ranges(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All numbers of all ranges, one range behind the other."""
+    """Return the numbers of all ranges, concatenated."""
     sizes = ends - starts
     total = int(sizes.sum())
     offsets = np.repeat(starts - np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes)

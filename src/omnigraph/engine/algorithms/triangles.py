@@ -1,4 +1,4 @@
-"""Triangles: sets of three nodes that are all connected, whatever the direction of their edges."""
+"""Triangle counting: sets of three nodes that are all connected, whatever the direction of their edges."""
 
 from itertools import pairwise
 
@@ -9,39 +9,48 @@ from omnigraph.engine.algorithms.network import Network, Nodes
 from omnigraph.engine.kernels import sort_values
 from omnigraph.engine.query_budget import Budget
 
-_PAIRS_AT_ONCE = 500_000
+# Candidate triangles are checked in chunks of about this many, which bounds memory and the time between two checks.
+_CHUNK_PAIRS = 500_000
 
 
 def count_triangles(network: Network, budget: Budget) -> NDArray[np.int64]:
-    """By node, in how many triangles it is.
+    """Return for each node the number of triangles that contain it.
 
-    Every pair is turned towards the node with more neighbours, so that no node has many pairs leaving it, and each
+    Every pair is directed towards the node with more neighbours, so that no node has many outgoing pairs, and each
     triangle is found once: from its corner with the fewest neighbours.
     """
     count = network.count
     low, high = network.simplify(budget.check)
-    found = np.zeros(count, np.int64)
+    triangles = np.zeros(count, np.int64)
     if not len(low):
-        return found
+        return triangles
     degrees = np.bincount(low, minlength=count) + np.bincount(high, minlength=count)
-    is_up = (degrees[low] < degrees[high]) | ((degrees[low] == degrees[high]) & (low < high))
-    from_, to = np.where(is_up, low, high), np.where(is_up, high, low)
+    from_, to = _direct_pairs(low, high, degrees)
+    # A key is a directed pair in one integer; sorted, they serve as edge list and as index for the third side.
     keys = sort_values(from_ * count + to, budget.check)
-    from_, to = keys // count, keys % count
+    from_ = keys // count
+    to = keys % count
     starts = np.concatenate(([0], np.cumsum(np.bincount(from_, minlength=count))))
-    # With each pair go all later pairs of the same node: is the third side there?
-    behind = starts[from_ + 1] - np.arange(len(from_)) - 1
-    for first, last in _split_pairs(behind):
+    # Each pair is combined with all later pairs of the same node: is the third side there?
+    later_counts = starts[from_ + 1] - np.arange(len(from_)) - 1
+    for first, last in _split_pairs(later_counts):
         budget.check()
-        pairs = np.repeat(np.arange(first, last), behind[first:last])
-        ends = np.cumsum(behind[first:last])
-        others = np.arange(len(pairs)) - np.repeat(ends - behind[first:last], behind[first:last]) + pairs + 1
-        _count_closed(found, keys, from_[pairs], to[pairs], to[others], degrees, count)
-    return found
+        sizes = later_counts[first:last]
+        pairs = np.repeat(np.arange(first, last), sizes)
+        ends = np.cumsum(sizes)
+        later_pairs = np.arange(len(pairs)) - np.repeat(ends - sizes, sizes) + pairs + 1
+        _count_closed(triangles, keys, from_[pairs], to[pairs], to[later_pairs], degrees, count)
+    return triangles
+
+
+def _direct_pairs(first: Nodes, second: Nodes, degrees: NDArray[np.int64]) -> tuple[Nodes, Nodes]:
+    """Return the source and target of each pair: from fewer neighbours to more, and from smaller to larger node."""
+    is_forward = (degrees[first] < degrees[second]) | ((degrees[first] == degrees[second]) & (first < second))
+    return np.where(is_forward, first, second), np.where(is_forward, second, first)
 
 
 def _count_closed(
-    found: NDArray[np.int64],
+    triangles: NDArray[np.int64],
     keys: NDArray[np.int64],
     corner: Nodes,
     second: Nodes,
@@ -49,20 +58,21 @@ def _count_closed(
     degrees: NDArray[np.int64],
     count: int,
 ) -> None:
-    is_up = (degrees[second] < degrees[third]) | ((degrees[second] == degrees[third]) & (second < third))
-    wanted = np.where(is_up, second, third) * count + np.where(is_up, third, second)
-    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    closed = keys[places] == wanted
+    """Add 1 to the three corners of each candidate whose third side is one of the pairs."""
+    from_, to = _direct_pairs(second, third, degrees)
+    third_sides = from_ * count + to
+    indexes = np.minimum(np.searchsorted(keys, third_sides), len(keys) - 1)
+    is_closed = keys[indexes] == third_sides
     for nodes in (corner, second, third):
-        np.add.at(found, nodes[closed], 1)
+        np.add.at(triangles, nodes[is_closed], 1)
 
 
 def _split_pairs(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Runs of pairs whose later pairs are not too many together; one pair may be too many by itself."""
+    """Split pairs into chunks with a limited number of later pairs; a single pair may exceed the limit."""
     cuts = [0]
     ends = np.cumsum(sizes)
     while cuts[-1] < len(sizes):
         start = cuts[-1]
         before = int(ends[start - 1]) if start else 0
-        cuts.append(max(start + 1, int(np.searchsorted(ends, before + _PAIRS_AT_ONCE, side="right"))))
+        cuts.append(max(start + 1, int(np.searchsorted(ends, before + _CHUNK_PAIRS, side="right"))))
     return list(pairwise(cuts))

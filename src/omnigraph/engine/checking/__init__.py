@@ -1,1 +1,1 @@
-"""Whether rows that are stored keep the rules of their schema: read once, in bounded memory."""
+"""Check stored rows against the rules of their schema, in one pass and bounded memory."""

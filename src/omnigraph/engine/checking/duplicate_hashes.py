@@ -1,4 +1,4 @@
-"""Which of any number of rows may be equal: their hashes, sorted in memory, or in parts on disk when they are many."""
+"""Find duplicate hashes among any number of them: sorted in memory, or in partitions on disk if there are many."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +10,11 @@ from omnigraph.engine.bulk.temp_directory import TempDirectory
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.column_hashing import Hashes
 
+# 128 MiB of hashes are held in memory; more are spilled to disk, in partitions that are sorted one after the other.
 MAX_HASHES_IN_MEMORY = 16_777_216
-"""So many are kept in memory, in 128 MiB; more go to disk, in parts of which each is sorted by itself."""
-_PARTS_BITS = 8
+# The leading bits of a hash choose its partition.
+_PARTITION_BITS = 8
+_PARTITION_COUNT = 1 << _PARTITION_BITS
 _PREFIX = "omnigraph-check-"
 
 
@@ -24,7 +26,8 @@ class CheckScratchError(OmnigraphError):
 
     def __init__(self, directory: str, reason: str) -> None:
         super().__init__(directory, reason)
-        self.directory, self.reason = directory, reason
+        self.directory = directory
+        self.reason = reason
 
     def __str__(self) -> str:
         return (
@@ -34,7 +37,7 @@ class CheckScratchError(OmnigraphError):
 
 
 class DuplicateHashes:
-    """Takes hashes, and tells which came more than once. Use it as a context: it may have files."""
+    """Collects hashes and finds those added more than once. A context manager: it may create temporary files."""
 
     def __init__(self, max_hashes: int = MAX_HASHES_IN_MEMORY) -> None:
         self._max_hashes = max_hashes
@@ -50,44 +53,46 @@ class DuplicateHashes:
             self._scratch.close()
 
     def add(self, hashes: Hashes) -> None:
-        """More of them."""
+        """Add hashes, and spill to disk once there are too many in memory."""
         self._hashes.append(hashes)
         self._count += len(hashes)
         if self._count >= self._max_hashes:
             self._spill()
 
     def find_duplicates(self) -> Hashes:
-        """Those that came more than once, each once, ascending."""
+        """Return the hashes that were added more than once, each once, ascending."""
         if self._scratch is None:
             return _find_duplicates(self._take_sorted())
         self._spill()
-        return np.concatenate([_find_duplicates(part) for part in self._iter_partitions()])
+        # Equal hashes are in the same partition, and partitions ascend, so the results need no merging.
+        return np.concatenate([_find_duplicates(partition) for partition in self._iter_partitions()])
 
     def _take_sorted(self) -> Hashes:
-        held = np.concatenate(self._hashes) if self._hashes else np.empty(0, np.uint64)
-        held.sort()
-        self._hashes, self._count = [], 0
-        return held
+        hashes = np.concatenate(self._hashes) if self._hashes else np.empty(0, np.uint64)
+        hashes.sort()
+        self._hashes = []
+        self._count = 0
+        return hashes
 
     def _spill(self) -> None:
-        """Append what is held to the files of its parts: equal hashes are in one part, and parts are ascending."""
+        """Append the hashes in memory to the files of their partitions."""
         hashes = self._take_sorted()
         try:
             if self._scratch is None:
                 self._scratch = TempDirectory(_PREFIX)
-            firsts = np.arange(1 << _PARTS_BITS, dtype=np.uint64) << np.uint64(64 - _PARTS_BITS)
+            firsts = np.arange(_PARTITION_COUNT, dtype=np.uint64) << np.uint64(64 - _PARTITION_BITS)
             starts = [*np.searchsorted(hashes, firsts).tolist(), len(hashes)]
-            for part in range(1 << _PARTS_BITS):
-                own = hashes[starts[part] : starts[part + 1]]
-                if len(own):
-                    with self._build_path(part).open("ab") as file:
-                        file.write(own.data)
+            for number in range(_PARTITION_COUNT):
+                partition = hashes[starts[number] : starts[number + 1]]
+                if len(partition):
+                    with self._build_path(number).open("ab") as file:
+                        file.write(partition.data)
         except OSError as error:
             raise self._build_error(error) from error
 
     def _iter_partitions(self) -> Iterator[Hashes]:
-        for part in range(1 << _PARTS_BITS):
-            path = self._build_path(part)
+        for number in range(_PARTITION_COUNT):
+            path = self._build_path(number)
             try:
                 hashes = np.fromfile(path, np.uint64) if path.exists() else np.empty(0, np.uint64)
             except OSError as error:
@@ -95,9 +100,9 @@ class DuplicateHashes:
             hashes.sort()
             yield hashes
 
-    def _build_path(self, part: int) -> Path:
-        assert self._scratch is not None  # noqa: S101 - only what was put aside has files
-        return self._scratch.directory / f"{part:03d}"
+    def _build_path(self, number: int) -> Path:
+        assert self._scratch is not None  # noqa: S101 - only spilled hashes have files
+        return self._scratch.directory / f"{number:03d}"
 
     def _build_error(self, error: OSError) -> CheckScratchError:
         directory = "the directory for temporary files" if self._scratch is None else str(self._scratch.directory)

@@ -1,7 +1,7 @@
-"""Edges against the nodes that they lead from and to: both ends are there, and no node has too many or too few.
+"""Check that both ends of every edge exist, and that no node violates the cardinality of an edge type.
 
-Node ids are taken a block at a time, and for each block the ends of all edges are read once. So memory is bounded, and
-every answer is exact.
+Node ids are read in blocks, and for each block the ends of all edges are scanned once. So memory is bounded, and the
+result is exact.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _ENDS = {SRC: "from", DST: "to"}
 
 @dataclass(slots=True)
 class _EndpointMatches:
-    """For each edge, in the order of a scan, whether the node at one end of it was met."""
+    """For each edge, in scan order, whether the node at one of its ends was found so far."""
 
     column: str
     is_present: Mask
@@ -36,75 +36,83 @@ class _EndpointMatches:
 def check_ends(
     view: View, edge: EdgeType, *, on_progress: Watch = lambda _: None, block: int = MAX_KEYS_PER_PASS
 ) -> tuple[RuleViolation, ...]:
-    """The ends of every edge of a type, and `@card` of every node that they lead from."""
-    broken = ViolationCounter(edge.name)
+    """Check both ends of every edge of a type, and `@card` of every source node; return the violations."""
+    violations = ViolationCounter(edge.name)
     edges = view.get_table(edge)
     rows = edges.count()
     for node_name in dict.fromkeys((edge.source, edge.target)):
+        # An edge type with the same node type at both ends needs one pass over the nodes, not two.
         columns = [column for column, name in ((SRC, edge.source), (DST, edge.target)) if name == node_name]
-        found = [_EndpointMatches(column, np.zeros(rows, np.bool_)) for column in columns]
+        endpoints = [_EndpointMatches(column, np.zeros(rows, np.bool_)) for column in columns]
         is_counted = node_name == edge.source and (edge.cardinality.low > 0 or edge.cardinality.high is not None)
+        # Without edges, only a minimum can be violated.
         if not rows and not (is_counted and edge.cardinality.low):
             continue
         for ids in _iter_id_blocks(view.get_table(view.catalog.nodes[node_name]), block):
-            counts = (
-                _mark_ends(edges, StringHashIndex(ids), found, on_progress) if rows else np.zeros(len(ids), np.int64)
-            )
+            counts = np.zeros(len(ids), np.int64)
+            if rows:
+                counts = _mark_ends(edges, StringHashIndex(ids), endpoints, on_progress)
             if is_counted:
-                _check_counts(edge, ids, counts, broken)
-        for one in found:
-            missing = np.flatnonzero(~one.is_present)
-            broken.add("end_missing", len(missing), _describe_missing_ends(edges, edge, node_name, one.column, missing))
-    return tuple(broken.list_violations())
+                _check_counts(edge, ids, counts, violations)
+        for endpoint in endpoints:
+            missing = np.flatnonzero(~endpoint.is_present)
+            examples = _describe_missing_ends(edges, edge, node_name, endpoint.column, missing)
+            violations.add("end_missing", len(missing), examples)
+    return tuple(violations.list_violations())
 
 
-def _mark_ends(edges: LanceTable, keys: StringHashIndex, found: list[_EndpointMatches], watch: Watch) -> Positions:
-    """Mark the edges whose ends are among the keys; how many edges lead from each key."""
+def _mark_ends(
+    edges: LanceTable, keys: StringHashIndex, endpoints: list[_EndpointMatches], on_progress: Watch
+) -> Positions:
+    """Mark the edges whose ends are among the keys, and return the number of outgoing edges of each key."""
     counts = np.zeros(len(keys), np.int64)
     start = 0
-    for batch in edges.iter_batches([one.column for one in found], batch_rows=BATCH_ROWS):
-        for one in found:
-            places = keys.find_positions(batch.column(one.column))
-            is_met = places >= 0
-            one.is_present[start : start + len(places)] |= is_met
-            if one.column == SRC:
-                counts += np.bincount(places[is_met], minlength=len(keys))
+    for batch in edges.iter_batches([endpoint.column for endpoint in endpoints], batch_rows=BATCH_ROWS):
+        for endpoint in endpoints:
+            positions = keys.find_positions(batch.column(endpoint.column))
+            is_present = positions >= 0
+            endpoint.is_present[start : start + len(positions)] |= is_present
+            if endpoint.column == SRC:
+                counts += np.bincount(positions[is_present], minlength=len(keys))
         start += batch.num_rows
-        watch(batch.num_rows)
+        on_progress(batch.num_rows)
     return counts
 
 
-def _check_counts(edge: EdgeType, ids: pa.Array, counts: Positions, broken: ViolationCounter) -> None:
+def _check_counts(edge: EdgeType, ids: pa.Array, counts: Positions, violations: ViolationCounter) -> None:
     limits = edge.cardinality
     is_over = counts > limits.high if limits.high is not None else np.zeros(len(counts), np.bool_)
     outside = np.flatnonzero(is_over | (counts < limits.low))
+    # A generator: only the first few examples are formatted.
     examples = (
         format_cardinality(
-            edge, ids[at].as_py(), int(counts[at]), f"max {limits.high}" if is_over[at] else f"min {limits.low}"
+            edge, ids[row].as_py(), int(counts[row]), f"max {limits.high}" if is_over[row] else f"min {limits.low}"
         )
-        for at in outside.tolist()
+        for row in outside.tolist()
     )
-    broken.add("card", len(outside), examples)
+    violations.add("card", len(outside), examples)
 
 
 def _iter_id_blocks(nodes: LanceTable, block: int) -> Iterator[pa.Array]:
-    """The ids of all nodes, so many at a time, without nulls and each once in a block."""
-    held: list[pa.Array] = []
+    """Yield the ids of all nodes in blocks of at least `block` rows, without nulls and each once per block."""
+    columns: list[pa.Array] = []
     count = 0
     for batch in nodes.iter_batches([ID], batch_rows=BATCH_ROWS):
-        held.append(batch.column(ID))
+        columns.append(batch.column(ID))
         count += batch.num_rows
         if count >= block:
-            yield pa.concat_arrays(held).drop_null().unique()
-            held, count = [], 0
-    if held:
-        yield pa.concat_arrays(held).drop_null().unique()
+            yield pa.concat_arrays(columns).drop_null().unique()
+            columns = []
+            count = 0
+    if columns:
+        yield pa.concat_arrays(columns).drop_null().unique()
 
 
 def _describe_missing_ends(
     edges: LanceTable, edge: EdgeType, node_name: str, column: str, missing: Positions
 ) -> Iterator[str]:
-    """What is said of the first edges without a node; the others are not read."""
-    for at in missing.tolist():
-        row = edges.take([at], [ID, column]).to_pylist()[0]
-        yield f"{format_missing_endpoint(edge, _ENDS[column], node_name, row[column])} (the edge {quote_value(row[ID])})"
+    """Yield a description of each edge whose node is missing; an edge is read when its description is needed."""
+    for position in missing.tolist():
+        row = edges.take([position], [ID, column]).to_pylist()[0]
+        message = format_missing_endpoint(edge, _ENDS[column], node_name, row[column])
+        yield f"{message} (the edge {quote_value(row[ID])})"

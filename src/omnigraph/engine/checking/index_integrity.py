@@ -1,4 +1,4 @@
-"""Whether an index finds what a scan of its column finds, for a sample of the values that are there."""
+"""Check that an index finds the same rows as a scan of its column, for a sample of stored values."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -18,59 +18,62 @@ from omnigraph.storage.lance_table import ADDRESS, LanceTable
 from omnigraph.storage.row_addresses import Addresses
 
 _T = TypeVar("_T")
+# The number of rows whose values are looked up.
 SAMPLE_ROWS = 64
-"""So many rows are looked at for values to ask for,"""
+# The number of labels, words or vectors, each of which needs a separate search.
 MAX_SEARCHES = 8
-"""and for so many words or vectors, each of which is a search of its own."""
 NEIGHBOURS_PER_SEARCH = 8
+# The largest distance of a vector from itself in single precision.
 _MAX_SELF_DISTANCE = 1e-4
-"""How far a vector is at most from itself, as single precision has it."""
+# Vectors of other lengths are not searched: single precision can't represent the square of a much shorter or longer
+# one, and so no distance of such a vector from itself.
 _VECTOR_LENGTHS = (1e-12, 1e12)
-"""Vectors of other lengths are not asked for: single precision has no square of what is much shorter or longer, and so
-no distance of such a vector from itself."""
-_BEFORE, _AFTER = r"(?<![0-9A-Za-z\x80-\U0010ffff])", r"(?![0-9A-Za-z\x80-\U0010ffff])"
-"""The borders of a word that nobody doubts. What is a letter beyond ASCII, each tokenizer knows for itself."""
+# Word borders on which all tokenizers agree; they differ in which characters beyond ASCII are letters.
+_BEFORE = r"(?<![0-9A-Za-z\x80-\U0010ffff])"
+_AFTER = r"(?![0-9A-Za-z\x80-\U0010ffff])"
+# Words that every tokenizer keeps whole: too long to be dropped as stop words, too short to be dropped as too long.
 _WORD = re.compile(rf"{_BEFORE}[0-9A-Za-z]{{6,39}}{_AFTER}")
-"""Words that every way of taking texts apart leaves whole, that are too long to be left out as too common, and too
-short to be left out as too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """What an index says that a scan does not, for some values of its column."""
+    """The differences between an index and a scan, for some values of its column."""
 
     index: str
     values: int
-    """How many values were looked up."""
+    """The number of values that were looked up."""
     missed: int
     """Rows that the index does not find."""
     invented: int
-    """Rows that it finds, and that don't hold the value."""
+    """Rows that it finds but that don't have the value."""
     doubled: int
     """Rows that it finds more than once."""
 
     def __str__(self) -> str:
         return (
             f"of the rows with {self.values} values it misses {self.missed}, invents {self.invented},"
-            f" and gives {self.doubled} twice"
+            f" and returns {self.doubled} twice"
         )
 
 
 def check_lookups(table: LanceTable, index: StoredIndex) -> Disagreement | None:
-    """Ask the index for values from all over the table. DamagedError when it can't be read.
+    """Look up values from all over the table in an index; return its disagreement with a scan, or None.
 
-    An index of a kind that is not built here is only read.
+    An index of a kind that this engine does not build is only loaded.
+
+    Raises:
+        DamagedError: The index can't be read.
     """
     column = index.columns[0]
     sample = _read_sample(table, column)
     if not len(sample):
         return None
-    look = _choose_check(index.kind, sample.type)
-    if look is None:
+    check = _choose_check(index.kind, sample.type)
+    if check is None:
         load_index(table, index.name)
         return None
-    found = look(table, index, sample)
-    return found if found.missed or found.invented or found.doubled else None
+    result = check(table, index, sample)
+    return result if result.missed or result.invented or result.doubled else None
 
 
 def _choose_check(kind: str, type_: pa.DataType) -> Callable[[LanceTable, StoredIndex, pa.Array], Disagreement] | None:
@@ -84,33 +87,36 @@ def _choose_check(kind: str, type_: pa.DataType) -> Callable[[LanceTable, Stored
 
 
 def _read_sample(table: LanceTable, column: str) -> pa.Array:
-    """Values of some rows from all over the table."""
+    """Return the values of evenly spaced rows, without nulls."""
     rows = table.count()
     if not rows:
         return pa.array([], table.schema.field(column).type)
-    places = np.unique(np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64))
-    return concat_chunks(table.take(places.tolist(), [column]).column(column)).drop_null()
+    positions = np.unique(np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64))
+    return concat_chunks(table.take(positions.tolist(), [column]).column(column)).drop_null()
 
 
 def _is_plain(type_: pa.DataType) -> bool:
     kinds = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_temporal, pa.types.is_floating)
-    return any(is_one(type_) for is_one in kinds)
+    return any(is_kind(type_) for is_kind in kinds)
 
 
 def _check_values(table: LanceTable, index: StoredIndex, sample: pa.Array) -> Disagreement:
     values = _drop_incomparable(sample).unique()
     if not len(values):
         return _sum_disagreements(index, ())
-    # Who asks for true and false at once asks for everything, and no index.
-    asked = [values[place : place + 1] for place in range(len(values))] if values.type == pa.bool_() else [values]
-    found = [(len(one), *find_by_index(table, index.columns[0], one)) for one in asked]
-    return _sum_disagreements(
-        index, (_compare_rows(index, count, hits, scanned, scanned) for count, hits, scanned in found)
-    )
+    lookups = [values]
+    if values.type == pa.bool_():
+        # A lookup of both true and false would select every row, and Lance would not use the index.
+        lookups = [values[row : row + 1] for row in range(len(values))]
+    results = []
+    for lookup in lookups:
+        hits, scanned = find_by_index(table, index.columns[0], lookup)
+        results.append(_compare_rows(index, len(lookup), hits, scanned, scanned))
+    return _sum_disagreements(index, results)
 
 
 def _drop_incomparable(values: pa.Array) -> pa.Array:
-    """Leave out what a scan and an index may differ about: zeros with a sign, and what is no number."""
+    """Drop values about which a scan and an index may rightly differ: signed zeros, and what is not a finite number."""
     if not pa.types.is_floating(values.type):
         return values
     return values.filter(pc.and_(pc.is_finite(values), pc.not_equal(values, 0)))
@@ -118,98 +124,100 @@ def _drop_incomparable(values: pa.Array) -> pa.Array:
 
 def _check_labels(table: LanceTable, index: StoredIndex, sample: pa.Array) -> Disagreement:
     labels = list(_drop_incomparable(pc.list_flatten(sample).drop_null().unique()))
-    found = [find_by_label(table, index.columns[0], label) for label in _pick_sample(labels)]
-    return _sum_disagreements(index, (_compare_rows(index, 1, asked, scanned, scanned) for asked, scanned in found))
+    lookups = [find_by_label(table, index.columns[0], label) for label in _pick_sample(labels)]
+    return _sum_disagreements(index, (_compare_rows(index, 1, hits, scanned, scanned) for hits, scanned in lookups))
 
 
 def _check_words(table: LanceTable, index: StoredIndex, sample: pa.Array) -> Disagreement:
-    """What holds a word as it is must be found by it. What is found may hold another form of the word instead."""
+    """Check that the index finds all texts with a whole word, and none that can't have a form of it."""
     column = index.columns[0]
-    texts = [_WORD.findall(text) for text in sample.to_pylist()]
-    words = _pick_sample(list(dict.fromkeys(max(found, key=len) for found in texts if found)))
-    holding = {word: _WordRows(word) for word in words}
+    words_by_text = [_WORD.findall(text) for text in sample.to_pylist()]
+    words = _pick_sample(list(dict.fromkeys(max(words, key=len) for words in words_by_text if words)))
+    rows_by_word = {word: _WordRows(word) for word in words}
     for batch in table.iter_batches([column], with_address=True) if words else ():
-        for one in holding.values():
-            one.scan(batch.column(column), batch.column(ADDRESS).to_numpy())
-    found = ((find_by_word(table, column, word), one) for word, one in holding.items())
+        for rows in rows_by_word.values():
+            rows.scan(batch.column(column), batch.column(ADDRESS).to_numpy())
+    searches = ((find_by_word(table, column, word), rows) for word, rows in rows_by_word.items())
     return _sum_disagreements(
-        index, (_compare_rows(index, 1, asked, one.certain, one.possible) for asked, one in found)
+        index, (_compare_rows(index, 1, hits, rows.certain, rows.possible) for hits, rows in searches)
     )
 
 
 class _WordRows:
-    """The rows of a column that hold a word for certain, and those that may hold a form of it."""
+    """The rows of a column that certainly contain a word, and those that may contain a form of it."""
 
     def __init__(self, word: str) -> None:
         self._exact = re.compile(rf"{_BEFORE}{word}{_AFTER}")
         self._word = word
-        self._alike = rf"(?i)(^|[^0-9a-z]){word[:2]}|[^\x00-\x7f]"
-        """Stems keep the first letters; letters beyond ASCII may stand for others."""
+        # Stemming keeps the first letters; letters beyond ASCII may be folded into others.
+        self._similar = rf"(?i)(^|[^0-9a-z]){word[:2]}|[^\x00-\x7f]"
         self._certain: list[Addresses] = []
         self._possible: list[Addresses] = []
 
     def scan(self, texts: pa.Array, addresses: Addresses) -> None:
-        """Go on with some rows."""
-        there = pc.fill_null(pc.match_substring(texts, self._word), False).to_numpy(zero_copy_only=False)
-        near = pc.fill_null(pc.match_substring_regex(texts, self._alike), False).to_numpy(zero_copy_only=False)
-        places = np.flatnonzero(there)
-        is_whole = [bool(self._exact.search(text)) for text in texts.take(pa.array(places)).to_pylist()]
-        self._certain.append(addresses[places[np.array(is_whole, bool)]])
-        self._possible.append(addresses[near])
+        """Add the matches among these rows."""
+        # Arrow's substring search is a cheap prefilter: only its hits are matched by Python's regular expression.
+        has_substring = pc.fill_null(pc.match_substring(texts, self._word), False).to_numpy(zero_copy_only=False)
+        is_similar = pc.fill_null(pc.match_substring_regex(texts, self._similar), False).to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero(has_substring)
+        is_whole = [bool(self._exact.search(text)) for text in texts.take(pa.array(rows)).to_pylist()]
+        self._certain.append(addresses[rows[np.array(is_whole, bool)]])
+        self._possible.append(addresses[is_similar])
 
     @property
     def certain(self) -> Addresses:
-        """Those that must be found."""
+        """The rows that the index must find."""
         return np.concatenate([*self._certain, np.array([], np.uint64)])
 
     @property
     def possible(self) -> Addresses:
-        """Those that may be."""
+        """The rows that the index may find."""
         return np.concatenate([*self._possible, np.array([], np.uint64)])
 
 
 def _check_vectors(table: LanceTable, index: StoredIndex, sample: pa.Array) -> Disagreement:
-    """A vector that is there must be found by itself, in some row."""
-    asked = _pick_sample([one.values for one in sample if _has_distance(one.values)])
-    missed = doubled = 0
-    for vector in asked:
+    """Check that a search for a stored vector finds a row at distance zero, and no row twice."""
+    vectors = _pick_sample([scalar.values for scalar in sample if _has_distance(scalar.values)])
+    missed = 0
+    doubled = 0
+    for vector in vectors:
         addresses, distances = find_by_vector(table, index.columns[0], vector, NEIGHBOURS_PER_SEARCH)
         missed += not len(distances) or float(distances.min()) > _MAX_SELF_DISTANCE
         doubled += len(addresses) - len(np.unique(addresses))
-    return Disagreement(index=index.name, values=len(asked), missed=missed, invented=0, doubled=doubled)
+    return Disagreement(index=index.name, values=len(vectors), missed=missed, invented=0, doubled=doubled)
 
 
 def _has_distance(vector: pa.Array) -> bool:
-    """Whether its distance from itself can be told; of one that has no number in it, or no direction, it can't."""
+    """Return whether a vector has a distance from itself: false with NaN or infinity in it, and for a zero vector."""
     shortest, longest = _VECTOR_LENGTHS
     return bool(shortest <= np.linalg.norm(np.asarray(vector, np.float64)) <= longest)
 
 
 def _pick_sample(values: list[_T]) -> list[_T]:
-    """A few of them, from all over."""
-    places = np.unique(np.linspace(0, len(values) - 1, MAX_SEARCHES).astype(np.int64)) if values else ()
-    return [values[place] for place in places]
+    """Return a few evenly spaced values."""
+    indexes = np.unique(np.linspace(0, len(values) - 1, MAX_SEARCHES).astype(np.int64)) if values else ()
+    return [values[index] for index in indexes]
 
 
 def _compare_rows(
-    index: StoredIndex, values: int, asked: Addresses, wanted: Addresses, allowed: Addresses
+    index: StoredIndex, values: int, hits: Addresses, required: Addresses, allowed: Addresses
 ) -> Disagreement:
-    once = np.unique(asked)
+    distinct_hits = np.unique(hits)
     return Disagreement(
         index=index.name,
         values=values,
-        missed=len(np.setdiff1d(wanted, once)),
-        invented=len(np.setdiff1d(once, allowed)),
-        doubled=len(asked) - len(once),
+        missed=len(np.setdiff1d(required, distinct_hits)),
+        invented=len(np.setdiff1d(distinct_hits, allowed)),
+        doubled=len(hits) - len(distinct_hits),
     )
 
 
 def _sum_disagreements(index: StoredIndex, parts: Iterable[Disagreement]) -> Disagreement:
-    found = list(parts)
+    terms = list(parts)
     return Disagreement(
         index=index.name,
-        values=sum(one.values for one in found),
-        missed=sum(one.missed for one in found),
-        invented=sum(one.invented for one in found),
-        doubled=sum(one.doubled for one in found),
+        values=sum(part.values for part in terms),
+        missed=sum(part.missed for part in terms),
+        invented=sum(part.invented for part in terms),
+        doubled=sum(part.doubled for part in terms),
     )

@@ -1,4 +1,4 @@
-"""The rows of one type, each looked at once: ids, keys, values, unique groups."""
+"""Check the stored rows of one type in one scan: ids, keys, values and unique groups."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -22,29 +22,29 @@ from omnigraph.storage.column_hashing import Hashes, hash_rows
 from omnigraph.storage.columnar_sets import concat_chunks, find_duplicates, to_mask
 from omnigraph.storage.lance_table import LanceTable, build_physical_schema
 
+BATCH_ROWS = 65_536
+# Up to this many rows that share a hash with another row are compared; beyond that, the count is a lower bound.
+MAX_SUSPECTS = 1_000_000
+
+# Called with the number of rows of each batch that was read.
+Watch = Callable[[int], None]
+
 
 def find_differing_columns(table: LanceTable, type_: AnyType) -> Iterator[str]:
-    """What is said of each column that is missing, too many, or of another type; a vector's size is part of that."""
-    declared = {one.name: one.type for one in build_physical_schema(build_arrow_schema(type_))}
-    there = {one.name: one.type for one in table.schema}
-    for name in sorted(declared.keys() | there.keys()):
-        expected, found = declared.get(name), there.get(name)
-        if expected != found:
-            told = f"it is {'missing' if found is None else found}, and should be {expected or 'not there'}"
-            yield f"the column `{name}` of {type_.table_key}: {told}"
-
-
-BATCH_ROWS = 65_536
-MAX_SUSPECTS = 1_000_000
-"""So many rows that share a hash with another are compared; beyond that, what is counted is a lower bound."""
-
-Watch = Callable[[int], None]
-"""Is told of rows as they are read."""
+    """Yield a message for each column that is missing, not declared, or of another type or vector size."""
+    declared = {field.name: field.type for field in build_physical_schema(build_arrow_schema(type_))}
+    stored = {field.name: field.type for field in table.schema}
+    for name in sorted(declared.keys() | stored.keys()):
+        expected = declared.get(name)
+        actual = stored.get(name)
+        if expected != actual:
+            difference = f"it is {'missing' if actual is None else actual}, and should be {expected or 'not there'}"
+            yield f"the column `{name}` of {type_.table_key}: {difference}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableCheckResult:
-    """What was found in one table, and how many rows it really has."""
+    """The violations in one table, and the actual number of its rows."""
 
     rows: int
     violations: tuple[RuleViolation, ...]
@@ -53,81 +53,86 @@ class TableCheckResult:
 def check_rows(
     table: LanceTable, type_: AnyType, *, is_deep: bool = False, on_progress: Watch = lambda _: None
 ) -> TableCheckResult:
-    """Read what the rules of the type are about, or `is_deep` every column but blobs.
+    """Check the columns that rules of the type depend on, or with `is_deep` every column but blobs.
 
-    Whatever Lance raises over damaged files is raised as it comes.
+    Errors that Lance raises for damaged files are not translated.
     """
     ruled = _select_properties(type_, is_deep=is_deep)
     groups = [(ID,), *type_.unique]
-    own = [name for name in type_.key if name in (SRC, DST)]
-    names = [ID, *own, *type_.key, *(p.name for p in ruled.properties), *(name for one in groups for name in one)]
-    broken = ViolationCounter(type_.name)
+    end_columns = [name for name in type_.key if name in (SRC, DST)]
+    group_columns = [name for group in groups for name in group]
+    names = [ID, *end_columns, *type_.key, *(p.name for p in ruled.properties), *group_columns]
+    violations = ViolationCounter(type_.name)
     rows = 0
     with ExitStack() as stack:
         hashes = [stack.enter_context(DuplicateHashes()) for _ in groups]
         for batch in table.iter_batches(list(dict.fromkeys(names)), batch_rows=BATCH_ROWS):
-            part = pa.Table.from_batches([batch])
-            rows += part.num_rows
-            _check_ids(type_, part, broken)
-            _check_values(ruled, part, broken, is_deep=is_deep)
-            for columns, own_hashes in zip(groups, hashes, strict=True):
-                held = _select_group(part, columns)
-                own_hashes.add(hash_rows(held.columns) if held.num_rows else np.empty(0, np.uint64))
-            on_progress(part.num_rows)
-        for columns, own_hashes in zip(groups, hashes, strict=True):
-            shared = own_hashes.find_duplicates()
+            chunk = pa.Table.from_batches([batch])
+            rows += chunk.num_rows
+            _check_ids(type_, chunk, violations)
+            _check_values(ruled, chunk, violations, is_deep=is_deep)
+            # Only hashes are collected here: 8 bytes per row and group, whatever the size of the values.
+            for columns, group_hashes in zip(groups, hashes, strict=True):
+                group = _select_group(chunk, columns)
+                group_hashes.add(hash_rows(group.columns) if group.num_rows else np.empty(0, np.uint64))
+            on_progress(chunk.num_rows)
+        for columns, group_hashes in zip(groups, hashes, strict=True):
+            shared = group_hashes.find_duplicates()
             if len(shared):
-                _check_repeated(table, type_, columns, shared, broken)
-    return TableCheckResult(rows, tuple(broken.list_violations()))
+                _check_repeated(table, type_, columns, shared, violations)
+    return TableCheckResult(rows, tuple(violations.list_violations()))
 
 
 def _select_properties(type_: AnyType, *, is_deep: bool) -> AnyType:
-    """The type with only those properties that are read."""
-    about = {limits.property for limits in type_.ranges} | {rule.property for rule in type_.checks}
-    is_read = [
-        p.type is not Scalar.BLOB and (is_deep or p.name in about or isinstance(p.type, EnumOf))
+    """Return the type with only the properties that the check reads."""
+    ruled = {limits.property for limits in type_.ranges} | {rule.property for rule in type_.checks}
+    properties = [
+        p
         for p in type_.properties
+        if p.type is not Scalar.BLOB and (is_deep or p.name in ruled or isinstance(p.type, EnumOf))
     ]
-    return replace(type_, properties=tuple(p for p, wanted in zip(type_.properties, is_read, strict=True) if wanted))
+    return replace(type_, properties=tuple(properties))
 
 
-def _check_ids(type_: AnyType, rows: pa.Table, broken: ViolationCounter) -> None:
+def _check_ids(type_: AnyType, rows: pa.Table, violations: ViolationCounter) -> None:
     ids = rows.column(ID)
-    broken.add("id_null", ids.null_count, ("a row has no id",))
+    violations.add("id_null", ids.null_count, ("a row has no id",))
     if not type_.key:
         return
     keys = [concat_chunks(rows.column(name)) for name in type_.key]
-    is_whole = np.ones(rows.num_rows, np.bool_)
+    # Only complete rows: a missing id was counted above, and an incomplete key has no id.
+    is_complete = np.ones(rows.num_rows, np.bool_)
     for column in (concat_chunks(ids), *keys):
-        is_whole &= to_mask(column.is_valid())
-    chosen = pa.array(is_whole)
+        is_complete &= to_mask(column.is_valid())
+    selection = pa.array(is_complete)
     types = [_get_type(type_, name) for name in type_.key]
-    made = derive_ids(types, [column.filter(chosen) for column in keys])
-    found = concat_chunks(ids).filter(chosen)
-    differs = pc.indices_nonzero(pc.not_equal(made, found))
+    derived = derive_ids(types, [column.filter(selection) for column in keys])
+    stored = concat_chunks(ids).filter(selection)
+    differs = pc.indices_nonzero(pc.not_equal(derived, stored))
     examples = (
-        f"{type_.name} {quote_value(found[at].as_py())} has the key of {quote_value(made[at].as_py())}"
-        for at in differs.to_pylist()
+        f"{type_.name} {quote_value(stored[row].as_py())} has the key of {quote_value(derived[row].as_py())}"
+        for row in differs.to_pylist()
     )
-    broken.add("id_not_of_key", len(differs), examples)
+    violations.add("id_not_of_key", len(differs), examples)
 
 
 def _get_type(type_: AnyType, name: str) -> ValueType:
+    # The ends of an edge may be part of its key; they are ids, not properties.
     declared = type_.find_property(name)
     return Scalar.STRING if declared is None else declared.type
 
 
-def _check_values(ruled: AnyType, rows: pa.Table, broken: ViolationCounter, *, is_deep: bool) -> None:
+def _check_values(ruled: AnyType, rows: pa.Table, violations: ViolationCounter, *, is_deep: bool) -> None:
     if not ruled.properties:
         return
     findings = ConstraintFindings()
     check_values(ruled, rows, findings)
     for violation in findings.violations:
-        broken.add(violation.rule, 1, (violation.message,))
+        violations.add(violation.rule, 1, (violation.message,))
     if is_deep:
         for p in ruled.properties:
             count = _count_not_finite(p, concat_chunks(rows.column(p.name)))
-            broken.add("finite", count, (f"{ruled.name}.{p.name}: a value is not a finite number",))
+            violations.add("finite", count, (f"{ruled.name}.{p.name}: a value is not a finite number",))
 
 
 def _count_not_finite(p: Property, column: pa.Array) -> int:
@@ -138,11 +143,11 @@ def _count_not_finite(p: Property, column: pa.Array) -> int:
     return int(pc.sum(pc.invert(pc.is_finite(column))).as_py() or 0)
 
 
-# --- rows that are there twice ---------------------------------------------------------------------------
+# --- duplicate rows --------------------------------------------------------------------------------------
 
 
 def _select_group(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """A unique group of the rows that have no null in it."""
+    """Return the columns of a unique group, for the rows without a null in it: null is never a duplicate."""
     group = normalize_zeros(rows.select(list(columns)))
     for name in columns:
         column = group.column(name)
@@ -152,31 +157,24 @@ def _select_group(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def _check_repeated(
-    table: LanceTable, type_: AnyType, columns: tuple[str, ...], shared: Hashes, broken: ViolationCounter
+    table: LanceTable, type_: AnyType, columns: tuple[str, ...], shared: Hashes, violations: ViolationCounter
 ) -> None:
-    """Compare the rows that share a hash: hardly ever are they different all the same."""
+    """Compare the rows that share a hash, and add those that are duplicates to the violations."""
+    # Different rows can have the same hash, although hardly ever: values decide.
     suspects = pa.concat_tables(_iter_suspects(table, columns, shared))
     later, first = find_duplicates(suspects.select(list(columns)).columns)
     pairs = zip(later.tolist(), first.tolist(), strict=True)
+    ids = suspects.column(ID)
     if columns == (ID,):
-        ids = suspects.column(ID)
-        broken.add(
-            "id_repeated",
-            len(later),
-            (f"{type_.name} {quote_value(ids[at].as_py())} is there twice" for at, _ in pairs),
-        )
+        repeated = (f"{type_.name} {quote_value(ids[row].as_py())} is there twice" for row, _ in pairs)
+        violations.add("id_repeated", len(later), repeated)
         return
     values = suspects.select(list(columns))
-    broken.add(
-        "unique",
-        len(later),
-        (
-            format_unique_violation(
-                type_, columns, get_row(values, at), suspects.column(ID)[to].as_py(), suspects.column(ID)[at].as_py()
-            )
-            for at, to in pairs
-        ),
+    examples = (
+        format_unique_violation(type_, columns, get_row(values, row), ids[holder].as_py(), ids[row].as_py())
+        for row, holder in pairs
     )
+    violations.add("unique", len(later), examples)
 
 
 def _iter_suspects(table: LanceTable, columns: tuple[str, ...], shared: Hashes) -> Iterator[pa.Table]:

@@ -1,1 +1,1 @@
-"""From one schema to the next on rows that are there: which column becomes which, and whether new rules hold."""
+"""Migrate stored rows to a new schema: match old and new columns, and check the new constraints."""
