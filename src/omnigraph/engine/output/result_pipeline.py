@@ -1,7 +1,5 @@
 """Turn the matches of a pattern into the rows of a result: rank, aggregate, deduplicate, sort, limit."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +24,7 @@ from omnigraph.engine.output.sort_keys import to_ordered_ints
 from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.search.ranking import rank_rows, score_rows
+from omnigraph.engine.search.search_arguments import reserve
 from omnigraph.query.expr import Nearest, Rank, Rrf
 from omnigraph.query.logical_plan import Count, ReadQuery
 from omnigraph.query.params import ParameterError, ParameterProblem
@@ -80,11 +79,11 @@ def build_result(query: ReadQuery, matches: Bindings | Frame, context: Execution
         frame, rank = _rank(frame, query.rank, last)
     if query.grouping is not None and isinstance(matches, Bindings):
         columns = len(query.grouping.keys) + len(query.grouping.aggregates) + _WORK_COLUMNS
-        with _reserve(context.budget, frame.size * _BYTES_PER_VALUE * columns, f"grouping {frame.size:,} rows"):
+        with reserve(context.budget, frame.size * _BYTES_PER_VALUE * columns, f"grouping {frame.size:,} rows"):
             frame = group(frame, query.grouping)
     elif query.distinct:
         columns = len(query.output) + _WORK_COLUMNS
-        with _reserve(context.budget, frame.size * _BYTES_PER_VALUE * columns, f"comparing {frame.size:,} rows"):
+        with reserve(context.budget, frame.size * _BYTES_PER_VALUE * columns, f"comparing {frame.size:,} rows"):
             frame = select_distinct(frame, [column.value for column in query.output])
     if query.is_ordered:
         frame = _sort_and_limit(frame, query, rank, first, last)
@@ -125,7 +124,7 @@ def _expand_multiplicity(query: ReadQuery, bindings: Bindings, budget: Budget) -
 
 def _sort_and_limit(frame: Frame, query: ReadQuery, rank: SortKey | None, first: int, last: int | None) -> Frame:
     keys = build_sort_keys(query, rank)
-    with _reserve(frame.context.budget, frame.size * _BYTES_PER_VALUE * 4, f"sorting {frame.size:,} rows"):
+    with reserve(frame.context.budget, frame.size * _BYTES_PER_VALUE * 4, f"sorting {frame.size:,} rows"):
         rows = sort_rows(frame, keys, last)
         return frame.take(rows[first:last])
 
@@ -167,12 +166,3 @@ def _find_distinct(positions: NDArray[np.int64], check: Check) -> NDArray[np.int
     if len(positions) < 2 or bool(np.all(positions[1:] > positions[:-1])):
         return positions
     return find_distinct(positions, check)
-
-
-@contextmanager
-def _reserve(budget: Budget, nbytes: int, what: str) -> Iterator[None]:
-    budget.claim(nbytes, what)
-    try:
-        yield
-    finally:
-        budget.release(nbytes)
