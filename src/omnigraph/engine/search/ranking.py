@@ -276,7 +276,7 @@ def _rank_rrf(
 ) -> tuple[Positions, Floats]:
     """Return every candidate and its sum of 1/(k + rank) over both lists."""
     k = resolve_k(context.inputs, rank)
-    # Both lists go deeper than the result: a row that is far down in one may still be among the best of the sum.
+    # Each list is longer than the result; a candidate that is in neither of them scores 0.
     length = max(RRF_LIMIT_FACTOR * (top or 0), RRF_MIN_ROWS)
     order = np.argsort(candidates, kind="stable")
     ascending = candidates[order]
