@@ -33,7 +33,7 @@ class PlainTable:
 
 
 class PlainRows:
-    """Stands in for `TableRows`; counts what is read of it."""
+    """Stands in for `TableReader`; counts what is read of it."""
 
     def __init__(self, type_: AnyType, records: Sequence[Record]) -> None:
         self.type, self.table, self.version = type_, PlainTable(type_.name), (type_.name, 1)
@@ -46,25 +46,25 @@ class PlainRows:
         }
         self.read: list[tuple[str, int]] = []
 
-    def values(self, column: str, at: Any, budget: Budget | None = None) -> pa.Array:
+    def take_values(self, column: str, at: Any, budget: Budget | None = None) -> pa.Array:
         del budget
         self.read.append((column, len(at)))
         return self.columns[column].take(pa.array(at, pa.int64()))
 
-    def whole(self, column: str, budget: Budget | None = None) -> pa.Array:
+    def load_column(self, column: str, budget: Budget | None = None) -> pa.Array:
         del budget
         return self.columns[column]
 
     def is_resident(self, column: str) -> bool:
         return column in self.columns
 
-    def numbers(self, column: str, budget: Budget | None = None) -> tuple[Any, Any]:
+    def load_numbers(self, column: str, budget: Budget | None = None) -> tuple[Any, Any]:
         del budget
         values = self.columns[column]
         numbers = np.asarray(values.fill_null(0) if values.null_count else values)
         return numbers, np.asarray(values.is_valid()) if values.null_count else None
 
-    def codes(self, column: str, budget: Budget | None = None) -> tuple[Any, pa.Array]:
+    def load_codes(self, column: str, budget: Budget | None = None) -> tuple[Any, pa.Array]:
         del budget
         values = self.columns[column]
         if pa.types.is_floating(values.type):
@@ -75,11 +75,11 @@ class PlainRows:
 
 @dataclass
 class PlainCache:
-    """Stands in for `ReadCache`."""
+    """Stands in for `GraphCache`."""
 
     kept: dict[Any, Any] = field(default_factory=dict)
 
-    def keep(self, key: Any, make: Callable[[], Any], nbytes: Callable[[Any], int], budget: Any = None) -> Any:
+    def get_or_build(self, key: Any, make: Callable[[], Any], nbytes: Callable[[Any], int], budget: Any = None) -> Any:
         del budget
         if key not in self.kept:
             self.kept[key] = make()
@@ -96,7 +96,7 @@ class PlainReading:
     budget: Budget
     cache: PlainCache = field(default_factory=PlainCache)
 
-    def rows(self, type_name: str) -> PlainRows:
+    def get_reader(self, type_name: str) -> PlainRows:
         return self.tables[type_name]
 
 

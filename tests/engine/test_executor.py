@@ -117,7 +117,7 @@ def test_cycles_are_found_by_marking_too(solver: Solver, name: str, cells: int) 
     query = solver.query(f"query q() {{ match {{ {PATTERNS[name]} }} return {{ $a.name }} order {{ $a.name }} }}")
     expected = solver.expected(query, solver.matches(query))
 
-    with patch.multiple(cycle_close, MARKED_ROWS=1, MARKED_SOURCES=1, MARKED_CELLS=cells):
+    with patch.multiple(cycle_close, MIN_MARKED_ROWS=1, MIN_MARKED_SOURCES=1, MAX_MARKED_CELLS=cells):
         found = [solver.solved(query, traversal=Traversal.CSR, chunk_rows=rows) for rows in (3, LARGE)]
 
     assert found == [expected, expected]

@@ -92,7 +92,13 @@ def test_the_same_rows_make_the_same_groups() -> None:
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     """A shelf on which directions are made for a few short vectors, too."""
-    for name, value in {"_MANY_ROWS": 8, "_LONG": 1, "_FEW": 4, "_FIRST_TIMES": 1}.items():
+    limits = {
+        "_MIN_CLUSTERED_ROWS": 8,
+        "_MIN_CLUSTERED_SIZE": 1,
+        "_MAX_EXACT_VECTORS": 4,
+        "_CANDIDATES_PER_RESULT": 1,
+    }
+    for name, value in limits.items():
         monkeypatch.setattr(vectors_module, name, value)
     monkeypatch.setattr("omnigraph.engine.search.vector_clusters._CENTRES_PER_LEVEL", 4)
     return Shelf(tmp_path / "g")

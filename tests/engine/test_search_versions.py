@@ -170,4 +170,4 @@ def kept(reading: ExecutionContext) -> tuple[column_index.IndexSegment, ...]:
     found: ColumnIndex = rows.columns.get_or_derive(
         "text", column_index.WORDS, lambda: pytest.fail("gone"), lambda _: 0
     )
-    return found.parts
+    return found.segments

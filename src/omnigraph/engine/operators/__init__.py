@@ -1,1 +1,1 @@
-"""Physical operators."""
+"""Physical operators of a query plan."""

@@ -1,7 +1,7 @@
-"""Several hops at once: breadth first from many nodes together, each pair at its smallest distance.
+"""Breadth-first search from many sources at the same time: variable-length hops, each pair at its smallest distance.
 
-The distance of a node to itself is the length of the shortest cycle through it. Without direction, a step back over
-the pair just used is no cycle: one has a single node (an edge to itself) or at least three.
+The distance of a node to itself is the length of the shortest cycle through it. Without direction, stepping back over
+the same pair of nodes is no cycle: a cycle has a single node (an edge to itself) or at least three.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,20 +14,21 @@ from omnigraph.engine.operators.distinct import deduplicate
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists
 from omnigraph.engine.query_budget import Budget
 
+# Returns the adjacency lists of at least the given positions, each neighbour once.
 Lists = Callable[[Positions], AdjacencyLists]
-"""Neighbour lists, each neighbour once, of at least these positions."""
 
+# (source, node) pairs of one search. The distance table has one byte per pair, five without direction, and should fit
+# into the processor's cache.
 MAX_CELLS = 1 << 21
-"""How many (source, node) pairs are looked after at once, a byte each (without direction five): about a cache full."""
+# Neighbours that are gathered in one step, unless a single node has more.
 MAX_STEP_ROWS = 1 << 19
-"""How many neighbours are looked at in one go, unless a single node has more."""
+# Upper limit of the memory per gathered neighbour: its pair, the pair it was reached from, its branch, and the masks.
 _ROW_BYTES = 72
-"""What looking at a neighbour takes, at most: its pair, whose neighbour it is, its branch, and what is sorted out."""
+# From this share of all pairs on, the reached pairs are read from the distance table instead of being sorted.
 _DENSE_DIVISOR = 64
-"""From this share of all pairs on, those that were reached are read off the table, and not sorted."""
 _BUDGET_LABEL = "a hop over several edges"
+# Marks a source in its own row, where only a cycle can set a distance; larger than the upper bound of any hop.
 _SOURCE_DISTANCE = 255
-"""Stands for the distance of a source to itself while only a cycle can give it one; more than any hop reaches."""
 
 
 def run_bfs(
@@ -40,46 +41,52 @@ def run_bfs(
     is_directed: bool = True,
     cells: int = MAX_CELLS,
 ) -> AdjacencyLists:
-    """For distinct ascending `sources`, the nodes whose distance is within the bounds."""
-    at_once = max(1, cells // max(size, 1))
-    parts = []
-    for begin in range(0, len(sources), at_once):
-        part = sources[begin : begin + at_once]
+    """Return, for distinct ascending `sources`, the nodes whose distance is within the bounds."""
+    sources_per_search = max(1, cells // max(size, 1))
+    pair_arrays = []
+    for begin in range(0, len(sources), sources_per_search):
+        part = sources[begin : begin + sources_per_search]
         budget.check()
-        needed = len(part) * size * (1 if is_directed else 5)
-        budget.claim(needed, _BUDGET_LABEL)
+        nbytes = len(part) * size * (1 if is_directed else 5)
+        budget.claim(nbytes, _BUDGET_LABEL)
         try:
             search = _BfsSearch(lists, part, size, budget)
-            keys = search.search_directed(*bounds) if is_directed else search.search_undirected(*bounds)
+            pairs = search.search_directed(*bounds) if is_directed else search.search_undirected(*bounds)
         finally:
-            budget.release(needed)
-        budget.claim(keys.nbytes, _BUDGET_LABEL)
-        keys += begin * size
-        parts.append(keys)
-    total = sum(part.nbytes for part in parts)
+            budget.release(nbytes)
+        budget.claim(pairs.nbytes, _BUDGET_LABEL)
+        # A search numbers its own sources from 0; from here on pairs are numbered over all sources.
+        pairs += begin * size
+        pair_arrays.append(pairs)
+    total = sum(pairs.nbytes for pairs in pair_arrays)
     budget.claim(2 * total, _BUDGET_LABEL)
-    keys = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int64), *parts])
-    del parts
-    places, targets = np.divmod(keys, max(size, 1))
+    pairs = pair_arrays[0] if len(pair_arrays) == 1 else np.concatenate([np.zeros(0, np.int64), *pair_arrays])
+    # Dropped before the division below allocates two more arrays of this size.
+    del pair_arrays
+    source_numbers, targets = np.divmod(pairs, max(size, 1))
     budget.release(3 * total)
     starts = np.zeros(len(sources) + 1, np.int64)
-    np.cumsum(np.bincount(places, minlength=len(sources)), out=starts[1:])
+    np.cumsum(np.bincount(source_numbers, minlength=len(sources)), out=starts[1:])
     return AdjacencyLists(starts, targets, None, sources)
 
 
 class _BfsSearch:
-    """One search from several sources; a (source, node) pair is the number `source's place * size + node`."""
+    """One search from several sources; a (source, node) pair is encoded as `number of the source * size + node`."""
 
     def __init__(self, lists: Lists, sources: Positions, size: int, budget: Budget) -> None:
-        self.lists, self.sources, self.size, self.budget = lists, sources.astype(np.int64), size, budget
+        self.lists = lists
+        self.sources = sources.astype(np.int64)
+        self.size = size
+        self.budget = budget
         self.source_pairs = np.arange(len(sources)) * size + self.sources
+        # By pair; 0 means that the pair was not reached yet.
         self.distance = np.zeros(len(sources) * size, np.uint8)
-        """Of each pair, zero while it is not known."""
         self._reached = _ReachedPairs(len(self.distance))
 
     def search_directed(self, low: int, high: int) -> NDArray[np.int64]:
-        """The pairs whose distance is within the bounds, ascending."""
-        frontier = self.source_pairs  # its own distance is not known yet: a cycle may lead back
+        """Return the pairs whose distance is within the bounds, ascending."""
+        # The sources have no distance yet: a cycle may lead back to them.
+        frontier = self.source_pairs
         for distance in range(1, high + 1):
             level = _ReachedPairs(len(self.distance))
             for reached, _ in self._iter_step(frontier):
@@ -89,11 +96,15 @@ class _BfsSearch:
             self._reached.add_all(level)
             if distance == high or not level.count:
                 break
-            frontier = self._deduplicate(level, distance)
+            frontier = self._list_level(level, distance)
         return self._select_within(low, high)
 
     def search_undirected(self, low: int, high: int) -> NDArray[np.int64]:
-        """As `directed`; the shortest cycle is where two branches of the search from a source meet."""
+        """Return the pairs whose distance is within the bounds, ascending, following edges both ways.
+
+        Each node belongs to the branch of the source's neighbour that it was first reached through. The shortest cycle
+        through a source closes where two of its branches meet.
+        """
         branch = np.zeros(len(self.distance), np.int32)
         cycle = np.full(len(self.sources), high + 1, np.int64)
         self.distance[self.source_pairs] = _SOURCE_DISTANCE
@@ -102,25 +113,30 @@ class _BfsSearch:
             level = _ReachedPairs(len(self.distance))
             for reached, origins in self._iter_step(frontier):
                 if distance == 1:
+                    # A source that is its own neighbour has an edge to itself: a cycle of length 1.
                     cycle[reached[reached == origins] // self.size] = 1
-                    of = (reached % self.size).astype(np.int32)
+                    branch_of_step = (reached % self.size).astype(np.int32)
                 else:
-                    of = branch[origins]
-                known = self.distance[reached]
-                is_earlier = (known > 0) & (known != distance)
+                    branch_of_step = branch[origins]
+                old_distance = self.distance[reached]
+                is_earlier = (old_distance > 0) & (old_distance != distance)
                 if distance > 1:
-                    self._note_cycles(cycle, reached[is_earlier], of[is_earlier], branch, 2 * distance - 1)
-                is_new = known == 0
+                    # An edge within the previous level: both ends are at `distance - 1`.
+                    self._note_cycles(cycle, reached[is_earlier], branch_of_step[is_earlier], branch, 2 * distance - 1)
+                is_new = old_distance == 0
                 new = reached[is_new]
-                branch[new] = of[is_new]
-                self._note_cycles(cycle, reached[~is_earlier], of[~is_earlier], branch, 2 * distance)
+                # A node that several branches reach in this step keeps one of them; the others then differ from it,
+                # which is how `_note_cycles` sees that they met.
+                branch[new] = branch_of_step[is_new]
+                self._note_cycles(cycle, reached[~is_earlier], branch_of_step[~is_earlier], branch, 2 * distance)
                 self.distance[new] = distance
                 level.add(new)
             self._reached.add_all(level)
             if distance == high or not level.count:
                 break
-            frontier = self._deduplicate(level, distance)
+            frontier = self._list_level(level, distance)
         closed = self.source_pairs[(cycle >= low) & (cycle <= high)]
+        # Any value within the bounds selects these pairs below.
         self.distance[closed] = low
         self._reached.add(closed)
         return self._select_within(low, high)
@@ -129,73 +145,75 @@ class _BfsSearch:
         self,
         cycle: NDArray[np.int64],
         reached: NDArray[np.int64],
-        of: NDArray[np.int32],
+        branch_of_step: NDArray[np.int32],
         branch: NDArray[np.int32],
         length: int,
     ) -> None:
-        """Note a cycle where a node is reached from a branch that it is not of; the source itself is of none."""
-        places, nodes = np.divmod(reached, self.size)
-        met = places[(branch[reached] != of) & (nodes != self.sources[places])]
-        cycle[met] = np.minimum(cycle[met], length)
+        """Record a cycle where a node is reached from another branch than its own; the source itself has none."""
+        numbers, nodes = np.divmod(reached, self.size)
+        closed = numbers[(branch[reached] != branch_of_step) & (nodes != self.sources[numbers])]
+        cycle[closed] = np.minimum(cycle[closed], length)
 
     def _iter_step(self, frontier: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """The pairs one edge on, maybe several times, and from which pair each was reached; some at a time."""
+        """Yield, in chunks, the pairs one edge further, repeats included, and the pair each was reached from."""
         self.budget.check()
-        held = frontier.nbytes * 4
-        self.budget.claim(held, _BUDGET_LABEL)
-        places, nodes = np.divmod(frontier, self.size)
+        frontier_nbytes = frontier.nbytes * 4
+        self.budget.claim(frontier_nbytes, _BUDGET_LABEL)
+        numbers, nodes = np.divmod(frontier, self.size)
         neighbours = self.lists(nodes)
         ends = np.cumsum(neighbours.count_neighbours(nodes))
         begin, done = 0, 0
         while begin < len(frontier):
             end = max(begin + 1, int(np.searchsorted(ends, done + MAX_STEP_ROWS, side="right")))
-            needed = int(ends[end - 1] - done) * _ROW_BYTES
-            self.budget.claim(needed, _BUDGET_LABEL)
+            nbytes = int(ends[end - 1] - done) * _ROW_BYTES
+            self.budget.claim(nbytes, _BUDGET_LABEL)
             gathered = neighbours.gather(nodes[begin:end])
             rows = gathered.repeat_rows() + begin
-            reached = places[rows] * self.size + gathered.targets.astype(np.int64, copy=False)
+            reached = numbers[rows] * self.size + gathered.targets.astype(np.int64, copy=False)
             yield reached, frontier[rows]
-            self.budget.release(needed)
+            self.budget.release(nbytes)
             begin, done = end, int(ends[end - 1])
-        self.budget.release(held)
+        self.budget.release(frontier_nbytes)
 
-    def _deduplicate(self, level: "_ReachedPairs", distance: int) -> NDArray[np.int64]:
-        found = level.deduplicate()
-        return np.flatnonzero(self.distance == distance) if found is None else found
+    def _list_level(self, level: "_ReachedPairs", distance: int) -> NDArray[np.int64]:
+        """Return the distinct pairs of a level, the frontier of the next step."""
+        pairs = level.deduplicate()
+        return np.flatnonzero(self.distance == distance) if pairs is None else pairs
 
     def _select_within(self, low: int, high: int) -> NDArray[np.int64]:
-        """The pairs whose distance is within the bounds, ascending."""
+        """Return the pairs whose distance is within the bounds, ascending."""
         pairs = self._reached.deduplicate()
         if pairs is None:
             return np.flatnonzero((self.distance >= low) & (self.distance <= high))
-        known = self.distance[pairs]
-        return pairs[(known >= low) & (known <= high)]
+        distance = self.distance[pairs]
+        return pairs[(distance >= low) & (distance <= high)]
 
 
 class _ReachedPairs:
-    """Pairs as long as they are few of all; more are read off the table."""
+    """The reached pairs while they are few among all; more are only counted, and read from the distance table."""
 
-    def __init__(self, of_all: int) -> None:
-        self.count, self._of_all = 0, of_all
+    def __init__(self, table_size: int) -> None:
+        self.count = 0
+        self._table_size = table_size
         self.parts: list[NDArray[np.int64]] = []
 
     @property
     def is_sparse(self) -> bool:
-        """Whether they are kept, and not only counted."""
-        return self.count * _DENSE_DIVISOR < self._of_all
+        """Whether the pairs themselves are stored, and not only counted."""
+        return self.count * _DENSE_DIVISOR < self._table_size
 
     def add(self, pairs: NDArray[np.int64]) -> None:
-        """Some more, maybe several times."""
+        """Add pairs, which may repeat."""
         self.count += len(pairs)
         self.parts = [*self.parts, pairs] if self.is_sparse else []
 
-    def add_all(self, others: "_ReachedPairs") -> None:
-        """Those of another set, of the same table."""
-        self.count += others.count
-        self.parts = [*self.parts, *others.parts] if self.is_sparse else []
+    def add_all(self, other: "_ReachedPairs") -> None:
+        """Add the pairs of another set over the same table."""
+        self.count += other.count
+        self.parts = [*self.parts, *other.parts] if self.is_sparse else []
 
     def deduplicate(self) -> NDArray[np.int64] | None:
-        """The pairs, ascending; None when they are too many."""
+        """Return the distinct pairs, ascending, or None if there are too many to be stored."""
         return deduplicate(np.concatenate([_NO_PAIRS, *self.parts])) if self.is_sparse else None
 
 

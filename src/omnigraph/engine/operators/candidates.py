@@ -1,4 +1,4 @@
-"""Which rows a node variable can be, and how many matches its branches have there: one question for every operator."""
+"""Find the rows that a node variable can be bound to, and count the matches of the subtrees that hang off them."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
@@ -22,75 +22,79 @@ from omnigraph.engine.operators.multiplicity import (
 )
 from omnigraph.engine.physical_plan import AntiJoin, CountedSubtree, Node, SubtreeDirection
 
+# Evaluates a `not` block: returns which rows it keeps.
 Block: TypeAlias = Callable[[AntiJoin, Bindings], NDArray[np.bool_]]
-"""Which rows a `not` block keeps."""
 
+# Limit of the rows that one vectorised operation produces, where it can be split.
 CHUNK_ROWS = 1 << 21
-"""How many rows one vectorised operation makes at most, where it can be split."""
+# Memory per neighbour while it is counted.
 _ROW_BYTES = 16
-"""What a neighbour takes while it is counted."""
+# Below this share of a table's rows, sums are computed by sorting and not in an array of the table's size.
 _SPARSE_DIVISOR = 16
-"""Below this share of a table's rows, sums are made by sorting and not in an array of its size."""
+# Below this share of a table's rows, only the requested rows are computed, and not the whole table.
 _FEW_DIVISOR = 4
-"""Below this share of a table's rows, only what is asked for is worked out."""
+# From this share of all neighbours on, one pass over all lists in order is faster than gathering some of them.
 _SWEEP_DIVISOR = 3
-"""From this share of all neighbours on, going through all lists in their order is faster than gathering some."""
+# Rows that fail are dropped between two subtrees when at most this share of them pass.
 _DROP_DIVISOR = 2
-"""Rows that fail are left out between two branches when no more than this share of them pass."""
 
 
 class Candidates:
-    """The rows that a node of a plan can be bound to. What was worked out for a whole table is kept for the run."""
+    """The rows that a node of a plan can be bound to; results for a whole table are cached for the run."""
 
     def __init__(
         self,
         node: Node,
-        reading: ExecutionContext,
+        context: ExecutionContext,
         block: Block,
         *,
         has_multiplicity: bool,
         chunk_rows: int = CHUNK_ROWS,
     ) -> None:
-        self.node, self._context, self._block, self._has_multiplicity = node, reading, block, has_multiplicity
+        self.node = node
+        self._context = context
+        self._block = block
+        self._has_multiplicity = has_multiplicity
         self._chunk_rows = chunk_rows
-        self._rows = reading.get_reader(node.type)
+        self._rows = context.get_reader(node.type)
         self._subtrees = [
             _SubtreeRun(
-                branch,
-                EdgeAccess(branch.link, reading),
-                Candidates(branch.node, reading, block, has_multiplicity=has_multiplicity, chunk_rows=chunk_rows),
+                subtree,
+                EdgeAccess(subtree.link, context),
+                Candidates(subtree.node, context, block, has_multiplicity=has_multiplicity, chunk_rows=chunk_rows),
             )
-            for branch in node.subtrees
+            for subtree in node.subtrees
         ]
         self._requested_rows = 0
         self._dense: NDArray[np.bool_] | Counts | None = None
 
     @property
     def size(self) -> int:
-        """How many positions its table has."""
+        """Number of positions of the node's table."""
         return self._rows.size
 
     def find_all(self) -> tuple[Positions, Counts | None]:
-        """Every row that passes, ascending, and the weight of each."""
+        """Return every row that passes, ascending, and the multiplicity of each."""
         return self._find_passing(None)
 
     def count_matches(self, positions: Positions) -> NDArray[np.bool_] | Counts | None:
-        """How many matches each of these rows, in any order, stands for, none if it fails; None: one each.
+        """Return the number of matches of each of these rows, in any order, 0 if it fails; None means one each.
 
-        Truths when only existence counts, or when no branch makes it more than one.
+        The result is boolean when only existence counts, or when no subtree multiplies a row.
         """
         if self.node.is_free:
             return None
+        # Requests add up over the chunks of a run: many small ones are as good a reason to compute the whole table.
         self._requested_rows += len(positions)
         if self._dense is not None or self._requested_rows * _FEW_DIVISOR >= self.size:
             return self.count_by_position().take(positions)
-        each = positions if bool((positions[1:] > positions[:-1]).all()) else deduplicate(positions)
-        found, weight = self._find_passing(each)
-        weighed = _scatter(_find_places(each, found, self.size), weight, len(each))
-        return weighed if each is positions else weighed.take(_find_places(each, positions, self.size))
+        distinct = positions if bool((positions[1:] > positions[:-1]).all()) else deduplicate(positions)
+        passing, multiplicity = self._find_passing(distinct)
+        counts = _scatter(_find_indices(distinct, passing, self.size), multiplicity, len(distinct))
+        return counts if distinct is positions else counts.take(_find_indices(distinct, positions, self.size))
 
     def count_by_position(self) -> NDArray[np.bool_] | Counts:
-        """As `weigh`, of every row; there is something to weigh."""
+        """Return what `count_matches` returns, for every row of a node that is not free."""
         if self._dense is None:
             self._dense = self._count_everywhere()
         if self._dense is None:
@@ -98,72 +102,76 @@ class Candidates:
         return self._dense
 
     def _count_everywhere(self) -> NDArray[np.bool_] | Counts | None:
-        """The weights of all rows, where nothing but branches that start here decides; None where more does."""
-        node, pulled = self.node, [run for run in self._subtrees if run.subtree.direction is SubtreeDirection.FROM_ROOT]
-        is_bare = not node.filters and not node.absent and len(pulled) == len(self._subtrees)
+        """Count the matches of all rows at once, or return None if more than subtrees from the root decides."""
+        node = self.node
+        from_root = [run for run in self._subtrees if run.subtree.direction is SubtreeDirection.FROM_ROOT]
+        is_bare = not node.filters and not node.absent and len(from_root) == len(self._subtrees)
+        # With deleted rows, live positions are not consecutive, so counts by row would not be counts by position.
         if not is_bare or self._rows.count < self.size:
             return None
         counted: Counts | None = None
-        for run in pulled:
+        for run in from_root:
             counted = multiply_counts(counted, self._count_from_root(run, self._rows.get_positions()))
         return counted if counted is None or self._has_multiplicity else counted > 0
 
     def _find_passing(self, demand: Positions | None) -> tuple[Positions, Counts | None]:
-        """The rows of the demand (ascending; None: of the table) that pass, and their weights."""
-        found, weight = demand, None
+        """Return the rows of the demand (ascending; None: of the table) that pass, and their multiplicities."""
+        rows, multiplicity = demand, None
         for run in self._subtrees:
             if run.subtree.direction is SubtreeDirection.FROM_LEAF:
+                # Independent of the demand, so computed once per run.
                 run.leaf_result = run.leaf_result or self._count_from_leaf(run)
-                found, weight = _intersect(found, weight, *run.leaf_result)
+                rows, multiplicity = _intersect(rows, multiplicity, *run.leaf_result)
         if self.node.filters:
-            kept = find_rows(self.node.filters, self.node.type, found, self._context)
-            if weight is not None and found is not None:
-                weight = weight.take(_find_places(found, kept, self.size))
-            found = kept
-        found = self._rows.get_positions() if found is None else found
-        found, weight = self._apply_root_subtrees(found, weight)
+            passing = find_rows(self.node.filters, self.node.type, rows, self._context)
+            if multiplicity is not None and rows is not None:
+                multiplicity = multiplicity.take(_find_indices(rows, passing, self.size))
+            rows = passing
+        rows = self._rows.get_positions() if rows is None else rows
+        rows, multiplicity = self._apply_root_subtrees(rows, multiplicity)
         for block in self.node.absent:
-            if len(found):
-                mask = self._block(block, Bindings({self.node.variable: found}, len(found)))
-                found, weight = found[mask], None if weight is None else weight[mask]
-        return found, weight
+            if len(rows):
+                mask = self._block(block, Bindings({self.node.variable: rows}, len(rows)))
+                rows, multiplicity = rows[mask], None if multiplicity is None else multiplicity[mask]
+        return rows, multiplicity
 
-    def _apply_root_subtrees(self, found: Positions, weight: Counts | None) -> tuple[Positions, Counts | None]:
-        """What the branches that are worked out from here leave of some rows, which ascend, and their weights.
-
-        Rows that fail stay, with no weight, until leaving them out pays: behind most hops nearly all rows pass.
-        """
+    def _apply_root_subtrees(self, rows: Positions, multiplicity: Counts | None) -> tuple[Positions, Counts | None]:
+        """Return the ascending rows that pass the subtrees counted from the root, and their multiplicities."""
         counted: Counts | None = None
         for run in self._subtrees:
-            if run.subtree.direction is SubtreeDirection.FROM_ROOT and len(found):
-                own = self._count_from_root(run, found)
-                counted = multiply_counts(counted, own if self._has_multiplicity else (own > 0).astype(np.int64))
-                if counted is not None and np.count_nonzero(counted) * _DROP_DIVISOR <= len(found):
-                    found, weight, counted = self._drop_unmatched(found, weight, counted)
-        return (found, weight) if counted is None else self._drop_unmatched(found, weight, counted)[:2]
+            if run.subtree.direction is SubtreeDirection.FROM_ROOT and len(rows):
+                counts = self._count_from_root(run, rows)
+                counted = multiply_counts(counted, counts if self._has_multiplicity else (counts > 0).astype(np.int64))
+                # Rows that fail stay, with a count of 0, until dropping them pays off: after most hops nearly all
+                # rows pass.
+                if counted is not None and np.count_nonzero(counted) * _DROP_DIVISOR <= len(rows):
+                    rows, multiplicity = self._drop_unmatched(rows, multiplicity, counted)
+                    counted = None
+        return (rows, multiplicity) if counted is None else self._drop_unmatched(rows, multiplicity, counted)
 
     def _drop_unmatched(
-        self, found: Positions, weight: Counts | None, counted: Counts
-    ) -> tuple[Positions, Counts | None, None]:
-        """The rows whose branches have a match, and their weights."""
+        self, rows: Positions, multiplicity: Counts | None, counted: Counts
+    ) -> tuple[Positions, Counts | None]:
+        """Return the rows whose subtrees have a match, and their multiplicities."""
         if not counted.all():
-            at = np.flatnonzero(counted)
-            found, counted = found.take(at), counted.take(at)
-            weight = None if weight is None else weight.take(at)
-        return found, multiply_counts(weight, counted) if self._has_multiplicity else None, None
+            passing = np.flatnonzero(counted)
+            rows, counted = rows.take(passing), counted.take(passing)
+            multiplicity = None if multiplicity is None else multiplicity.take(passing)
+        return rows, multiply_counts(multiplicity, counted) if self._has_multiplicity else None
 
-    # --- branches -----------------------------------------------------------------------------------
+    # --- subtrees -----------------------------------------------------------------------------------
 
     def _count_from_root(self, run: "_SubtreeRun", positions: Positions) -> Counts:
-        """For each of these rows, which ascend, how many matches the branch has there."""
+        """Count the matches of a subtree at each of these ascending rows."""
         link = run.subtree.link
         if run.candidates.node.is_free and not link.filters and not link.is_multi:
+            # Every neighbour matches: the lengths of the lists are the counts.
             lists = run.links.get_lists(positions)
             is_every = lists.sources is None and len(positions) == len(lists.starts) - 1
             return np.diff(lists.starts) if is_every else lists.count_neighbours(positions)
         if link.filters and run.links.is_in_memory and len(positions) * _FEW_DIVISOR >= self.size:
             return self._count_by_edges(run)[positions]
-        if run.is_most(run.links, positions):
+        if run.has_most_neighbours(run.links, positions):
             return self._sum_all_lists(run, run.candidates.count_by_position()).take(positions)
         if link.is_multi:
             counted = self._count_reached(run, positions)
@@ -173,94 +181,99 @@ class Candidates:
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def _count_reached(self, run: "_SubtreeRun", positions: Positions) -> Counts | None:
-        """As `_count_from_root` over several edges, without listing who is reached; None where they have to be listed."""
+        """Count the nodes reached over several edges without listing them, or return None if they must be listed."""
         if run.candidates.node.is_free:
             return run.links.count_reached(positions, None)
-        weighed = run.candidates.count_by_position()
-        if weighed.dtype != np.bool_:
+        counts = run.candidates.count_by_position()
+        # A bitset can say that a node matches, but not how often.
+        if counts.dtype != np.bool_:
             return None
-        return run.links.count_reached(positions, weighed.astype(np.bool_, copy=False))
+        return run.links.count_reached(positions, counts.astype(np.bool_, copy=False))
 
-    def _sum_all_lists(self, run: "_SubtreeRun", weighed: NDArray[np.bool_] | Counts) -> Counts:
-        """For every row, the sum of what is known of the far ends that it has."""
+    def _sum_all_lists(self, run: "_SubtreeRun", counts: NDArray[np.bool_] | Counts) -> Counts:
+        """Return, for every row, the sum of the counts of its neighbours."""
         lists = run.links.get_all_lists()
-        return sum_lists(lists.starts, lists.targets, weighed, self._context.budget.check)
+        return sum_lists(lists.starts, lists.targets, counts, self._context.budget.check)
 
     def _sum_gathered(self, run: "_SubtreeRun", positions: Positions) -> Counts:
         gathered = run.links.gather(positions)
-        weighed = run.candidates.count_matches(gathered.targets)
-        return gathered.counts if weighed is None else sum_segments(weighed, gathered.counts)
+        counts = run.candidates.count_matches(gathered.targets)
+        return gathered.counts if counts is None else sum_segments(counts, gathered.counts)
 
     def _count_by_edges(self, run: "_SubtreeRun") -> Counts:
-        """As `_count_from_root` for every row, starting with the edges that pass."""
-        needed = self._context.get_reader(run.subtree.link.edge).size * _ROW_BYTES
-        self._context.budget.claim(needed, f"the edges of {run.subtree.link.edge}")
+        """Count the matches of a subtree at every row, starting with the edges that pass its filters."""
+        nbytes = self._context.get_reader(run.subtree.link.edge).size * _ROW_BYTES
+        self._context.budget.claim(nbytes, f"the edges of {run.subtree.link.edge}")
         sums = np.zeros(self.size, np.int64)
         for near, far in run.links.list_ends():
             self._context.budget.check()
-            weighed = run.candidates.count_matches(far)
-            if weighed is None:
+            counts = run.candidates.count_matches(far)
+            if counts is None:
                 added = sum_by_position(near, None, self.size)
-            elif weighed.dtype == np.bool_:
-                added = sum_by_position(near[weighed], None, self.size)
+            elif counts.dtype == np.bool_:
+                added = sum_by_position(near[counts], None, self.size)
             else:
-                added = sum_by_position(near, weighed.astype(np.int64, copy=False), self.size)
+                added = sum_by_position(near, counts.astype(np.int64, copy=False), self.size)
             sums = add_counts(sums, added)
-        self._context.budget.release(needed)
+        self._context.budget.release(nbytes)
         return sums
 
     def _count_from_leaf(self, run: "_SubtreeRun") -> tuple[Positions, Counts | None]:
-        """The rows that the branch leads to, ascending, and how often."""
-        far, weight = run.candidates.find_all()
+        """Return the rows that a subtree reaches from its far end, ascending, and how often it reaches each."""
+        far, multiplicity = run.candidates.find_all()
         back = run.links.reverse()
-        if run.is_most(back, far):
-            return self._select_nonzero(self._sum_all_lists(run, _scatter(far, weight, run.candidates.size)))
+        if run.has_most_neighbours(back, far):
+            return self._select_nonzero(self._sum_all_lists(run, _scatter(far, multiplicity, run.candidates.size)))
         sums: Counts | None = None
         for begin, part in _SubtreeRun(run.subtree, back, run.candidates).split_numbered(far, self._chunk_rows):
             gathered = back.gather(part)
-            spread = None if weight is None else np.repeat(weight[begin : begin + len(part)], gathered.counts)
+            repeated: Counts | None = None
+            if multiplicity is not None:
+                repeated = np.repeat(multiplicity[begin : begin + len(part)], gathered.counts)
             if begin == 0 and len(part) == len(far) and len(gathered.targets) * _SPARSE_DIVISOR < self.size:
-                found, counted = sum_by_key(gathered.targets.astype(np.int64, copy=False), spread)
-                is_one_each = not self._has_multiplicity or counted.max(initial=1) == 1
-                return found, None if is_one_each else counted
-            added = sum_by_position(gathered.targets, spread, self.size)
+                # Everything fits into one chunk with few targets: no array of the table's size is needed.
+                rows, counts = sum_by_key(gathered.targets.astype(np.int64, copy=False), repeated)
+                is_one_each = not self._has_multiplicity or counts.max(initial=1) == 1
+                return rows, None if is_one_each else counts
+            added = sum_by_position(gathered.targets, repeated, self.size)
             sums = added if sums is None else add_counts(sums, added)
         return (np.zeros(0, np.int64), None) if sums is None else self._select_nonzero(sums)
 
     def _select_nonzero(self, sums: Counts) -> tuple[Positions, Counts | None]:
-        """The rows that have a sum, and their weights, unless each one counts once."""
-        found = np.flatnonzero(sums)
+        """Return the rows with a sum, and their multiplicities unless each row counts once."""
+        rows = np.flatnonzero(sums)
         if not self._has_multiplicity:
-            return found, None
-        weight = sums.take(found)
-        return found, None if len(weight) and weight.max() == 1 else weight
+            return rows, None
+        multiplicity = sums.take(rows)
+        return rows, None if len(multiplicity) and multiplicity.max() == 1 else multiplicity
 
 
 class _SubtreeRun:
-    """A branch while it runs."""
+    """A counted subtree during execution."""
 
-    def __init__(self, branch: CountedSubtree, links: EdgeAccess, candidates: Candidates) -> None:
-        self.subtree, self.links, self.candidates = branch, links, candidates
+    def __init__(self, subtree: CountedSubtree, links: EdgeAccess, candidates: Candidates) -> None:
+        self.subtree = subtree
+        self.links = links
+        self.candidates = candidates
+        # The rows that its far end reaches, once they were computed.
         self.leaf_result: tuple[Positions, Counts | None] | None = None
-        """Where its far end leads, once that is known."""
 
-    def is_most(self, links: EdgeAccess, positions: Positions) -> bool:
-        """Whether these nodes have so many of all neighbours along the hop, in one direction, that no list is skipped.
+    def has_most_neighbours(self, links: EdgeAccess, positions: Positions) -> bool:
+        """Return whether these nodes have so many of all neighbours in one direction that a full pass is cheaper.
 
-        Only where no edge is filtered, and where both directions are in memory or soon are.
+        Only for unfiltered edges whose adjacency is in memory, or is about to be.
         """
         if self.subtree.link.filters or not links.is_in_memory or len(positions) * _SWEEP_DIVISOR < links.near_size:
             return False
-        return int(links.get_all_lists().count_neighbours(positions).sum()) * _SWEEP_DIVISOR >= len(
-            links.get_all_lists().targets
-        )
+        lists = links.get_all_lists()
+        return int(lists.count_neighbours(positions).sum()) * _SWEEP_DIVISOR >= len(lists.targets)
 
     def split(self, positions: Positions, chunk_rows: int) -> Iterator[Positions]:
-        """Parts of ascending positions whose neighbours are not too many at once."""
+        """Yield ascending positions in parts that have about `chunk_rows` neighbours each."""
         return (part for _, part in self.split_numbered(positions, chunk_rows))
 
     def split_numbered(self, positions: Positions, chunk_rows: int) -> Iterator[tuple[int, Positions]]:
-        """The parts, each with the number of its first position."""
+        """Yield the parts, each with the index of its first position."""
         begin = 0
         for end in find_cuts(self.links, positions, chunk_rows):
             yield begin, positions[begin:end]
@@ -268,58 +281,61 @@ class _SubtreeRun:
 
 
 def find_cuts(links: EdgeAccess, positions: Positions, chunk_rows: int) -> list[int]:
-    """Where to cut rows apart so that the neighbours of a part are at most `chunk_rows`, or those of one row."""
+    """Return where to cut rows so that each part has at most `chunk_rows` neighbours, or is a single row."""
     if not len(positions):
         return []
     if links.link.is_multi or links.is_indexed:
+        # Counting the neighbours would be the work itself: the planner's average has to do.
         step = max(1, int(chunk_rows / max(links.link.fan_out, 1.0)))
         return [*range(step, len(positions), step), len(positions)]
     return cut_by_counts(links.get_all_lists().count_neighbours(positions), chunk_rows)
 
 
 def cut_by_counts(counts: NDArray[np.int64], chunk_rows: int) -> list[int]:
-    """Where to cut rows apart so that what they become is at most `chunk_rows`, or what one row does; there are some.
+    """Return where to cut rows so that each part produces at most `chunk_rows` rows, or is a single row.
 
-    `counts` says what each row becomes.
+    `counts` has the number of rows that each row produces, and is not empty.
     """
     ends = np.cumsum(counts)
     if ends[-1] <= chunk_rows:
         return [len(ends)]
-    found, begin, before = [], 0, 0
+    cuts, begin, before = [], 0, 0
     while begin < len(ends):
         end = max(int(np.searchsorted(ends, before + chunk_rows, side="right")), begin + 1)
-        found.append(end)
+        cuts.append(end)
         begin, before = end, int(ends[end - 1])
-    return found
+    return cuts
 
 
-def _find_places(found: Positions, kept: Positions, size: int) -> Positions:
-    """Where some of these positions, which ascend, are among them."""
-    if len(found) * _SPARSE_DIVISOR < size:
-        return np.searchsorted(found, kept)
-    places = np.empty(size, np.int64)  # only what is asked for is set
-    places[found] = np.arange(len(found))
-    return places.take(kept)
+def _find_indices(ascending: Positions, some: Positions, size: int) -> Positions:
+    """Return the index of each of `some` positions within `ascending`, which contains them all."""
+    if len(ascending) * _SPARSE_DIVISOR < size:
+        return np.searchsorted(ascending, some)
+    # Left uninitialised: only entries that are set here are read.
+    indices = np.empty(size, np.int64)
+    indices[ascending] = np.arange(len(ascending))
+    return indices.take(some)
 
 
-def _scatter(at: Positions, weight: Counts | None, size: int) -> NDArray[np.bool_] | Counts:
-    """By position the weight, none where there is no row."""
-    if weight is None:
+def _scatter(at: Positions, multiplicity: Counts | None, size: int) -> NDArray[np.bool_] | Counts:
+    """Return an array of `size` with the multiplicities at these indices, 0 elsewhere; a mask without them."""
+    if multiplicity is None:
         mask = np.zeros(size, np.bool_)
         mask[at] = True
         return mask
     dense = np.zeros(size, np.int64)
-    dense[at] = weight
+    dense[at] = multiplicity
     return dense
 
 
 def _intersect(
-    found: Positions | None, weight: Counts | None, others: Positions, other_weight: Counts | None
+    rows: Positions | None, multiplicity: Counts | None, other_rows: Positions, other_multiplicity: Counts | None
 ) -> tuple[Positions, Counts | None]:
-    """Rows that are in both, ascending, their weights multiplied."""
-    if found is None:
-        return others, other_weight
-    common, mine, theirs = np.intersect1d(found, others, assume_unique=True, return_indices=True)
+    """Return the rows that are in both, ascending, with the product of their multiplicities."""
+    if rows is None:
+        return other_rows, other_multiplicity
+    common, here, there = np.intersect1d(rows, other_rows, assume_unique=True, return_indices=True)
     return common, multiply_counts(
-        None if weight is None else weight[mine], None if other_weight is None else other_weight[theirs]
+        None if multiplicity is None else multiplicity[here],
+        None if other_multiplicity is None else other_multiplicity[there],
     )

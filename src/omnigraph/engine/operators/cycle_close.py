@@ -1,4 +1,4 @@
-"""A hop between two variables that are both bound: a condition, or with an edge variable a join with its edges."""
+"""Close a cycle of the pattern: a hop between two bound variables filters rows, or joins them with its edges."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,15 @@ from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, GatheredE
 from omnigraph.engine.physical_plan import Close
 from omnigraph.engine.query_budget import Budget
 
+# (source, target) pairs of one mark table, a byte each: about the size of a processor's cache.
 MAX_MARKED_CELLS = 1 << 23
-"""How many (source, target) pairs are marked at once, a byte each: about what fits into a processor's cache."""
-MIN_MARKED_ROWS, MIN_MARKED_SOURCES = 1 << 14, 16
-"""Marking pays from so many rows on, and for tables of which so many lists can be marked at once."""
+# Marking pays off from this number of rows on, if the mark table holds the lists of this number of sources.
+MIN_MARKED_ROWS = 1 << 14
+MIN_MARKED_SOURCES = 16
 
 
 def close_cycle(step: Close, bindings: Bindings, links: EdgeAccess, budget: Budget) -> Bindings:
-    """The rows whose ends the hop joins; once for each edge if edges count."""
+    """Return the rows whose two ends the hop joins, once per edge if the step reads its edges."""
     sources, targets = bindings.columns[step.source], bindings.columns[step.target]
     if not bindings.size:
         return _select_columns(bindings, step.keep)
@@ -31,23 +32,25 @@ def close_cycle(step: Close, bindings: Bindings, links: EdgeAccess, budget: Budg
         counts = _search_lists(neighbours, sources, targets, budget.check, past=True) - begins
         runs = _expand_runs(begins, counts)
         assert neighbours.edges is not None  # noqa: S101 - the hop reads its edges
-        found = links.filter_edges(GatheredEdges(counts, neighbours.targets[runs], neighbours.edges[runs]))
-        taken = bindings.take(found.repeat_rows())
+        gathered = links.filter_edges(GatheredEdges(counts, neighbours.targets[runs], neighbours.edges[runs]))
+        joined = bindings.take(gathered.repeat_rows())
         edge_variable = step.link.edge_variable
-        if edge_variable is not None and found.edges is not None:
-            taken = taken.with_column(edge_variable, found.edges)
-        return _select_columns(taken, step.keep)
+        if edge_variable is not None and gathered.edges is not None:
+            joined = joined.with_column(edge_variable, gathered.edges)
+        return _select_columns(joined, step.keep)
     finally:
         budget.release(bindings.size * 32)
 
 
 def _find_joined(step: Close, bindings: Bindings, links: EdgeAccess, budget: Budget) -> NDArray[np.bool_]:
-    """Row by row whether the hop joins the two ends, however many edges there are."""
+    """Return, row by row, whether the hop joins the two ends, however many edges there are."""
     sources, targets = bindings.columns[step.source], bindings.columns[step.target]
     if not links.is_in_memory:
+        # Edges are looked up from the side with fewer distinct nodes.
         if len(deduplicate(targets)) < len(deduplicate(sources)):
             links, sources, targets = links.reverse(), targets, sources
         return is_joined(links.get_lists(sources), sources, targets, budget.check)
+    # Runs of rows with the same source share one marked list, so the side that is in order becomes the source.
     if not is_ascending(sources) and is_ascending(targets):
         links, sources, targets = links.reverse(), targets, sources
     if not should_mark(bindings.size, links):
@@ -55,17 +58,17 @@ def _find_joined(step: Close, bindings: Bindings, links: EdgeAccess, budget: Bud
     if is_ascending(sources):
         return is_marked(links.get_all_lists(), *_split_runs(sources), targets, links.far_size, budget)
     order = argsort_stable(sources.astype(np.int64, copy=False), budget.check)
-    found = np.empty(bindings.size, np.bool_)
-    found[order] = is_marked(
+    result = np.empty(bindings.size, np.bool_)
+    result[order] = is_marked(
         links.get_all_lists(), *_split_runs(sources[order]), targets[order], links.far_size, budget
     )
-    return found
+    return result
 
 
 def find_joined_neighbours(
     near: Positions, gathered: GatheredEdges, links: EdgeAccess, budget: Budget
 ) -> NDArray[np.bool_]:
-    """As a close of each gathered target with what its row has: before the rows are made that it would drop."""
+    """Return which gathered targets the hop joins with the `near` position of their row."""
     if not should_mark(len(gathered.targets), links) or not is_ascending(near):
         return is_joined(links.get_all_lists(), np.repeat(near, gathered.counts), gathered.targets, budget.check)
     heads, begins = _split_runs(near)
@@ -74,17 +77,17 @@ def find_joined_neighbours(
 
 
 def should_mark(rows: float, links: EdgeAccess) -> bool:
-    """Whether so many rows are worth it, and enough lists can be marked at once."""
+    """Return whether marking pays off for this number of rows, and enough lists fit into the mark table."""
     return rows >= MIN_MARKED_ROWS and links.far_size * MIN_MARKED_SOURCES <= MAX_MARKED_CELLS
 
 
 def is_ascending(positions: Positions) -> bool:
-    """Whether no position is followed by a smaller one."""
+    """Return whether no position is followed by a smaller one."""
     return bool((positions[1:] >= positions[:-1]).all())
 
 
 def _split_runs(positions: Positions) -> tuple[Positions, NDArray[np.int64]]:
-    """The distinct ones of ascending positions, and where the run of each begins; at last, where the last one ends."""
+    """Return the distinct values of ascending positions, and the bounds of their runs: one more than there are runs."""
     is_first = np.ones(len(positions), np.bool_)
     np.not_equal(positions[1:], positions[:-1], out=is_first[1:])
     begins = np.flatnonzero(is_first)
@@ -94,12 +97,13 @@ def _split_runs(positions: Positions) -> tuple[Positions, NDArray[np.int64]]:
 def is_joined(
     neighbours: AdjacencyLists, sources: Positions, targets: Positions, check: Check = skip_check
 ) -> NDArray[np.bool_]:
-    """Row by row whether the target is in the source's list, by looking it up there."""
+    """Return, row by row, whether the target is in the source's list, by binary search."""
     if not len(neighbours.targets):
         return np.zeros(len(sources), np.bool_)
     at = _search_lists(neighbours, sources, targets, check)
     ends = neighbours.starts[neighbours.find_lists(sources) + 1]
     is_inside = at < ends
+    # A target larger than all of the last list is searched past the end of the array: any valid index will do there.
     is_inside &= neighbours.targets[np.minimum(at, len(neighbours.targets) - 1)] == targets
     return is_inside
 
@@ -112,45 +116,47 @@ def is_marked(
     size: int,
     budget: Budget,
 ) -> NDArray[np.bool_]:
-    """As `is_joined` for runs of rows with one source each: lists are marked in a table, and rows look there once.
+    """Return what `is_joined` does for runs of rows with the same source, by a mark table with one lookup per row.
 
-    Run i has the source `heads[i]` and the rows from `begins[i]` to the next one's.
+    Run i has the source `heads[i]` and the rows from `begins[i]` to before `begins[i + 1]`.
     """
-    at_once = max(1, MAX_MARKED_CELLS // size)
-    marks = np.zeros(at_once * size, np.bool_)
-    found = np.empty(len(targets), np.bool_)
-    for group in range(0, len(heads), at_once):
+    sources_per_table = max(1, MAX_MARKED_CELLS // size)
+    marks = np.zeros(sources_per_table * size, np.bool_)
+    result = np.empty(len(targets), np.bool_)
+    for group in range(0, len(heads), sources_per_table):
         budget.check()
-        edges = begins[group : group + at_once + 1]
-        offsets = np.arange(len(edges) - 1) * size
-        lists = neighbours.gather(heads[group : group + at_once])
+        bounds = begins[group : group + sources_per_table + 1]
+        offsets = np.arange(len(bounds) - 1) * size
+        lists = neighbours.gather(heads[group : group + sources_per_table])
         cells = np.repeat(offsets, lists.counts) + lists.targets
         marks[cells] = True
-        rows = slice(int(edges[0]), int(edges[-1]))
-        found[rows] = marks[np.repeat(offsets, np.diff(edges)) + targets[rows]]
+        rows = slice(int(bounds[0]), int(bounds[-1]))
+        result[rows] = marks[np.repeat(offsets, np.diff(bounds)) + targets[rows]]
+        # Only the marked cells are cleared, so that the table can be reused for the next sources.
         marks[cells] = False
-    return found
+    return result
 
 
 def _search_lists(
     neighbours: AdjacencyLists, sources: Positions, targets: Positions, check: Check, *, past: bool = False
 ) -> NDArray[np.int64]:
-    """Where in the source's list the target stands, or would; with `past`, behind its last occurrence."""
-    places = neighbours.find_lists(sources)
-    low, high = neighbours.starts[places], neighbours.starts[places + 1]
+    """Return where the target is in the source's list, or would be inserted; with `past`, after its last occurrence."""
+    numbers = neighbours.find_lists(sources)
+    low, high = neighbours.starts[numbers], neighbours.starts[numbers + 1]
     last = max(len(neighbours.targets) - 1, 0)
+    # A binary search in all lists at the same time: the longest list decides the number of rounds.
     for _ in range(int((high - low).max(initial=0)).bit_length()):
         check()
         middle = (low + high) >> 1
-        there = neighbours.targets[np.minimum(middle, last)]
-        goes_up = (there <= targets if past else there < targets) & (low < high)
+        candidates = neighbours.targets[np.minimum(middle, last)]
+        goes_up = (candidates <= targets if past else candidates < targets) & (low < high)
         low = np.where(goes_up, middle + 1, low)
         high = np.where(goes_up, high, middle)
     return low
 
 
 def _expand_runs(begins: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of all runs, one behind the other."""
+    """Return the indices of all runs, concatenated; run i has `counts[i]` indices from `begins[i]` on."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(begins - ends + counts, counts) + np.arange(total)

@@ -1,4 +1,7 @@
-"""Distinct integers, by sorting: numpy's own `unique` hashes, which is four to twenty times as slow here."""
+"""Deduplicate positions and bindings.
+
+Integers are deduplicated by sorting: numpy's own `unique` hashes, which is four to twenty times as slow here.
+"""
 
 from typing import TypeVar
 
@@ -12,7 +15,7 @@ Ints = TypeVar("Ints", Positions, NDArray[np.int64])
 
 
 def deduplicate(values: Ints) -> Ints:
-    """Each value once, ascending."""
+    """Return the distinct values, ascending."""
     if len(values) < 2:
         return values
     ordered = np.sort(values)
@@ -22,12 +25,14 @@ def deduplicate(values: Ints) -> Ints:
     return ordered[is_first]
 
 
+# Positions up to this many times the rows are counted in an array by position; sparser ones are sorted.
 _DENSE_FACTOR = 8
 
 
 def compact(bindings: Bindings, keep: tuple[str, ...], *, has_multiplicity: bool) -> Bindings:
-    """Only these columns, each combination once; with `counts`, its weight is the sum over the rows that had it."""
+    """Return the distinct combinations of these columns; with `has_multiplicity`, each with the sum of its rows'."""
     if not keep:
+        # Without a column all rows are equal: one row, if any, stands for all matches.
         count = sum_counts(bindings.multiplicity, bindings.size)
         size = min(count, 1)
         return Bindings({}, size, np.full(size, count, np.int64) if has_multiplicity else None)
@@ -39,36 +44,37 @@ def compact(bindings: Bindings, keep: tuple[str, ...], *, has_multiplicity: bool
     sizes = [int(column.max()) + 1 for column in columns]
     if len(columns) == 1 and sizes[0] <= _DENSE_FACTOR * bindings.size:
         sums = sum_by_position(columns[0], bindings.multiplicity, sizes[0])
-        found = np.flatnonzero(sums)
-        return Bindings({keep[0]: found}, len(found), sums[found])
+        distinct = np.flatnonzero(sums)
+        return Bindings({keep[0]: distinct}, len(distinct), sums[distinct])
     keys = pack_keys(columns, sizes)
     if keys is None:
         return _compact_by_row(bindings, keep, has_multiplicity=has_multiplicity)
     if not has_multiplicity:
         keys = deduplicate(keys)
         return Bindings(dict(zip(keep, unpack_keys(keys, sizes), strict=True)), len(keys))
-    keys, weight = sum_by_key(keys, bindings.multiplicity)
-    return Bindings(dict(zip(keep, unpack_keys(keys, sizes), strict=True)), len(keys), weight)
+    keys, multiplicity = sum_by_key(keys, bindings.multiplicity)
+    return Bindings(dict(zip(keep, unpack_keys(keys, sizes), strict=True)), len(keys), multiplicity)
 
 
 def _deduplicate_column(name: str, column: Positions) -> Bindings:
     size = int(column.max()) + 1
     if size > _DENSE_FACTOR * len(column):
-        found = deduplicate(column)
+        distinct = deduplicate(column)
     else:
         mask = np.zeros(size, np.bool_)
         mask[column] = True
-        found = np.flatnonzero(mask)
-    return Bindings({name: found}, len(found))
+        distinct = np.flatnonzero(mask)
+    return Bindings({name: distinct}, len(distinct))
 
 
 def _compact_by_row(bindings: Bindings, keep: tuple[str, ...], *, has_multiplicity: bool) -> Bindings:
-    """For combinations that don't fit into 64 bits: numbered column by column."""
+    """Return what `compact` does for combinations that don't fit into 64 bits."""
     numbers = np.zeros(bindings.size, np.int64)
     for name in keep:
-        _, own = np.unique(bindings.columns[name], return_inverse=True)
-        _, numbers = np.unique(numbers * (int(own.max()) + 1) + own, return_inverse=True)
+        # Combinations are numbered again after each column: both factors stay below the number of rows.
+        _, codes = np.unique(bindings.columns[name], return_inverse=True)
+        _, numbers = np.unique(numbers * (int(codes.max()) + 1) + codes, return_inverse=True)
     _, first = np.unique(numbers, return_index=True)
     columns = {name: bindings.columns[name][first] for name in keep}
-    weight = sum_by_position(numbers, bindings.multiplicity, len(first)) if has_multiplicity else None
-    return Bindings(columns, len(first), weight)
+    multiplicity = sum_by_position(numbers, bindings.multiplicity, len(first)) if has_multiplicity else None
+    return Bindings(columns, len(first), multiplicity)

@@ -1,4 +1,4 @@
-"""A hop of a plan as neighbour lists: from the adjacency of the whole edge type, or by looking single edges up."""
+"""Access the edges of a hop as neighbour lists: from the CSR adjacency of the edge type, or by index lookups."""
 
 from dataclasses import replace
 from typing import assert_never
@@ -22,29 +22,30 @@ from omnigraph.query.logical_plan import HopDirection
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.storage.arrow_buffers import read_numbers
 
+# Memory per neighbour while it is gathered.
 _NEIGHBOUR_BYTES = 24
-"""What a neighbour takes while it is gathered."""
+# Limit of the sources that are looked up individually: beyond it the planner's estimate was far too low.
 MAX_LOOKUPS = 4_096
-"""An estimate that was too low by far does not look up more sources than this one by one."""
 
 
 def reverse_link(link: Link) -> Link:
-    """The same hop, travelled from its other end."""
+    """Return the same hop with its ends swapped."""
     return replace(link, near=link.far, far=link.near, direction=REVERSED[link.direction])
 
 
 class EdgeAccess:
-    """The neighbours along one hop."""
+    """The edges of one hop of a plan, read from its near end to its far end."""
 
-    def __init__(self, link: Link, reading: ExecutionContext) -> None:
-        self.link, self._context = link, reading
+    def __init__(self, link: Link, context: ExecutionContext) -> None:
+        self.link = link
+        self._context = context
         self._whole: AdjacencyLists | None = None
         self._reversed: EdgeAccess | None = None
         self._edge_mask: NDArray[np.bool_] | None = None
         self._bitset: BitsetBfs | None = None
         self.is_indexed = link.access is EdgeAccessMode.INDEXED
-        """Whether single edges are looked up: as planned, unless the adjacency is at hand by now."""
-        if self.is_indexed and not self._is_forced and reading.has_topology(link.edge):
+        # A plan does not depend on what is in memory; an adjacency that is there by now replaces the lookups.
+        if self.is_indexed and not self._is_forced and context.has_topology(link.edge):
             self.is_indexed = False
 
     @property
@@ -57,35 +58,35 @@ class EdgeAccess:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the lists are those of a whole adjacency, single edges each."""
+        """Whether the hop is a single edge and its lists are those of the whole adjacency."""
         return not self.link.is_multi and (self._whole is not None or not self.is_indexed)
 
     @property
     def near_size(self) -> int:
-        """How many positions the near end's table has."""
+        """Number of positions of the near end's table."""
         return self._context.get_reader(self.link.near).size
 
     @property
     def far_size(self) -> int:
-        """How many positions the far end's table has."""
+        """Number of positions of the far end's table."""
         return self._context.get_reader(self.link.far).size
 
     def reverse(self) -> "EdgeAccess":
-        """The same hop, travelled from its other end."""
+        """Return the same hop with its ends swapped; built once."""
         if self._reversed is None:
             self._reversed = EdgeAccess(reverse_link(self.link), self._context)
         return self._reversed
 
     def get_lists(self, sources: Positions) -> AdjacencyLists:
-        """The lists of at least these nodes, before any filter of the edges."""
+        """Return the lists of at least these nodes, before any filter of the edges."""
         if not self.link.is_multi:
             return self._get_single_hop_lists(sources)
-        each, bits = deduplicate(sources), self._get_bitset(len(sources))
-        if bits is not None:
-            return bits.list_reached(each, self.link.low, self.link.high)
+        distinct, bitset = deduplicate(sources), self._get_bitset(len(sources))
+        if bitset is not None:
+            return bitset.list_reached(distinct, self.link.low, self.link.high)
         return run_bfs(
             self._get_single_hop_lists,
-            each,
+            distinct,
             self.near_size,
             (self.link.low, self.link.high),
             self._context.budget,
@@ -93,41 +94,41 @@ class EdgeAccess:
         )
 
     def count_reached(self, sources: Positions, mask: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
-        """How many nodes, of those in the mask, each source reaches over several edges.
-
-        None where listing them is as fast.
-        """
-        bits = self._get_bitset(len(sources))
-        return None if bits is None else bits.count_reached(sources, self.link.low, self.link.high, mask)
+        """Return how many nodes of the mask each source reaches over several edges, or None if listing is as fast."""
+        bitset = self._get_bitset(len(sources))
+        return None if bitset is None else bitset.count_reached(sources, self.link.low, self.link.high, mask)
 
     def _get_bitset(self, sources: int) -> BitsetBfs | None:
-        """The neighbours of all nodes as bits, where the graph is dense enough for so many searches."""
+        """Return the adjacency as bitsets if the graph is dense enough for searches from this number of sources."""
         if self._bitset is None and self.link.is_multi and not self.is_indexed:
-            is_directed, budget = self.link.direction is not HopDirection.BOTH, self._context.budget
+            is_directed = self.link.direction is not HopDirection.BOTH
+            budget = self._context.budget
             if is_dense(self.get_all_lists(), self.near_size, sources, self.link.high, is_directed=is_directed):
                 budget.claim(estimate_bitset_bytes(self.near_size), f"neighbours along {self.link.edge} as bits")
                 self._bitset = BitsetBfs(self.get_all_lists(), self.near_size, budget, is_directed=is_directed)
         return self._bitset
 
     def gather(self, sources: Positions) -> GatheredEdges:
-        """The neighbours of each of these nodes, for edges that pass; memory is asked for first."""
-        neighbours, budget = self.get_lists(sources), self._context.budget
-        needed = int(neighbours.count_neighbours(sources).sum()) * _NEIGHBOUR_BYTES
-        budget.claim(needed, f"following {self.link.edge}")
+        """Return the neighbours of each of these nodes along edges that pass; memory is reserved first."""
+        neighbours = self.get_lists(sources)
+        budget = self._context.budget
+        nbytes = int(neighbours.count_neighbours(sources).sum()) * _NEIGHBOUR_BYTES
+        budget.claim(nbytes, f"following {self.link.edge}")
         try:
             return self.filter_edges(neighbours.gather(sources))
         finally:
-            budget.release(needed)
+            budget.release(nbytes)
 
     def filter_edges(self, gathered: GatheredEdges) -> GatheredEdges:
-        """Only the neighbours whose edges pass."""
+        """Return only the neighbours whose edges pass the filters of the hop."""
         if not self.link.filters or gathered.edges is None:
             return gathered
         return gathered.filter(self._evaluate_edges(gathered.edges))
 
     def _evaluate_edges(self, edges: Positions) -> NDArray[np.bool_]:
-        """Which of these edges the filters of the edge variable let pass."""
+        """Return which of these edges pass the filters of the edge variable."""
         rows = self._context.get_reader(self.link.edge)
+        # From a quarter of the edges on, all are filtered once, and later calls reuse the mask.
         if self._edge_mask is None and len(edges) * 4 < rows.size:
             return evaluate_filters(self.link.filters, self.link.edge, edges, self._context)
         if self._edge_mask is None:
@@ -136,7 +137,7 @@ class EdgeAccess:
         return self._edge_mask[edges]
 
     def list_ends(self) -> list[tuple[Positions, Positions]]:
-        """The near and far ends of every edge that passes, in each direction that is travelled; from memory."""
+        """Return the near and far ends of every edge that passes, in each direction of the hop, from the adjacency."""
         topology = self._context.get_topology(self.link.edge)
         edges = find_rows(self.link.filters, self.link.edge, None, self._context)
         source, target = topology.source[edges], topology.target[edges]
@@ -146,13 +147,14 @@ class EdgeAccess:
             case HopDirection.IN:
                 return [(target, source)]
             case HopDirection.BOTH:
-                is_other = source != target  # an edge from a node to itself is the same in both directions
+                # An edge from a node to itself is the same in both directions, so it counts once.
+                is_other = source != target
                 return [(source, target), (target[is_other], source[is_other])]
             case _:
                 assert_never(self.link.direction)
 
     def get_all_lists(self) -> AdjacencyLists:
-        """The lists of every node, from the adjacency."""
+        """Return the lists of every node, from the adjacency."""
         if self._whole is None:
             self._whole = self._load_adjacency(self.link.direction)
         return self._whole
@@ -162,17 +164,17 @@ class EdgeAccess:
             self._note("csr, which is at hand")
         if self._whole is not None or not self.is_indexed:
             return self.get_all_lists()
-        each = deduplicate(sources)
-        if len(each) > MAX_LOOKUPS and not self._is_forced:
-            self._note(f"csr, as there are {len(each):,} sources")
+        distinct = deduplicate(sources)
+        if len(distinct) > MAX_LOOKUPS and not self._is_forced:
+            self._note(f"csr, as there are {len(distinct):,} sources")
             return self.get_all_lists()
         match self.link.direction:
             case HopDirection.OUT:
-                return self._look_up_lists(each, SRC, DST, self.link.far)
+                return self._look_up_lists(distinct, SRC, DST, self.link.far)
             case HopDirection.IN:
-                return self._look_up_lists(each, DST, SRC, self.link.far)
+                return self._look_up_lists(distinct, DST, SRC, self.link.far)
             case HopDirection.BOTH:
-                sides = (self._look_up_lists(each, *ends, self.link.far) for ends in ((SRC, DST), (DST, SRC)))
+                sides = (self._look_up_lists(distinct, *ends, self.link.far) for ends in ((SRC, DST), (DST, SRC)))
                 return merge_directions(*sides)
             case _:
                 assert_never(self.link.direction)
@@ -184,48 +186,52 @@ class EdgeAccess:
         reads_edges = self.link.reads_edges
         match direction:
             case HopDirection.OUT:
-                return _as_neighbours(topology.get_out_csr() if reads_edges else topology.get_out_set_csr())
+                return _to_lists(topology.get_out_csr() if reads_edges else topology.get_out_set_csr())
             case HopDirection.IN:
-                return _as_neighbours(topology.get_in_csr() if reads_edges else topology.get_in_set_csr())
+                return _to_lists(topology.get_in_csr() if reads_edges else topology.get_in_set_csr())
             case HopDirection.BOTH:
                 return self._merge_both_directions(reads_edges)
             case _:
                 assert_never(direction)
 
     def _merge_both_directions(self, reads_edges: bool) -> AdjacencyLists:
-        view, edge = self._context.view, self._context.get_edge_type(self.link.edge)
-        types = (edge, view.catalog.nodes[edge.source])
+        edge = self._context.get_edge_type(self.link.edge)
+        # Both ends of an undirected hop have the same type, so its node table is the only other input.
+        types = (edge, self._context.view.catalog.nodes[edge.source])
         pins = tuple(self._context.get_reader(type_.name).version for type_ in types)
 
-        def make() -> AdjacencyLists:
+        def build() -> AdjacencyLists:
             self._context.budget.check()
             return merge_directions(*(self._load_adjacency(side) for side in (HopDirection.OUT, HopDirection.IN)))
 
-        return self._context.cache.get_or_build(("both", reads_edges, *pins), make, _measure_lists)
+        # Cached across queries, by the versions of both tables: merging sorts all edges of the type.
+        return self._context.cache.get_or_build(("both", reads_edges, *pins), build, _measure_lists)
 
-    # --- one by one ---------------------------------------------------------------------------------
+    # --- by lookup ----------------------------------------------------------------------------------
 
     def _look_up_lists(self, sources: Positions, near: str, far: str, far_type: str) -> AdjacencyLists:
-        """The lists of distinct ascending nodes, by the index on an end of the edges."""
-        reading = self._context
-        edges, others = reading.get_reader(self.link.edge), reading.get_reader(far_type)
-        ids = reading.get_reader(self.link.near).take_values(ID, sources)
-        found, ends = edges.find_matching(near, ids)
-        reading.budget.check()
-        places = read_numbers(pc.index_in(ends, value_set=_cast_ids(ids, ends.type))).astype(np.int64)
-        targets = others.find(edges.take_values(far, found))
+        """Build the lists of distinct ascending nodes by the index on one end of the edges."""
+        context = self._context
+        edges = context.get_reader(self.link.edge)
+        far_nodes = context.get_reader(far_type)
+        ids = context.get_reader(self.link.near).take_values(ID, sources)
+        positions, ends = edges.find_matching(near, ids)
+        context.budget.check()
+        # The near end of each edge is an id; the lists are numbered by source.
+        numbers = read_numbers(pc.index_in(ends, value_set=_cast_ids(ids, ends.type))).astype(np.int64)
+        targets = far_nodes.find(edges.take_values(far, positions))
         is_set = not self.link.reads_edges
-        return build_lists(sources, places, targets, None if is_set else found, is_set=is_set)
+        return build_lists(sources, numbers, targets, None if is_set else positions, is_set=is_set)
 
 
 def _cast_ids(ids: pa.Array, type_: pa.DataType) -> pa.Array:
     return ids if ids.type == type_ else ids.cast(type_)
 
 
-def _as_neighbours(found: CsrAdjacency) -> AdjacencyLists:
-    return AdjacencyLists(found.starts, found.targets, found.edges)
+def _to_lists(csr: CsrAdjacency) -> AdjacencyLists:
+    return AdjacencyLists(csr.starts, csr.targets, csr.edges)
 
 
-def _measure_lists(found: AdjacencyLists) -> int:
-    edges = 0 if found.edges is None else found.edges.nbytes
-    return int(found.starts.nbytes + found.targets.nbytes + edges)
+def _measure_lists(lists: AdjacencyLists) -> int:
+    edges = 0 if lists.edges is None else lists.edges.nbytes
+    return int(lists.starts.nbytes + lists.targets.nbytes + edges)

@@ -1,4 +1,4 @@
-"""Following a hop to a variable that is not bound yet."""
+"""Expand bindings along a hop to a variable that is not bound yet."""
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from omnigraph.engine.operators.multiplicity import multiply_counts
 from omnigraph.engine.physical_plan import Close, Expand
 from omnigraph.engine.query_budget import Budget
 
+# A condition that closes a cycle at the new variable, and its edges, read towards that variable.
 Closing = tuple[Close, EdgeAccess]
-"""A condition on the new variable, and its hop, travelled from the other end."""
 
 
 def expand(
@@ -23,34 +23,37 @@ def expand(
     budget: Budget,
     closing: Closing | None = None,
 ) -> Bindings:
-    """For each row and each neighbour that passes, one row; `closing` drops what it does not join."""
+    """Return one row per row and neighbour that passes; `closing` drops the neighbours that it does not join."""
     if closing is not None:
         bindings = _sort_by_other_end(step, closing, bindings, links, budget)
     sources = bindings.columns[step.source]
     neighbours = links.get_lists(sources)
     keep = step.keep if closing is None else closing[0].keep
-    expected = int(neighbours.count_neighbours(sources).sum()) * 8 * (2 + len(keep))
-    budget.claim(expected, f"following {step.link.edge} to ${step.node.variable}")
+    # Per neighbour its target, its row number and the columns, eight bytes each.
+    nbytes = int(neighbours.count_neighbours(sources).sum()) * 8 * (2 + len(keep))
+    budget.claim(nbytes, f"following {step.link.edge} to ${step.node.variable}")
     gathered = links.filter_edges(neighbours.gather(sources))
     budget.check()
-    targets, edges, weight = gathered.targets, gathered.edges, bindings.multiplicity
+    targets, edges = gathered.targets, gathered.edges
+    multiplicity = bindings.multiplicity
     if closing is None:
         rows = gathered.repeat_rows()
     else:
         near = bindings.columns[_get_other_end(closing[0], step.node.variable)]
-        places = np.flatnonzero(find_joined_neighbours(near, gathered, closing[1], budget))
-        rows = search_sorted(np.cumsum(gathered.counts), places, "right", budget.check)
-        targets, edges = targets[places], None if edges is None else edges[places]
+        joined = np.flatnonzero(find_joined_neighbours(near, gathered, closing[1], budget))
+        # Row numbers of the joined neighbours only: repeating them for all would build what the condition drops.
+        rows = search_sorted(np.cumsum(gathered.counts), joined, "right", budget.check)
+        targets, edges = targets[joined], None if edges is None else edges[joined]
     budget.check()
-    weighed = candidates.count_matches(targets)
+    counts = candidates.count_matches(targets)
     budget.check()
-    if weighed is not None:
-        mask = weighed if weighed.dtype == np.bool_ else weighed > 0
+    if counts is not None:
+        mask = counts if counts.dtype == np.bool_ else counts > 0
         rows, targets, edges = rows[mask], targets[mask], None if edges is None else edges[mask]
-        counted = None if weighed.dtype == np.bool_ else weighed[mask].astype(np.int64, copy=False)
-        weight = multiply_counts(None if weight is None else weight[rows], counted)
-    elif weight is not None:
-        weight = weight[rows]
+        match_counts = None if counts.dtype == np.bool_ else counts[mask].astype(np.int64, copy=False)
+        multiplicity = multiply_counts(None if multiplicity is None else multiplicity[rows], match_counts)
+    elif multiplicity is not None:
+        multiplicity = multiplicity[rows]
     columns = {}
     for variable in keep:
         budget.check()
@@ -61,12 +64,12 @@ def expand(
             columns[variable] = edges
         else:
             columns[variable] = bindings.columns[variable][rows]
-    budget.release(expected)
-    return Bindings(columns, len(rows), weight)
+    budget.release(nbytes)
+    return Bindings(columns, len(rows), multiplicity)
 
 
 def is_closed_by(step: Expand, condition: Close, links: EdgeAccess) -> bool:
-    """Whether a condition can be asked of the neighbours before rows are made of them."""
+    """Return whether a condition can filter the neighbours of a step before rows are built from them."""
     ends = {condition.source, condition.target}
     return (
         len(ends) == 2
@@ -78,14 +81,14 @@ def is_closed_by(step: Expand, condition: Close, links: EdgeAccess) -> bool:
 
 
 def orient(condition: Close, variable: str, links: EdgeAccess) -> EdgeAccess:
-    """The hop of a condition, travelled to that variable."""
+    """Return the edges of a condition, read towards that variable."""
     return links if condition.target == variable else links.reverse()
 
 
 def _sort_by_other_end(
     step: Expand, closing: Closing, bindings: Bindings, links: EdgeAccess, budget: Budget
 ) -> Bindings:
-    """The rows sorted by the other end of the condition, when so many neighbours are asked about that this pays."""
+    """Sort the rows by the other end of the condition if enough neighbours are expected for a mark table to pay off."""
     near = bindings.columns[_get_other_end(closing[0], step.node.variable)]
     if not should_mark(bindings.size * links.link.fan_out, closing[1]) or is_ascending(near):
         return bindings
@@ -97,6 +100,6 @@ def _get_other_end(condition: Close, variable: str) -> str:
 
 
 def bindings_nbytes(bindings: Bindings) -> int:
-    """The bytes of the columns."""
-    own = sum(column.nbytes for column in bindings.columns.values())
-    return int(own + (0 if bindings.multiplicity is None else bindings.multiplicity.nbytes))
+    """Return the memory of the columns and the multiplicity."""
+    nbytes = sum(column.nbytes for column in bindings.columns.values())
+    return int(nbytes + (0 if bindings.multiplicity is None else bindings.multiplicity.nbytes))

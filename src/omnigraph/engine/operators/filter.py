@@ -1,4 +1,4 @@
-"""What predicates read of bindings: columns by variable, fetched at the rows' positions."""
+"""Evaluate predicates over bindings: columns are fetched by variable, at the positions of the rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,13 @@ from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.query.expr import And, Compare, Expr, Identity, MetaColumn, Op, TextMatch, find_variables, walk
-from omnigraph.storage.arrow_buffers import build_array
-from omnigraph.storage.arrow_buffers import read_booleans as plain_truths
+from omnigraph.storage.arrow_buffers import build_array, read_booleans
 from omnigraph.storage.columnar_sets import concat_chunks
 
 
 @dataclass(frozen=True, slots=True)
 class BindingValues:
-    """The values of bound variables, row by row."""
+    """The column values of bound variables, row by row."""
 
     columns: Mapping[str, Positions]
     size: int
@@ -28,80 +27,85 @@ class BindingValues:
     context: ExecutionContext
 
     def read_column(self, expr: RowValue) -> Column:
-        """A property or id of a variable in every row."""
+        """Return a property or id of a variable in every row."""
         rows = self.context.get_reader(self.types[expr.variable])
         return rows.take_values(get_column_name(expr), self.columns[expr.variable], self.context.budget)
 
     def compare(self, expr: Compare) -> Column | None:
-        """Whether two variables of one type are the same row, by their positions."""
+        """Compare two variables of the same type by their positions, or return None for any other comparison."""
         match expr:
             case Compare(
                 op=Op.EQ | Op.NE, left=Identity(part=MetaColumn.ID) as left, right=Identity(part=MetaColumn.ID) as right
             ) if self.types[left.variable] == self.types[right.variable]:
-                same = self.columns[left.variable] == self.columns[right.variable]
-                return build_array(same if expr.op is Op.EQ else ~same)
+                # A position identifies a row of its table, so no id has to be read.
+                is_same = self.columns[left.variable] == self.columns[right.variable]
+                return build_array(is_same if expr.op is Op.EQ else ~is_same)
             case _:
                 return None
 
     def match_text(self, expr: TextMatch) -> Column:
-        """Whether a text is found; unknown where there is none."""
+        """Return whether the text of each row matches; null where there is no text."""
         variable = expr.prop.variable
         return evaluate_text_match(self.context, expr, self.types[variable], self.columns[variable])
 
 
-def to_mask(found: Column) -> NDArray[np.bool_]:
-    """Where a predicate is true; unknown is not."""
-    return plain_truths(concat_chunks(found))
+def to_mask(values: Column) -> NDArray[np.bool_]:
+    """Return where a predicate is true; unknown counts as false."""
+    return read_booleans(concat_chunks(values))
 
 
 def has_text_match(expr: Expr) -> bool:
-    """Whether a text search is part of it."""
+    """Return whether an expression contains a text search."""
     if isinstance(expr, Compare):
-        return False  # of values, which hold no predicate
+        # Both sides are values, which contain no predicate.
+        return False
     return any(isinstance(part, TextMatch) for part in walk(expr))
 
 
 def evaluate_filters(
-    filters: Sequence[Expr], type_name: str, at: Positions, reading: ExecutionContext
+    filters: Sequence[Expr], type_name: str, at: Positions, context: ExecutionContext
 ) -> NDArray[np.bool_]:
-    """Which of these rows, in any order, every predicate is true for; each reads one variable alone."""
+    """Return which of these rows, in any order, pass every predicate; each predicate reads one variable alone."""
     mask = np.ones(len(at), np.bool_)
     for expr in filters:
         names = find_variables(expr)
-        left = at[mask]
-        values = BindingValues(dict.fromkeys(names, left), len(left), dict.fromkeys(names, type_name), reading)
-        mask[mask] = to_mask(evaluate_over(expr, values, reading.inputs))
+        # Each predicate reads only the rows that passed those before it.
+        passing = at[mask]
+        values = BindingValues(dict.fromkeys(names, passing), len(passing), dict.fromkeys(names, type_name), context)
+        mask[mask] = to_mask(evaluate_over(expr, values, context.inputs))
     return mask
 
 
 def find_rows(
-    filters: Sequence[Expr], type_name: str, within: Positions | None, reading: ExecutionContext
+    filters: Sequence[Expr], type_name: str, within: Positions | None, context: ExecutionContext
 ) -> NDArray[np.int64]:
-    """The rows, ascending, that every predicate of one variable is true for; only those `within`, which ascends."""
-    rows = reading.get_reader(type_name)
-    found = within
+    """Return the rows, ascending, that pass every predicate of one variable; only those of `within`, which ascends."""
+    table = context.get_reader(type_name)
+    rows = within
+    # Predicates without a text search go to the table in one conjunction, which can use its indexes.
     plain = [expr for expr in filters if not has_text_match(expr)]
     if plain:
-        if reading.profile is not None and found is None:
-            _note_access(rows, build_conjunction(plain), reading, reading.profile)
-        found = rows.find_where(build_conjunction(plain), reading.inputs, found, reading.budget)
+        if context.profile is not None and rows is None:
+            _note_access(table, build_conjunction(plain), context, context.profile)
+        rows = table.find_where(build_conjunction(plain), context.inputs, rows, context.budget)
     for expr in filters:
         if isinstance(expr, TextMatch):
-            texts = find_text_positions(reading, expr, type_name)
-            found = texts if found is None else np.intersect1d(found, texts, assume_unique=True)
+            matching = find_text_positions(context, expr, type_name)
+            rows = matching if rows is None else np.intersect1d(rows, matching, assume_unique=True)
         elif has_text_match(expr):
-            found = rows.get_positions() if found is None else found
-            found = found[evaluate_filters((expr,), type_name, found, reading)]
-    return rows.get_positions() if found is None else found.astype(np.int64, copy=False)
+            # A text search within `or` or `not` has no list of rows: it is evaluated row by row.
+            rows = table.get_positions() if rows is None else rows
+            rows = rows[evaluate_filters((expr,), type_name, rows, context)]
+    return table.get_positions() if rows is None else rows.astype(np.int64, copy=False)
 
 
-def _note_access(rows: TableReader, predicate: Expr, reading: ExecutionContext, trace: QueryProfile) -> None:
-    """Tell how rows are found now, where the plan leaves that open."""
-    way = rows.describe_current_access(predicate, reading.inputs)
-    if way != rows.describe_access(predicate, reading.inputs):
-        trace.note_choice(f"{rows.type.name} by {way}")
+def _note_access(table: TableReader, predicate: Expr, context: ExecutionContext, profile: QueryProfile) -> None:
+    """Record the access path in the profile if it differs from the planned one."""
+    access = table.describe_current_access(predicate, context.inputs)
+    if access != table.describe_access(predicate, context.inputs):
+        profile.note_choice(f"{table.type.name} by {access}")
 
 
 def build_conjunction(terms: Sequence[Expr]) -> Expr:
-    """All of one or more terms as one predicate."""
+    """Return the conjunction of one or more terms."""
     return terms[0] if len(terms) == 1 else And(terms=tuple(terms), origin=terms[0].origin)

@@ -1,7 +1,7 @@
-"""How many matches a row stands for: exact 64-bit counts, and `OVERFLOWED` for one that 64 bits don't hold.
+"""Multiplicities of rows: exact 64-bit counts of matches that saturate at `OVERFLOWED`.
 
-A count beyond 64 bits is no error while rows are counted: a filter or another branch may still drop the row. It stays
-beyond in every sum and product but that with nothing; `checked` refuses it when the matches are complete.
+An overflow is no error while rows are counted: a filter or another subtree may still drop the row. It stays in every
+sum and product, except a product with 0; `check_multiplicity` rejects it when the matches are complete.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from omnigraph.errors import Kind, OmnigraphError
 
 Counts = NDArray[np.int64]
 
+# Represents every count that may not fit into 64 bits.
 OVERFLOWED = np.int64(2**63 - 1)
-"""Stands for every count that 64 bits may not hold."""
+# Sums of whole numbers below this are exact in floating point, in any order of additions.
 _MAX_EXACT_FLOAT = 2.0**53
-"""Sums of whole numbers below it are exact in floating point, in whatever order they are made."""
+# From here on, a sum computed in floating point may exceed 64 bits. The margin covers its rounding errors.
 _OVERFLOW_BOUND = 2.0**63 * (1 - 2.0**-40)
-"""Behind it a sum that was made in floating point may lie beyond 64 bits."""
 
 
 class CountOverflowError(OmnigraphError):
@@ -33,50 +33,52 @@ class CountOverflowError(OmnigraphError):
 
 
 def multiply_counts(a: Counts | None, b: Counts | None) -> Counts | None:
-    """The products, row by row; None counts as one each."""
+    """Return the products of counts, row by row; None counts as one each."""
     if a is None or b is None:
         return b if a is None else a
     if len(a) and float(a.max()) * float(b.max()) >= _OVERFLOW_BOUND:
         with np.errstate(over="ignore"):
+            # The product in 64 bits may wrap around; the one in floating point shows where.
             return _saturate(a * b, a.astype(np.float64) * b)
     return a * b
 
 
 def add_counts(a: Counts, b: Counts) -> Counts:
-    """The sums, row by row."""
+    """Add counts row by row."""
     if len(a) and float(a.max()) + float(b.max()) >= _OVERFLOW_BOUND:
         return _saturate(a + b, a.astype(np.float64) + b)
     return a + b
 
 
-def sum_counts(weight: Counts | None, size: int) -> int:
-    """The sum over all rows."""
-    if weight is None:
+def sum_counts(multiplicity: Counts | None, size: int) -> int:
+    """Return the sum of the multiplicities of `size` rows."""
+    if multiplicity is None:
         return size
-    return int(OVERFLOWED if float(weight.sum(dtype=np.float64)) >= _OVERFLOW_BOUND else weight.sum())
+    return int(OVERFLOWED if float(multiplicity.sum(dtype=np.float64)) >= _OVERFLOW_BOUND else multiplicity.sum())
 
 
-def check_multiplicity(weight: Counts | None) -> Counts | None:
-    """The counts of matches that are complete.
+def check_multiplicity(multiplicity: Counts | None) -> Counts | None:
+    """Check the multiplicities of complete matches, and return them.
 
     Raises:
-        CountOverflowError: One of them is beyond 64 bits.
+        CountOverflowError: One of them exceeds 64 bits.
     """
-    if weight is not None and weight.max(initial=0) == OVERFLOWED:
+    if multiplicity is not None and multiplicity.max(initial=0) == OVERFLOWED:
         raise CountOverflowError
-    return weight
+    return multiplicity
 
 
 def _saturate(exact: Counts, rounded: NDArray[np.float64]) -> Counts:
-    """Counts as made in 64 bits, where they may have wrapped round, and in floating point, where they have not."""
+    """Return the 64-bit counts, or `OVERFLOWED` where the same counts in floating point show that they wrapped."""
     return np.where(rounded >= _OVERFLOW_BOUND, OVERFLOWED, exact)
 
 
 def sum_segments(values: NDArray[np.generic], counts: Counts) -> Counts:
-    """The sums of consecutive runs of `values`; run i has `counts[i]` of them, maybe none."""
+    """Return the sums of consecutive runs of `values`; run i has `counts[i]` of them, possibly none."""
     sums = np.zeros(len(counts), np.int64)
     if not len(values):
         return sums
+    # `reduceat` returns the first value of the next run for an empty one, so empty runs are left out.
     is_filled = counts > 0
     ends = np.cumsum(counts)
     starts = (ends - counts)[is_filled]
@@ -87,35 +89,37 @@ def sum_segments(values: NDArray[np.generic], counts: Counts) -> Counts:
     return sums
 
 
-def sum_by_position(positions: Positions, weight: Counts | None, size: int) -> Counts:
-    """For each of `size` positions the sum of the weights of the rows that have it."""
-    if weight is None:
+def sum_by_position(positions: Positions, multiplicity: Counts | None, size: int) -> Counts:
+    """Return, for each of `size` positions, the sum of the multiplicities of its rows."""
+    if multiplicity is None:
         return np.bincount(positions, minlength=size).astype(np.int64, copy=False)
-    whole = float(weight.sum(dtype=np.float64))
-    if whole < _MAX_EXACT_FLOAT:
-        return np.bincount(positions, weights=weight, minlength=size).astype(np.int64)
+    total = float(multiplicity.sum(dtype=np.float64))
+    if total < _MAX_EXACT_FLOAT:
+        # `bincount` adds in floating point, which is exact up to here.
+        return np.bincount(positions, weights=multiplicity, minlength=size).astype(np.int64)
     sums = np.zeros(size, np.int64)
-    np.add.at(sums, positions, weight)
-    if whole >= _OVERFLOW_BOUND:
-        rounded = np.bincount(positions, weights=weight, minlength=size).astype(np.float64, copy=False)
+    np.add.at(sums, positions, multiplicity)
+    if total >= _OVERFLOW_BOUND:
+        rounded = np.bincount(positions, weights=multiplicity, minlength=size).astype(np.float64, copy=False)
         return _saturate(sums, rounded)
     return sums
 
 
-def sum_by_key(keys: NDArray[np.int64], weight: Counts | None) -> tuple[NDArray[np.int64], Counts]:
-    """The distinct keys, ascending, and for each the sum of its rows' weights."""
-    order = None if weight is None else np.argsort(keys, kind="stable")
+def sum_by_key(keys: NDArray[np.int64], multiplicity: Counts | None) -> tuple[NDArray[np.int64], Counts]:
+    """Return the distinct keys, ascending, and the sum of the multiplicities of each."""
+    # Without multiplicities only the lengths of runs count, and a plain sort will do.
+    order = None if multiplicity is None else np.argsort(keys, kind="stable")
     ordered = np.sort(keys) if order is None else keys[order]
     is_first = np.empty(len(keys), np.bool_)
     is_first[:1] = True
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     starts = np.flatnonzero(is_first)
     runs = np.diff(np.append(starts, len(keys)))
-    return ordered[starts], runs if weight is None or order is None else sum_segments(weight[order], runs)
+    return ordered[starts], runs if multiplicity is None or order is None else sum_segments(multiplicity[order], runs)
 
 
 def pack_keys(columns: Sequence[Positions], sizes: Sequence[int]) -> NDArray[np.int64] | None:
-    """One number for each row, equal where all columns are; None when 64 bits can't hold it."""
+    """Pack several columns into one integer key per row, or return None if 64 bits can't hold it."""
     if np.prod([float(max(size, 1)) for size in sizes]) >= 2.0**63:
         return None
     keys = columns[0].astype(np.int64)
@@ -126,7 +130,7 @@ def pack_keys(columns: Sequence[Positions], sizes: Sequence[int]) -> NDArray[np.
 
 
 def unpack_keys(keys: NDArray[np.int64], sizes: Sequence[int]) -> list[NDArray[np.int64]]:
-    """The columns that `packed` made keys of."""
+    """Return the columns that `pack_keys` packed."""
     columns = []
     for size in reversed(sizes[1:]):
         keys, column = np.divmod(keys, size)

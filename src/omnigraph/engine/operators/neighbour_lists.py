@@ -1,4 +1,4 @@
-"""Neighbour lists as arrays, and the one gather that every hop is made of."""
+"""Adjacency lists in CSR form, and the gather that every hop uses."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from omnigraph.engine.bindings import Positions
 
 @dataclass(frozen=True, slots=True)
 class AdjacencyLists:
-    """The neighbours of nodes; those of one node stand together and ascend.
+    """The neighbours of nodes in CSR form: list i is `targets[starts[i]:starts[i + 1]]`, ascending.
 
-    `sources` are the nodes that have a list, ascending; None: every position has one, at its own place.
+    `sources` are the nodes that have a list, ascending; None means that every position has one, under its own number.
     """
 
     starts: NDArray[np.int64]
@@ -21,37 +21,39 @@ class AdjacencyLists:
     sources: Positions | None = None
 
     def find_lists(self, positions: Positions) -> Positions:
-        """Where the lists of these nodes are; each must have one."""
+        """Return the numbers of the lists of these nodes, each of which must have one."""
         return positions if self.sources is None else np.searchsorted(self.sources, positions)
 
     def count_neighbours(self, positions: Positions) -> NDArray[np.int64]:
-        """How many neighbours each of these nodes has."""
-        places = self.find_lists(positions)
-        found = self.starts.take(places + 1)
-        found -= self.starts.take(places)
-        return found
+        """Return the number of neighbours of each of these nodes."""
+        numbers = self.find_lists(positions)
+        counts = self.starts.take(numbers + 1)
+        counts -= self.starts.take(numbers)
+        return counts
 
     def gather(self, positions: Positions) -> "GatheredEdges":
-        """The lists of these nodes, one behind the other."""
-        places = self.find_lists(positions)
-        begins = self.starts.take(places)
-        counts = self.starts.take(places + 1)
+        """Return the lists of these nodes, concatenated."""
+        numbers = self.find_lists(positions)
+        begins = self.starts.take(numbers)
+        counts = self.starts.take(numbers + 1)
         counts -= begins
-        if len(places) == 1:
+        if len(numbers) == 1:
+            # A single list is a slice: nothing is copied.
             run = slice(int(begins[0]), int(begins[0] + counts[0]))
             return GatheredEdges(
                 counts, _freeze(self.targets[run]), None if self.edges is None else _freeze(self.edges[run])
             )
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
-        if total == len(self.targets) and _is_ascending(places):
-            # every list, in its place
+        if total == len(self.targets) and _is_ascending(numbers):
+            # All neighbours, in the order in which they are stored.
             return GatheredEdges(
                 counts, _freeze(self.targets[:]), None if self.edges is None else _freeze(self.edges[:])
             )
-        if total == len(places) and (counts == 1).all():
+        if total == len(numbers) and (counts == 1).all():
             at = begins
         else:
+            # Expands the runs: list i has `counts[i]` consecutive indices from `begins[i]` on.
             begins -= ends
             begins += counts
             at = np.repeat(begins, counts)
@@ -59,73 +61,74 @@ class AdjacencyLists:
         return GatheredEdges(counts, self.targets.take(at), None if self.edges is None else self.edges.take(at))
 
     def count_all(self, size: int) -> NDArray[np.int64]:
-        """How many neighbours each of `size` nodes has; every position has a list."""
+        """Return the number of neighbours of each of `size` nodes; every position must have a list."""
         return np.diff(self.starts[: size + 1])
 
 
 @dataclass(frozen=True, slots=True)
 class GatheredEdges:
-    """Lists of several nodes: how long each is, and the neighbours of all."""
+    """The lists of several nodes: the length of each, and the neighbours of all, concatenated."""
 
     counts: NDArray[np.int64]
     targets: Positions
     edges: Positions | None = None
 
     def repeat_rows(self) -> NDArray[np.int64]:
-        """For each neighbour, the number of the row whose list it is in."""
+        """Return, for each neighbour, the number of the row whose list it is in."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     def filter(self, mask: NDArray[np.bool_]) -> "GatheredEdges":
-        """Only the neighbours that pass."""
+        """Return only the neighbours that pass."""
         ends = np.cumsum(self.counts)
-        passed = np.zeros(len(mask) + 1, np.int64)
-        np.cumsum(mask, out=passed[1:])
-        counts = passed[ends] - passed[ends - self.counts]
+        prefix = np.zeros(len(mask) + 1, np.int64)
+        np.cumsum(mask, out=prefix[1:])
+        counts = prefix[ends] - prefix[ends - self.counts]
         return GatheredEdges(counts, self.targets[mask], None if self.edges is None else self.edges[mask])
 
 
 def build_lists(
-    sources: Positions, places: Positions, targets: Positions, edges: Positions | None, *, is_set: bool
+    sources: Positions, numbers: Positions, targets: Positions, edges: Positions | None, *, is_set: bool
 ) -> AdjacencyLists:
-    """Lists of `sources`, which ascend, made of single neighbours; `places` says whose each one is.
+    """Build the lists of ascending `sources` from single neighbours; `numbers` has the list number of each.
 
-    With `is_set`, a neighbour stands once in a list.
+    With `is_set`, a neighbour is in a list at most once.
     """
-    order = np.lexsort((targets, places)) if edges is None else np.lexsort((edges, targets, places))
-    places, targets = places[order], targets[order]
+    order = np.lexsort((targets, numbers)) if edges is None else np.lexsort((edges, targets, numbers))
+    numbers, targets = numbers[order], targets[order]
     edges = None if edges is None else edges[order]
-    if is_set and len(places):
-        is_first = np.ones(len(places), np.bool_)
-        is_first[1:] = (places[1:] != places[:-1]) | (targets[1:] != targets[:-1])
-        places, targets = places[is_first], targets[is_first]
+    if is_set and len(numbers):
+        is_first = np.ones(len(numbers), np.bool_)
+        is_first[1:] = (numbers[1:] != numbers[:-1]) | (targets[1:] != targets[:-1])
+        numbers, targets = numbers[is_first], targets[is_first]
         edges = None
     starts = np.zeros(len(sources) + 1, np.int64)
-    np.cumsum(np.bincount(places, minlength=len(sources)), out=starts[1:])
+    np.cumsum(np.bincount(numbers, minlength=len(sources)), out=starts[1:])
     return AdjacencyLists(starts, targets, edges, sources)
 
 
 def merge_directions(a: AdjacencyLists, b: AdjacencyLists) -> AdjacencyLists:
-    """The lists of two directions as one; what stands in both stands once. Both have the same sources."""
+    """Merge the lists of two directions, which have the same sources; a neighbour or edge in both is listed once."""
     count = len(a.starts) - 1
-    places = np.concatenate([np.repeat(np.arange(count), np.diff(side.starts)) for side in (a, b)])
+    numbers = np.concatenate([np.repeat(np.arange(count), np.diff(side.starts)) for side in (a, b)])
     targets = np.concatenate([a.targets, b.targets])
     if a.edges is None or b.edges is None:
-        found = build_lists(np.arange(count), places, targets, None, is_set=True)
-        return AdjacencyLists(found.starts, found.targets, None, a.sources)
+        lists = build_lists(np.arange(count), numbers, targets, None, is_set=True)
+        return AdjacencyLists(lists.starts, lists.targets, None, a.sources)
     edges = np.concatenate([a.edges, b.edges])
-    is_loop_again = np.zeros(len(places), np.bool_)
-    nodes = places if a.sources is None else a.sources[places]
-    is_loop_again[len(a.targets) :] = targets[len(a.targets) :] == nodes[len(a.targets) :]
-    kept = ~is_loop_again  # an edge from a node to itself is the same edge in both directions
-    found = build_lists(np.arange(count), places[kept], targets[kept], edges[kept], is_set=False)
-    return AdjacencyLists(found.starts, found.targets, found.edges, a.sources)
+    # An edge from a node to itself is the same edge in both directions: the one of the second direction is dropped.
+    is_repeated_loop = np.zeros(len(numbers), np.bool_)
+    nodes = numbers if a.sources is None else a.sources[numbers]
+    is_repeated_loop[len(a.targets) :] = targets[len(a.targets) :] == nodes[len(a.targets) :]
+    mask = ~is_repeated_loop
+    lists = build_lists(np.arange(count), numbers[mask], targets[mask], edges[mask], is_set=False)
+    return AdjacencyLists(lists.starts, lists.targets, lists.edges, a.sources)
 
 
 def _freeze(view: Positions) -> Positions:
-    """A part of what all queries share, so that nobody writes to it."""
+    """Make a view of shared arrays read-only: all queries share them."""
     view.flags.writeable = False
     return view
 
 
-def _is_ascending(places: Positions) -> bool:
-    return bool((places[1:] > places[:-1]).all())
+def _is_ascending(numbers: Positions) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())

@@ -1,1 +1,1 @@
-"""What is made of the matches of a pattern: groups, order, and the columns that come out."""
+"""The output stage of a query: aggregation, DISTINCT, ORDER BY, LIMIT and projection."""

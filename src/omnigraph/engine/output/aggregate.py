@@ -1,4 +1,4 @@
-"""Aggregates by group. Every row counts as often as its weight says; no answer depends on the order of the rows."""
+"""Compute aggregates by group. A row counts once per multiplicity; no result depends on the order of the rows."""
 
 from collections.abc import Mapping
 from typing import TypeAlias, assert_never
@@ -39,46 +39,48 @@ class AggregateOverflowError(OmnigraphError):
 
     def __init__(self, aggregate: str, type: str) -> None:
         super().__init__(aggregate, type)
-        self.aggregate, self.type = aggregate, type
+        self.aggregate = aggregate
+        self.type = type
 
     def __str__(self) -> str:
         return f"`{self.aggregate}` is larger than {self.type} can hold: group by more, or filter first"
 
 
 def group(frame: Frame, grouping: Grouping) -> Frame:
-    """A row for each group, with its aggregates; without keys always exactly one.
+    """Return a frame with one row per group and its aggregates; without keys exactly one row.
 
     Sums are exact and rounded once; an average is the exact sum divided by the count, and rounded once too.
 
     Raises:
-        AggregateOverflowError: A count or a sum of integers is beyond I64, or a sum of floats beyond F64.
+        AggregateOverflowError: A count or a sum of integers exceeds I64, or a sum of floats exceeds F64.
     """
     groups = group_rows(frame, grouping.keys)
     if not grouping.keys:
         groups = Groups(groups.row_groups, 1, groups.first)
-    folds = _Aggregator(frame, groups)
-    aggregates = {aggregate: folds.compute(aggregate) for aggregate in grouping.aggregates}
-    # Without keys nothing but aggregates is read of the one row, and there may be no match for it to stand on.
+    aggregator = _Aggregator(frame, groups)
+    aggregates = {aggregate: aggregator.compute(aggregate) for aggregate in grouping.aggregates}
+    # Without keys only aggregates of the one row are read, and there may be no match whose columns it could have.
     columns = _take_group_columns(frame.bindings, groups) if grouping.keys else {}
     bindings = Bindings(columns, groups.count)
     return Frame(bindings, frame.types, frame.context, aggregates, frame.scores, is_merged=True)
 
 
 def _take_group_columns(bindings: Bindings, groups: Groups) -> Mapping[str, Positions]:
-    """The variables of a row of each group."""
+    """Return the variables of the first row of each group."""
     if groups.is_identity:
         return bindings.columns
     return {name: column.take(groups.first) for name, column in bindings.columns.items()}
 
 
 class _Aggregator:
-    """The aggregates of one grouping."""
+    """The aggregate functions over the groups of one frame."""
 
     def __init__(self, frame: Frame, groups: Groups) -> None:
-        self.frame, self.groups = frame, groups
+        self.frame = frame
+        self.groups = groups
 
     def compute(self, aggregate: Aggregate) -> pa.Array:
-        """An aggregate of every group."""
+        """Compute an aggregate of every group."""
         self.frame.context.budget.check()
         argument = aggregate.argument
         if argument is None:
@@ -96,25 +98,27 @@ class _Aggregator:
             case _:
                 assert_never(aggregate.fold)
 
-    def _count_rows(self, aggregate: Aggregate, given: NDArray[np.bool_] | None) -> Ints:
-        """How many matches each group has, of those where `given` is true."""
-        weight, of_row = self.frame.bindings.multiplicity, self.groups.row_groups
+    def _count_rows(self, aggregate: Aggregate, mask: NDArray[np.bool_] | None) -> Ints:
+        """Count the matches of each group, of those in the mask."""
+        multiplicity, row_groups = self.frame.bindings.multiplicity, self.groups.row_groups
         if self.groups.is_identity:
-            counts = np.ones(self.groups.count, np.int64) if weight is None else weight
-            return counts if given is None else np.where(given, counts, 0)
-        if given is not None:
-            of_row, weight = of_row[given], None if weight is None else weight[given]
-        if weight is None:
-            return np.bincount(of_row, minlength=self.groups.count).astype(np.int64, copy=False)
-        return _check_int64(aggregate, sum_whole(of_row, self.groups.count, weight, None))
+            counts = np.ones(self.groups.count, np.int64) if multiplicity is None else multiplicity
+            return counts if mask is None else np.where(mask, counts, 0)
+        if mask is not None:
+            row_groups = row_groups[mask]
+            multiplicity = None if multiplicity is None else multiplicity[mask]
+        if multiplicity is None:
+            return np.bincount(row_groups, minlength=self.groups.count).astype(np.int64, copy=False)
+        return _check_int64(aggregate, sum_whole(row_groups, self.groups.count, multiplicity, None))
 
     def _count_distinct(self, argument: Expr) -> Ints:
-        """How many different values each group has; null is none."""
+        """Count the distinct values of each group; null is not a value."""
         codes = encode_expr(self.frame, argument)
         if codes is None:
             codes = encode_values(self.frame.evaluate(argument))
-        own = Codes(self.groups.row_groups, self.groups.count)
-        pairs = group_codes(combine_codes(self.frame, [own, codes]), self.frame.context.budget.check)
+        # The distinct (group, value) pairs, of which each counts once for its group.
+        group_numbers = Codes(self.groups.row_groups, self.groups.count)
+        pairs = group_codes(combine_codes(self.frame, [group_numbers, codes]), self.frame.context.budget.check)
         rows = pairs.first
         if codes.zero_is_null:
             rows = rows[codes.numbers[rows] != 0]
@@ -122,32 +126,34 @@ class _Aggregator:
 
     def _sum(self, aggregate: Aggregate, argument: Expr) -> pa.Array:
         values = self._read_numbers(argument)
-        given = _build_valid_mask(values)
-        of_row, weight = self.groups.row_groups, self.frame.bindings.multiplicity
-        if given is not None:
-            values, of_row = values.drop_null(), of_row[given]
-            weight = None if weight is None else weight[given]
-        counts = self._count_rows(aggregate, given)
+        valid = _build_valid_mask(values)
+        row_groups, multiplicity = self.groups.row_groups, self.frame.bindings.multiplicity
+        if valid is not None:
+            values, row_groups = values.drop_null(), row_groups[valid]
+            multiplicity = None if multiplicity is None else multiplicity[valid]
+        counts = self._count_rows(aggregate, valid)
         is_whole = pa.types.is_integer(values.type)
         if is_whole:
-            wide = read_numbers(values)
-            wide = wide if wide.dtype == np.uint64 else wide.astype(np.int64, copy=False)
-            sums = sum_whole(of_row, self.groups.count, wide, weight)
+            numbers = read_numbers(values)
+            # Values of U64 may exceed int64, so they stay unsigned.
+            numbers = numbers if numbers.dtype == np.uint64 else numbers.astype(np.int64, copy=False)
+            sums = sum_whole(row_groups, self.groups.count, numbers, multiplicity)
         else:
-            sums = sum_floats(
-                of_row, self.groups.count, read_numbers(values.cast(pa.float64())), weight, self.frame.context.budget
-            )
-        found: NDArray[np.generic]
+            floats = read_numbers(values.cast(pa.float64()))
+            sums = sum_floats(row_groups, self.groups.count, floats, multiplicity, self.frame.context.budget)
+        result: NDArray[np.generic]
         if aggregate.fold is AggregateFunction.SUM:
-            found = _check_int64(aggregate, sums) if is_whole else sums.to_float64()
+            result = _check_int64(aggregate, sums) if is_whole else sums.to_float64()
         else:
-            found = sums.average(np.maximum(counts, 1))
-        if not np.all(np.isfinite(found)):
+            result = sums.average(np.maximum(counts, 1))
+        # Stored floats are finite, so only an overflow can make a sum infinite.
+        if not np.all(np.isfinite(result)):
             raise AggregateOverflowError(format_expr(aggregate), str(Scalar.F64))
-        return pa.array(found) if counts.all() else pa.array(found, mask=counts == 0)
+        return pa.array(result) if counts.all() else pa.array(result, mask=counts == 0)
 
     def _read_numbers(self, argument: Expr) -> pa.Array:
-        """The values of an argument; numpy picks those of a column in memory sooner than Arrow does."""
+        """Return the values of an argument."""
+        # `take` of numpy is faster than that of Arrow for a column in memory without nulls.
         if isinstance(argument, Prop) and argument.type in _NUMERIC_TYPES:
             table = self.frame.get_table(argument.variable)
             if table.is_resident(argument.name):
@@ -157,36 +163,38 @@ class _Aggregator:
         return self.frame.evaluate(argument)
 
     def _find_extreme(self, aggregate: Aggregate, argument: Expr) -> pa.Array:
-        """The smallest or largest value of each group, as it is stored: that of the first row which has it."""
-        levels = compute_sort_keys(self.frame, argument, None, is_whole_sort=True)
-        places = levels.to_ints(self.frame.context.budget.check)
+        """Return the smallest or largest value of each group, read from the first row that has it."""
+        sort_keys = compute_sort_keys(self.frame, argument, None, is_whole_sort=True)
+        keys = sort_keys.to_ints(self.frame.context.budget.check)
         if aggregate.fold is AggregateFunction.MAX:
-            places = ~places
+            # The complement reverses the order and, unlike a negation, never overflows.
+            keys = ~keys
         rows = np.arange(self.frame.size, dtype=np.int64)
-        if levels.valid is not None:
-            rows, places = rows[levels.valid], places[levels.valid]
-        of_row = self.groups.row_groups[rows]
+        if sort_keys.valid is not None:
+            rows, keys = rows[sort_keys.valid], keys[sort_keys.valid]
+        row_groups = self.groups.row_groups[rows]
         self.frame.context.budget.check()
         best = np.full(self.groups.count, np.iinfo(np.int64).max)
-        np.minimum.at(best, of_row, places)
+        np.minimum.at(best, row_groups, keys)
         self.frame.context.budget.check()
-        is_best = places == best[of_row]
-        found = np.full(self.groups.count, self.frame.size)
-        np.minimum.at(found, of_row[is_best], rows[is_best])
-        is_there = found < self.frame.size
-        values = normalize_zeros(self.frame.evaluate(argument, found[is_there]))
-        if is_there.all():
+        is_best = keys == best[row_groups]
+        # A group without a value keeps this number, which no row has.
+        first_rows = np.full(self.groups.count, self.frame.size)
+        np.minimum.at(first_rows, row_groups[is_best], rows[is_best])
+        has_value = first_rows < self.frame.size
+        values = normalize_zeros(self.frame.evaluate(argument, first_rows[has_value]))
+        if has_value.all():
             return values
-        return values.take(pa.array(np.cumsum(is_there) - 1, mask=~is_there))
+        return values.take(pa.array(np.cumsum(has_value) - 1, mask=~has_value))
 
 
 def _build_valid_mask(values: pa.Array) -> NDArray[np.bool_] | None:
-    """Which rows have a value; None when all have."""
+    """Return which rows have a value, or None if all have."""
     return is_valid(values) if values.null_count else None
 
 
 def _check_int64(aggregate: Aggregate, sums: ExactSums) -> Ints:
-    found = sums.to_int64()
-    if found is None:
+    result = sums.to_int64()
+    if result is None:
         raise AggregateOverflowError(format_expr(aggregate), str(Scalar.I64))
-    return found
+    return result

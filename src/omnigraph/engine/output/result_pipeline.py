@@ -1,7 +1,5 @@
-"""From the matches of a pattern to the rows of a result: rank, group, make distinct, order, cut."""
+"""Turn the matches of a pattern into the rows of a result: rank, aggregate, deduplicate, sort, limit."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,16 +24,19 @@ from omnigraph.engine.output.sort_keys import to_ordered_ints
 from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.search.ranking import rank_rows, score_rows
+from omnigraph.engine.search.search_arguments import reserve
 from omnigraph.query.expr import Nearest, Rank, Rrf
 from omnigraph.query.logical_plan import Count, ReadQuery
 from omnigraph.query.params import ParameterError, ParameterProblem
 
 _BYTES_PER_VALUE = 8
+# Comparing rows takes about three work arrays beside the values: their codes, the group of each row, and an order.
+_WORK_COLUMNS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ResultFrame:
-    """The rows of a result in their order, not fetched yet."""
+    """The ordered rows of a result before their columns are read."""
 
     query: ReadQuery
     frame: Frame
@@ -43,11 +44,11 @@ class ResultFrame:
 
     @property
     def size(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return self.frame.size
 
     def fetch(self, start: int, stop: int) -> pa.RecordBatch:
-        """The rows from `start` to before `stop`. The budget's clock runs meanwhile, and only then if it is paused."""
+        """Read the columns of the rows from `start` to before `stop`; a paused budget's clock runs during this call."""
         is_all = start == 0 and stop >= self.size
         budget = self.frame.context.budget
         with budget.resume():
@@ -55,36 +56,34 @@ class ResultFrame:
             return project(self.frame if is_all else self.frame.slice(start, stop), self.query, self.schema)
 
     def with_budget(self, budget: Budget) -> "ResultFrame":
-        """The same rows, to be fetched within another budget."""
+        """Return the same rows, to be fetched within another budget."""
         return replace(self, frame=replace(self.frame, context=replace(self.frame.context, budget=budget)))
 
 
-def build_result(query: ReadQuery, found: Bindings | Frame, reading: ExecutionContext) -> ResultFrame:
-    """What the query makes of its matches, or of its groups if that is what they are; no output is read yet.
+def build_result(query: ReadQuery, matches: Bindings | Frame, context: ExecutionContext) -> ResultFrame:
+    """Build the result of a query from its matches, or from its groups if these are complete; reads no output column.
 
     Raises:
         AggregateOverflowError: A count or sum is too large for its type.
         QueryMemoryError, QueryTimeoutError, QueryCancelledError: The budget ran out.
     """
-    frame = (
-        build_frame(query, _expand_multiplicity(query, found, reading.budget), reading)
-        if isinstance(found, Bindings)
-        else found
-    )
-    first, last = resolve_row_range(query, reading.inputs)
+    if isinstance(matches, Bindings):
+        frame = build_frame(query, _expand_multiplicity(query, matches, context.budget), context)
+    else:
+        frame = matches
+    first, last = resolve_row_range(query, context.inputs)
     rank: SortKey | None = None
     if any(isinstance(column.value, Rrf) for column in query.output):
         frame = _add_fused_scores(frame, query, first, last)
     if query.rank is not None:
         frame, rank = _rank(frame, query.rank, last)
-    if query.grouping is not None and isinstance(found, Bindings):
-        keys = len(query.grouping.keys) + len(query.grouping.aggregates)
-        with _reserve(reading.budget, frame.size * _BYTES_PER_VALUE * (keys + 3), f"grouping {frame.size:,} rows"):
+    if query.grouping is not None and isinstance(matches, Bindings):
+        columns = len(query.grouping.keys) + len(query.grouping.aggregates) + _WORK_COLUMNS
+        with reserve(context.budget, frame.size * _BYTES_PER_VALUE * columns, f"grouping {frame.size:,} rows"):
             frame = group(frame, query.grouping)
     elif query.distinct:
-        with _reserve(
-            reading.budget, frame.size * _BYTES_PER_VALUE * (len(query.output) + 3), f"comparing {frame.size:,} rows"
-        ):
+        columns = len(query.output) + _WORK_COLUMNS
+        with reserve(context.budget, frame.size * _BYTES_PER_VALUE * columns, f"comparing {frame.size:,} rows"):
             frame = select_distinct(frame, [column.value for column in query.output])
     if query.is_ordered:
         frame = _sort_and_limit(frame, query, rank, first, last)
@@ -92,20 +91,21 @@ def build_result(query: ReadQuery, found: Bindings | Frame, reading: ExecutionCo
 
 
 def resolve_row_range(query: ReadQuery, inputs: QueryInputs) -> tuple[int, int | None]:
-    """The first row that comes out, and the one behind the last (None: there is no limit).
+    """Return the number of the first row of the result, and the end after its last row (None without LIMIT).
 
     Raises:
         ParameterError: A parameter that counts rows is negative.
     """
-    offset, limit = _resolve_count(query.offset, "offset", inputs), _resolve_count(query.limit, "limit", inputs)
-    return offset or 0, None if limit is None else (offset or 0) + limit
+    offset = _resolve_count(query.offset, "offset", inputs) or 0
+    limit = _resolve_count(query.limit, "limit", inputs)
+    return offset, None if limit is None else offset + limit
 
 
 def _resolve_count(count: Count | None, word: str, inputs: QueryInputs) -> int | None:
     if count is None or isinstance(count, int):
         return count
     value = inputs.resolve(count)
-    assert isinstance(value, int)  # noqa: S101 - the binder has seen to the type, and that it is required
+    assert isinstance(value, int)  # noqa: S101 - the binder checked the type, and that the parameter is required
     if value < 0:
         reason = f"parameter `${count.name}: {count.type}`: `{word}` takes a whole number of at least 0, got {value}"
         raise ParameterError([ParameterProblem(count.name, reason, str(count.type), str(value))])
@@ -113,9 +113,10 @@ def _resolve_count(count: Count | None, word: str, inputs: QueryInputs) -> int |
 
 
 def _expand_multiplicity(query: ReadQuery, bindings: Bindings, budget: Budget) -> Bindings:
-    """A row for each match, unless groups count them or equal ones are one anyway."""
+    """Repeat each row by its multiplicity, unless aggregates count it or DISTINCT merges equal rows."""
     if bindings.multiplicity is None or query.grouping is not None or query.distinct:
         return bindings
+    # Summed in floating point: a sum that wraps around in 64 bits would pass the budget.
     rows = int(bindings.multiplicity.sum(dtype=np.float64))
     budget.claim(rows * _BYTES_PER_VALUE * (len(bindings.columns) + 1), f"{rows:,} rows")
     return Bindings(bindings.columns, bindings.size).take(np.repeat(np.arange(bindings.size), bindings.multiplicity))
@@ -123,30 +124,32 @@ def _expand_multiplicity(query: ReadQuery, bindings: Bindings, budget: Budget) -
 
 def _sort_and_limit(frame: Frame, query: ReadQuery, rank: SortKey | None, first: int, last: int | None) -> Frame:
     keys = build_sort_keys(query, rank)
-    with _reserve(frame.context.budget, frame.size * _BYTES_PER_VALUE * 4, f"sorting {frame.size:,} rows"):
+    with reserve(frame.context.budget, frame.size * _BYTES_PER_VALUE * 4, f"sorting {frame.size:,} rows"):
         rows = sort_rows(frame, keys, last)
         return frame.take(rows[first:last])
 
 
 def _rank(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, SortKey]:
-    """The rows that the rank has among its best, and the key that sorts by it.
+    """Return the rows among the `top` of a rank, and the sort key of the rank.
 
-    Rows that tie with the last of the best stay: the keys behind the rank decide between them.
+    Rows that tie with the last of them stay: the sort keys after the rank decide between them.
     """
     variable = find_ranked_variable(rank)
     at = frame.get_positions(variable)
-    among = _find_distinct(at, frame.context.budget.check)
-    found = rank_rows(frame.context, rank, frame.types[variable], among, top, with_ties=True)
-    scores = ScoreColumn(found.positions, found.values)
-    places, is_there = scores.find(at)
-    rows = np.flatnonzero(is_there)
-    kept = replace(frame.take(rows), scores={**frame.scores, rank: scores})
-    by_score = to_ordered_ints(pa.array(scores.values, pa.float64()))[places[rows]]
-    return kept, SortKey(None, descending=not isinstance(rank, Nearest), ranks=by_score)
+    # A node may be in several matches, and is scored once.
+    candidates = _find_distinct(at, frame.context.budget.check)
+    ranked = rank_rows(frame.context, rank, frame.types[variable], candidates, top, with_ties=True)
+    scores = ScoreColumn(ranked.positions, ranked.values)
+    indices, has_score = scores.find(at)
+    rows = np.flatnonzero(has_score)
+    top_frame = replace(frame.take(rows), scores={**frame.scores, rank: scores})
+    by_score = to_ordered_ints(pa.array(scores.values, pa.float64()))[indices[rows]]
+    # `nearest` is a distance, the smallest first; the others are scores.
+    return top_frame, SortKey(None, descending=not isinstance(rank, Nearest), ranks=by_score)
 
 
 def _add_fused_scores(frame: Frame, query: ReadQuery, first: int, last: int | None) -> Frame:
-    """The frame with the scores of every `rrf` in the output: they depend on all candidates, also on those cut off."""
+    """Add the scores of every `rrf` in the output: they depend on all candidates, also on those that LIMIT drops."""
     scores = dict(frame.scores)
     for column in query.output:
         rank = column.value
@@ -163,12 +166,3 @@ def _find_distinct(positions: NDArray[np.int64], check: Check) -> NDArray[np.int
     if len(positions) < 2 or bool(np.all(positions[1:] > positions[:-1])):
         return positions
     return find_distinct(positions, check)
-
-
-@contextmanager
-def _reserve(budget: Budget, nbytes: int, what: str) -> Iterator[None]:
-    budget.claim(nbytes, what)
-    try:
-        yield
-    finally:
-        budget.release(nbytes)

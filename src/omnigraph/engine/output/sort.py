@@ -1,4 +1,4 @@
-"""The order of rows: total, null smallest, and no more of it worked out than the limit asks for."""
+"""Sort the rows of a frame: a total order with null smallest, computed only as far as LIMIT needs it."""
 
 import math
 from collections.abc import Sequence
@@ -19,21 +19,24 @@ from omnigraph.storage.columnar_sets import find_true_positions
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
+# Limit of several keys packed into one: it must fit into int64.
 _MAX_PACKED_KEY = 2**62
-_BLOCK_ROWS, _MIN_BLOCKS_PER_ROW = 256, 4
-"""Rows are compared by blocks of so many first, when there are so many blocks for each row that is wanted."""
+# For a small top-k, blocks of this many rows are compared by their minimum first, if there are at least this many
+# blocks per requested row.
+_BLOCK_ROWS = 256
+_MIN_BLOCKS_PER_ROW = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """One thing to sort by: an expression, or places that are known for every row of the frame."""
+    """One sort key: an expression, or precomputed ranks of every row of the frame."""
 
     expr: Expr | None
     descending: bool = False
     ranks: Ints | None = None
 
     def encode(self, frame: Frame, rows: Rows | None, *, is_whole_sort: bool) -> SortKeys:
-        """What it says about some rows, or about all."""
+        """Return the comparable values of this key for some rows, or for all."""
         if self.ranks is not None:
             return SortKeys(None, self.ranks if rows is None else self.ranks[rows])
         assert self.expr is not None  # noqa: S101 - one of the two is given
@@ -41,7 +44,8 @@ class SortKey:
 
 
 def build_sort_keys(query: ReadQuery, rank: SortKey | None = None) -> list[SortKey]:
-    """The keys of a query: its rank, its own keys, then the ties; one that stands there again decides nothing."""
+    """Return the sort keys of a query: its rank, its own keys, then the tie-breakers; repeated keys are left out."""
+    # Reversed, so that the first of several keys with the same expression stays.
     keys = {key.value: SortKey(key.value, key.descending) for key in reversed(query.order)}
     ordered = [keys[value] for value in dict.fromkeys(key.value for key in query.order)]
     ties = [SortKey(tie) for tie in query.ties if tie not in keys]
@@ -49,14 +53,14 @@ def build_sort_keys(query: ReadQuery, rank: SortKey | None = None) -> list[SortK
 
 
 def sort_rows(frame: Frame, keys: Sequence[SortKey], top: int | None) -> Rows:
-    """The rows of a frame in order, or the first `top` of them. Rows that no key tells apart stay as they are."""
+    """Return the row numbers of a frame in order, or the first `top` of them; the sort is stable."""
     if top is not None and top < frame.size:
         return _sort(frame, keys, _select_first(frame, keys, top))[0]
     return _sort(frame, keys, None)[0]
 
 
 def sort_runs(frame: Frame, keys: Sequence[SortKey]) -> tuple[Rows, Mask]:
-    """The rows of a frame in order, and which of them, in this order, differ from the one before; the first does."""
+    """Return the row numbers of a frame in order, and which of them start a new run of equal keys."""
     rows, starts = _sort(frame, keys, None)
     starts[:1] = True
     return rows, starts
@@ -66,25 +70,26 @@ def sort_runs(frame: Frame, keys: Sequence[SortKey]) -> tuple[Rows, Mask]:
 
 
 def _select_first(frame: Frame, keys: Sequence[SortKey], top: int) -> Rows:
-    """The first `top` rows of more. A key is read only of the rows that the keys before it leave in doubt."""
+    """Return the first `top` rows, in any order. A key is read only for rows that tie in all keys before it."""
     certain: list[Rows] = []
-    rows: Rows | None = None  # all of them
+    rows: Rows | None = None
     for key in keys:
         if top <= 0 or (rows is not None and len(rows) <= top):
             break
         frame.context.budget.check()
-        levels = key.encode(frame, rows, is_whole_sort=False)
-        if levels.valid is not None:
-            given = levels.valid.astype(np.int64)
-            before, tied = _split(~given if key.descending else given, top)
+        sort_keys = key.encode(frame, rows, is_whole_sort=False)
+        if sort_keys.valid is not None:
+            valid = sort_keys.valid.astype(np.int64)
+            before, tied = _split(~valid if key.descending else valid, top)
             certain.append(_take_rows(rows, before))
             top -= len(before)
-            rows, levels = _take_rows(rows, tied), levels.take(tied)
+            rows, sort_keys = _take_rows(rows, tied), sort_keys.take(tied)
             if top <= 0 or len(rows) <= top:
                 break
-            if not given[tied[0]]:  # only nulls are left in doubt: the next key decides
+            if not valid[tied[0]]:
+                # Only nulls are tied: the next key decides.
                 continue
-        before, tied = _split_values(levels, top, descending=key.descending)
+        before, tied = _split_values(sort_keys, top, descending=key.descending)
         certain.append(_take_rows(rows, before))
         top -= len(before)
         rows = _take_rows(rows, tied)
@@ -92,13 +97,13 @@ def _select_first(frame: Frame, keys: Sequence[SortKey], top: int) -> Rows:
     return np.concatenate((*certain, rest))
 
 
-def _take_rows(rows: Rows | None, places: Ints) -> Rows:
-    """The rows at some places; None has every row at its own."""
-    return places if rows is None else rows[places]
+def _take_rows(rows: Rows | None, indices: Ints) -> Rows:
+    """Return the rows at these indices; None means all rows in order."""
+    return indices if rows is None else rows[indices]
 
 
-def _split_values(levels: SortKeys, top: int, *, descending: bool) -> tuple[Ints, Ints]:
-    values = levels.values
+def _split_values(sort_keys: SortKeys, top: int, *, descending: bool) -> tuple[Ints, Ints]:
+    values = sort_keys.values
     if isinstance(values, np.ndarray):
         return _split(~values if descending else values, top)
     order = "descending" if descending else "ascending"
@@ -109,41 +114,41 @@ def _split_values(levels: SortKeys, top: int, *, descending: bool) -> tuple[Ints
 
 
 def _split(values: Ints, top: int) -> tuple[Ints, Ints]:
-    """The places that are surely among the first `top`, and those that tie for what is left of it."""
-    places = _prefilter_smallest(values, top)
-    if places is not None:
-        values = values[places]
+    """Return the indices that are certainly among the first `top`, and those that tie for the rest."""
+    indices = _prefilter_smallest(values, top)
+    if indices is not None:
+        values = values[indices]
     bound = np.partition(values, top - 1)[top - 1]
     before, tied = np.flatnonzero(values < bound), np.flatnonzero(values == bound)
-    return (before, tied) if places is None else (places[before], places[tied])
+    return (before, tied) if indices is None else (indices[before], indices[tied])
 
 
 def _prefilter_smallest(values: Ints, top: int) -> Ints | None:
-    """Some places that have all of the first `top` and what ties with them; None where that spares nothing.
+    """Return indices that include the `top` smallest values and all ties, or None if there are too few blocks.
 
-    At least `top` blocks have a value as small as the `top`-th smallest of the blocks' own smallest ones.
+    At least `top` blocks have a value up to the `top`-th smallest of the blocks' minima.
     """
     blocks = len(values) // _BLOCK_ROWS
     if blocks < _MIN_BLOCKS_PER_ROW * top:
         return None
-    least = values[: blocks * _BLOCK_ROWS].reshape(blocks, _BLOCK_ROWS).min(axis=1)
-    return np.flatnonzero(values <= np.partition(least, top - 1)[top - 1])
+    minima = values[: blocks * _BLOCK_ROWS].reshape(blocks, _BLOCK_ROWS).min(axis=1)
+    return np.flatnonzero(values <= np.partition(minima, top - 1)[top - 1])
 
 
-# --- a whole sort ------------------------------------------------------------------------------------
+# --- a full sort -------------------------------------------------------------------------------------
 
 
-def _sort(frame: Frame, keys: Sequence[SortKey], wanted: Rows | None) -> tuple[Rows, Mask]:
-    """Some rows, or all, in order: by the first key, then what it leaves tied by the next, and so on.
+def _sort(frame: Frame, keys: Sequence[SortKey], selected: Rows | None) -> tuple[Rows, Mask]:
+    """Return some rows, or all, in order, and which of them start a run of equal rows (never set for the first one).
 
-    And which of them start a run of rows that no key tells apart, but for the first.
+    Rows are sorted by the first key, then those that it leaves tied by the next, and so on.
     """
-    rows = np.arange(frame.size, dtype=np.int64) if wanted is None else wanted
+    rows = np.arange(frame.size, dtype=np.int64) if selected is None else selected
     starts = np.zeros(len(rows), np.bool_)
     if len(rows) < 2 or not keys:
         return rows, starts
     frame.context.budget.check()
-    columns = _build_columns(keys[0], frame, wanted)
+    columns = _build_columns(keys[0], frame, selected)
     order = _lexsort(columns, frame.context.budget.check)
     rows = rows[order]
     _mark_run_starts(starts[1:], columns, order)
@@ -152,57 +157,60 @@ def _sort(frame: Frame, keys: Sequence[SortKey], wanted: Rows | None) -> tuple[R
             break
         frame.context.budget.check()
         tied = _find_tied(starts)
-        # Rows that are tied so far have equal numbers, and stand together.
-        own: Ints = np.cumsum(starts, dtype=np.int64)[tied]
+        # Rows that are tied so far have the same run number, and are neighbours.
+        runs: Ints = np.cumsum(starts, dtype=np.int64)[tied]
         columns = _build_columns(key, frame, rows[tied])
-        order = _lexsort([own, *columns] if own[0] != own[-1] else columns, frame.context.budget.check)
+        order = _lexsort([runs, *columns] if runs[0] != runs[-1] else columns, frame.context.budget.check)
         rows[tied] = rows[tied][order]
-        is_new = own[1:] != own[:-1]  # sorting inside of runs moves none of their bounds
+        # Sorting within runs moves none of their bounds.
+        is_new = runs[1:] != runs[:-1]
         _mark_run_starts(is_new, columns, order)
         starts[tied[1:][is_new]] = True
     return rows, starts
 
 
 def _mark_run_starts(is_new: Mask, columns: list[Ints], order: Ints) -> None:
-    """Note where a row, in this order, differs from the one before it."""
+    """Set `is_new` where a row, in this order, differs from the one before it."""
     for column in columns:
-        moved = column[order]
-        is_new |= moved[1:] != moved[:-1]
+        ordered = column[order]
+        is_new |= ordered[1:] != ordered[:-1]
 
 
 def _find_tied(starts: Mask) -> Ints:
-    """The places of rows whose run has others in it; the first row starts the first run."""
-    same = ~starts[1:]
-    tied = np.zeros(len(starts), np.bool_)
-    tied[1:] = same
-    tied[:-1] |= same
-    return np.flatnonzero(tied)
+    """Return the indices of rows whose run has more than one row; the first row starts the first run."""
+    is_same = ~starts[1:]
+    is_tied = np.zeros(len(starts), np.bool_)
+    is_tied[1:] = is_same
+    is_tied[:-1] |= is_same
+    return np.flatnonzero(is_tied)
 
 
 def _build_columns(key: SortKey, frame: Frame, rows: Rows | None) -> list[Ints]:
-    levels = key.encode(frame, rows, is_whole_sort=True)
-    values = levels.to_ints(frame.context.budget.check)
+    sort_keys = key.encode(frame, rows, is_whole_sort=True)
+    values = sort_keys.to_ints(frame.context.budget.check)
     if key.descending:
+        # The complement reverses the order and, unlike a negation, never overflows.
         values = ~values
-    if levels.valid is None:
+    if sort_keys.valid is None:
         return [values]
-    given = levels.valid.astype(np.int64)
-    return [~given if key.descending else given, np.where(levels.valid, values, 0)]
+    valid = sort_keys.valid.astype(np.int64)
+    return [~valid if key.descending else valid, np.where(sort_keys.valid, values, 0)]
 
 
 def _lexsort(keys: list[Ints], check: Check) -> Ints:
-    """The order by the keys, equals as they are."""
+    """Return the stable order by several keys, the most important first."""
     packed = _pack_keys(keys)
     if packed is not None:
         return argsort_stable(packed, check)
     order = argsort_stable(keys[-1], check)
-    for key in keys[-2::-1]:  # the least important key first: what follows leaves its order among equals
+    # The least important key first: later stable sorts keep its order among equals.
+    for key in keys[-2::-1]:
         order = order[argsort_stable(key[order], check)]
     return order
 
 
 def _pack_keys(keys: list[Ints]) -> Ints | None:
-    """Several keys as one, which is sorted in a third of the time; None when 64 bits don't hold them."""
+    """Pack several keys into one, which sorts in a third of the time, or return None if 64 bits can't hold them."""
     if len(keys) == 1:
         return keys[0]
     lows = [int(key.min()) for key in keys]

@@ -1,1 +1,1 @@
-"""Full text and vectors: which rows are found, and which come first."""
+"""Full-text and vector search: inverted indexes, nearest neighbours, and ranking."""

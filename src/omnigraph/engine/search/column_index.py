@@ -1,8 +1,8 @@
-"""The words of a whole column of one snapshot: parts that are each indexed once, and shared by versions of the table.
+"""The full-text index of a column in one snapshot: segments that are built once and shared by versions of the table.
 
-A write adds fragments and deletes rows. So the column is cut into runs of fragments, each with an index of everything
-that was written to it; what a version adds is one part more, and what it deletes is left out of the answers. Small
-neighbouring parts become one, so that there are never many.
+A write adds fragments and deletes rows. So the column is split into runs of fragments, each with an inverted index of
+all rows written to it; a new version adds a segment, and rows that it deletes are left out of results. Small
+neighbouring segments are merged, so that there are never many.
 """
 
 import weakref
@@ -25,144 +25,147 @@ from omnigraph.storage.lance_table import ADDRESS, Fragment, LanceTable
 from omnigraph.storage.layout import build_derived_key
 
 WORDS = "words"
+# From this number of rows on, the index of a column is stored for the next process.
 MIN_STORED_ROWS = 20_000
-"""From so many rows on, the words of a column are kept for the next process."""
+# A stored index is replaced when more than this share of the rows had to be tokenized again.
 _MAX_UNSTORED_SHARE = 0.1
-"""What is kept is replaced when more rows than this were analysed anew."""
 _BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True)
 class IndexSegment:
-    """The index of some rows: of those that begin at a position, of which some may be dead, or of any others."""
+    """The index of some rows: consecutive positions from `at` on, some possibly deleted, or any positions `at`."""
 
     index: InvertedIndex
     at: int | Positions
     live_mask: NDArray[np.bool_] | None = None
-    """Row by row of the part, whether it lives; None: all."""
+    """Which rows of the segment are live; None means all."""
 
     @cached_property
     def count(self) -> int:
-        """How many living rows have a text."""
+        """Number of live rows with a text."""
         has_text = self.index.has_text
         return int(np.count_nonzero(has_text if self.live_mask is None else has_text & self.live_mask))
 
     @cached_property
     def total(self) -> int:
-        """How many words living rows have."""
+        """Number of words of all live rows."""
         if self.live_mask is None:
             return len(self.index.stream)
         return int(self.index.lengths[self.live_mask].sum())
 
     def to_positions(self, rows: Positions) -> Positions:
-        """The positions of living rows of the part, which must ascend, by their places in it."""
-        found = rows if self.live_mask is None else rows[self.live_mask[rows]]
-        return found + self.at if isinstance(self.at, int) else self.at[found]
+        """Return the positions of the live ones of these ascending rows of the segment."""
+        live = rows if self.live_mask is None else rows[self.live_mask[rows]]
+        return live + self.at if isinstance(self.at, int) else self.at[live]
 
     def find_postings(self, stem: str) -> tuple[Positions, NDArray[np.int32], NDArray[np.int32]] | None:
-        """The living rows that have a word of that stem, how often each has one, and how many words it has."""
+        """Return the live rows that have a word of this stem, its frequency in each, and the number of their words."""
         token = self.index.tokens.get(stem)
         if token is None:
             return None
         rows, times = self.index.get_postings(token)
         if self.live_mask is not None:
-            is_living = self.live_mask[rows]
-            rows, times = rows[is_living], times[is_living]
+            is_live = self.live_mask[rows]
+            rows, times = rows[is_live], times[is_live]
         lengths = self.index.lengths[rows]
         return (rows + self.at if isinstance(self.at, int) else self.at[rows]), times, lengths
 
 
 @dataclass(frozen=True)
 class ColumnIndex:
-    """The parts of a column in the order of their positions."""
+    """The segments of a column in the order of their positions."""
 
     runs: tuple[FragmentRun, ...]
     segments: tuple[IndexSegment, ...]
 
     @property
     def nbytes(self) -> int:
-        """About how much memory it takes; versions share most of it."""
-        return sum(part.index.nbytes for part in self.segments)
+        """Approximate memory; versions share most of it."""
+        return sum(segment.index.nbytes for segment in self.segments)
 
 
-def iter_segments(reading: ExecutionContext, rows: TableReader, column: str) -> Iterator[IndexSegment]:
-    """Every living row of a column, in parts: kept between queries, or made one after the other if there is no room."""
+def iter_segments(context: ExecutionContext, rows: TableReader, column: str) -> Iterator[IndexSegment]:
+    """Iterate over the segments of a column: cached between queries, or built batch by batch if memory is short."""
     if rows.columns.costs.has_room_for(column):
-        made = rows.columns.get_or_derive(
+        column_index = rows.columns.get_or_derive(
             column,
             WORDS,
-            lambda: _build_column_index(reading.cache, rows, column, reading.budget),
-            lambda found: found.nbytes,
-            reading.budget,
+            lambda: _build_column_index(context.cache, rows, column, context.budget),
+            lambda index: index.nbytes,
+            context.budget,
         )
-        return iter(made.segments)
-    return _stream_segments(reading, rows, column)
+        return iter(column_index.segments)
+    return _stream_segments(context, rows, column)
 
 
 def has_index(rows: TableReader, column: str) -> bool:
-    """Whether the parts of the column are in memory now."""
+    """Return whether the segments of the column are in memory now."""
     return rows.columns.has_derived(column, WORDS)
 
 
-def _stream_segments(reading: ExecutionContext, rows: TableReader, column: str) -> Iterator[IndexSegment]:
+def _stream_segments(context: ExecutionContext, rows: TableReader, column: str) -> Iterator[IndexSegment]:
     for batch in rows.table.iter_batches([column], batch_rows=_BATCH_ROWS, with_address=True):
-        reading.budget.check()
+        context.budget.check()
         at = rows.columns.layout.find_positions(batch.column(ADDRESS))
-        yield IndexSegment(build_index(batch.column(column), reading.budget), at)
+        yield IndexSegment(build_index(batch.column(column), context.budget), at)
 
 
-# --- parts that are kept -------------------------------------------------------------------------------
+# --- cached segments -----------------------------------------------------------------------------------
 
 
 def build_index_key(table: LanceTable, column: str) -> str:
-    """The object beside the tables that keeps the words of a column."""
+    """Return the key of the object in which the index of a column is stored."""
     return build_derived_key(WORDS, [table.path, str(table.find_field_number(column))])
 
 
 def _build_column_index(cache: GraphCache, rows: TableReader, column: str, budget: Budget) -> ColumnIndex:
-    """The parts of a version; those of an older one, or of an earlier process, are taken over."""
+    """Build the index of a column version, reusing the segments of an older version or of an earlier process."""
     number = rows.table.find_field_number(column)
-    latest = (rows.table.path, "latest words", number)
-    reference = cache.lru.get(latest)
+    latest_key = (rows.table.path, "latest words", number)
+    # A weak reference: the index of an older version helps while it is cached, but is not kept alive for this.
+    reference = cache.lru.get(latest_key)
     older = reference() if isinstance(reference, weakref.ref) else None
-    stored = build_index_key(rows.table, column)
-    known: tuple[FragmentRun, ...] = older.runs if isinstance(older, ColumnIndex) else ()
-    if not known and rows.count >= MIN_STORED_ROWS:
-        data = cache.read_derived(stored)
-        known = () if data is None else decode_words(data)
-    texts, living = rows.columns.load_written(column, budget), rows.columns.live_rows.get_mask()
-    start, new, parts, runs = 0, 0, [], []
-    for run in _plan_runs(rows.columns.layout.fragments, known):
-        made = run.index or build_index(_slice(texts, start, run.rows), budget)
-        new += 0 if run.index else run.rows
-        runs.append(FragmentRun(run.fragments, run.rows, made))
-        parts.append(IndexSegment(made, start, None if living is None else living[start : start + run.rows]))
+    stored_key = build_index_key(rows.table, column)
+    indexed_runs: tuple[FragmentRun, ...] = older.runs if isinstance(older, ColumnIndex) else ()
+    if not indexed_runs and rows.count >= MIN_STORED_ROWS:
+        data = cache.read_derived(stored_key)
+        indexed_runs = () if data is None else decode_words(data)
+    texts, live_mask = rows.columns.load_written(column, budget), rows.columns.live_rows.get_mask()
+    start, new_rows, segments, runs = 0, 0, [], []
+    for run in _plan_runs(rows.columns.layout.fragments, indexed_runs):
+        index = run.index or build_index(_slice(texts, start, run.rows), budget)
+        new_rows += 0 if run.index else run.rows
+        runs.append(FragmentRun(run.fragments, run.rows, index))
+        segments.append(IndexSegment(index, start, None if live_mask is None else live_mask[start : start + run.rows]))
         start += run.rows
-    found = ColumnIndex(tuple(runs), tuple(parts))
-    cache.lru.put(latest, weakref.ref(found), 256)
-    if rows.count >= MIN_STORED_ROWS and new > _MAX_UNSTORED_SHARE * rows.count:
-        cache.store_derived(stored, [rows.table], lambda: encode_words(found.runs))
-    return found
+    column_index = ColumnIndex(tuple(runs), tuple(segments))
+    cache.lru.put(latest_key, weakref.ref(column_index), 256)
+    if rows.count >= MIN_STORED_ROWS and new_rows > _MAX_UNSTORED_SHARE * rows.count:
+        cache.store_derived(stored_key, [rows.table], lambda: encode_words(column_index.runs))
+    return column_index
 
 
-def _plan_runs(fragments: tuple[Fragment, ...], known: tuple[FragmentRun, ...]) -> list[FragmentRun]:
-    """How to cut the fragments: what is known stays whole, what is new is one run, and neighbours of like size join."""
-    by_first = {run.fragments[0]: run for run in known}
+def _plan_runs(fragments: tuple[Fragment, ...], indexed_runs: tuple[FragmentRun, ...]) -> list[FragmentRun]:
+    """Split the fragments into runs: indexed runs stay whole, new fragments form one run, small neighbours merge."""
+    by_first = {run.fragments[0]: run for run in indexed_runs}
     files = tuple(fragment.files for fragment in fragments)
-    found: list[FragmentRun] = []
-    place = 0
-    while place < len(files):
-        run = by_first.get(files[place])
-        if run is None or run.fragments != files[place : place + len(run.fragments)]:
-            run = FragmentRun((files[place],), fragments[place].rows)
-            if found and found[-1].index is None:
-                run = found.pop().merge(run)
-        found.append(run)
-        place += len(run.fragments) if run.index is not None else 1
-        while len(found) > 1 and found[-2].rows <= 2 * found[-1].rows:
-            last = found.pop()
-            found.append(found.pop().merge(last))
-    return found
+    runs: list[FragmentRun] = []
+    number = 0
+    while number < len(files):
+        run = by_first.get(files[number])
+        # A run whose fragments are not all there any longer, in the same order, can't be reused.
+        if run is None or run.fragments != files[number : number + len(run.fragments)]:
+            run = FragmentRun((files[number],), fragments[number].rows)
+            if runs and runs[-1].index is None:
+                run = runs.pop().merge(run)
+        runs.append(run)
+        number += len(run.fragments) if run.index is not None else 1
+        # Each run is more than twice as long as the next one, so their number grows with the logarithm of the rows.
+        while len(runs) > 1 and runs[-2].rows <= 2 * runs[-1].rows:
+            last = runs.pop()
+            runs.append(runs.pop().merge(last))
+    return runs
 
 
 def _slice(texts: pa.Array, start: int, rows: int) -> pa.Array:
@@ -172,10 +175,11 @@ def _slice(texts: pa.Array, start: int, rows: int) -> pa.Array:
 Matcher = Callable[[InvertedIndex], Positions]
 
 
-def find_matching_positions(parts: Iterator[IndexSegment], match: Matcher) -> NDArray[np.int64]:
-    """The positions of the living rows that match, ascending."""
-    found = [part.to_positions(match(part.index)) for part in parts]
-    if not found:
+def find_matching_positions(segments: Iterator[IndexSegment], match: Matcher) -> NDArray[np.int64]:
+    """Return the positions of the live rows that match, ascending."""
+    positions = [segment.to_positions(match(segment.index)) for segment in segments]
+    if not positions:
         return np.empty(0, np.int64)
-    joined = found[0] if len(found) == 1 else np.concatenate(found)
-    return np.sort(joined).astype(np.int64, copy=False) if len(found) > 1 else joined.astype(np.int64, copy=False)
+    if len(positions) == 1:
+        return positions[0].astype(np.int64, copy=False)
+    return np.sort(np.concatenate(positions)).astype(np.int64, copy=False)

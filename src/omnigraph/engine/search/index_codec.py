@@ -1,6 +1,6 @@
-"""The words of a column as bytes and back, so that the next process need not analyse it again.
+"""Encode the full-text index of a column as bytes and back, so that the next process need not tokenize it again.
 
-Whatever is damaged, or was analysed by other rules, is as good as absent.
+An index that is damaged, or was built by other rules, counts as missing.
 """
 
 import unicodedata
@@ -22,8 +22,9 @@ from omnigraph.engine.tables.derived_format import (
 )
 from omnigraph.telemetry import log
 
+# Names the format, and the versions that words depend on: an index of other versions must not be used.
 _TAG = f"omnigraph derived words 2, unicode {unicodedata.unidata_version}, stemmer {Stemmer.version()}\n".encode()
-"""Names the format, and whatever a word depends on."""
+# Fields of `InvertedIndex` and their stored types: little-endian, whatever the machine.
 _ARRAYS = {
     "token_of": "<i4",
     "stream": "<i4",
@@ -37,20 +38,22 @@ _TEXTS = ("words", "tokens")
 
 
 def encode_words(runs: Sequence[FragmentRun]) -> list[Body]:
-    """All runs, which have their indexes; each part has a checksum of its own."""
+    """Encode runs that have their indexes; each part has its own checksum."""
     contents: list[dict[str, Body]] = []
     for run in runs:
         index = run.index
-        assert index is not None  # noqa: S101 - what is kept has its index
+        assert index is not None  # noqa: S101 - stored runs have their index
         arrays = {name: _to_bytes(np.ascontiguousarray(getattr(index, name), dtype)) for name, dtype in _ARRAYS.items()}
-        contents.append({**arrays, **{name: "\n".join(getattr(index, name)).encode() for name in _TEXTS}})
-    bodies, places, size = align_bodies(body for parts in contents for body in parts.values())
-    at = iter(places)
+        # Words consist of letters, digits and marks, so a line break can separate them.
+        texts = {name: "\n".join(getattr(index, name)).encode() for name in _TEXTS}
+        contents.append({**arrays, **texts})
+    bodies, offsets, size = align_bodies(body for parts in contents for body in parts.values())
+    next_offset = iter(offsets)
     described = [
         {
             "fragments": run.fragments,
             "rows": run.rows,
-            "parts": {name: [next(at), len(body), zlib.crc32(body)] for name, body in parts.items()},
+            "parts": {name: [next(next_offset), len(body), zlib.crc32(body)] for name, body in parts.items()},
         }
         for run, parts in zip(runs, contents, strict=True)
     ]
@@ -63,22 +66,22 @@ def _to_bytes(array: np.ndarray[Any, np.dtype[Any]]) -> Body:
 
 
 def decode_words(data: memoryview) -> tuple[FragmentRun, ...]:
-    """The runs that were written; none when any of it is damaged or of another kind."""
+    """Decode the stored runs; returns none if any part is damaged or of another format."""
     try:
         header, body = decode_derived(_TAG, data)
         return tuple(_decode_run(described, body) for described in header["runs"])
     except (DamagedError, KeyError, TypeError, ValueError) as error:
-        log.warning("derived words can't be used (%s) and are made again", error)
+        log.warning("the stored full-text index can't be used (%s) and is built again", error)
         return ()
 
 
 def _decode_run(described: dict[str, Any], body: memoryview) -> FragmentRun:
     parts = {
-        name: read_part(body, int(at), int(length), int(checksum), f"`{name}`")
-        for name, (at, length, checksum) in described["parts"].items()
+        name: read_part(body, int(offset), int(length), int(checksum), f"`{name}`")
+        for name, (offset, length, checksum) in described["parts"].items()
     }
     words, tokens = (tuple(str(parts[name], "utf-8").split("\n")) if len(parts[name]) else () for name in _TEXTS)
     arrays: dict[str, Any] = {name: np.frombuffer(parts[name], dtype) for name, dtype in _ARRAYS.items()}
-    index = InvertedIndex(words=words, tokens={token: place for place, token in enumerate(tokens)}, **arrays)
+    index = InvertedIndex(words=words, tokens={token: number for number, token in enumerate(tokens)}, **arrays)
     fragments = tuple(tuple(files) for files in described["fragments"])
     return FragmentRun(fragments, int(described["rows"]), index)

@@ -1,4 +1,4 @@
-"""The words of some rows in memory: which rows have a word, how often, and in which order they stand."""
+"""An inverted index in memory: the rows that have a word, how often, and the words of each row in order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from omnigraph.engine.search.fuzzy_terms import Spellings
 from omnigraph.engine.search.tokenizer import Vocabulary, analyse, stem_words
 
 Rows = NDArray[np.int32]
+# Memory of a distinct word as a Python string, with its entry in a dict.
 _BYTES_PER_WORD = 120
-"""What a distinct word takes as Python text, with its place in a dict."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class InvertedIndex:
     """An inverted index over rows, counted from 0, and their texts as numbers of words.
 
     A *word* is folded, a *token* is the stem of one or several words. `stream` has the words of row `i` at
-    `starts[i]:starts[i + 1]`. The rows with token `t` are `rows[bounds[t]:bounds[t + 1]]`, ascending, each with how
-    often it has it in `times`.
+    `starts[i]:starts[i + 1]`. The rows with token `t` are `rows[bounds[t]:bounds[t + 1]]`, ascending, with their term
+    frequencies in `times`.
     """
 
     words: tuple[str, ...]
@@ -36,75 +36,76 @@ class InvertedIndex:
     rows: Rows
     times: NDArray[np.int32]
     has_text: NDArray[np.bool_]
-    """Which rows have a text, be it an empty one."""
+    """Which rows have a text, even an empty one."""
 
     @property
     def size(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.starts) - 1
 
     @property
     def nbytes(self) -> int:
-        """About how much memory it takes."""
+        """Approximate memory."""
         arrays = (self.token_of, self.stream, self.starts, self.bounds, self.rows, self.times, self.has_text)
+        # `lengths` is built on demand, but counted from the start.
         lengths = 4 * self.size
         return sum(array.nbytes for array in arrays) + lengths + len(self.words) * _BYTES_PER_WORD
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
-        """How many words each row has."""
+        """Number of words of each row."""
         return np.diff(self.starts).astype(np.int32)
 
     @cached_property
     def spellings(self) -> Spellings:
-        """The words, ready to be compared with misspelt ones."""
+        """The words, laid out for fuzzy matching."""
         return Spellings(self.words)
 
     @cached_property
     def token_spellings(self) -> Spellings:
-        """The tokens, likewise."""
+        """The tokens, laid out for fuzzy matching."""
         return Spellings(tuple(self.tokens))
 
     def get_postings(self, token: int) -> tuple[Rows, NDArray[np.int32]]:
-        """The rows that have a token, ascending, and how often each has it."""
+        """Return the rows that have a token, ascending, and its frequency in each."""
         low, high = self.bounds[token], self.bounds[token + 1]
         return self.rows[low:high], self.times[low:high]
 
-    def find_tokens(self, wanted: Sequence[str]) -> list[int]:
-        """The tokens of these stems, each once, in order; stems that no row has are left out."""
-        return [self.tokens[stem] for stem in dict.fromkeys(wanted) if stem in self.tokens]
+    def find_tokens(self, stems: Sequence[str]) -> list[int]:
+        """Return the distinct tokens of these stems, in order; stems that no row has are left out."""
+        return [self.tokens[stem] for stem in dict.fromkeys(stems) if stem in self.tokens]
 
 
 @dataclass(frozen=True)
 class FragmentRun:
-    """A run of fragments, each known by its files, and the index of all that was written to them, once it is made."""
+    """A run of fragments, each identified by its files, and the index of all rows written to them, once it is built."""
 
     fragments: tuple[tuple[str, ...], ...]
     rows: int
     index: InvertedIndex | None = None
 
     def merge(self, other: "FragmentRun") -> "FragmentRun":
-        """Both as one, whose index is still to be made."""
+        """Return both as one run, whose index is still to be built."""
         return FragmentRun(self.fragments + other.fragments, self.rows + other.rows)
 
 
 def build_index(texts: pa.Array, budget: Budget | None = None) -> InvertedIndex:
-    """The index of these texts; a null is a row without one."""
+    """Build the index of these texts; a null is a row without a text."""
     vocabulary = Vocabulary()
+    check = skip_check if budget is None else budget.check
     parts, counts = [], []
     for part in analyse(texts, vocabulary):
         parts.append(part.words)
         counts.append(np.diff(part.starts))
-        if budget is not None:
-            budget.check()
+        check()
     stream = np.concatenate(parts) if parts else np.empty(0, np.int32)
     starts = np.zeros(len(texts) + 1, np.int64)
     if counts:
         np.cumsum(np.concatenate(counts), out=starts[1:])
+    # Stemming the distinct words, not the stream: each word is stemmed once per index.
     tokens: dict[str, int] = {}
     numbers = [tokens.setdefault(stem, len(tokens)) for stem in stem_words(vocabulary.words)]
     token_of = np.array(numbers, np.int32)
-    check = skip_check if budget is None else budget.check
     check()
     bounds, rows, times = _build_postings(token_of[stream], np.diff(starts), len(tokens), check)
     return InvertedIndex(
@@ -123,8 +124,9 @@ def build_index(texts: pa.Array, budget: Budget | None = None) -> InvertedIndex:
 def _build_postings(
     tokens: NDArray[np.int32], lengths: NDArray[np.int64], distinct: int, check: Check
 ) -> tuple[NDArray[np.int64], Rows, NDArray[np.int32]]:
-    """Token by token the rows that have it, and how often; by one sort of both in one number."""
+    """Return, by token, the bounds of its postings, the rows that have it, and its frequency in each."""
     size = max(len(lengths), 1)
+    # Token and row packed into one integer: a single sort orders by both.
     keys = tokens.astype(np.int64) * size
     keys += np.repeat(np.arange(len(lengths)), lengths)
     keys = sort_values(keys, check)
@@ -132,7 +134,7 @@ def _build_postings(
     np.not_equal(keys[1:], keys[:-1], out=is_new[1:])
     first = np.flatnonzero(is_new)
     times = np.diff(first, append=len(keys)).astype(np.int32)
-    kept = keys[first]
+    pairs = keys[first]
     check()
-    bounds = np.searchsorted(kept, np.arange(distinct + 1, dtype=np.int64) * size)
-    return bounds, (kept % size).astype(np.int32), times
+    bounds = np.searchsorted(pairs, np.arange(distinct + 1, dtype=np.int64) * size)
+    return bounds, (pairs % size).astype(np.int32), times

@@ -1,9 +1,9 @@
-"""Vectors of a column: their cosine distance to another, exactly.
+"""Exact nearest-neighbour search by cosine distance.
 
-The distance is 1 less the cosine of the angle, in double precision, between 0 and 2. A vector of zeros has no angle:
-its distance is 1. To find the nearest of many, groups of like direction (`directions`), where they are made, and a pass
-in single precision leave out those that can't be among them; what is left is computed exactly, so order and ties don't
-depend on how the work was cut.
+The distance is 1 minus the cosine of the angle, in double precision, between 0 and 2. A vector of zeros has no angle:
+its distance is 1. To find the nearest of many, clusters (`vector_clusters`), once they are built, and a pass in single
+precision exclude vectors that can't be among them; the rest is computed exactly, so order and ties don't depend on how
+the work was split.
 """
 
 import weakref
@@ -27,74 +27,77 @@ from omnigraph.storage.arrow_buffers import is_valid
 from omnigraph.storage.lance_table import ADDRESS
 
 Matrix = NDArray[np.float32]
+# Rows that are converted to double precision in one step.
 _CHUNK_ROWS = 16_384
+# Limit of a batch of vectors that is streamed from storage.
 _BATCH_BYTES = 32 * 1024 * 1024
+# If fewer than one row in this many is a candidate, gathering their vectors is cheaper than computing all.
 _GATHER_FACTOR = 4
-"""When fewer than one row in so many is a candidate, copying their vectors together is cheaper than to compute all."""
+# Up to this number of vectors, all are compared exactly without a first pass.
 _MAX_EXACT_VECTORS = 512
-"""So many vectors are compared exactly at once."""
+# The best of this many promising rows per requested row decide how near a row has to be.
 _CANDIDATES_PER_RESULT = 8
-"""Of the most promising rows, so many times those that are asked for tell how near a row has to be."""
+# Rows are pruned by clusters only if fewer than one in this many is left.
 _MIN_PRUNING_FACTOR = 2
-"""Rows are left out by their directions when no more than this share of them is left."""
-_MIN_CLUSTERED_ROWS, _MIN_CLUSTERED_SIZE = 16_384, 16
-"""For fewer vectors, or shorter ones, comparing all is as quick as anything."""
+# For fewer vectors, or shorter ones, comparing all of them is as fast.
+_MIN_CLUSTERED_ROWS = 16_384
+_MIN_CLUSTERED_SIZE = 16
+# Between these norms, the product of two vectors stays far from the limits of single precision.
 _SAFE_NORMS = (1e-15, 1e15)
-"""Between these, a product of two vectors stays far from the ends of single precision."""
 
 
 @dataclass(frozen=True)
 class VectorNorms:
-    """The lengths of the vectors of a column as it was written, by position."""
+    """The norms of the vectors of a column, by position; deleted rows have one as well."""
 
     layout: Layout
     scale: NDArray[np.float32]
-    """One over the length of each vector; 0 for a vector of zeros, and where there is none or a wild one."""
+    """Reciprocal of each norm; 0 for a vector of zeros, a missing one, and one out of range."""
     is_out_of_range: NDArray[np.bool_]
-    """Vectors so long or short that single precision does not do."""
+    """Vectors whose norm is too large or too small for single precision."""
     is_present: NDArray[np.bool_]
-    """Living rows that have a vector."""
+    """Live rows that have a vector."""
 
     @property
     def nbytes(self) -> int:
-        """The memory it takes."""
+        """Memory of the arrays."""
         return self.is_present.nbytes + self.scale.nbytes + self.is_out_of_range.nbytes + 8 * len(self.scale)
 
     @cached_property
     def with_direction(self) -> Positions:
-        """Living rows whose vector is neither zero nor wild."""
+        """Live rows whose vector is neither zero nor out of range."""
         return np.flatnonzero(self.is_present & (self.scale > 0))
 
     @cached_property
     def has_out_of_range(self) -> bool:
-        """Whether any row has such a vector."""
+        """Whether a live row has a vector out of range."""
         return bool((self.is_out_of_range & self.is_present).any())
 
 
 @dataclass(frozen=True, slots=True)
 class VectorColumn:
-    """A Vector column by position, with what comparing it needs."""
+    """A vector column by position, with the norms and clusters that comparing it needs."""
 
     matrix: Matrix
     norms: VectorNorms
     clusters: VectorClusters | None = None
-    """Made once they pay; None before."""
+    """Built once they pay off; None before."""
 
 
-def load_vectors(reading: ExecutionContext, type_name: str, column: str) -> VectorColumn:
-    """A column of this snapshot; the column and its norms are kept between queries."""
-    rows = reading.get_reader(type_name)
+def load_vectors(context: ExecutionContext, type_name: str, column: str) -> VectorColumn:
+    """Load a vector column of this snapshot; the column and its norms are cached between queries."""
+    rows = context.get_reader(type_name)
     norms = rows.columns.get_or_derive(
-        column, "norms", lambda: _build_norms(rows, column, reading.budget), lambda found: found.nbytes, reading.budget
+        column, "norms", lambda: _build_norms(rows, column, context.budget), lambda norms: norms.nbytes, context.budget
     )
-    matrix = to_matrix(rows.columns.load_written(column, reading.budget))
-    return VectorColumn(matrix, norms, _find_clusters(reading, rows, column, matrix, norms))
+    matrix = to_matrix(rows.columns.load_written(column, context.budget))
+    return VectorColumn(matrix, norms, _find_clusters(context, rows, column, matrix, norms))
 
 
 def _find_clusters(
-    reading: ExecutionContext, rows: TableReader, column: str, matrix: Matrix, norms: VectorNorms
+    context: ExecutionContext, rows: TableReader, column: str, matrix: Matrix, norms: VectorNorms
 ) -> VectorClusters | None:
-    """What is known of the directions of a column; made while queries go on, once enough of them have asked."""
+    """Return the clusters of a column if they are built; else start to build them once enough queries asked."""
     if (
         len(matrix) < _MIN_CLUSTERED_ROWS
         or matrix.shape[1] < _MIN_CLUSTERED_SIZE
@@ -102,168 +105,180 @@ def _find_clusters(
     ):
         return None
     number = rows.table.find_field_number(column)
-    kept, key = rows.columns.cache, (rows.columns.state, number, "directions")
-    found = kept.get(key)
-    if isinstance(found, VectorClusters):
-        return found
-    latest = (rows.table.path, "latest directions", number)
-    reference = kept.get(latest)
+    cache, key = rows.columns.cache, (rows.columns.state, number, "directions")
+    cached = cache.get(key)
+    if isinstance(cached, VectorClusters):
+        return cached
+    latest_key = (rows.table.path, "latest directions", number)
+    reference = cache.get(latest_key)
     older = reference() if isinstance(reference, weakref.ref) else None
+    # Building takes as long as some ninety queries (0.7 s for 100,000 vectors of 384), so it runs in the background.
+    # With the clusters of an older version only new rows are assigned.
     if isinstance(older, VectorClusters) or rows.columns.costs.is_frequent(f"directions of {column}"):
 
-        def make(check: Check) -> VectorClusters:
+        def build(check: Check) -> VectorClusters:
             return build_clusters(matrix, norms.layout, norms.with_direction, older, check)
 
-        def keep(made: VectorClusters) -> None:
-            kept.put(key, made, made.nbytes)
-            kept.put(latest, weakref.ref(made), 256)
+        def store(clusters: VectorClusters) -> None:
+            cache.put(key, clusters, clusters.nbytes)
+            cache.put(latest_key, weakref.ref(clusters), 256)
 
-        reading.cache.build_in_background(key, make, keep)
+        context.cache.build_in_background(key, build, store)
     return None
 
 
 def _build_norms(rows: TableReader, column: str, budget: Budget) -> VectorNorms:
-    """The norms of a column; those of rows that an older version had are taken over."""
-    latest = (rows.table.path, "latest norms", rows.table.find_field_number(column))
-    kept, layout = rows.columns.cache, rows.columns.layout
-    reference = kept.get(latest)
+    """Build the norms of a column, reusing those of rows that an older version had."""
+    latest_key = (rows.table.path, "latest norms", rows.table.find_field_number(column))
+    cache, layout = rows.columns.cache, rows.columns.layout
+    reference = cache.get(latest_key)
     older = reference() if isinstance(reference, weakref.ref) else None
     written = rows.columns.load_written(column, budget)
     matrix, start = to_matrix(written), 0
-    scale, is_wild = np.zeros(len(matrix), np.float32), np.zeros(len(matrix), np.bool_)
-    for piece in layout.match_runs(older.layout if isinstance(older, VectorNorms) else Layout(())):
-        stop = start + piece.rows
-        if piece.start is not None and isinstance(older, VectorNorms):
-            there = slice(piece.start, piece.start + piece.rows)
-            scale[start:stop], is_wild[start:stop] = older.scale[there], older.is_out_of_range[there]
+    scale = np.zeros(len(matrix), np.float32)
+    is_out_of_range = np.zeros(len(matrix), np.bool_)
+    for run in layout.match_runs(older.layout if isinstance(older, VectorNorms) else Layout(())):
+        stop = start + run.rows
+        if run.start is not None and isinstance(older, VectorNorms):
+            # The same fragments may have other positions now: earlier ones may be gone.
+            older_rows = slice(run.start, run.start + run.rows)
+            scale[start:stop] = older.scale[older_rows]
+            is_out_of_range[start:stop] = older.is_out_of_range[older_rows]
         else:
-            _measure_norms(matrix[start:stop], scale[start:stop], is_wild[start:stop], budget.check)
+            _measure_norms(matrix[start:stop], scale[start:stop], is_out_of_range[start:stop], budget.check)
         start = stop
-    is_present, living = is_valid(written), rows.columns.live_rows.get_mask()
-    found = VectorNorms(layout, scale, is_wild, is_present if living is None else is_present & living)
-    kept.put(latest, weakref.ref(found), 256)
-    return found
+    is_present, live_mask = is_valid(written), rows.columns.live_rows.get_mask()
+    norms = VectorNorms(layout, scale, is_out_of_range, is_present if live_mask is None else is_present & live_mask)
+    cache.put(latest_key, weakref.ref(norms), 256)
+    return norms
 
 
-def _measure_norms(matrix: Matrix, scale: NDArray[np.float32], is_wild: NDArray[np.bool_], check: Check) -> None:
-    """Fill in what there is to know of the length of each row."""
+def _measure_norms(
+    matrix: Matrix, scale: NDArray[np.float32], is_out_of_range: NDArray[np.bool_], check: Check
+) -> None:
+    """Fill in the reciprocal norm of each row, and whether it is out of range."""
     low, high = _SAFE_NORMS
     for start in range(0, len(matrix), _CHUNK_ROWS):
         check()
-        some = slice(start, start + _CHUNK_ROWS)
-        part = matrix[some].astype(np.float64)
-        with np.errstate(invalid="ignore", over="ignore"):  # what stands for a null may be anything
+        rows = slice(start, start + _CHUNK_ROWS)
+        part = matrix[rows].astype(np.float64)
+        # The numbers of a null vector are arbitrary.
+        with np.errstate(invalid="ignore", over="ignore"):
             norms = np.sqrt(np.einsum("ij,ij->i", part, part))
             is_safe = (norms > low) & (norms < high)
-        np.divide(1.0, norms, out=scale[some], where=is_safe, casting="unsafe")
-        is_wild[some] = ~is_safe & (norms != 0)
+        np.divide(1.0, norms, out=scale[rows], where=is_safe, casting="unsafe")
+        is_out_of_range[rows] = ~is_safe & (norms != 0)
 
 
 def to_matrix(column: pa.Array) -> Matrix:
-    """The numbers of a column of vectors, a row each, without a copy; what stands for a null means nothing."""
+    """Return a column of vectors as a matrix, without a copy; the numbers of a null are arbitrary."""
     size = column.type.list_size
     numbers = column.values.slice(column.offset * size, len(column) * size)
     return np.frombuffer(numbers.buffers()[1], np.float32)[numbers.offset :][: len(numbers)].reshape(len(column), size)
 
 
 def compute_distances(matrix: Matrix, query: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The exact distance of each row; it depends on nothing but the row and the query."""
-    found = np.empty(len(matrix), np.float64)
-    asked = _rescale(query)
-    length = np.sqrt(np.square(asked).sum())
+    """Compute the exact distance of each row, which depends only on the row and the query."""
+    distances = np.empty(len(matrix), np.float64)
+    scaled = _rescale(query)
+    norm = np.sqrt(np.square(scaled).sum())
     for start in range(0, len(matrix), _CHUNK_ROWS):
         part = matrix[start : start + _CHUNK_ROWS].astype(np.float64)
-        products = np.sqrt(np.square(part).sum(axis=1)) * length
-        cosines = np.divide((part * asked).sum(axis=1), products, out=np.zeros(len(part)), where=products > 0)
-        found[start : start + _CHUNK_ROWS] = 1.0 - cosines
-    clipped: NDArray[np.float64] = np.clip(found, 0.0, 2.0)
+        products = np.sqrt(np.square(part).sum(axis=1)) * norm
+        cosines = np.divide((part * scaled).sum(axis=1), products, out=np.zeros(len(part)), where=products > 0)
+        distances[start : start + _CHUNK_ROWS] = 1.0 - cosines
+    clipped: NDArray[np.float64] = np.clip(distances, 0.0, 2.0)
     return clipped
 
 
 def compute_distances_at(
     matrix: Matrix, at: Positions, query: NDArray[np.float64], check: Check
 ) -> NDArray[np.float64]:
-    """The exact distances of some rows, of which only a part is copied together at a time."""
-    found = np.empty(len(at), np.float64)
+    """Compute the exact distances of some rows, gathering a limited number of vectors at a time."""
+    distances = np.empty(len(at), np.float64)
     for start in range(0, len(at), _CHUNK_ROWS):
         check()
-        some = slice(start, start + _CHUNK_ROWS)
-        found[some] = compute_distances(matrix[at[some]], query)
-    return found
+        rows = slice(start, start + _CHUNK_ROWS)
+        distances[rows] = compute_distances(matrix[at[rows]], query)
+    return distances
 
 
 def _rescale(query: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A query in the same direction whose squares can be added up; those of single precision, as stored, always can."""
+    """Scale a query whose squares would overflow or vanish; those of stored, single-precision vectors never do."""
     largest = float(np.abs(query).max(initial=0.0))
     return query if largest == 0 or 1e-60 < largest < 1e60 else query / largest
 
 
-def select_finalists(found: VectorColumn, query: NDArray[np.float64], candidates: Positions, top: int) -> Positions:
-    """Candidates with a vector, among them surely the `top` nearest and whoever is as near as the last of these."""
-    present = candidates[found.norms.is_present[candidates]]
+def select_finalists(column: VectorColumn, query: NDArray[np.float64], candidates: Positions, top: int) -> Positions:
+    """Return candidates with a vector that include the `top` nearest and all that tie with the last of these."""
+    present = candidates[column.norms.is_present[candidates]]
     if len(present) <= max(top, _MAX_EXACT_VECTORS):
         return present
-    present = _prune_by_clusters(found, query, present, top)
-    alike = _estimate_cosines(found, query, present)
-    is_wild = found.norms.is_out_of_range[present] if found.norms.has_out_of_range else None
-    if is_wild is not None:
-        alike[is_wild] = -np.inf
-    least = find_nth_largest(alike, top) - 2 * _bound_error(len(query))
-    is_near = alike >= least
-    near: Positions = present[is_near if is_wild is None else is_near | is_wild]
+    present = _prune_by_clusters(column, query, present, top)
+    cosines = _estimate_cosines(column, query, present)
+    is_out_of_range = column.norms.is_out_of_range[present] if column.norms.has_out_of_range else None
+    if is_out_of_range is not None:
+        # Their estimates mean nothing: they must not set the bound, and always stay.
+        cosines[is_out_of_range] = -np.inf
+    # Both this row and the one at the bound may be off by the error.
+    bound = find_nth_largest(cosines, top) - 2 * _bound_error(len(query))
+    is_near = cosines >= bound
+    near: Positions = present[is_near if is_out_of_range is None else is_near | is_out_of_range]
     return near
 
 
-def _prune_by_clusters(found: VectorColumn, query: NDArray[np.float64], rows: Positions, top: int) -> Positions:
-    """The rows whose directions let them be among the `top` nearest; all of them where that spares little."""
-    known = found.clusters
-    first = max(_CANDIDATES_PER_RESULT * top, _MAX_EXACT_VECTORS)
-    if known is None or first * _GATHER_FACTOR > len(rows):
+def _prune_by_clusters(column: VectorColumn, query: NDArray[np.float64], rows: Positions, top: int) -> Positions:
+    """Return the rows that can be among the `top` nearest by their clusters, or all if that excludes few."""
+    clusters = column.clusters
+    sample_size = max(_CANDIDATES_PER_RESULT * top, _MAX_EXACT_VECTORS)
+    if clusters is None or sample_size * _GATHER_FACTOR > len(rows):
         return rows
-    bounds = known.compute_bounds(_normalize(query), None if len(rows) == len(found.matrix) else rows)
-    ahead = np.flatnonzero(bounds >= find_nth_largest(bounds, first))[: 2 * first]  # many may be equal
-    is_wild = found.norms.is_out_of_range[rows] if found.norms.has_out_of_range else None
-    alike = _estimate_cosines(found, query, rows[ahead])
-    if is_wild is not None:
-        alike[is_wild[ahead]] = -np.inf
-    is_left = bounds >= find_nth_largest(alike, top) - 2 * _bound_error(len(query)) - BOUND_ERROR
-    if is_wild is not None:
-        is_left |= is_wild
+    bounds = clusters.compute_bounds(_normalize(query), None if len(rows) == len(column.matrix) else rows)
+    # Limited, because many bounds may be equal.
+    promising = np.flatnonzero(bounds >= find_nth_largest(bounds, sample_size))[: 2 * sample_size]
+    is_out_of_range = column.norms.is_out_of_range[rows] if column.norms.has_out_of_range else None
+    cosines = _estimate_cosines(column, query, rows[promising])
+    if is_out_of_range is not None:
+        cosines[is_out_of_range[promising]] = -np.inf
+    is_left = bounds >= find_nth_largest(cosines, top) - 2 * _bound_error(len(query)) - BOUND_ERROR
+    if is_out_of_range is not None:
+        is_left |= is_out_of_range
     return rows[is_left] if np.count_nonzero(is_left) * _MIN_PRUNING_FACTOR < len(rows) else rows
 
 
 def _normalize(query: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The query at length one, or zeros."""
-    tamed = _rescale(query)
-    length = float(np.sqrt(np.square(tamed).sum()))
-    return tamed / length if length else tamed
+    """Return the query as a unit vector; zeros stay zeros."""
+    scaled = _rescale(query)
+    norm = float(np.sqrt(np.square(scaled).sum()))
+    return scaled / norm if norm else scaled
 
 
-def _estimate_cosines(found: VectorColumn, query: NDArray[np.float64], rows: Positions) -> NDArray[np.float32]:
-    """About the cosines of these rows."""
-    asked = _normalize(query).astype(np.float32)
-    with np.errstate(invalid="ignore", over="ignore"):  # of vectors that don't count, and of wild ones
-        if len(rows) * _GATHER_FACTOR < len(found.matrix):
-            near: NDArray[np.float32] = np.vecdot(found.matrix[rows], asked) * found.norms.scale[rows]
-            return near
-        # Row by row and not as one product of a matrix: that would take all cores, and wait for them when others work.
-        every: NDArray[np.float32] = np.vecdot(found.matrix, asked) * found.norms.scale
-    return every if len(rows) == len(every) else every[rows]
+def _estimate_cosines(column: VectorColumn, query: NDArray[np.float64], rows: Positions) -> NDArray[np.float32]:
+    """Estimate the cosines of these rows in single precision."""
+    unit = _normalize(query).astype(np.float32)
+    # Vectors of nulls and those out of range may overflow; callers ignore their estimates.
+    with np.errstate(invalid="ignore", over="ignore"):
+        if len(rows) * _GATHER_FACTOR < len(column.matrix):
+            gathered: NDArray[np.float32] = np.vecdot(column.matrix[rows], unit) * column.norms.scale[rows]
+            return gathered
+        # Row by row, not as a matrix product: that would take all cores, and wait for them while others work.
+        cosines: NDArray[np.float32] = np.vecdot(column.matrix, unit) * column.norms.scale
+    return cosines if len(rows) == len(cosines) else cosines[rows]
 
 
 def _bound_error(size: int) -> float:
-    """By how much a cosine in single precision can be off: rounding of each product and sum, and of the scales."""
+    """Return the largest error of a cosine in single precision: rounding of products, sums and scales."""
     return float((size + 16) * np.finfo(np.float32).eps)
 
 
 def iter_vector_batches(
-    reading: ExecutionContext, rows: TableReader, column: str
+    context: ExecutionContext, rows: TableReader, column: str
 ) -> Iterator[tuple[Positions, Matrix]]:
-    """A column that is too large to keep, some rows after the other: positions and vectors of those that have one."""
+    """Yield the positions and vectors of a column that is too large to cache, in batches; nulls are left out."""
     size = rows.table.schema.field(column).type.list_size
     batch_rows = max(1, min(_CHUNK_ROWS, _BATCH_BYTES // (4 * size)))
     for batch in rows.table.iter_batches([column], batch_rows=batch_rows, with_address=True):
-        reading.budget.check()
+        context.budget.check()
         at = rows.columns.layout.find_positions(batch.column(ADDRESS))
         is_present = is_valid(batch.column(column))
         yield at[is_present], to_matrix(batch.column(column))[is_present]

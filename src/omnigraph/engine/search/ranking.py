@@ -1,4 +1,4 @@
-"""Ranks: which rows come first by `nearest`, `bm25` and `rrf`, and with which score."""
+"""Rank and score rows by `nearest`, `bm25` and `rrf` (reciprocal rank fusion)."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -31,22 +31,25 @@ from omnigraph.query.logical_plan import RRF_LIMIT_FACTOR, RRF_MIN_ROWS
 from omnigraph.schema.arrow import ID
 from omnigraph.storage.arrow_buffers import is_valid, read_numbers
 
-K1, B = 1.2, 0.75
-"""How soon more of the same word stops to count, and how much a long text counts against it."""
+# The usual parameters of BM25: how soon repetitions of a word saturate, and how strongly long texts are penalised.
+K1 = 1.2
+B = 0.75
+# With fewer candidates than one row in this many, their vectors are read individually and not the whole column.
+_LOOKUP_DIVISOR = 64
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Rows, the best first, equals by id; each with its score."""
+    """Ranked rows with their scores: the best first, ties by id."""
 
     positions: NDArray[np.int64]
     values: Floats
 
 
 def rank_rows(
-    reading: ExecutionContext,
+    context: ExecutionContext,
     rank: Rank,
     type_name: str,
     candidates: Positions,
@@ -54,40 +57,39 @@ def rank_rows(
     *,
     with_ties: bool = False,
 ) -> Scores:
-    """The `top` best of the candidates, or all of them, by a rank.
+    """Return the `top` best candidates by a rank, or all of them.
 
-    Candidates are distinct positions, in any order: those that passed every filter and hop. Rows without a vector are
-    not in `nearest`, rows without a match not in `bm25`; every candidate is in `rrf`, whose lists are as long as
-    `top` (limit and offset together) says.
+    Candidates are distinct positions, in any order, that passed every filter and hop. `nearest` leaves out rows without
+    a vector, `bm25` those without a match; `rrf` ranks every candidate, by lists whose length depends on `top`.
 
     Args:
-        reading: The read.
-        rank: What to rank by.
-        type_name: The type whose table the positions are of.
+        context: The execution context of the query.
+        rank: The rank expression.
+        type_name: The type whose table the positions refer to.
         candidates: The rows to choose from.
-        top: How many; None for all.
-        with_ties: Return whoever scores like the last one too, for callers that break ties by something else.
+        top: LIMIT and OFFSET together; None for all.
+        with_ties: Also return rows that tie with the last one, for callers that break ties by other keys.
 
     Raises:
-        ParameterError: What to look for is null.
-        NoProviderError and others of `engine.embed`: A text could not become a vector.
+        ParameterError: The text or vector to search for is null.
+        NoProviderError and others of `engine.embed`: A text could not be embedded.
     """
     match rank:
         case Nearest():
-            positions, values = _rank_nearest(reading, rank, type_name, candidates, top)
-            return _take_best(reading, type_name, positions, values, top, with_ties=with_ties)
+            positions, values = _rank_nearest(context, rank, type_name, candidates, top)
+            return _take_best(context, type_name, positions, values, top, with_ties=with_ties)
         case Bm25():
-            positions, values = _rank_bm25(reading, rank, type_name, candidates)
-            return _take_best(reading, type_name, positions, -values, top, with_ties=with_ties, sign=-1.0)
+            positions, values = _rank_bm25(context, rank, type_name, candidates)
+            return _take_best(context, type_name, positions, -values, top, with_ties=with_ties, sign=-1.0)
         case Rrf():
-            positions, values = _rank_rrf(reading, rank, type_name, candidates, top)
-            return _take_best(reading, type_name, positions, -values, top, with_ties=with_ties, sign=-1.0)
+            positions, values = _rank_rrf(context, rank, type_name, candidates, top)
+            return _take_best(context, type_name, positions, -values, top, with_ties=with_ties, sign=-1.0)
         case _:
             assert_never(rank)
 
 
 def score_rows(
-    reading: ExecutionContext,
+    context: ExecutionContext,
     rank: Rank,
     type_name: str,
     at: Positions,
@@ -95,35 +97,36 @@ def score_rows(
     candidates: Positions | None = None,
     top: int | None = None,
 ) -> pa.Array:
-    """The score of each of these rows, repeats too; null for a row without one.
+    """Return the score of each of these rows, which may repeat; null for a row without one.
 
-    An `rrf` is of all `candidates`, or of the rows themselves, and of the query's limit and offset together.
+    The score of an `rrf` depends on all `candidates`, by default these rows, and on `top`, LIMIT and OFFSET together.
     """
-    distinct, places = np.unique(np.asarray(at, np.int64), return_inverse=True)
+    # Matches may repeat a row; each is scored once.
+    distinct, inverse = np.unique(np.asarray(at, np.int64), return_inverse=True)
     match rank:
         case Nearest():
-            positions, values = _rank_nearest(reading, rank, type_name, distinct, None)
+            positions, values = _rank_nearest(context, rank, type_name, distinct, None)
         case Bm25():
-            positions, values = _rank_bm25(reading, rank, type_name, distinct)
+            positions, values = _rank_bm25(context, rank, type_name, distinct)
         case Rrf():
-            positions, values = _rank_rrf(reading, rank, type_name, distinct if candidates is None else candidates, top)
+            positions, values = _rank_rrf(context, rank, type_name, distinct if candidates is None else candidates, top)
         case _:
             assert_never(rank)
     order = np.argsort(positions, kind="stable")
     positions, values = positions[order], values[order]
-    found = np.searchsorted(positions, distinct)
-    has_score = found < len(positions)
-    has_score[has_score] = positions[found[has_score]] == distinct[has_score]
+    indices = np.searchsorted(positions, distinct)
+    has_score = indices < len(positions)
+    has_score[has_score] = positions[indices[has_score]] == distinct[has_score]
     scores = np.zeros(len(distinct), np.float64)
-    scores[has_score] = values[found[has_score]]
-    return pa.array(scores[places], pa.float64(), mask=~has_score[places])
+    scores[has_score] = values[indices[has_score]]
+    return pa.array(scores[inverse], pa.float64(), mask=~has_score[inverse])
 
 
 # --- order -------------------------------------------------------------------------------------------
 
 
 def _take_best(
-    reading: ExecutionContext,
+    context: ExecutionContext,
     type_name: str,
     positions: Positions,
     keys: Floats,
@@ -132,102 +135,103 @@ def _take_best(
     with_ties: bool = False,
     sign: float = 1.0,
 ) -> Scores:
-    """The rows with the smallest keys, equals by id; a key times `sign` is the score."""
+    """Return the rows with the smallest keys, ties by id; a key times `sign` is the score."""
     if top is not None and top < len(keys):
         if top <= 0:
             return Scores(np.empty(0, np.int64), np.empty(0, np.float64))
-        is_kept = -keys >= find_nth_largest(-keys, top)
-        positions, keys = positions[is_kept], keys[is_kept]
+        # All that tie with the last one stay, as the order by id decides between them.
+        is_best = -keys >= find_nth_largest(-keys, top)
+        positions, keys = positions[is_best], keys[is_best]
     order = np.argsort(keys, kind="stable")
     positions, keys = positions[order], keys[order]
     is_same = keys[1:] == keys[:-1]
     if is_same.any():
-        positions = _sort_ties_by_id(reading.get_reader(type_name), positions, is_same, reading)
+        positions = _sort_ties_by_id(context.get_reader(type_name), positions, is_same, context)
     stop = len(keys) if with_ties else top
     return Scores(positions[:stop].astype(np.int64, copy=False), keys[:stop] * sign)
 
 
 def _sort_ties_by_id(
-    rows: TableReader, positions: Positions, is_same: NDArray[np.bool_], reading: ExecutionContext
+    rows: TableReader, positions: Positions, is_same: NDArray[np.bool_], context: ExecutionContext
 ) -> Positions:
-    """The same order with each run of equals sorted by id; only their ids are read."""
+    """Return the same order with each run of ties sorted by id; only the ids of tied rows are read."""
     is_tied = np.zeros(len(positions), np.bool_)
     is_tied[1:] |= is_same
     is_tied[:-1] |= is_same
     run = np.cumsum(np.concatenate(([True], ~is_same)))[is_tied]
-    ids = rows.take_values(ID, positions[is_tied], reading.budget)
+    ids = rows.take_values(ID, positions[is_tied], context.budget)
     order = pc.sort_indices(pa.table({"run": run, "id": ids}), [("run", "ascending"), ("id", "ascending")])
-    found = positions.copy()
-    found[is_tied] = positions[is_tied][read_numbers(order)]
-    return found
+    result = positions.copy()
+    result[is_tied] = positions[is_tied][read_numbers(order)]
+    return result
 
 
 # --- nearest -----------------------------------------------------------------------------------------
 
 
 def _rank_nearest(
-    reading: ExecutionContext, rank: Nearest, type_name: str, candidates: Positions, top: int | None
+    context: ExecutionContext, rank: Nearest, type_name: str, candidates: Positions, top: int | None
 ) -> tuple[Positions, Floats]:
-    """Candidates with a vector, at least the `top` nearest and their equals, and their distances."""
-    query = resolve_vector(reading, rank, type_name)
-    rows, column = reading.get_reader(type_name), rank.prop.name
+    """Return candidates with a vector, at least the `top` nearest and all ties, and their distances."""
+    query = resolve_vector(context, rank, type_name)
+    rows, column = context.get_reader(type_name), rank.prop.name
     if not rows.columns.costs.has_room_for(column):
-        return _rank_nearest_by_scan(reading, rows, column, query, candidates, top)
-    if not rows.is_resident(column) and len(candidates) * 64 < rows.size:
-        return _rank_nearest_by_lookup(reading, rows, column, query, candidates)
-    found = load_vectors(reading, type_name, column)
-    with reserve(reading.budget, 16 * rows.size, "ranking by nearest"):
-        near = select_finalists(found, query, candidates, len(candidates) if top is None else top)
-        return near, compute_distances_at(found.matrix, near, query, reading.budget.check)
+        return _rank_nearest_by_scan(context, rows, column, query, candidates, top)
+    if not rows.is_resident(column) and len(candidates) * _LOOKUP_DIVISOR < rows.size:
+        return _rank_nearest_by_lookup(context, rows, column, query, candidates)
+    vectors = load_vectors(context, type_name, column)
+    with reserve(context.budget, 16 * rows.size, "ranking by nearest"):
+        near = select_finalists(vectors, query, candidates, len(candidates) if top is None else top)
+        return near, compute_distances_at(vectors.matrix, near, query, context.budget.check)
 
 
 def _rank_nearest_by_lookup(
-    reading: ExecutionContext, rows: TableReader, column: str, query: Floats, candidates: Positions
+    context: ExecutionContext, rows: TableReader, column: str, query: Floats, candidates: Positions
 ) -> tuple[Positions, Floats]:
-    """Few rows of a column that is not in memory, read by themselves."""
-    taken = rows.take_values(column, candidates, reading.budget)
-    is_present = is_valid(taken)
-    return candidates[is_present], compute_distances(to_matrix(taken)[is_present], query)
+    """Rank few candidates of a column that is not in memory, reading only their vectors."""
+    vectors = rows.take_values(column, candidates, context.budget)
+    is_present = is_valid(vectors)
+    return candidates[is_present], compute_distances(to_matrix(vectors)[is_present], query)
 
 
 def _rank_nearest_by_scan(
-    reading: ExecutionContext, rows: TableReader, column: str, query: Floats, candidates: Positions, top: int | None
+    context: ExecutionContext, rows: TableReader, column: str, query: Floats, candidates: Positions, top: int | None
 ) -> tuple[Positions, Floats]:
-    """All rows of a column that does not fit into memory; only the nearest so far are kept."""
-    if len(candidates) * 64 < rows.size:
-        return _rank_nearest_by_lookup(reading, rows, column, query, candidates)
+    """Rank candidates of a column that does not fit into memory by a scan that keeps the nearest so far."""
+    if len(candidates) * _LOOKUP_DIVISOR < rows.size:
+        return _rank_nearest_by_lookup(context, rows, column, query, candidates)
     is_candidate = np.zeros(rows.size, np.bool_)
     is_candidate[candidates] = True
-    kept_at, kept = np.empty(0, np.int64), np.empty(0, np.float64)
-    for at, matrix in iter_vector_batches(reading, rows, column):
-        wanted = is_candidate[at]
-        kept_at = np.concatenate((kept_at, at[wanted]))
-        kept = np.concatenate((kept, compute_distances(matrix[wanted], query)))
-        if top is not None and 0 < top < len(kept):
-            is_near = -kept >= find_nth_largest(-kept, top)
-            kept_at, kept = kept_at[is_near], kept[is_near]
-    return kept_at, kept
+    positions, distances = np.empty(0, np.int64), np.empty(0, np.float64)
+    for at, matrix in iter_vector_batches(context, rows, column):
+        mask = is_candidate[at]
+        positions = np.concatenate((positions, at[mask]))
+        distances = np.concatenate((distances, compute_distances(matrix[mask], query)))
+        if top is not None and 0 < top < len(distances):
+            # Ties with the last one stay: `_take_best` decides between them.
+            is_near = -distances >= find_nth_largest(-distances, top)
+            positions, distances = positions[is_near], distances[is_near]
+    return positions, distances
 
 
 # --- bm25 --------------------------------------------------------------------------------------------
 
 
 def _rank_bm25(
-    reading: ExecutionContext, rank: Bm25, type_name: str, candidates: Positions
+    context: ExecutionContext, rank: Bm25, type_name: str, candidates: Positions
 ) -> tuple[Positions, Floats]:
-    """Candidates with a match, and their relevance; how rare a word is, is counted over the whole table."""
-    rows, query, check = (
-        reading.get_reader(type_name),
-        resolve_text(reading.inputs, rank.query, "bm25"),
-        reading.budget.check,
-    )
-    with reserve(reading.budget, len(query) * BYTES_PER_LETTER, "the words that `bm25` looks for"):
+    """Return candidates with a match, and their scores; the rarity of a word is counted over the whole table."""
+    rows = context.get_reader(type_name)
+    query = resolve_text(context.inputs, rank.query, "bm25")
+    check = context.budget.check
+    with reserve(context.budget, len(query) * BYTES_PER_LETTER, "the words that `bm25` looks for"):
         stems = stem_query(query, check)
-    with reserve(reading.budget, 8 * rows.size, "ranking by bm25"):
+    with reserve(context.budget, 8 * rows.size, "ranking by bm25"):
         scores = np.zeros(rows.size, np.float64)
-        for at, values in _iter_relevance(iter_segments(reading, rows, rank.prop.name), stems, check):
+        for at, values in _iter_relevance(iter_segments(context, rows, rank.prop.name), stems, check):
             scores[at] += values
-        if len(candidates) == rows.count:  # that is everybody: nobody else has a match
+        if len(candidates) == rows.count:
+            # Every live row is a candidate, so those with a score are the result.
             candidates = np.flatnonzero(scores)
         values = scores[candidates]
     has_match = values > 0
@@ -235,46 +239,49 @@ def _rank_bm25(
 
 
 def _iter_relevance(
-    parts: Iterable[IndexSegment], stems: Iterable[str], check: Check
+    segments: Iterable[IndexSegment], stems: Iterable[str], check: Check
 ) -> Iterator[tuple[Positions, Floats]]:
-    """Word by word, rows that have it and what it adds to their score; each word counts once."""
+    """Yield, word by word, the rows that have it and what it adds to their score; each word counts once."""
+    # Scores need the statistics of the whole column, so the postings of all segments are collected first.
     hits: dict[str, list[tuple[Positions, NDArray[np.int32], NDArray[np.int32]]]] = {stem: [] for stem in stems}
     count = total = 0
-    for part in parts:
-        count, total = count + part.count, total + part.total
-        for stem, found in iter_with_check(hits.items(), check):
-            having = part.find_postings(stem)
-            if having is not None:
-                found.append(having)
-    for found in iter_with_check(hits.values(), check):
-        weight = _compute_idf(sum(len(at) for at, _, _ in found), count)
-        for at, times, lengths in found:
-            yield at, _compute_tf(times, lengths, total / count) * weight
+    for segment in segments:
+        count += segment.count
+        total += segment.total
+        for stem, postings in iter_with_check(hits.items(), check):
+            segment_postings = segment.find_postings(stem)
+            if segment_postings is not None:
+                postings.append(segment_postings)
+    for postings in iter_with_check(hits.values(), check):
+        idf = _compute_idf(sum(len(at) for at, _, _ in postings), count)
+        for at, times, lengths in postings:
+            yield at, _compute_tf(times, lengths, total / count) * idf
 
 
 def _compute_idf(matching: int, count: int) -> float:
-    """How much a word tells that `matching` of `count` texts have."""
+    """Return the inverse document frequency of a word that `matching` of `count` texts have."""
     return math.log(1 + (count - matching + 0.5) / (matching + 0.5))
 
 
 def _compute_tf(times: NDArray[np.int32], lengths: NDArray[np.int32], mean_length: float) -> Floats:
-    found: Floats = times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / mean_length))
-    return found
+    saturated: Floats = times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / mean_length))
+    return saturated
 
 
 # --- rrf ---------------------------------------------------------------------------------------------
 
 
 def _rank_rrf(
-    reading: ExecutionContext, rank: Rrf, type_name: str, candidates: Positions, top: int | None
+    context: ExecutionContext, rank: Rrf, type_name: str, candidates: Positions, top: int | None
 ) -> tuple[Positions, Floats]:
-    """Every candidate and its sum of 1/(k + rank) over both lists."""
-    k = resolve_k(reading.inputs, rank)
+    """Return every candidate and its sum of 1/(k + rank) over both lists."""
+    k = resolve_k(context.inputs, rank)
+    # Each list is longer than the result; a candidate that is in neither of them scores 0.
     length = max(RRF_LIMIT_FACTOR * (top or 0), RRF_MIN_ROWS)
     order = np.argsort(candidates, kind="stable")
     ascending = candidates[order]
     sums = np.zeros(len(candidates), np.float64)
-    for one in (rank.first, rank.second):
-        listed = rank_rows(reading, one, type_name, candidates, length).positions
+    for part in (rank.first, rank.second):
+        listed = rank_rows(context, part, type_name, candidates, length).positions
         sums[order[np.searchsorted(ascending, listed)]] += 1.0 / (k + np.arange(1, len(listed) + 1))
     return candidates, sums

@@ -1,4 +1,4 @@
-"""What a search or rank is asked for: its text, vector or number, known before a row is read; and what it may use."""
+"""Resolve and check the arguments of searches and ranks before any row is read."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,12 @@ from omnigraph.schema.catalog import Value
 
 
 def check_search_arguments(exprs: Iterable[Expr], inputs: QueryInputs) -> None:
-    """ParameterError when a search or rank in any of these is given nothing to look for, or a number it can't have."""
+    """Check the arguments of every search and rank in these expressions.
+
+    Raises:
+        ParameterError: Some have nothing to search for, or a number out of range; it lists all of them.
+    """
+    # All problems are reported together, each once, in the order of the query.
     problems: dict[ParameterProblem, None] = {}
     for part in (part for expr in exprs for part in walk(expr)):
         try:
@@ -42,20 +47,33 @@ def _check(part: Expr, inputs: QueryInputs) -> None:
 
 
 def resolve_text(inputs: QueryInputs, query: Input, function: str) -> str:
-    """The text that is looked for; ParameterError for a parameter that is null."""
+    """Return the text to search for.
+
+    Raises:
+        ParameterError: The parameter is null.
+    """
     value = inputs.resolve(query)
+    # The binder checked the type of literals and parameters, so only null is left.
     if not isinstance(value, str):
         raise _build_error(query, f"`{function}` has nothing to look for: give a text")
     return value
 
 
 def resolve_edits(inputs: QueryInputs, match: TextMatch) -> int | None:
-    """How far a word may be, None when that is the default; ParameterError for less than 0."""
+    """Return the number of edits of a fuzzy match, or None for the default.
+
+    Raises:
+        ParameterError: It is less than 0.
+    """
     return None if match.edits is None else _resolve_number(inputs, match.edits, match.mode.value, minimum=0)
 
 
 def resolve_k(inputs: QueryInputs, rank: Rrf) -> int:
-    """The `k` of a fusion; ParameterError for less than 1."""
+    """Return the `k` of a reciprocal rank fusion.
+
+    Raises:
+        ParameterError: It is less than 1.
+    """
     return _resolve_number(inputs, rank.k, "rrf", minimum=1)
 
 
@@ -66,18 +84,19 @@ def _resolve_number(inputs: QueryInputs, number: Input, function: str, *, minimu
     return value
 
 
-def resolve_vector(reading: ExecutionContext, rank: Nearest, type_name: str) -> NDArray[np.float64]:
-    """The vector that is looked for, embedded now when it is given as a text.
+def resolve_vector(context: ExecutionContext, rank: Nearest, type_name: str) -> NDArray[np.float64]:
+    """Return the vector to search for; a text is embedded now.
 
     Raises:
         ParameterError: The parameter is null.
-        NoProviderError, ModelDiffersError, VectorSizeError: A text can't become a vector of this property.
-        ProviderRefusedError, ProviderFailedError: The provider gave none.
+        NoProviderError, ModelDiffersError, VectorSizeError: A text can't be embedded for this property.
+        ProviderRefusedError, ProviderFailedError: The provider returned no vector.
     """
-    value = _resolve_vector_input(reading.inputs, rank)
+    value = _resolve_vector_input(context.inputs, rank)
     if isinstance(value, str):
-        prop = reading.view.get_type(type_name).by_name[rank.prop.name]
-        return np.asarray(reading.embed(value, prop), np.float64)
+        # The property states which model embedded its vectors: the query must use the same one.
+        prop = context.view.get_type(type_name).by_name[rank.prop.name]
+        return np.asarray(context.embed(value, prop), np.float64)
     return np.asarray(value, np.float64)
 
 
@@ -88,14 +107,18 @@ def _resolve_vector_input(inputs: QueryInputs, rank: Nearest) -> Value:
     return value
 
 
-def _build_error(given: Input, problem: str) -> ParameterError:
-    name = "a literal" if isinstance(given, Const) else given.name
+def _build_error(argument: Input, problem: str) -> ParameterError:
+    name = "a literal" if isinstance(argument, Const) else argument.name
     return ParameterError([ParameterProblem(name, f"the parameter `${name}`: {problem}")])
 
 
 @contextmanager
 def reserve(budget: Budget, nbytes: int, what: str) -> Iterator[None]:
-    """Memory for a while; QueryMemoryError when there is not so much left."""
+    """Reserve memory of the budget within a `with` block.
+
+    Raises:
+        QueryMemoryError: The budget has less memory left.
+    """
     budget.claim(nbytes, what)
     try:
         yield

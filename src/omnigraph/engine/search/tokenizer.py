@@ -1,9 +1,8 @@
-"""How a text becomes words, when it is stored and when it is asked for: one definition for both.
+"""Tokenize texts into words: one definition for stored texts and for queries.
 
 A word is a run of Unicode letters, digits and the marks on them. It is folded (compatibility forms and case are
-unified, what is a Latin letter with an accent becomes that letter) and stemmed as English; the commonest words are
-dropped. Columns are analysed a chunk at a time: the bytes are split by a table, equal runs are found by Arrow, and only
-what is distinct is looked at in Python.
+unified, Latin letters lose their accents) and stemmed as English; stop words are dropped. Columns are tokenized in
+chunks: the bytes are split by a table, Arrow finds equal runs, and only distinct runs are processed in Python.
 """
 
 import re
@@ -19,62 +18,63 @@ import Stemmer
 from numpy.typing import NDArray
 
 T = TypeVar("T")
+# Called regularly; raises when the deadline has passed.
 Check: TypeAlias = Callable[[], None]
-"""Is called again and again, and raises when there is no time left."""
 
 _COMMONEST = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this"
     " to was will with"
 )
+# Words that nearly every text has; they are not searched, counted or part of a phrase.
 STOP_WORDS = frozenset(_COMMONEST.split())
-"""Words that every text has; they are not looked for, counted or part of a phrase."""
 
+# Latin letters that Unicode does not decompose.
 _LATIN_LETTERS = dict(zip("æœøđðþłħıŋŧ", ("ae", "oe", "o", "d", "d", "th", "l", "h", "i", "n", "t"), strict=True))
-"""Latin letters that Unicode does not take apart."""
+# Bytes of text per chunk: it limits the memory of intermediate arrays.
 _CHUNK_BYTES = 8 * 1024 * 1024
-"""How much text is analysed at once: it bounds the memory for what lies between text and words."""
 _RUNS = re.compile(r"[0-9A-Za-z\u0080-\U0010ffff]+")
+# Runs of a query that are processed between two checks of the deadline.
 _RUNS_PER_CHECK = 4_096
-"""How much of a question is analysed between two looks at the clock."""
+# Bytes that never end a run. All bytes beyond ASCII belong to one: `_fold` splits distinct runs by character.
 _IS_RUN = np.array([byte >= 0x80 or chr(byte).isalnum() for byte in range(256)])
-"""Bytes that never end a run; whether a character beyond ASCII belongs to a word is asked of distinct runs."""
 _LOWER = np.array([ord(chr(byte).lower()) if byte < 0x80 else byte for byte in range(256)], np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a text: folded, and as its stem."""
+    """A word of a text, folded, and its stem."""
 
     folded: str
     stem: str
 
 
 def tokenize(text: str, check: Check = lambda: None) -> Iterator[Word]:
-    """The words of a text in order, without stop words."""
-    runs = (found.group() for found in _RUNS.finditer(text))
-    while some := list(islice(runs, _RUNS_PER_CHECK)):
+    """Yield the words of a text in order, without stop words."""
+    runs = (match.group() for match in _RUNS.finditer(text))
+    while chunk := list(islice(runs, _RUNS_PER_CHECK)):
         check()
-        kept = [word for run in some for word in _fold(run) if word not in STOP_WORDS]
-        yield from map(Word, kept, stem_words(kept))
+        words = [word for run in chunk for word in _fold(run) if word not in STOP_WORDS]
+        yield from map(Word, words, stem_words(words))
 
 
 def iter_with_check(items: Iterable[T], check: Check) -> Iterator[T]:
-    """The same items, with a look at the clock now and then."""
-    for place, item in enumerate(items):
-        if not place % _RUNS_PER_CHECK:
+    """Yield the same items, calling `check` regularly."""
+    for number, item in enumerate(items):
+        if not number % _RUNS_PER_CHECK:
             check()
         yield item
 
 
 def stem_words(folded: list[str]) -> list[str]:
-    """The stem of each word."""
-    stemmer = Stemmer.Stemmer("english", 0)  # one of its own: they are not safe to share between threads
-    found: list[str] = stemmer.stemWords(folded)
-    return found
+    """Return the stem of each word."""
+    # A new stemmer per call: they are not safe to share between threads.
+    stemmer = Stemmer.Stemmer("english", 0)
+    stems: list[str] = stemmer.stemWords(folded)
+    return stems
 
 
 def _fold(run: str) -> list[str]:
-    """The folded words of a run, stop words too."""
+    """Return the folded words of a run, stop words included."""
     if run.isascii():
         return [run.lower()]
     plain = unicodedata.normalize("NFC", unicodedata.normalize("NFKD", run).casefold()).translate(_FOLDING)
@@ -84,20 +84,20 @@ def _fold(run: str) -> list[str]:
 
 
 def _find_first_letter(word: str) -> int:
-    """Return where the first letter or digit of a word stands: a mark before it is on none of them, and no part of it.
+    """Return the index of the first letter or digit of a word: marks before it are not part of the word.
 
     Texts are split before they are normalised. `=` and a stroke through it are split, `≠` is not: without this, two
-    spellings of one text had different words.
+    spellings of the same text had different words.
     """
-    return next((place for place, char in enumerate(word) if char.isalnum()), len(word))
+    return next((index for index, char in enumerate(word) if char.isalnum()), len(word))
 
 
 class _FoldingTable(dict[int, str]):
-    """What each character becomes, remembered: itself, ASCII, or a space where it is no part of a word."""
+    """A cached translation table: a character becomes itself, ASCII, or a space if it is not part of a word."""
 
     def __missing__(self, code: int) -> str:
-        found = self[code] = self._fold(chr(code))
-        return found
+        folded = self[code] = self._fold(chr(code))
+        return folded
 
     @staticmethod
     def _fold(char: str) -> str:
@@ -111,8 +111,8 @@ class _FoldingTable(dict[int, str]):
 
 
 _FOLDING = _FoldingTable()
+# Precedes each mark until those on ASCII letters are removed; folded text has no other NUL.
 _MARK = "\0"
-"""Stands before a mark for a while, because those on ASCII letters go; no text has it here."""
 _MARKS_ON_ASCII = re.compile(f"(?<=[0-9a-z])(?:{_MARK}.)+")
 
 
@@ -120,7 +120,7 @@ _MARKS_ON_ASCII = re.compile(f"(?<=[0-9a-z])(?:{_MARK}.)+")
 
 
 class Vocabulary:
-    """The distinct words of a column, numbered in the order in which they were met."""
+    """The distinct words of a column, numbered in order of first occurrence."""
 
     def __init__(self) -> None:
         self.words: list[str] = []
@@ -128,14 +128,14 @@ class Vocabulary:
         self._runs: dict[str, tuple[int, ...]] = {}
 
     def number_runs(self, runs: Iterable[str]) -> list[tuple[int, ...]]:
-        """The words in each run, by number; most runs are one word."""
-        known = self._runs
-        return [known[run] if run in known else self._add(run) for run in runs]
+        """Return the word numbers of each run; most runs are a single word."""
+        cached = self._runs
+        return [cached[run] if run in cached else self._add(run) for run in runs]
 
     def _add(self, run: str) -> tuple[int, ...]:
-        found = tuple(self._number_word(word) for word in _fold(run) if word not in STOP_WORDS)
-        self._runs[run] = found
-        return found
+        numbers = tuple(self._number_word(word) for word in _fold(run) if word not in STOP_WORDS)
+        self._runs[run] = numbers
+        return numbers
 
     def _number_word(self, word: str) -> int:
         number = self._numbers.setdefault(word, len(self.words))
@@ -146,20 +146,20 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class TokenizedTexts:
-    """The words of some texts, by number: those of text `i` are `words[starts[i]:starts[i + 1]]`."""
+    """The word numbers of some texts: those of text `i` are `words[starts[i]:starts[i + 1]]`."""
 
     words: NDArray[np.int32]
     starts: NDArray[np.int64]
 
 
 def analyse(texts: pa.Array, vocabulary: Vocabulary) -> Iterator[TokenizedTexts]:
-    """The words of a column, some rows at a time, in order; a null has none."""
+    """Yield the words of a column in chunks of rows, in order; a null has none."""
     for part in _iter_chunks(texts):
         yield _analyse(part, vocabulary)
 
 
 def _iter_chunks(texts: pa.Array) -> Iterator[pa.Array]:
-    """The rows in pieces of a size that is comfortable to work on."""
+    """Yield the rows in chunks of limited size."""
     wide = texts if pa.types.is_large_string(texts.type) else texts.cast(pa.large_string())
     start = 0
     offsets = _read_offsets(wide)
@@ -171,8 +171,8 @@ def _iter_chunks(texts: pa.Array) -> Iterator[pa.Array]:
 
 
 def _read_offsets(texts: pa.Array) -> NDArray[np.int64]:
-    found = np.frombuffer(texts.buffers()[1], np.int64)
-    return found[texts.offset : texts.offset + len(texts) + 1]
+    offsets = np.frombuffer(texts.buffers()[1], np.int64)
+    return offsets[texts.offset : texts.offset + len(texts) + 1]
 
 
 def _analyse(texts: pa.Array, vocabulary: Vocabulary) -> TokenizedTexts:
@@ -187,9 +187,10 @@ def _analyse(texts: pa.Array, vocabulary: Vocabulary) -> TokenizedTexts:
     is_first, is_last = inside.copy(), inside.copy()
     is_first[1:] &= ~inside[:-1]
     is_last[:-1] &= ~inside[1:]
-    edges = offsets[1:-1][(offsets[1:-1] > 0) & (offsets[1:-1] < len(data))]
-    is_first[edges] = inside[edges]
-    is_last[edges - 1] = inside[edges - 1]
+    # Texts are adjacent in memory: a run ends where its text ends.
+    bounds = offsets[1:-1][(offsets[1:-1] > 0) & (offsets[1:-1] < len(data))]
+    is_first[bounds] = inside[bounds]
+    is_last[bounds - 1] = inside[bounds - 1]
     first = np.flatnonzero(is_first)
     lengths = np.flatnonzero(is_last) - first + 1
     runs = _build_strings(_LOWER[data[inside]], lengths).dictionary_encode()
@@ -197,21 +198,22 @@ def _analyse(texts: pa.Array, vocabulary: Vocabulary) -> TokenizedTexts:
 
 
 def _build_strings(data: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
-    """Texts that lie one behind the other."""
+    """Build a string array from adjacent texts of these lengths."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return pa.LargeStringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(data))
 
 
 def _number_words(runs: pa.DictionaryArray, starts: NDArray[np.int64], vocabulary: Vocabulary) -> TokenizedTexts:
-    """Runs as words: each run becomes none, one or several."""
-    places = np.asarray(runs.indices)
-    numbers = vocabulary.number_runs(runs.dictionary.to_pylist())
-    counts = np.fromiter(map(len, numbers), np.int64, len(numbers))
-    flat = np.fromiter((number for some in numbers for number in some), np.int32, int(counts.sum()))
-    per_run = counts[places]
-    ends = np.zeros(len(places) + 1, np.int64)
-    np.cumsum(per_run, out=ends[1:])
-    within = np.arange(ends[-1]) - np.repeat(ends[:-1], per_run)
+    """Replace each run by the numbers of its words: none, one or several."""
+    codes = np.asarray(runs.indices)
+    run_words = vocabulary.number_runs(runs.dictionary.to_pylist())
+    counts = np.fromiter(map(len, run_words), np.int64, len(run_words))
+    flat = np.fromiter((number for words in run_words for number in words), np.int32, int(counts.sum()))
+    # Expands each run to the slice of `flat` that has its words.
+    words_per_run = counts[codes]
+    ends = np.zeros(len(codes) + 1, np.int64)
+    np.cumsum(words_per_run, out=ends[1:])
+    within = np.arange(ends[-1]) - np.repeat(ends[:-1], words_per_run)
     first = np.cumsum(counts) - counts
-    return TokenizedTexts(flat[np.repeat(first[places], per_run) + within], ends[starts])
+    return TokenizedTexts(flat[np.repeat(first[codes], words_per_run) + within], ends[starts])
