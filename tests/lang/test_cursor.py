@@ -131,5 +131,5 @@ def test_a_block_ends_where_only_its_outside_can_start() -> None:
     )
 
     (found,) = one.build_result(None).diagnostics
-    assert (found.message, found.help) == ("missing `}` at the end of the block", "its `{` stands in line 1, column 1")
+    assert (found.message, found.help) == ("missing `}` at the end of the block", "its `{` is in line 1, column 1")
     assert one.is_at("outside")

@@ -124,7 +124,7 @@ def test_a_byte_order_mark_at_the_start_is_skipped() -> None:
             "unexpected letter `ï` (U+00EF LATIN SMALL LETTER I WITH DIAERESIS) in a name",
             "names are made of the letters a-z and A-Z, digits and `_`",
         ),
-        ("«$» a", "expected a name behind `$`", "a variable is written `$name`, without a space"),
+        ("«$» a", "expected a name after `$`", "a variable is written `$name`, without a space"),
         ("«$1»", "`$1` is not a variable", "the name of a variable starts with a letter"),
         ("«$Pet»", "`$Pet` is not a variable", "variables start with a small letter: did you mean `$pet`?"),
         ("a «/*» b", "this comment is never closed", "add the closing `*/`"),

@@ -41,11 +41,11 @@ IN_A_MATCH = [
     ),
     ("$p «order» $q", "`order` is a reserved word", 'write the edge as a string: `"order"`'),
     ("$p «match» $q", "`match` is a reserved word", 'write the edge as a string: `"match"`'),
-    ("$p.active«»", "expected a comparison behind `$p.active`", "a predicate compares: write `$p.active = true`"),
-    ("not $p.active«»", "expected a comparison behind `$p.active`", "a predicate compares: write `$p.active = true`"),
+    ("$p.active«»", "expected a comparison after `$p.active`", "a predicate compares: write `$p.active = true`"),
+    ("not $p.active«»", "expected a comparison after `$p.active`", "a predicate compares: write `$p.active = true`"),
     (
         "$p.active«» and $p.x = 1",
-        "expected a comparison behind `$p.active`",
+        "expected a comparison after `$p.active`",
         "a predicate compares: write `$p.active = true`",
     ),
     ("1 < $p.a «<» 3", "comparisons can't be chained", "join two comparisons with `and`: `1 < $p.a and $p.a < …`"),
@@ -83,21 +83,21 @@ IN_A_MATCH = [
     ),
     ("$p knows«{3}» $q", "expected two bounds, found one", "write both bounds: `{3,3}` or `{1,3}`"),
     ("$p knows{1«..»3} $q", "expected `,`, found `..`", "the bounds of a hop are written `{1,3}`"),
-    ("$p knows«*» $q", "unexpected `*` behind an edge", "the bounds of a hop are written `{1,3}`"),
+    ("$p knows«*» $q", "unexpected `*` after an edge", "the bounds of a hop are written `{1,3}`"),
     (
         "$p knows{1,«}» $q",
         "expected the largest number of hops, found `}`",
         "the bounds of a hop are written `{1,3}`; a hop can't be unbounded",
     ),
     ('$p: Person { name «=» "x" }', "expected `:`, found `=`", "a value is given with `:`, as in `name: …`"),
-    ('$p: Person { name«» "x" }', "missing `:` behind `name`", "a value is given with `:`, as in `name: …`"),
+    ('$p: Person { name«» "x" }', "missing `:` after `name`", "a value is given with `:`, as in `name: …`"),
     (
         '$p: Person { name: "x"«» \n $p knows $q',
         "missing `}` at the end of the filter of `$p`",
-        "its `{` stands in line 1, column 32",
+        "its `{` is in line 1, column 32",
     ),
-    ("$p: Person«,»\n $q: Person", "unexpected `,` behind a clause", "clauses need no commas between them"),
-    ("$p«» Person", "missing `:` behind `$p`", "a binding is written `$p: Person`"),
+    ("$p: Person«,»\n $q: Person", "unexpected `,` after a clause", "clauses need no commas between them"),
+    ("$p«» Person", "missing `:` after `$p`", "a binding is written `$p: Person`"),
     (
         "$p: Person { name: [«$a»] }",
         "expected a literal, found `$a`",
@@ -105,13 +105,13 @@ IN_A_MATCH = [
     ),
     (
         "$p.a«.»b = 1",
-        "unexpected `.` behind `$p.a`",
-        "a property has no properties of its own; follow an edge to another node",
+        "unexpected `.` after `$p.a`",
+        "a property has no properties; follow an edge to another node",
     ),
     ("$p.@«foo» = 1", "expected `@id`, `@src` or `@dst`, found `foo`", "there are `@id`, `@src` and `@dst`"),
     ("$p.a = «1e5»", "`1e5` is not a number", "an exponent needs a fraction before it: `1.0e5`"),
     ("$p.a = «.5»", "`.5` is not a number", "write `0.5`"),
-    ("$p.a in [1,2«,»]", "unexpected `,` before `]`", "delete it, or add a value behind it"),
+    ("$p.a in [1,2«,»]", "unexpected `,` before `]`", "delete it, or add a value after it"),
     (
         "$p.a in «(»1,2)",
         "expected an expression, found `(`",
@@ -120,7 +120,7 @@ IN_A_MATCH = [
     ("$p.a = date(«$d»)", "expected a string, found `$d`", "declare `$d: Date` and use the parameter itself"),
     ("«$P»: Person", "`$P` is not a variable", "variables start with a small letter: did you mean `$p`?"),
     ("«$1» = 2", "`$1` is not a variable", "the name of a variable starts with a letter"),
-    ("«$» p: Person", "expected a name behind `$`", "a variable is written `$name`, without a space"),
+    ("«$» p: Person", "expected a name after `$`", "a variable is written `$name`, without a space"),
     ("«nott» { $p: Person }", "unexpected `nott {`", "did you mean `not`?"),
     (
         "«optional» { $p: Person }",
@@ -135,7 +135,7 @@ IN_A_MATCH = [
     ("$p.a = 1«)»", "unexpected `)`", "no `(` is open here, or something is missing before it"),
     ("«COUNT»($p) = 1", "unexpected function `COUNT`", "functions are written in small letters: `count(…)`"),
     ('search($p.a«» "x")', "missing `,`", "put a `,` between one argument and the next"),
-    ('search($p.a, "x"«,»)', "unexpected `,` before `)`", "delete it, or add an argument behind it"),
+    ('search($p.a, "x"«,»)', "unexpected `,` before `)`", "delete it, or add an argument after it"),
     ("$p.a «between» 1 and 3", "unknown operator `between`", "write `$p.a >= … and $p.a <= …`"),
     (
         '$p.a = «"»x',
@@ -182,7 +182,7 @@ ELSEWHERE = [
     (
         "query q() { match { ($p.a = 1 «}» return { $p } }",
         "expected `)`, found `}`",
-        "its `(` stands in line 1, column 21",
+        "its `(` is in line 1, column 21",
     ),
     (
         "query q() { match «{  }» return { $p } }",
@@ -213,12 +213,12 @@ ELSEWHERE = [
     ),
     (
         "query q($n«?»: String) { match { $p: P } return { $p } }",
-        "unexpected `?` behind a name",
-        "`?` stands behind the type: `$n: String?`",
+        "unexpected `?` after a name",
+        "`?` stands after the type: `$n: String?`",
     ),
     (
         "query q($n: String«» { match { $p: P } return { $p } }",
-        "missing `)` behind the parameters",
+        "missing `)` after the parameters",
         "a query is written `query q(…) { … }`",
     ),
     ("«qury» q() { match { $p: P } return { $p } }", "expected `query`, found `qury`", "did you mean `query`?"),
@@ -231,7 +231,7 @@ ELSEWHERE = [
     ("query q() { match { $p: P }«» }", "missing `return`", "a read ends in `return { … }`"),
     (
         "query q() { match { $p: P } return«» $p, $p.name }",
-        "missing `{` behind `return`",
+        "missing `{` after `return`",
         "a return is written `return { $p.name }`",
     ),
     (
@@ -266,17 +266,17 @@ ELSEWHERE = [
     ),
     (
         "query q() { match { $p: P } return { $p } limit «2.5» }",
-        "expected a whole number or a parameter behind `limit`, found `2.5`",
+        "expected a whole number or a parameter after `limit`, found `2.5`",
         "write a whole number, without a fraction",
     ),
     (
         "query q() { match { $p: P } return { $p } limit «n» }",
-        "expected a number behind `limit`, found `n`",
+        "expected a number after `limit`, found `n`",
         "a parameter starts with `$`: did you mean `$n`?",
     ),
     (
         "query q() { match { $p: P } return { $p } limit «}»",
-        "expected a whole number or a parameter behind `limit`, found `}`",
+        "expected a whole number or a parameter after `limit`, found `}`",
         "for example `limit 10`",
     ),
     (
@@ -286,18 +286,18 @@ ELSEWHERE = [
     ),
     (
         "query q() { match { $p: P } «where» $p.a = 1 return { $p } }",
-        "unexpected `where` behind a block",
+        "unexpected `where` after a block",
         "put the predicate into the match block, where it stands alone",
     ),
     (
         "query q() { match { $p: P«» return { $p } }",
         "missing `}` at the end of the match block",
-        "its `{` stands in line 1, column 19",
+        "its `{` is in line 1, column 19",
     ),
     (
         "query q() { match { $p: P } return { $p«» \n order { $p.a } }",
         "missing `}` at the end of the return block",
-        "its `{` stands in line 1, column 36",
+        "its `{` is in line 1, column 36",
     ),
     (
         "query q() { match { $p: P } «}» return { $p } }",
@@ -357,7 +357,7 @@ ELSEWHERE = [
     ),
     (
         'query q() { insert «into» Person { name: "x" } }',
-        "unexpected `into` behind `insert`",
+        "unexpected `into` after `insert`",
         "write `insert Person …`",
     ),
     (
@@ -367,7 +367,7 @@ ELSEWHERE = [
     ),
     (
         'query q() { update Person «where» a = 1 set { name: "x" } }',
-        "`where` stands behind `set { … }`",
+        "`where` stands after `set { … }`",
         "write `update Person set { name: … } where name = …`",
     ),
     ("query q() { delete Person«» }", "missing `where`", "say which ones: `delete Person where name = …`"),
@@ -384,7 +384,7 @@ ELSEWHERE = [
     (
         "query q() { insert Person { a: 1«» \n insert Q { a: 1 } }",
         "missing `}` at the end of the values of `Person`",
-        "its `{` stands in line 1, column 27",
+        "its `{` is in line 1, column 27",
     ),
     (
         "query q() { match { $p: P } return { $p } «insert» Q { a: 1 } }",
@@ -398,7 +398,7 @@ ELSEWHERE = [
     ),
     (
         "query q() { delete Q where active«» }",
-        "expected a comparison behind `active`",
+        "expected a comparison after `active`",
         "a predicate compares: write `active = true`",
     ),
     (
@@ -427,14 +427,14 @@ ELSEWHERE = [
     (
         "query q() { match { $p: P } return { $p.a }«»",
         "missing `}` at the end of query `q`",
-        "its `{` stands in line 1, column 11",
+        "its `{` is in line 1, column 11",
     ),
-    ("query q() {«»", "missing `}` at the end of query `q`", "its `{` stands in line 1, column 11"),
+    ("query q() {«»", "missing `}` at the end of query `q`", "its `{` is in line 1, column 11"),
     ("query«»", "expected the query's name, found the end of the file", "a query has a name: `query people() { … }`"),
     ("query q«»", "expected `(`, found the end of the file", "a query without parameters is `query q() { … }`"),
     ("query q(«»", "expected a parameter, found the end of the file", "a parameter is written `$name: String`"),
-    ("query q() { match { $p: P«»", "missing `}` at the end of the match block", "its `{` stands in line 1, column 19"),
-    ("query q() { match { $p: P } return«»", "missing `{` behind `return`", "a return is written `return { $p.name }`"),
+    ("query q() { match { $p: P«»", "missing `}` at the end of the match block", "its `{` is in line 1, column 19"),
+    ("query q() { match { $p: P } return«»", "missing `{` after `return`", "a return is written `return { $p.name }`"),
 ]
 
 

@@ -135,7 +135,7 @@ def test_a_forgotten_brace_is_one_finding_that_points_back(text: str) -> None:
 
     assert found.message.startswith("missing `}` at the end of ")
     assert found.help is not None
-    assert found.help.startswith("its `{` stands in line 1, column ")
+    assert found.help.startswith("its `{` is in line 1, column ")
 
 
 @pytest.mark.parametrize(

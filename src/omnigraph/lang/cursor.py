@@ -1,4 +1,4 @@
-"""A place in the tokens of a source, and the one way to report and to recover: both parsers stand on it."""
+"""The token cursor of both parsers: look-ahead, error reporting and error recovery."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ParseResult(WithDiagnostics, Generic[T]):
-    """A tree, and what was found on the way.
+    """A syntax tree with its diagnostics and comments.
 
-    With errors the tree is partial: what could be read is in it, mended where the fix is plain. `steps` counts the
-    work done, so that a test can show that it grows with the text and not faster.
+    With errors the tree is partial: it contains what could be parsed, repaired where the fix is obvious. `steps` counts
+    the work done, so that a test can show that it grows linearly with the text.
     """
 
     tree: T
@@ -27,24 +27,29 @@ class ParseResult(WithDiagnostics, Generic[T]):
     steps: int
 
     def require(self, source: Source) -> T:
-        """The tree, or `SourceError` with everything found when there is an error."""
+        """Return the tree.
+
+        Raises:
+            SourceError: The text has an error; it carries all diagnostics.
+        """
         self.refuse_errors(source)
         return self.tree
 
 
+# Each level is several frames of recursive descent on the interpreter's stack.
 MAX_DEPTH = 64
 
 
 class GaveUpError(Exception):
-    """What is being parsed can't be mended; it has been reported, and the block around it goes on."""
+    """The construct being parsed can't be repaired; it was reported, and the enclosing block resumes after it."""
 
 
 class EnoughError(Exception):
-    """As many diagnostics as are reported; parsing stops."""
+    """The limit of diagnostics is reached; parsing stops."""
 
 
 class TokenReader:
-    """Looks at tokens and steps over them; `steps` counts both."""
+    """A reader of tokens with look-ahead; `steps` counts looks and moves."""
 
     def __init__(self, tokens: tuple[Token, ...]) -> None:
         self.steps = 0
@@ -52,7 +57,7 @@ class TokenReader:
         self._index = 0
 
     def peek(self, ahead: int = 0) -> Token:
-        """The token at the cursor or a few behind it; behind the last there is only the end."""
+        """Return the token at the cursor or `ahead` tokens after it; past the last one, `END`."""
         self.steps += 1
         index = self._index + ahead
         return self._tokens[index] if index < len(self._tokens) else self._tokens[-1]
@@ -64,19 +69,19 @@ class TokenReader:
 
     @property
     def index(self) -> int:
-        """How many tokens lie behind the cursor."""
+        """The number of tokens before the cursor."""
         return self._index
 
     def is_at(self, *texts: str) -> bool:
-        """Whether the next token is one of these words or signs."""
+        """Return whether the next token is one of these words or signs."""
         return self.peek().text in texts
 
     def is_followed_by(self, *texts: str) -> bool:
-        """Whether the token behind the next one is one of these words or signs."""
+        """Return whether the token after the next one is one of these words or signs."""
         return self.peek(1).text in texts
 
     def is_at_kind(self, *kinds: TokenKind) -> bool:
-        """Whether the next token is of one of these kinds."""
+        """Return whether the next token is of one of these kinds."""
         return self.peek().kind in kinds
 
     @property
@@ -85,12 +90,12 @@ class TokenReader:
         return self.peek().kind is TokenKind.END
 
     def is_glued(self, ahead: int = 0) -> bool:
-        """Whether nothing, not even a space, stands before that token."""
+        """Return whether that token directly follows the one before it, without a space."""
         index = self._index + ahead
         return 0 < index < len(self._tokens) and self._tokens[index - 1].span.end == self._tokens[index].span.start
 
     def advance(self) -> Token:
-        """The next token, stepping over it; at the end it stays."""
+        """Return the next token and move past it; `END` is never passed."""
         self.steps += 1
         token = self._tokens[self._index]
         if token.kind is not TokenKind.END:
@@ -98,16 +103,16 @@ class TokenReader:
         return token
 
     def accept(self, *texts: str) -> Token | None:
-        """The next token if it is one of these words or signs, stepping over it."""
+        """Return the next token and move past it if it is one of these words or signs, else None."""
         return self.advance() if self.is_at(*texts) else None
 
 
 class Cursor(TokenReader):
-    """A reader that reports and recovers.
+    """A token reader that reports mistakes and recovers from them.
 
-    There are three ways to report: `report` for a mistake that is mended on the spot, `missing` for something that
-    is not there, `fail` for what can't be mended. The last two keep silent at a place that has already been reported,
-    or where the lexer found something unreadable: one mistake, one diagnostic.
+    `report` is for a mistake that is repaired on the spot, `report_missing` for something that is missing, `fail` for
+    what can't be repaired. The last two report nothing at a position that was reported before, or where the lexer found
+    something unreadable: one mistake gives one diagnostic.
     """
 
     def __init__(self, source: Source, language: Language) -> None:
@@ -122,7 +127,7 @@ class Cursor(TokenReader):
         self._reported_at = -1
 
     def expect(self, text: str, help: str | None = None) -> Token:
-        """The next token, which has to be this word or sign."""
+        """Return the next token and move past it; give up if it is another word or sign."""
         if not self.is_at(text):
             self.fail(f"`{text}`", help)
         return self.advance()
@@ -130,10 +135,11 @@ class Cursor(TokenReader):
     # --- reporting -------------------------------------------------------------------------------------
 
     def report(self, span: Span, message: str, help: str | None = None, *, code: str | None = None) -> None:
-        """A mistake that parsing goes on from as if it were not there.
+        """Report a mistake that parsing continues after as if it were not there.
 
-        One with a code of its own does not break the grammar, so it explains nothing that does.
+        A mistake with its own code does not break the grammar, so it does not suppress a later syntax error here.
         """
+        # Only a syntax error marks the position, see `is_explained`.
         if code is None:
             self._reported_at = self._index
         self._diagnostics.append(Diagnostic(code or self.language.syntax_code, span, message, help))
@@ -141,39 +147,40 @@ class Cursor(TokenReader):
             raise EnoughError
 
     def report_limit(self, span: Span, message: str, help: str | None = None) -> None:
-        """Something too long, too deep or too large."""
+        """Report something that is too long, too deep or too large."""
         self.report(span, message, help, code=self.language.limit_code)
 
     def report_missing(self, message: str, help: str | None = None) -> None:
-        """Something that should stand just behind the previous token; parsing goes on as if it did."""
+        """Report something missing right after the previous token; parsing continues as if it were there."""
         if not self.is_explained:
             self.report(self.previous.after, message, help)
 
     def fail(self, expected: str, help: str | None = None) -> NoReturn:
-        """Give up, since something else was expected at the cursor."""
+        """Raise `GaveUpError` after reporting what was expected at the cursor."""
         token = self.peek()
+        # At the end there is no token to underline, so the position after the last one is.
         span = self.previous.after if token.kind is TokenKind.END else token.span
         self.refuse(span, f"expected {expected}, found {describe_token(token)}", help)
 
     def refuse(self, span: Span, message: str, help: str | None = None, *, code: str | None = None) -> NoReturn:
-        """Give up with a message of one's own."""
+        """Raise `GaveUpError` after reporting this message."""
         if not self.is_explained:
             self.report(span, message, help, code=code)
         raise GaveUpError
 
     @property
     def is_explained(self) -> bool:
-        """Whether the place of the cursor has been reported, or something unreadable stands before it."""
+        """Whether a mistake was reported at the cursor, or something unreadable comes before it."""
         return self._reported_at == self._index or self._index in self._damaged
 
     def format_position(self, span: Span) -> str:
-        """Where something stands, for a help line."""
+        """Format the line and column of a span, for a help line."""
         position = self.source.position(span.start)
         return f"line {position.line}, column {position.column}"
 
     @contextmanager
     def nest(self) -> Iterator[None]:
-        """One level deeper, for as long as the block runs; gives up beyond the deepest that is allowed."""
+        """Enter one nesting level for the duration of the block; give up beyond `MAX_DEPTH`."""
         if self._depth >= MAX_DEPTH:
             if not self.is_explained:
                 self.report_limit(self.peek().span, f"nested more than {MAX_DEPTH} deep", "split it, or flatten it")
@@ -195,16 +202,17 @@ class Cursor(TokenReader):
         is_item_start: Callable[[], bool],
         is_block_end: Callable[[], bool],
     ) -> None:
-        """Parse items up to the `}` that closes `opening`, going on with the next item behind a broken one.
+        """Parse items up to the `}` that closes `opening`, resuming with the next item after a broken one.
 
-        `starts` tells whether an item may start at the cursor; `ends` whether something is there that only stands
-        outside the block, so that its `}` must have been forgotten.
+        `is_item_start` returns whether an item may start at the cursor; `is_block_end` whether the cursor is at
+        something that only occurs outside the block, so that its `}` is missing.
         """
         while not self.accept("}"):
             if self.is_at_end or is_block_end():
-                hint = f"its `{{` stands in {self.format_position(opening.span)}"
+                hint = f"its `{{` is in {self.format_position(opening.span)}"
                 self.report_missing(f"missing `}}` at the end of {what}", hint)
                 return
+            # An item that moved the cursor before it failed may have left it at the start of the next one.
             before = self._index
             try:
                 item()
@@ -212,7 +220,7 @@ class Cursor(TokenReader):
                 self._skip(is_item_start, is_block_end, has_moved=self._index > before)
 
     def _skip(self, starts: Callable[[], bool], ends: Callable[[], bool], *, has_moved: bool) -> None:
-        """Step to the end of the block or to the next item in it; whole pairs of braces are stepped over."""
+        """Move to the end of the block or to the next item in it, past balanced pairs of braces."""
         depth = 0
         while not (self.is_at_end or ends()):
             if depth == 0 and (self.is_at("}") or (has_moved and starts())):
@@ -222,7 +230,7 @@ class Cursor(TokenReader):
             has_moved = True
 
     def skip_to(self, stops: Callable[[], bool]) -> None:
-        """Step over everything up to a place where `stops` holds, or the end."""
+        """Move forward until `stops` holds, or to the end."""
         while not (self.is_at_end or stops()):
             self.advance()
 
@@ -230,21 +238,21 @@ class Cursor(TokenReader):
 
     @property
     def diagnostic_count(self) -> int:
-        """How many diagnostics there are so far."""
+        """The number of diagnostics so far."""
         return len(self._diagnostics)
 
     @property
     def is_full(self) -> bool:
-        """Whether the lexer alone found as much as is reported."""
+        """Whether the lexer alone reached the limit of diagnostics."""
         return len(self._diagnostics) >= MAX_DIAGNOSTICS
 
     def build_result(self, tree: T) -> ParseResult[T]:
-        """The tree together with everything found."""
+        """Return the tree with its diagnostics and comments."""
         return ParseResult(tree, sort_diagnostics(self._diagnostics), self._comments, self.steps)
 
 
 def describe_token(token: Token) -> str:
-    """A token as a message names it."""
+    """Return a token as messages name it."""
     return token.kind.value if token.kind is TokenKind.END else f"`{abbreviate(token.text)}`"
 
 
@@ -252,10 +260,10 @@ _TYPE_NAME_HINT = "type names start with a capital, as in `Person`"
 
 
 def parse_type_name(cursor: Cursor, what: str, *, unknown_code: str | None = None) -> Name:
-    """The name of a node, edge or interface type; `what` says which, with its article.
+    """Parse the name of a node, edge or interface type; `what` names it in messages, with its article.
 
-    A small word or a string in its place is mended. Where a type is used and not declared, `unknown` is the code of an
-    unknown one, which this then is.
+    A lower-case word or a string in its place is reported and repaired. Where a type is used and not declared,
+    `unknown_code` is the diagnostic code of an unknown type.
     """
     token = cursor.peek()
     if token.kind is TokenKind.TYPE:
@@ -280,7 +288,7 @@ def parse_type_name(cursor: Cursor, what: str, *, unknown_code: str | None = Non
 
 
 def parse_property_name(cursor: Cursor, what: str) -> Name:
-    """The name of a property; any small word will do, reserved or not."""
+    """Parse the name of a property: any lower-case word, reserved or not."""
     token = cursor.peek()
     if token.kind is TokenKind.IDENT:
         cursor.advance()
@@ -308,15 +316,15 @@ def parse_property_name(cursor: Cursor, what: str) -> Name:
 
 
 def parse_comma_list(cursor: Cursor, item: Callable[[], None], *, closing: str, what: str) -> None:
-    """Items with commas between them, up to `closing`, which is stepped over; at least one.
+    """Parse one or more items separated by commas, and the `closing` sign after them.
 
-    A comma too few or one too many is reported and forgiven.
+    A missing comma or a trailing one is reported and repaired.
     """
     while True:
         item()
         if comma := cursor.accept(","):
             if cursor.is_at(closing):
-                cursor.report(comma.span, f"unexpected `,` before `{closing}`", f"delete it, or add {what} behind it")
+                cursor.report(comma.span, f"unexpected `,` before `{closing}`", f"delete it, or add {what} after it")
                 break
         elif cursor.is_at(closing) or not _is_next_item(cursor):
             break
@@ -331,11 +339,11 @@ def _is_next_item(cursor: Cursor) -> bool:
 
 
 def capitalize_name(name: str) -> str:
-    """`works_at` and `worksAt` as a type's name: `WorksAt`."""
+    """Return a name as a type's name: `WorksAt` for `works_at` and `worksAt`."""
     parts = [part for part in name.split("_") if part]
     return "".join(part[0].upper() + part[1:] for part in parts) or "T"
 
 
 def decapitalize_name(name: str) -> str:
-    """`FirstName` as a property's name: `firstName`; `ID` becomes `id`."""
+    """Return a name as a property's name: `firstName` for `FirstName`, `id` for `ID`."""
     return name.lower() if name.isupper() else name[:1].lower() + name[1:]

@@ -9,8 +9,8 @@ from omnigraph.lang.diagnostics import MAX_DIAGNOSTICS, Diagnostic
 from omnigraph.lang.lexer import reveal
 from omnigraph.lang.source import Source, Span
 
+# The limit of columns that are shown of a source line.
 MAX_LINE_COLUMNS = 100
-"""The most columns of a source line that are shown."""
 
 _COLUMNS_BEFORE_CARET = 30  # columns kept in front of the caret when a line is clipped
 _TAB_WIDTH = 4
@@ -21,7 +21,7 @@ _COLORS = {DiagnosticSeverity.ERROR: "\x1b[1;31m", DiagnosticSeverity.WARNING: "
 
 
 def render_text(source: Source, diagnostics: Iterable[Diagnostic], *, color: bool = False) -> str:
-    """Each diagnostic with its source line and a caret under its place, one blank line between; "" for none.
+    """Render each diagnostic with its source line and carets, separated by blank lines; "" for none.
 
     Of errors and of warnings the first 50 each are shown, and a last line tells how many more there are.
     """
@@ -42,7 +42,7 @@ def render_text(source: Source, diagnostics: Iterable[Diagnostic], *, color: boo
 
 
 def diagnostic_to_json(source: Source, diagnostic: Diagnostic) -> dict[str, object]:
-    """The diagnostic as JSON values; every string of it can be written as UTF-8."""
+    """Return the diagnostic as JSON values, whose strings can all be encoded as UTF-8."""
     return {
         "code": diagnostic.code,
         "severity": diagnostic.severity.value,
@@ -59,7 +59,7 @@ def diagnostic_to_json(source: Source, diagnostic: Diagnostic) -> dict[str, obje
 
 @dataclass(frozen=True, slots=True)
 class _Painter:
-    """Wraps text in escape codes, or leaves it alone."""
+    """A painter that wraps text in escape codes if colours are on."""
 
     on: bool
 
@@ -94,12 +94,12 @@ def _render_diagnostic(source: Source, diagnostic: Diagnostic, paint: _Painter) 
 
 
 def _render_line(source: Source, span: Span) -> tuple[str, tuple[str, str]]:
-    """The first line of the span as shown, the blanks in front of the carets, and the carets."""
+    """Return the first line of the span as shown, the blanks before the carets, and the carets."""
     place = source.position(span.start)
     line = source.line(place.line)
     first = min(place.column - 1, len(line))
     last = max(first + 1, min(first + span.end - span.start, len(line)))
-    # Only what may be shown is measured, so that a file of one huge line costs no more than another.
+    # Only the part that may be shown is measured, so that a file of one huge line costs no more than another.
     cut = max(first - MAX_LINE_COLUMNS, 0)
     cells = _split_cells(line[cut : first + MAX_LINE_COLUMNS + 1])
     low, high = _select_window(cells, first - cut)
@@ -126,14 +126,14 @@ def _split_cells(line: str) -> list[_Cell]:
 
 
 def _measure_width(char: str) -> int:
-    """The columns a terminal gives to a visible character."""
+    """Return the number of terminal columns of a visible character."""
     if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me"}:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def _select_window(cells: list[_Cell], first: int) -> tuple[int, int]:
-    """The cells to show: all of them, or `MAX_LINE_COLUMNS` columns that start a little before the first marked one."""
+    """Select the cells to show: all, or `MAX_LINE_COLUMNS` columns from a little before the first marked one."""
     if sum(cell.width for cell in cells) <= MAX_LINE_COLUMNS:
         return 0, len(cells)
     low, room = first, _COLUMNS_BEFORE_CARET
@@ -160,5 +160,5 @@ def _position_to_json(source: Source, offset: int) -> dict[str, int]:
 
 
 def _escape_surrogates(text: str) -> str:
-    r"""The text with lone surrogates, which no encoding takes, written as `\ud800`."""
+    r"""Return the text with lone surrogates, which no encoding accepts, written as `\ud800`."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""A language error is a value: code, span, message, help. Many per file; rendered elsewhere, in one place."""
+"""Diagnostics of both languages as values: code, span, message, help. They are rendered in one other place."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from omnigraph.lang.source import Source, Span
 
 T = TypeVar("T")
 
+# The limit of errors that are shown of one file; parsing stops there, since what follows is mostly noise.
 MAX_DIAGNOSTICS = 50
-"""The most errors of one file that people are shown; parsing stops there, since what follows is mostly noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding about one place of a source."""
+    """One finding about one span of a source."""
 
     code: str
     span: Span
@@ -24,23 +24,24 @@ class Diagnostic:
     help: str | None = None
 
     def __post_init__(self) -> None:
+        # The reference page and the corpus are generated and checked from the registry.
         if self.code not in CODES:
             msg = f"diagnostic code {self.code!r} is not in the registry lang/diagnostic_codes.py"
             raise ValueError(msg)
 
     @property
     def severity(self) -> DiagnosticSeverity:
-        """Whether this stops (error) or advises (warning)."""
+        """Error or warning, as the registry of codes declares it."""
         return CODES[self.code].severity
 
     @property
     def is_error(self) -> bool:
-        """True for errors, false for warnings."""
+        """Whether this is an error and not a warning."""
         return self.severity is DiagnosticSeverity.ERROR
 
 
 class WithDiagnostics:
-    """Something that came with diagnostics, and is not to be used when one of them is an error."""
+    """A base of results that carry diagnostics and must not be used if one of them is an error."""
 
     __slots__ = ()
 
@@ -48,27 +49,31 @@ class WithDiagnostics:
 
     @property
     def ok(self) -> bool:
-        """True when nothing found is an error."""
-        return not any(found.is_error for found in self.diagnostics)
+        """Whether no diagnostic is an error."""
+        return not any(diagnostic.is_error for diagnostic in self.diagnostics)
 
     def refuse_errors(self, source: Source) -> None:
-        """Raise `SourceError` with all errors and warnings when there is an error."""
+        """Raise `SourceError` with all diagnostics if one of them is an error."""
         if not self.ok:
             raise SourceError(source, self.diagnostics)
 
 
 @dataclass(frozen=True, slots=True)
 class StageResult(WithDiagnostics, Generic[T]):
-    """What a stage made of its input, and what it found on the way.
+    """The output of a stage, with its diagnostics.
 
-    `value` may be a partial result when there are errors; `require` refuses to hand that out.
+    `value` may be partial if there are errors; `require` never returns such a value.
     """
 
     value: T
     diagnostics: tuple[Diagnostic, ...]
 
     def require(self, source: Source) -> T:
-        """The value, or `SourceError` with all errors and warnings when there is an error."""
+        """Return the value.
+
+        Raises:
+            SourceError: There is an error; it carries all errors and warnings.
+        """
         self.refuse_errors(source)
         return self.value
 
@@ -80,23 +85,24 @@ class SourceError(OmnigraphError):
     code = "invalid_source"
 
     def __init__(self, source: Source, diagnostics: Iterable[Diagnostic]) -> None:
-        found = sort_diagnostics(diagnostics)
-        super().__init__(source, found)
-        self.source, self.diagnostics = source, found
+        in_order = sort_diagnostics(diagnostics)
+        super().__init__(source, in_order)
+        self.source = source
+        self.diagnostics = in_order
 
     def facts(self) -> dict[str, object]:
-        """The source's name and the number of errors; the door renders the diagnostics themselves."""
+        """Return the source's name and the number of errors; interfaces render the diagnostics themselves."""
         return {"source": self.source.name, "errors": sum(d.is_error for d in self.diagnostics)}
 
     def __str__(self) -> str:
-        first = next(found for found in self.diagnostics if found.is_error)
-        place = self.source.position(first.span.start)
-        more = sum(found.is_error for found in self.diagnostics) - 1
-        rest = f" (and {more} more)" if more else ""
-        told = f"{self.source.name}:{place.line}:{place.column}: {first.code}: {first.message}{rest}"
-        return f"{told}\nhelp: {first.help}" if first.help else told
+        errors = [diagnostic for diagnostic in self.diagnostics if diagnostic.is_error]
+        first = errors[0]
+        position = self.source.position(first.span.start)
+        rest = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        text = f"{self.source.name}:{position.line}:{position.column}: {first.code}: {first.message}{rest}"
+        return f"{text}\nhelp: {first.help}" if first.help else text
 
 
 def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """By place, then code, each finding once."""
+    """Sort diagnostics by span, then code, without duplicates."""
     return tuple(sorted(set(diagnostics), key=lambda d: (d.span, d.code, d.message, d.help or "")))

@@ -32,7 +32,7 @@ _STATEMENT_WORDS = ("where", "set", "match", "return", "insert", "update", "dele
 
 
 def parse_expression(cursor: Cursor) -> Expr:
-    """A variable, a property, a literal, a call or a name."""
+    """Parse a variable, a property, a literal, a call or a name."""
     token = cursor.peek()
     if token.kind is TokenKind.VARIABLE:
         return _parse_variable_or_property(cursor)
@@ -70,7 +70,7 @@ def _parse_word(cursor: Cursor, token: Token) -> Expr:
 
 
 def parse_variable(cursor: Cursor, what: str) -> Variable:
-    """`$name`; a name that lacks its `$` is mended."""
+    """Parse `$name`; a missing `$` is reported and repaired."""
     token = cursor.peek()
     if token.kind is TokenKind.VARIABLE:
         cursor.advance()
@@ -81,7 +81,7 @@ def parse_variable(cursor: Cursor, what: str) -> Variable:
 
 
 def recover_variable(cursor: Cursor, what: str) -> Variable:
-    """The name at the cursor as a variable, reporting that its `$` is missing."""
+    """Parse the name at the cursor as a variable, and report that its `$` is missing."""
     token = cursor.peek()
     name = token.text[0].lower() + token.text[1:]
     if not cursor.is_explained:
@@ -105,17 +105,18 @@ def _parse_property_ref(cursor: Cursor, owner: Variable) -> PropertyRef:
     cursor.advance()
     is_meta = cursor.is_at("@")
     name = _parse_meta(cursor) if is_meta else parse_property_name(cursor, "a property name")
-    found = PropertyRef(variable=owner, name=name, is_meta=is_meta, span=owner.span.to(name.span))
+    reference = PropertyRef(variable=owner, name=name, is_meta=is_meta, span=owner.span.to(name.span))
+    # Without a space it can't be the start of something else.
     if cursor.is_at(".") and cursor.is_glued():
-        hint = "a property has no properties of its own; follow an edge to another node"
+        hint = "a property has no properties; follow an edge to another node"
         cursor.refuse(
-            cursor.peek().span, f"unexpected `.` behind `${abbreviate(owner.name)}.{abbreviate(name.text)}`", hint
+            cursor.peek().span, f"unexpected `.` after `${abbreviate(owner.name)}.{abbreviate(name.text)}`", hint
         )
-    return found
+    return reference
 
 
 def parse_meta_name(cursor: Cursor) -> BareName:
-    """`@id`, `@src` or `@dst`, as a mutation's predicate names them."""
+    """Parse `@id`, `@src` or `@dst` in the predicate of a mutation."""
     at = cursor.peek()
     name = _parse_meta(cursor)
     return BareName(name=name, is_meta=True, span=at.span.to(name.span))
@@ -139,7 +140,7 @@ def _parse_meta(cursor: Cursor) -> Name:
 
 
 def parse_call(cursor: Cursor) -> Call:
-    """`function(arguments, option=value)`; which functions there are is the binder's to know."""
+    """Parse `function(arguments, option=value)`; the binder checks whether the function exists."""
     word = cursor.advance()
     function = Name(word.text, word.span)
     if word.kind is TokenKind.TYPE:
@@ -157,7 +158,7 @@ def parse_call(cursor: Cursor) -> Call:
             _parse_argument(cursor, arguments, options)
             if comma := cursor.accept(","):
                 if cursor.is_at(")"):
-                    cursor.report(comma.span, "unexpected `,` before `)`", "delete it, or add an argument behind it")
+                    cursor.report(comma.span, "unexpected `,` before `)`", "delete it, or add an argument after it")
             elif not cursor.is_at(")"):
                 _report_missing_comma(cursor, opening)
     span = word.span.to(cursor.advance().span)
@@ -182,7 +183,7 @@ def _parse_argument(cursor: Cursor, arguments: list[Expr], options: list[tuple[N
 def _report_missing_comma(cursor: Cursor, opening: Token) -> None:
     token = cursor.peek()
     if token.kind in (TokenKind.SIGN, TokenKind.END) or token.starts_line or token.text in RESERVED_WORDS:
-        cursor.fail("`,` or `)`", f"the `(` stands in {cursor.format_position(opening.span)}")
+        cursor.fail("`,` or `)`", f"the `(` is in {cursor.format_position(opening.span)}")
     cursor.report_missing("missing `,`", "put a `,` between one argument and the next")
 
 
@@ -190,18 +191,18 @@ def _report_missing_comma(cursor: Cursor, opening: Token) -> None:
 
 
 def parse_assignments(cursor: Cursor, opening: Token, what: str, *, needs_commas: bool) -> tuple[Assignment, ...]:
-    """`name: value` pairs up to the closing brace; the opening one has been read."""
-    found: list[Assignment] = []
+    """Parse `name: value` pairs up to the closing brace; the opening one was read."""
+    assignments: list[Assignment] = []
 
     def item() -> None:
-        found.append(_parse_assignment(cursor))
+        assignments.append(_parse_assignment(cursor))
         if separator := cursor.accept(",", ";"):
             if separator.text == ";":
                 cursor.report(separator.span, "expected `,`, found `;`", "values are separated by `,`")
             elif extra := cursor.accept(","):
                 cursor.report(extra.span, "unexpected second `,`", "delete it")
             elif needs_commas and cursor.is_at("}"):
-                cursor.report(separator.span, "unexpected `,` before `}`", "delete it, or add a value behind it")
+                cursor.report(separator.span, "unexpected `,` before `}`", "delete it, or add a value after it")
         elif needs_commas and _is_at_assignment(cursor):
             cursor.report_missing("missing `,`", "put a `,` between one value and the next")
 
@@ -212,7 +213,7 @@ def parse_assignments(cursor: Cursor, opening: Token, what: str, *, needs_commas
         is_item_start=lambda: _is_at_assignment(cursor),
         is_block_end=lambda: _is_outside(cursor),
     )
-    return tuple(found)
+    return tuple(assignments)
 
 
 def _is_at_assignment(cursor: Cursor) -> bool:
@@ -220,7 +221,7 @@ def _is_at_assignment(cursor: Cursor) -> bool:
 
 
 def _is_outside(cursor: Cursor) -> bool:
-    """Whether a clause or keyword stands where a name should: the closing brace was forgotten."""
+    """Return whether a clause or keyword is at the cursor instead of a name: the closing brace is missing."""
     token = cursor.peek()
     if token.text in _STATEMENT_WORDS:
         return not cursor.is_followed_by(":", "=")
@@ -240,9 +241,9 @@ def _parse_assignment(cursor: Cursor) -> Assignment:
             cursor.report(token.span, f"expected `:`, found `{token.text}`", hint)
             cursor.advance()
         elif not token.starts_line and (is_at_literal(cursor) or token.kind is TokenKind.VARIABLE):
-            cursor.report_missing(f"missing `:` behind `{abbreviate(name.text)}`", hint)
+            cursor.report_missing(f"missing `:` after `{abbreviate(name.text)}`", hint)
         else:
-            cursor.fail(f"`:` behind `{abbreviate(name.text)}`", hint)
+            cursor.fail(f"`:` after `{abbreviate(name.text)}`", hint)
     value = parse_expression(cursor)
     return Assignment(name=name, value=value, span=name.span.to(value.span))
 
@@ -250,13 +251,14 @@ def _parse_assignment(cursor: Cursor) -> Assignment:
 MAX_PREDICATE_TERMS = 1_000
 
 _OPERATORS = {op.value: op for op in CompareOp}
+# Operators of other languages, and ours.
 _MISTAKEN_SIGNS = {"==": "=", "<>": "!=", "=>": ">="}
 _CONNECTIVES = {"&&": "and", "||": "or", "!": "not", "&": "and", "|": "or"}
 _NEVER_PROPERTIES = frozenset({"not", "true", "false", "null"})
 
 
 class PredicateParser:
-    """Parses the predicates of one query, whose terms it counts.
+    """A parser of the predicates of one query, which counts their terms.
 
     With `names_properties`, as in a mutation, the left side of a comparison may be any word, reserved or not.
     """
@@ -267,7 +269,7 @@ class PredicateParser:
         self._terms = 0
 
     def parse(self) -> Predicate:
-        """One predicate, as long as it goes on."""
+        """Parse one predicate."""
         first = self._parse_conjunction()
         terms = [first]
         while self._accept_word("or"):
@@ -305,14 +307,14 @@ class PredicateParser:
             with cursor.nest():
                 cursor.advance()
                 inner = self.parse()
-                closing = cursor.expect(")", f"its `(` stands in {cursor.format_position(opening.span)}")
+                closing = cursor.expect(")", f"its `(` is in {cursor.format_position(opening.span)}")
             return replace(inner, span=opening.span.to(closing.span))
         return self._parse_comparison()
 
     # --- joining words -------------------------------------------------------------------------------
 
     def _accept_word(self, word: str) -> bool:
-        """Step over `and`, `or` or `not`, or over what other languages write for it."""
+        """Accept `and`, `or` or `not`, or what other languages write instead."""
         token = self._cursor.peek()
         if token.text == word:
             self._cursor.advance()
@@ -324,7 +326,7 @@ class PredicateParser:
         return True
 
     def _is_property(self, token: Token) -> bool:
-        """Whether the word at the cursor is a property's name although it may be reserved."""
+        """Return whether the word at the cursor is a property's name although it may be reserved."""
         if not self._names_properties or token.kind is not TokenKind.IDENT or token.text in _NEVER_PROPERTIES:
             return False
         return not self._cursor.is_followed_by("(", ".")
@@ -342,9 +344,9 @@ class PredicateParser:
             return self._parse_without_operator(left)
         op, op_span = operator
         right = parse_expression(cursor)
-        found = Compare(op=op, left=left, right=right, op_span=op_span, span=left.span.to(right.span))
-        self._refuse_chain(found)
-        return found
+        comparison = Compare(op=op, left=left, right=right, op_span=op_span, span=left.span.to(right.span))
+        self._refuse_chain(comparison)
+        return comparison
 
     def _parse_left(self) -> Expr:
         token = self._cursor.peek()
@@ -358,12 +360,13 @@ class PredicateParser:
 
     def _count_term(self, span: Span) -> None:
         self._terms += 1
+        # Reported once, at the first term above the limit.
         if self._terms == MAX_PREDICATE_TERMS + 1:
             hint = "split the query, or compare with a list: `$p.name in $names`"
             self._cursor.report_limit(span, f"a query's predicates have at most {MAX_PREDICATE_TERMS:,} terms", hint)
 
     def _parse_operator(self) -> tuple[CompareOp, Span] | None:
-        """The comparison operator at the cursor, read; None when there is nothing like one."""
+        """Parse the comparison operator at the cursor; None if there is nothing like one."""
         cursor = self._cursor
         token = cursor.peek()
         if op := _OPERATORS.get(token.text):
@@ -379,13 +382,13 @@ class PredicateParser:
         return _OPERATORS[meant], token.span
 
     def _parse_equals(self, token: Token) -> tuple[CompareOp, Span]:
-        """`=`, with a look at what is glued behind it: `=<`, `=~`, `=!`."""
+        """Parse `=`, and recognise what directly follows it in `=<`, `=~` and `=!`."""
         cursor = self._cursor
-        behind = cursor.peek()
-        if cursor.is_glued() and behind.text in ("<", "~", "!"):
-            meant = {"<": "<=", "~": "contains", "!": "!="}[behind.text]
-            span = token.span.to(behind.span)
-            cursor.report(span, f"unknown operator `={behind.text}`", f"write `{meant}`")
+        next_token = cursor.peek()
+        if cursor.is_glued() and next_token.text in ("<", "~", "!"):
+            meant = {"<": "<=", "~": "contains", "!": "!="}[next_token.text]
+            span = token.span.to(next_token.span)
+            cursor.report(span, f"unknown operator `={next_token.text}`", f"write `{meant}`")
             cursor.advance()
             return _OPERATORS[meant], span
         return CompareOp.EQ, token.span
@@ -421,15 +424,16 @@ class PredicateParser:
             cursor.refuse(
                 token.span, f"unknown operator `{abbreviate(token.text)}`", _build_operator_hint(token.text, text)
             )
-        message = f"expected a comparison behind `{text}`"
+        message = f"expected a comparison after `{text}`"
         if not isinstance(left, PropertyRef | Variable | BareName):
             cursor.refuse(left.span.after, message, "a predicate compares, as in `$p.age > 3`")
+        # `$p.active` alone is meant as `$p.active = true`, so the tree gets that.
         cursor.report_missing(message, f"a predicate compares: write `{text} = true`")
         true = LiteralExpr(value=BoolLiteral(True, left.span), span=left.span)
         return Compare(op=CompareOp.EQ, left=left, right=true, op_span=left.span.after, span=left.span)
 
     def _parse_late_not(self, left: Expr, text: str) -> Predicate:
-        """`$p.age not in [1]`, as SQL writes it."""
+        """Report `$p.age not in [1]`, as SQL writes it, and parse it as `not $p.age in [1]`."""
         cursor = self._cursor
         word = cursor.advance()
         operator = cursor.peek()
@@ -440,15 +444,15 @@ class PredicateParser:
         op, span = _OPERATORS[operator.text.lower()], left.span.to(right.span)
         return Not(term=Compare(op=op, left=left, right=right, op_span=operator.span, span=span), span=span)
 
-    def _refuse_chain(self, found: Compare) -> None:
-        """Report `1 < $a < 3` once, and step over the rest of the chain."""
+    def _refuse_chain(self, comparison: Compare) -> None:
+        """Report `1 < $a < 3` once, and skip the rest of the chain."""
         cursor = self._cursor
         is_reported = False
         while cursor.peek().text in ("=", "!=", "<", "<=", ">", ">=", "==", "<>"):
             sign = cursor.peek()
             if not is_reported:
-                middle = abbreviate(cursor.source.slice(found.right.span))
-                first = abbreviate(cursor.source.slice(found.span))
+                middle = abbreviate(cursor.source.slice(comparison.right.span))
+                first = abbreviate(cursor.source.slice(comparison.span))
                 hint = f"join two comparisons with `and`: `{first} and {middle} {sign.text} …`"
                 cursor.report(sign.span, "comparisons can't be chained", hint)
             is_reported = True
@@ -457,7 +461,7 @@ class PredicateParser:
 
 
 def _is_word_operator(token: Token) -> bool:
-    """Whether a word stands where an operator should, and can't be the start of something else."""
+    """Return whether a word is at the position of an operator and can't start something else."""
     return (
         token.kind in (TokenKind.IDENT, TokenKind.TYPE) and not token.starts_line and token.text not in RESERVED_WORDS
     )

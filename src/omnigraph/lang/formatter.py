@@ -1,7 +1,7 @@
-"""`omnigraph fmt`: the canonical text of a source, with its comments and blank lines kept.
+"""The formatter (`omnigraph fmt`): the canonical text of a source, with its comments and blank lines.
 
-The printers say where each line's first token stood in the source. All tokens up to the next such place belong to the
-line, so a comment is inside a line (then it moves before it), behind it, or on lines of its own before the next one.
+The printer anchors each line at its first token in the source. All tokens up to the next anchor belong to the line, so
+a comment is inside a line (then it moves before it), after it, or on separate lines before the next one.
 """
 
 import bisect
@@ -23,7 +23,7 @@ _BLANKS_AT_LINE_END = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
 def format_source(source: Source, language: Language) -> StageResult[str]:
-    r"""The source in canonical form, or its diagnostics and an empty text when it has errors.
+    r"""Format the source canonically, or return its diagnostics and an empty text if it has errors.
 
     The tree stays the same, and so do the comments and their order, but for blanks at line ends. At most one blank
     line is kept between lines. The text ends in one `\n`, unless it is empty. Formatting twice changes nothing.
@@ -37,7 +37,7 @@ def format_source(source: Source, language: Language) -> StageResult[str]:
 
 
 def _build_items(source: Source, language: Language) -> tuple[list[list[Item]] | None, tuple[Diagnostic, ...]]:
-    """What there is to print; None for a source with errors, whose tree is only a part of it."""
+    """Parse the source into items to print; None for a source with errors, whose tree is partial."""
     match language:
         case Language.SCHEMA:
             schema = parse_schema(source)
@@ -52,7 +52,7 @@ def _build_items(source: Source, language: Language) -> tuple[list[list[Item]] |
 
 
 class _TokenIndex:
-    """Where tokens and comments stand, by binary search."""
+    """An index of token and comment offsets, searched by bisection."""
 
     def __init__(self, source: Source, lexed: TokenStream) -> None:
         self.tokens = lexed.tokens[:-1]
@@ -65,7 +65,7 @@ class _TokenIndex:
             self.by_text.setdefault(token.text, []).append(token.span.start)
 
     def find(self, anchor: Anchor | None) -> int | None:
-        """The offset that an anchor stands for; None when there is no such token."""
+        """Find the offset of an anchor; None if there is no such token."""
         if anchor is None:
             return None
         offset = anchor.offset
@@ -84,12 +84,12 @@ class _TokenIndex:
         return self.token_starts[min(first + skipped, token)]
 
     def find_last_token(self, before: int | None) -> Span:
-        """The span of the last token that starts before an offset, or of the last of all."""
+        """Find the span of the last token that starts before an offset; without one, of the last token."""
         index = len(self.tokens) if before is None else bisect.bisect_left(self.token_starts, before)
         return self.tokens[index - 1].span if index else Span(0, 0)
 
     def must_break(self, group: LineGroup, following: Anchor | None) -> bool:
-        """Whether a comment stands inside the group, other than in what becomes its first line."""
+        """Return whether a comment is inside the group, other than in what becomes its first line."""
         start = self.find(group.flat.anchor)
         if start is None:
             return False
@@ -101,16 +101,16 @@ class _TokenIndex:
         return low < bisect.bisect_left(self.comment_starts, self.find_last_token(self.find(following)).start)
 
     def find_comments(self, start: int, end: int | None) -> Sequence[Comment]:
-        """The comments that start in a range."""
+        """Find the comments that start in a range."""
         high = None if end is None else bisect.bisect_left(self.comment_starts, end)
         return self.comments[bisect.bisect_left(self.comment_starts, start) : high]
 
     def is_blank_before(self, offset: int) -> bool:
-        """Whether an empty line stands before a token or comment."""
+        """Return whether an empty line comes before a token or comment."""
         return self._count_breaks(self._find_end_before(offset), offset) > 1
 
     def is_trailing(self, comment: Comment) -> bool:
-        """Whether a comment stands behind something on its line, and nothing but comments behind it."""
+        """Return whether a comment follows something on its line, and nothing but comments follow it."""
         if self._count_breaks(self._find_end_before(comment.span.start), comment.span.start):
             return False
         following = bisect.bisect_left(self.token_starts, comment.span.end)
@@ -119,7 +119,7 @@ class _TokenIndex:
         return self._count_breaks(comment.span.end, self.token_starts[following]) > 0
 
     def _count_breaks(self, start: int, end: int) -> int:
-        # Never by a look at the text: the next token may be far away, and every comment on the way asks for it.
+        # By bisection and not by scanning the text: the next token may be far away, and every comment before it asks.
         return bisect.bisect_left(self.line_breaks, end) - bisect.bisect_left(self.line_breaks, start)
 
     def _find_end_before(self, offset: int) -> int:
@@ -130,12 +130,12 @@ class _TokenIndex:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """A line with a place in the source, the lines without one behind it, and the comments in its stretch of text."""
+    """An anchored line, the lines without an anchor after it, and the comments in its range of text."""
 
     start: int
     lines: tuple[PrintedLine, ...]
     inside: Sequence[Comment]
-    behind: Sequence[Comment]
+    trailing: Sequence[Comment]
 
 
 def _iter_segments(places: _TokenIndex, lines: Sequence[PrintedLine]) -> Iterator[_Segment]:
@@ -156,7 +156,7 @@ def _iter_segments(places: _TokenIndex, lines: Sequence[PrintedLine]) -> Iterato
 
 
 class _CommentMerger:
-    """Writes lines and comments in the order of the source."""
+    """A writer of lines and comments in the order of the source."""
 
     def __init__(self, places: _TokenIndex) -> None:
         self.places = places
@@ -170,7 +170,7 @@ class _CommentMerger:
         return ["".join(parts) for parts in self._lines]
 
     def add_comments(self, comments: Iterable[Comment]) -> None:
-        """Comments that go behind the last line if they stood there, and before the next one otherwise."""
+        """Add comments: after the last line if they were there, else before the next one."""
         for comment in comments:
             if self._lines and not self._pending_comments and self.places.is_trailing(comment):
                 self._lines[-1].append(f" {_format_comment(comment)}")
@@ -178,7 +178,7 @@ class _CommentMerger:
                 self._pending_comments.append(comment)
 
     def add_segment(self, segment: _Segment) -> None:
-        """The lines of a segment, behind the comments that have to stand before them."""
+        """Add the lines of a segment, after the comments that belong before them."""
         first = segment.lines[0]
         is_blank = self.places.is_blank_before(segment.start)
         depth = first.depth + first.closes
@@ -191,14 +191,14 @@ class _CommentMerger:
         for line in segment.lines[1:]:
             self._write(str(line), blank_before=False)
         self._blank_allowed = not segment.lines[-1].text.endswith(("{", "("))
-        self.add_comments(segment.behind)
+        self.add_comments(segment.trailing)
 
     def finish(self) -> None:
-        """The comments behind everything."""
+        """Write the comments after the last line."""
         self._write_pending_comments(0, forced=False)
 
     def _write_pending_comments(self, depth: int, *, forced: bool) -> bool:
-        """The waiting comments; a blank line that is `forced` is still due when there are none."""
+        """Write the pending comments; return whether the `forced` blank line is still due."""
         for index, comment in enumerate(self._pending_comments):
             if index and self.places.is_trailing(comment):
                 self._lines[-1].append(f" {_format_comment(comment)}")

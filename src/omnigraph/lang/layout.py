@@ -14,10 +14,10 @@ INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Where a line's first token stands: at `offset`, or where stepping back from there to each of `words` leads.
+    """The position of a line's first token: `offset`, or where searching back from there for each of `words` ends.
 
-    On canonical text this has to be exact: then comments, once put between lines, stay there. Parentheses directly
-    before the token are not in the spans of the tree; with `skipped`, all but so many of them belong to the line.
+    On canonical text it must be exact, so that comments between lines stay there when formatted again. Parentheses
+    directly before the token are not in the spans of the tree; all but `skipped` of them belong to the line.
     """
 
     offset: int
@@ -27,9 +27,9 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class PrintedLine:
-    """One line of output. Without an anchor its tokens count to the line before it.
+    """One line of output. Without an anchor its tokens belong to the line before it.
 
-    A line that `closes` a block lets comments before it stand inside the block.
+    Comments before a line that `closes` a block are indented like the inside of the block.
     """
 
     depth: int
@@ -44,7 +44,7 @@ class PrintedLine:
 
 @dataclass(frozen=True, slots=True)
 class LineGroup:
-    """Something that stands on one line if it can, and is broken into several otherwise."""
+    """A construct that is printed on one line if it fits, and on several otherwise."""
 
     flat: PrintedLine
     broken: tuple["Item", ...]
@@ -52,16 +52,16 @@ class LineGroup:
 
 Item: TypeAlias = PrintedLine | LineGroup
 MustBreak: TypeAlias = Callable[[LineGroup, Anchor | None], bool]
-"""Whether a group, with the anchor of what follows it, may not be flat whatever its width."""
+"""A predicate: whether a group, with the anchor of what follows it, must be broken whatever its width."""
 
 
 def never_break(_group: LineGroup, _following: Anchor | None) -> bool:
-    """No group has to be broken: there are no comments."""
+    """Return False: without comments no group must be broken."""
     return False
 
 
 def lay_out(declarations: Sequence[Sequence[Item]], must_break: MustBreak = never_break) -> list[PrintedLine]:
-    """The lines of a file; a declaration of several lines has a blank line on each side."""
+    """Arrange the lines of a file; a declaration of several lines gets a blank line on each side."""
     lines: list[PrintedLine] = []
     was_long = False
     firsts = [_get_anchor(items[0]) if items else None for items in declarations]
@@ -76,7 +76,7 @@ def lay_out(declarations: Sequence[Sequence[Item]], must_break: MustBreak = neve
 
 
 def iter_leaf_lines(group: LineGroup) -> Iterator[PrintedLine]:
-    """The lines of a group when all of it is broken."""
+    """Yield the lines of a group that is broken completely."""
     for item in group.broken:
         if isinstance(item, PrintedLine):
             yield item
@@ -85,21 +85,22 @@ def iter_leaf_lines(group: LineGroup) -> Iterator[PrintedLine]:
 
 
 def append_suffix(item: Item, suffix: str) -> Item:
-    """The item with `suffix` behind its last line."""
+    """Append `suffix` to the last line of the item."""
     if isinstance(item, PrintedLine):
         return replace(item, text=item.text + suffix)
+    # The last line of the broken form is also the last one of the construct, so the suffix belongs there.
     *head, last = item.broken
     return LineGroup(replace(item.flat, text=item.flat.text + suffix), (*head, append_suffix(last, suffix)))
 
 
 def _choose_lines(items: Sequence[Item], must_break: MustBreak, following: Anchor | None) -> Iterator[PrintedLine]:
-    for item, behind in zip(items, _find_following([_get_anchor(item) for item in items], following), strict=True):
+    for item, next_anchor in zip(items, _find_following([_get_anchor(item) for item in items], following), strict=True):
         if isinstance(item, PrintedLine):
             yield item
-        elif len(str(item.flat)) <= MAX_LINE_WIDTH and not must_break(item, behind):
+        elif len(str(item.flat)) <= MAX_LINE_WIDTH and not must_break(item, next_anchor):
             yield item.flat
         else:
-            yield from _choose_lines(item.broken, must_break, behind)
+            yield from _choose_lines(item.broken, must_break, next_anchor)
 
 
 def _get_anchor(item: Item) -> Anchor | None:
@@ -107,9 +108,9 @@ def _get_anchor(item: Item) -> Anchor | None:
 
 
 def _find_following(anchors: Sequence[Anchor | None], last: Anchor | None) -> list[Anchor | None]:
-    """For each place, the next anchor behind it."""
-    found: list[Anchor | None] = []
+    """Find the next anchor after each position."""
+    following: list[Anchor | None] = []
     for anchor in reversed(anchors):
-        found.append(last)
+        following.append(last)
         last = anchor or last
-    return found[::-1]
+    return following[::-1]

@@ -1,4 +1,4 @@
-"""Text into tokens, for both languages: one pass of one regular expression."""
+"""The lexer of both languages: one pass of one regular expression."""
 
 import math
 import re
@@ -72,7 +72,7 @@ TYPE_SYNONYMS = {
     "instant": "DateTime",
     "time": "DateTime",
 }
-"""What other languages call a base type, in small letters."""
+"""The names of base types in other languages, in lower case, and ours."""
 
 DECLARATION_SYNONYMS = {
     "type": "node",
@@ -109,34 +109,35 @@ OPERATOR_SYNONYMS = {
 }
 
 CLAUSE_SYNONYMS = {"sort": "order", "orderby": "order", "order_by": "order", "skip": "offset", "top": "limit"}
-"""What other languages call the clauses behind `return`."""
+"""The names in other languages of the clauses after `return`, and ours."""
 
 LITERAL_SYNONYMS = {"none": "null", "nil": "null", "undefined": "null", "yes": "true", "no": "false"}
 
 
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"})
 _INVISIBLE_OTHERS = frozenset(
-    # joiners, fillers and blanks that count as letters, marks or symbols
+    # Joiners, fillers and blanks whose category is that of letters, marks or symbols.
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))  # variation selectors
 )
 
 
 def is_invisible(char: str) -> bool:
-    """True for controls, direction marks, surrogates, blanks other than the space, and zero-width characters."""
+    """Return whether this is a control, direction mark, surrogate, zero-width character, or blank except the space."""
     if " " <= char <= "~":
         return False
     return unicodedata.category(char) in _INVISIBLE_CATEGORIES or char in _INVISIBLE_OTHERS
 
 
 def reveal(text: str) -> str:
-    """The text with every invisible character written as `<U+202E>`: safe to print, and it can't lie."""
+    """Replace every invisible character by its code, as `<U+202E>`, so that the text is safe to print."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(f"<U+{ord(char):04X}>" if is_invisible(char) else char for char in text)
 
 
 MAX_NAME_LENGTH = 255
+# More digits than any number type has; `int` of a long text takes quadratic time.
 MAX_NUMBER_DIGITS = 40
 
 
@@ -158,7 +159,7 @@ class Language(Enum):
 
 
 class TokenKind(Enum):
-    """What a token is; words and signs are told apart further by their text."""
+    """The kind of a token; words and signs are distinguished further by their text."""
 
     IDENT = "a name"
     TYPE = "a type name"
@@ -194,8 +195,8 @@ class Comment(NamedTuple):
 class TokenStream:
     """The tokens of a source, of which the last is always `END`.
 
-    `damaged` are the indexes of tokens before which something unreadable was skipped: an error there explains
-    itself by what the lexer already reported.
+    `damaged` are the indexes of tokens before which something unreadable was skipped: the lexer already reported it, so
+    a parser reports nothing more there.
     """
 
     tokens: tuple[Token, ...]
@@ -205,7 +206,7 @@ class TokenStream:
 
 
 def tokenize(source: Source, language: Language) -> TokenStream:
-    """Every token of the source; never fails, whatever the text: what can't be read is reported and skipped."""
+    """Split the source into tokens. Never fails: what can't be read is reported and skipped."""
     lexer = _Lexer(source.text, language)
     try:
         lexer.run()
@@ -217,9 +218,10 @@ def tokenize(source: Source, language: Language) -> TokenStream:
 
 
 class _EnoughError(Exception):
-    """As many diagnostics as are reported."""
+    """The limit of diagnostics is reached."""
 
 
+# Possessive quantifiers (`++`, `*+`) never backtrack, so that lexing takes linear time on any text.
 _STRING_BODY: Final = r'"(?:[^"\\\r\n]++|\\[^\r\n])*+'
 _TOKEN: Final = re.compile(
     r"""
@@ -241,6 +243,7 @@ _TOKEN: Final = re.compile(
     """.replace("BODY", _STRING_BODY),
     re.VERBOSE,
 )
+# Control characters, direction marks (which can make a text look like another one) and surrogates.
 _FORBIDDEN: Final = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]++"
 )
@@ -276,7 +279,7 @@ class _Lexer:
         self._refuse_forbidden()
         position = start
         while position < len(self.text):
-            # A sign that turns out to start a comment moves the position, so the iteration starts anew behind it.
+            # A sign that turns out to start a comment moves the position, so the iteration starts again after it.
             for match in _TOKEN.finditer(self.text, position):
                 position = match.end()
                 group = match.lastgroup or "strange"
@@ -291,7 +294,7 @@ class _Lexer:
                     break
 
     def _take(self, group: str, text: str, span: Span) -> int | None:
-        """Handle one match; a position is returned when lexing goes on elsewhere than behind it."""
+        """Handle one match; return a position if lexing continues elsewhere than after it."""
         match group:
             case "word":
                 self._lex_word(text, span)
@@ -305,7 +308,7 @@ class _Lexer:
                 self._lex_number(group, text, span)
             case "comment":
                 self.comments.append(Comment(text, span))
-                # Only what stands on one line keeps the place of the token behind it.
+                # After a comment with a line break, the next token starts a line.
                 self.starts_line = self.starts_line or "\n" in text or "\r" in text
             case _:
                 self._lex_mistake(group, text, span)
@@ -332,8 +335,9 @@ class _Lexer:
 
     def _lex_variable(self, text: str, span: Span) -> None:
         name = text[1:]
+        # A variable that is not one is reported here and still emitted, so that the parser can continue.
         if not name:
-            self._report(span, "expected a name behind `$`", "a variable is written `$name`, without a space")
+            self._report(span, "expected a name after `$`", "a variable is written `$name`, without a space")
             self._mark_damaged()
             return
         if not name.isascii():
@@ -419,13 +423,13 @@ class _Lexer:
         return rest.end() if rest else start
 
     def _is_inside_token(self, span: Span) -> bool:
-        """True for the `--` inside an enum's value, of an arrow `-->`, and for one that stands for an edge's arrow."""
+        """Return whether this `--` is inside an enum's value or an arrow `-->`, or replaces an edge's arrow."""
         if not self.tokens:
             return False
-        behind = self.text[span.end : span.end + 1]
-        if self.tokens[-1].span.end == span.start or behind in (">", "[", "("):
+        next_char = self.text[span.end : span.end + 1]
+        if self.tokens[-1].span.end == span.start or next_char in (">", "[", "("):
             return True
-        if self.tokens[-1].text in ("(", ",") and (behind.isalnum() or behind in ("_", "-")):
+        if self.tokens[-1].text in ("(", ",") and (next_char.isalnum() or next_char in ("_", "-")):
             return True
         if self.tokens[-1].text in ("(", ",") and not self.text[span.end : span.end + 1].isspace():
             return self.language is Language.SCHEMA
@@ -480,7 +484,7 @@ class _Lexer:
         self._report(letter, f"unexpected letter {_describe_char(name[at])} in a name", hint)
 
     def _refuse_forbidden(self) -> None:
-        """Report the characters that may not stand anywhere, neither in strings nor in comments."""
+        """Report characters that are allowed nowhere, neither in strings nor in comments."""
         for match in _FORBIDDEN.finditer(self.text):
             char = match.group()[0]
             if "\ud800" <= char <= "\udfff":
@@ -493,7 +497,7 @@ class _Lexer:
 
 
 def _describe_char(char: str) -> str:
-    """A character that may be invisible, for a message."""
+    """Describe a character that may be invisible, for a message."""
     name = unicodedata.name(char, "")
     code = f"U+{ord(char):04X}" + (f" {name}" if name else "")
     return f"`{char}` ({code})" if char.isprintable() else code
@@ -515,5 +519,5 @@ def _suggest_fix(char: str) -> str | None:
 
 
 def abbreviate(text: str) -> str:
-    """The text as a message shows it: without invisible characters, and not longer than a line can bear."""
+    """Truncate a text for a message, and reveal its invisible characters."""
     return reveal(text if len(text) <= 40 else text[:37] + "…")

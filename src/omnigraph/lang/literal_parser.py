@@ -19,19 +19,20 @@ MAX_LIST_ITEMS = 65_536
 
 
 def is_at_literal(cursor: Cursor) -> bool:
-    """Whether a literal starts at the cursor, or something that was surely meant to be one."""
+    """Return whether a literal starts at the cursor, or something that can only be meant as one."""
     token = cursor.peek()
     if token.kind in (TokenKind.STRING, TokenKind.INT, TokenKind.FLOAT) or token.text in ("true", "false", "null", "["):
         return True
     if token.text in ("date", "datetime"):
         return cursor.is_followed_by("(")
+    # `.5`, `+5` and `- 5` are not numbers of the languages; `parse_number` reports and repairs them.
     if token.text in (".", "+", "-"):
         return cursor.peek(1).kind in (TokenKind.INT, TokenKind.FLOAT)
     return token.kind is TokenKind.TYPE and _find_synonym(token) is not None
 
 
 def parse_literal(cursor: Cursor) -> Literal:
-    """A string, number, `true`, `false`, `null`, date, datetime or list."""
+    """Parse a string, number, `true`, `false`, `null`, date, datetime or list."""
     token = cursor.peek()
     if token.kind is TokenKind.STRING:
         cursor.advance()
@@ -66,7 +67,7 @@ def _find_synonym(token: Token) -> str | None:
 
 
 def parse_number(cursor: Cursor) -> IntLiteral | FloatLiteral:
-    """A whole number or one with a fraction; ways to write one that the languages don't have are mended."""
+    """Parse an integer or decimal number; notations of other languages are reported and repaired."""
     token = cursor.peek()
     if token.text in (".", "+", "-"):
         return _parse_signed_number(cursor)
@@ -103,7 +104,7 @@ def _parse_signed_number(cursor: Cursor) -> IntLiteral | FloatLiteral:
 
 
 def _skip_number_tail(cursor: Cursor, head: Token) -> Span:
-    """Report the letters or digits that stick to a number, such as those of `1e5`, and step over them."""
+    """Report the letters or digits that directly follow a number, as in `1e5`, and skip them."""
     span = head.span
     while cursor.is_glued() and cursor.peek().kind in (TokenKind.IDENT, TokenKind.TYPE, TokenKind.INT, TokenKind.FLOAT):
         span = span.to(cursor.advance().span)
@@ -121,7 +122,7 @@ def _skip_number_tail(cursor: Cursor, head: Token) -> Span:
 
 
 def parse_integer(cursor: Cursor, what: str, hint: str | None = None) -> IntLiteral:
-    """A whole number; `what` names it in the message, with its article."""
+    """Parse an integer; `what` names it in messages, with its article."""
     token = cursor.peek()
     if token.kind is TokenKind.FLOAT:
         cursor.fail(what, "write a whole number, without a fraction")
@@ -164,11 +165,11 @@ def _parse_list(cursor: Cursor) -> ListLiteral:
                 items.pop()
             if comma := cursor.accept(","):
                 if cursor.is_at("]"):
-                    cursor.report(comma.span, "unexpected `,` before `]`", "delete it, or add a value behind it")
+                    cursor.report(comma.span, "unexpected `,` before `]`", "delete it, or add a value after it")
             elif is_at_literal(cursor) and not cursor.peek().starts_line:
                 cursor.report_missing("missing `,`", "put a `,` between a value and the next")
             elif not cursor.is_at("]"):
-                cursor.fail("`,` or `]`", f"the list's `[` stands in {cursor.format_position(opening.span)}")
+                cursor.fail("`,` or `]`", f"the list's `[` is in {cursor.format_position(opening.span)}")
     span = opening.span.to(cursor.advance().span)
     if is_too_long:
         cursor.report_limit(opening.span, f"a list has at most {MAX_LIST_ITEMS:,} items", "pass it as a parameter")

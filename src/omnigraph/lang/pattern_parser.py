@@ -14,33 +14,33 @@ _OPERATOR_WORDS = frozenset({"contains", "starts_with", "in", "is", "and", "or",
 
 
 class PatternParser:
-    """Parses the clauses of one query's `match` block."""
+    """A parser of the clauses of one query's `match` block."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
         self._predicates = PredicateParser(cursor, names_properties=False)
 
     def parse_block(self, opening: Token, what: str) -> tuple[Clause, ...]:
-        """Clauses up to the closing brace; the opening one has been read. At least one is needed."""
+        """Parse clauses up to the closing brace; the opening one was read. At least one is required."""
         cursor = self._cursor
-        found: list[Clause] = []
+        clauses: list[Clause] = []
         before = cursor.index
 
         def item() -> None:
-            found.append(self._parse_clause())
+            clauses.append(self._parse_clause())
             while cursor.accept(";"):
                 pass
             if comma := cursor.accept(","):
-                cursor.report(comma.span, "unexpected `,` behind a clause", "clauses need no commas between them")
+                cursor.report(comma.span, "unexpected `,` after a clause", "clauses need no commas between them")
 
         cursor.parse_block(
             opening, what, item, is_item_start=self._is_at_clause, is_block_end=lambda: is_at_block_end(cursor)
         )
-        if cursor.index == before + 1 and not found:
+        if cursor.index == before + 1 and not clauses:
             cursor.report(
                 opening.span.to(cursor.previous), f"{what} is empty", "it needs at least one clause: `$p: Person`"
             )
-        return tuple(found)
+        return tuple(clauses)
 
     def _is_at_clause(self) -> bool:
         token = self._cursor.peek()
@@ -66,8 +66,8 @@ class PatternParser:
         return self._parse_where()
 
     def _parse_where(self) -> Where:
-        found = self._predicates.parse()
-        return Where(predicate=found, span=found.span)
+        predicate = self._predicates.parse()
+        return Where(predicate=predicate, span=predicate.span)
 
     def _parse_not_block(self) -> NotBlock:
         cursor = self._cursor
@@ -85,6 +85,7 @@ class PatternParser:
     # --- what starts with a variable -----------------------------------------------------------------
 
     def _parse_from_variable(self, token: Token) -> Clause:
+        # Before traversals, which also start with a variable and a word.
         if self._is_binding_without_colon():
             return self._parse_binding(parse_variable(self._cursor, "a variable"))
         if self._is_traversal(1):
@@ -100,22 +101,25 @@ class PatternParser:
             hint = f"an edge variable stands before the `<`: `{abbreviate(token.text)} {name}:<{edge}> $other`"
             self._cursor.refuse(self._cursor.peek(2).span, "unexpected edge variable in `<…>`", hint)
         if self._cursor.is_followed_by("->", "--", "-") and not self._cursor.peek(1).starts_line:
-            hint = f"a traversal is written `{abbreviate(token.text)} knows $other`, with the edge's name between the variables"
+            hint = (
+                f"a traversal is written `{abbreviate(token.text)} knows $other`,"
+                " with the edge's name between the variables"
+            )
             self._cursor.refuse(self._cursor.peek(1).span, f"unexpected `{self._cursor.peek(1).text}`", hint)
         return self._parse_where()
 
     def _is_binding_without_colon(self) -> bool:
-        """`$p Person`, where no hop can be meant: no variable follows, or one that starts a clause of its own."""
+        """Return whether `$p Person` can't be a hop: no variable follows, or one that starts another clause."""
         cursor = self._cursor
         if cursor.peek(1).kind is not TokenKind.TYPE or cursor.peek(1).text.lower() in _OPERATOR_WORDS:
             return False
-        behind = cursor.peek(2)
-        if behind.text == "{":
+        next_token = cursor.peek(2)
+        if next_token.text == "{":
             return cursor.peek(3).kind is not TokenKind.INT
-        return behind.kind is not TokenKind.VARIABLE or cursor.peek(3).text in (":", ".", "=")
+        return next_token.kind is not TokenKind.VARIABLE or cursor.peek(3).text in (":", ".", "=")
 
     def _is_missing_dollar(self) -> bool:
-        """Whether the name at the cursor starts a clause that would be one with a `$` before it."""
+        """Return whether the name at the cursor would start a clause if it had a `$`."""
         return self._cursor.is_followed_by(":") or (self._is_traversal(1) and not self._cursor.peek(1).starts_line)
 
     def _parse_from_name(self) -> Clause:
@@ -123,7 +127,7 @@ class PatternParser:
         return self._parse_binding(start) if self._cursor.is_at(":") else self._parse_traversal(start)
 
     def _is_traversal(self, ahead: int) -> bool:
-        """Whether a hop starts behind the variable at the cursor."""
+        """Return whether a hop starts after the variable at the cursor."""
         token = self._cursor.peek(ahead)
         if token.kind is TokenKind.STRING:
             return True
@@ -131,41 +135,41 @@ class PatternParser:
             return self._cursor.peek(ahead + 1).text == ":" and (not token.starts_line or self._is_edge(ahead + 2))
         if token.text == "<":
             return self._is_undirected(ahead + 1)
-        behind = self._cursor.peek(ahead + 1)
-        if token.kind is TokenKind.TYPE and behind.kind is TokenKind.VARIABLE:
+        next_token = self._cursor.peek(ahead + 1)
+        if token.kind is TokenKind.TYPE and next_token.kind is TokenKind.VARIABLE:
             return True
         if token.kind not in (TokenKind.IDENT, TokenKind.TYPE) or token.text.lower() in _OPERATOR_WORDS:
             return False
         if token.text in RESERVED_WORDS or token.text.lower() in OPERATOR_SYNONYMS or token.starts_line:
-            return behind.kind is TokenKind.VARIABLE or behind.text == "{"
+            return next_token.kind is TokenKind.VARIABLE or next_token.text == "{"
         return True
 
     def _is_edge(self, ahead: int) -> bool:
-        """Whether an edge, and not the type of a binding, follows a variable and `:` on a new line."""
-        edge, behind = self._cursor.peek(ahead), self._cursor.peek(ahead + 1)
+        """Return whether an edge, and not the type of a binding, follows a variable and `:` on a new line."""
+        edge, next_token = self._cursor.peek(ahead), self._cursor.peek(ahead + 1)
         if edge.kind is not TokenKind.TYPE:
             return edge.kind in (TokenKind.IDENT, TokenKind.STRING) or edge.text == "<"
         further = self._cursor.peek(ahead + 2)
-        if behind.kind is TokenKind.VARIABLE:
+        if next_token.kind is TokenKind.VARIABLE:
             return further.text != ":"
-        return behind.text == "{" and further.kind is TokenKind.INT
+        return next_token.text == "{" and further.kind is TokenKind.INT
 
     def _is_undirected(self, ahead: int) -> bool:
-        """Whether what follows a `<` makes it a hop: an edge and `>`, or a variable that could start nothing else."""
+        """Return whether a `<` starts a hop: an edge and `>` follow, or a variable that can't start anything else."""
         cursor = self._cursor
         if cursor.peek(ahead).kind not in (TokenKind.IDENT, TokenKind.TYPE, TokenKind.STRING):
             return False
-        behind, last = cursor.peek(ahead + 1), cursor.peek(ahead + 2)
-        if behind.kind is TokenKind.VARIABLE and not behind.starts_line:
+        next_token, last = cursor.peek(ahead + 1), cursor.peek(ahead + 2)
+        if next_token.kind is TokenKind.VARIABLE and not next_token.starts_line:
             return last.starts_line or last.text in ("}", ";", ",")
-        return behind.text == ">"
+        return next_token.text == ">"
 
     def _parse_binding(self, start: Variable) -> Binding:
         cursor = self._cursor
         if not cursor.accept(":"):
             name = abbreviate(start.name)
             cursor.report_missing(
-                f"missing `:` behind `${name}`", f"a binding is written `${name}: {abbreviate(cursor.peek().text)}`"
+                f"missing `:` after `${name}`", f"a binding is written `${name}: {abbreviate(cursor.peek().text)}`"
             )
         type_ = parse_type_name(cursor, "a node type", unknown_code="T1")
         filters: tuple[Assignment, ...] = ()
@@ -212,7 +216,7 @@ class PatternParser:
         if is_name and self._cursor.peek(1).kind is TokenKind.VARIABLE:
             edge, end = abbreviate(token.text), abbreviate(self._cursor.peek(1).text)
             hint = f"a clause has one hop; the next is one of its own: `${abbreviate(target.name)} {edge} {end}`"
-            self._cursor.refuse(token.span, f"unexpected `{edge}` behind a hop", hint)
+            self._cursor.refuse(token.span, f"unexpected `{edge}` after a hop", hint)
 
     def _parse_edge(self) -> tuple[Name, bool]:
         cursor = self._cursor
@@ -232,11 +236,11 @@ class PatternParser:
         cursor = self._cursor
         opening = cursor.advance()
         if opening.text == "*":
-            cursor.refuse(opening.span, "unexpected `*` behind an edge", _BOUNDS_HINT)
+            cursor.refuse(opening.span, "unexpected `*` after an edge", _BOUNDS_HINT)
         try:
             return self._parse_bounds_body(opening)
         except GaveUpError:
-            # Out of the braces first: whoever goes on from here counts them.
+            # Leave the braces first: recovery counts them from here.
             cursor.skip_to(lambda: cursor.is_at("}") or cursor.peek().starts_line)
             cursor.accept("}")
             raise
@@ -261,7 +265,7 @@ class PatternParser:
 
 
 def is_at_block_end(cursor: Cursor) -> bool:
-    """Whether something stands at the cursor that only follows a closed block: the block's `}` was forgotten."""
+    """Return whether the cursor is at something that only follows a closed block: its `}` is missing."""
     token = cursor.peek()
     if token.text in ("return", "order"):
         return cursor.is_followed_by("{", "distinct", "by") or (
@@ -273,15 +277,15 @@ def is_at_block_end(cursor: Cursor) -> bool:
 
 
 def is_at_query(cursor: Cursor) -> bool:
-    """Whether a query starts at the cursor; `query` is no reserved word, so what follows decides."""
+    """Return whether a query starts at the cursor; `query` is not reserved, so what follows decides."""
     token = cursor.peek()
-    name, behind = cursor.peek(1), cursor.peek(2)
+    name, next_token = cursor.peek(1), cursor.peek(2)
     if token.text != "query" or name.kind not in (TokenKind.IDENT, TokenKind.TYPE):
         return False
-    # In a block, `query` may be an alias, and what follows it another or a call: no guess may refuse those.
+    # In a block, `query` may be an alias, followed by another alias or a call: no guess may reject those.
     first, second = cursor.peek(3), cursor.peek(4)
-    if behind.text != "(":
-        return behind.text == "{" or (behind.text == "@" and first.text in ("description", "instruction"))
+    if next_token.text != "(":
+        return next_token.text == "{" or (next_token.text == "@" and first.text in ("description", "instruction"))
     if first.text == ")":
         return second.text in ("{", "@")
     if second.text == ":":

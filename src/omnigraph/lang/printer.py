@@ -1,4 +1,4 @@
-"""The canonical text of trees: parsing it gives an equal tree. What a parser left of a text with errors has none."""
+"""The pretty printer: the canonical text of a syntax tree without errors, which parses to an equal tree."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
@@ -74,14 +74,14 @@ from omnigraph.lang.schema_ast import (
 )
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+# Zero-width joiner and non-joiner, and the selectors between text and emoji.
 _JOINERS = frozenset("\u200c\u200d\ufe0e\ufe0f")
 
 
 def quote(value: str) -> str:
-    """The text as a string literal; what can't be seen is escaped, so that two texts that look alike are alike.
+    """Quote the text as a string literal; invisible characters are escaped, so that texts that look equal are equal.
 
-    Joiners and the choice between text and emoji stay as they are behind a letter or sign that is not ASCII: there
-    they change how it looks.
+    Joiners and emoji selectors stay unescaped after a character that is not ASCII, whose look they change.
     """
     parts: list[str] = []
     for char in value:
@@ -95,7 +95,7 @@ def quote(value: str) -> str:
 
 
 def print_float(value: float) -> str:
-    """The shortest text that the languages read back as the same number: digits on both sides of the point."""
+    """Print the shortest text that parses to the same number, with digits on both sides of the point."""
     mantissa, _, exponent = repr(value).partition("e")
     if "." not in mantissa:
         mantissa += ".0"
@@ -103,7 +103,7 @@ def print_float(value: float) -> str:
 
 
 def print_literal(literal: Literal) -> str:
-    """The literal as both languages write it."""
+    """Print a literal of either language."""
     match literal:
         case StringLiteral(value=value):
             return quote(value)
@@ -126,7 +126,7 @@ def print_literal(literal: Literal) -> str:
 
 
 def print_type(type_: TypeExpr) -> str:
-    """The type as both languages write it, without the `?` that belongs to its property or parameter."""
+    """Print a type of either language, without the `?` that belongs to its property or parameter."""
     match type_:
         case BaseType(name=name):
             return name
@@ -141,12 +141,13 @@ def print_type(type_: TypeExpr) -> str:
 
 
 def _escape(char: str) -> str:
+    # `\uXXXX` is one UTF-16 unit; a character outside the basic plane takes two.
     units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
 def build_declaration_items(declaration: Declaration) -> list[Item]:
-    """One interface, node or edge."""
+    """Build the lines of one interface, node or edge."""
     match declaration:
         case InterfaceDecl(name=name, members=members):
             return _build_body(declaration, [f"interface {name.text}"], members)
@@ -169,7 +170,7 @@ def build_declaration_items(declaration: Declaration) -> list[Item]:
 
 
 def format_annotation(annotation: Annotation) -> str:
-    """`@name`, `@name(arg)`, `@name(arg, option=literal)`."""
+    """Format `@name`, `@name(arg)` or `@name(arg, option=literal)`."""
     if annotation.argument is None:
         return f"@{annotation.name.text}"
     argument = annotation.argument
@@ -261,7 +262,7 @@ def _format_bound(bound: Bound | None) -> str:
 
 
 def build_query_items(query: Query) -> list[Item]:
-    """One query, from `query` to its closing brace."""
+    """Build the lines of one query, from `query` to its closing brace."""
     body = (
         _build_read_items(query.body, query.span.end)
         if isinstance(query.body, Read)
@@ -282,7 +283,7 @@ def _build_query_header(query: Query) -> Item:
     body = query.body.clauses[0].span.start if isinstance(query.body, Read) else query.body[0].span.start
     signature: Item = call
     if params:
-        behind = query.annotations[0].span.start if annotations else body
+        successor = query.annotations[0].span.start if annotations else body
         signature = LineGroup(
             call,
             (
@@ -290,7 +291,7 @@ def _build_query_header(query: Query) -> Item:
                 *_build_list_lines(
                     1, ((text, param.span.start) for text, param in zip(params, query.params, strict=True))
                 ),
-                PrintedLine(0, ")", Anchor(behind, (")",)), closes=True),
+                PrintedLine(0, ")", Anchor(successor, (")",)), closes=True),
             ),
         )
     if not annotations:
@@ -313,7 +314,7 @@ def _format_query_annotation(annotation: QueryAnnotation) -> str:
 
 def _build_read_items(read: Read, end: int) -> list[Item]:
     tail = [(word, place) for word, place in _iter_tail(read) if place is not None]
-    behind_return = tail[0] if tail else ("}", end)
+    after_return = tail[0] if tail else ("}", end)
     first = read.projections[0].span.start
     items: list[Item] = [
         PrintedLine(1, "match {", Anchor(read.clauses[0].span.start, ("match",))),
@@ -321,11 +322,11 @@ def _build_read_items(read: Read, end: int) -> list[Item]:
         PrintedLine(1, "}", Anchor(first, ("return", "}")), closes=True),
         PrintedLine(1, "return distinct {" if read.distinct else "return {", Anchor(first, ("return",))),
         *(PrintedLine(2, _format_projection(each), Anchor(each.span.start)) for each in read.projections),
-        _build_closing_brace(1, behind_return),
+        _build_closing_brace(1, after_return),
     ]
     if read.order:
-        behind_order = tail[1] if len(tail) > 1 else ("}", end)
-        items.append(_build_order(read.order, behind_order))
+        after_order = tail[1] if len(tail) > 1 else ("}", end)
+        items.append(_build_order(read.order, after_order))
     if read.limit is not None:
         items.append(PrintedLine(1, f"limit {format_expr(read.limit)}", Anchor(read.limit.span.start, ("limit",))))
     if read.offset is not None:
@@ -339,19 +340,19 @@ def _iter_tail(read: Read) -> Iterable[tuple[str, int | None]]:
     yield "offset", read.offset.span.start if read.offset is not None else None
 
 
-def _build_closing_brace(depth: int, behind: tuple[str, int]) -> PrintedLine:
-    """The brace in front of the word that follows the block."""
-    word, place = behind
+def _build_closing_brace(depth: int, successor: tuple[str, int]) -> PrintedLine:
+    """Build the closing brace before the word that follows the block."""
+    word, place = successor
     return PrintedLine(depth, "}", Anchor(place, (word, "}")), closes=True)
 
 
-def _build_order(keys: Sequence[OrderKey], behind: tuple[str, int]) -> LineGroup:
+def _build_order(keys: Sequence[OrderKey], successor: tuple[str, int]) -> LineGroup:
     start = Anchor(keys[0].span.start, ("order",))
     texts = list(map(_format_order_key, keys))
     lines = _build_list_lines(2, ((text, key.span.start) for text, key in zip(texts, keys, strict=True)))
     return LineGroup(
         PrintedLine(1, f"order {{ {', '.join(texts)} }}", start),
-        (PrintedLine(1, "order {", start), *lines, _build_closing_brace(1, behind)),
+        (PrintedLine(1, "order {", start), *lines, _build_closing_brace(1, successor)),
     )
 
 
@@ -374,13 +375,14 @@ def _build_clauses(clauses: Sequence[Clause], depth: int) -> list[Item]:
         here = _build_clause(clause, depth)
         following = clauses[index + 1] if index + 1 < len(clauses) else None
         if following is not None and _is_readable_as_call(clause, following):
+            # Without the separator the parser would read both clauses as one.
             here[-1] = append_suffix(here[-1], ";")
         items += here
     return items
 
 
 def _is_readable_as_call(clause: Clause, following: Clause) -> bool:
-    """`$a = name` in front of `($b = 1 or …)`."""
+    """Return whether `$a = name` before `($b = 1 or …)` would be parsed as a call."""
     return isinstance(clause, Where) and ends_in_name(clause.predicate) and _format_clause(following).startswith("(")
 
 
@@ -483,14 +485,14 @@ def _format_assignment(assignment: Assignment) -> str:
 def _build_braced_group(
     flat: PrintedLine, head: str, assignments: Sequence[Assignment], end: int, *words: str
 ) -> LineGroup:
-    """`head` and a block of assignments whose brace is the last one before `end`, or before the `words` there."""
+    """Build `head` and a block of assignments whose brace is the last one before `end`, or before the `words` there."""
     lines = _build_list_lines(flat.depth + 1, ((_format_assignment(each), each.span.start) for each in assignments))
     close = PrintedLine(flat.depth, "}", Anchor(end, (*words, "}")), closes=True)
     return LineGroup(flat, (PrintedLine(flat.depth, head, flat.anchor), *lines, close))
 
 
 def _build_list_lines(depth: int, parts: Iterable[tuple[str, int]]) -> list[PrintedLine]:
-    """One line each, with commas between."""
+    """Build one line per item, separated by commas."""
     listed = list(parts)
     last = len(listed) - 1
     return [
@@ -500,7 +502,7 @@ def _build_list_lines(depth: int, parts: Iterable[tuple[str, int]]) -> list[Prin
 
 
 def format_expr(expr: Expr) -> str:
-    """One expression."""
+    """Format an expression."""
     match expr:
         case Variable(name=name):
             return f"${name}"
@@ -519,7 +521,7 @@ def format_expr(expr: Expr) -> str:
 
 
 def format_predicate(predicate: Predicate) -> str:
-    """One predicate on one line."""
+    """Format a predicate on one line."""
     match predicate:
         case Compare(op=op, left=left, right=right):
             return f"{format_expr(left)} {op.value} {format_expr(right)}"
@@ -536,7 +538,7 @@ def format_predicate(predicate: Predicate) -> str:
 
 
 def build_predicate_item(predicate: Predicate, depth: int, anchor: Anchor, prefix: str = "") -> Item:
-    """One predicate behind `prefix`, which can be broken before each `and` and `or`."""
+    """Build a predicate after `prefix`, which can be broken before each `and` and `or`."""
     flat = PrintedLine(depth, prefix + format_predicate(predicate), anchor)
     match predicate:
         case And(terms=terms) | Or(terms=terms):
@@ -555,14 +557,14 @@ def build_predicate_item(predicate: Predicate, depth: int, anchor: Anchor, prefi
 
 
 def find_predicate_start(predicate: Predicate, skipped: int = 0) -> Anchor:
-    """Where a predicate starts, when so many of the parentheses before it belong to earlier lines."""
+    """Find where a predicate starts if `skipped` parentheses before it belong to earlier lines."""
     while isinstance(predicate, And | Or):
         predicate = predicate.terms[0]
     return Anchor(predicate.span.start, skipped=skipped)
 
 
 def ends_in_name(predicate: Predicate) -> bool:
-    """True when the last word is a name, which a parenthesis behind it would turn into a call."""
+    """Return whether the last word is a name, which a parenthesis after it would turn into a call."""
     match predicate:
         case Compare(right=BareName(is_meta=False)):
             return True
@@ -587,17 +589,17 @@ def _format_term(term: Predicate, parent: Predicate) -> str:
 def _build_term_item(term: Predicate, parent: Predicate, depth: int, anchor: Anchor, prefix: str) -> Item:
     if not _needs_parentheses(term, parent):
         return build_predicate_item(term, depth, anchor, prefix)
-    # Behind a word, all parentheses but this line's own belong to what is inside.
+    # After a word, all parentheses but this line's own belong to what is inside.
     inner = build_predicate_item(
         term, depth + 1, find_predicate_start(term, 1 if prefix else (anchor.skipped or 0) + 1)
     )
     flat = PrintedLine(depth, f"{prefix}({format_predicate(term)})", anchor)
-    # The closing parenthesis has no anchor: where it stands is not in the tree.
+    # The closing parenthesis has no anchor: its position is not in the tree.
     return LineGroup(flat, (PrintedLine(depth, f"{prefix}(", anchor), inner, PrintedLine(depth, ")")))
 
 
 def _needs_parentheses(term: Predicate, parent: Predicate) -> bool:
-    """`or` needs them everywhere, `and` everywhere but in an `or`: one joiner inside the same stays nested."""
+    """Return whether a term needs parentheses: an `or` always, an `and` except in an `or`, so that nesting survives."""
     match term:
         case Or():
             return True
@@ -615,22 +617,22 @@ __all__ = ["print_expr", "print_literal", "print_predicate", "print_queries", "p
 
 
 def print_schema(tree: SchemaFile) -> str:
-    """The schema's canonical text, without comments; spans have no influence on it."""
+    """Print the canonical text of a schema, without comments; spans have no influence."""
     return _join_lines([build_declaration_items(declaration) for declaration in tree.declarations])
 
 
 def print_queries(tree: QueryFile) -> str:
-    """The queries' canonical text, without comments; spans have no influence on it."""
+    """Print the canonical text of queries, without comments; spans have no influence."""
     return _join_lines([build_query_items(query) for query in tree.queries])
 
 
 def print_expr(expr: Expr) -> str:
-    """An expression as it would be written, for messages."""
+    """Print an expression as it would be written, for messages."""
     return format_expr(expr)
 
 
 def print_predicate(predicate: Predicate) -> str:
-    """A predicate as it would be written, for messages."""
+    """Print a predicate as it would be written, for messages."""
     return format_predicate(predicate)
 
 

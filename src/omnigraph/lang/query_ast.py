@@ -1,4 +1,4 @@
-"""The tree of a `.gq` file. Spans say where; equality ignores them."""
+"""The syntax tree of the query language (`.gq`). Equality ignores spans."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -30,7 +30,7 @@ class CompareOp(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """`$name`: a bound variable or a declared parameter, told apart when it is bound."""
+    """`$name`: a variable or a declared parameter; the binder distinguishes them."""
 
     name: str
     span: Span = field(compare=False, repr=False)
@@ -113,7 +113,7 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPredicate:
-    """`search(…)`, `match_text(…)`, `fuzzy(…)` standing as a predicate."""
+    """`search(…)`, `match_text(…)`, `fuzzy(…)` used as a predicate."""
 
     call: Call
     span: Span = field(compare=False, repr=False)
@@ -151,7 +151,7 @@ Predicate: TypeAlias = Compare | IsNull | CallPredicate | Not | And | Or
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """`name: value` in a binding, an insert or an update; binding refuses values that don't belong."""
+    """`name: value` in a binding, an insert or an update; the binder rejects values that don't belong there."""
 
     name: Name
     value: Expr
@@ -197,7 +197,7 @@ class TraversalClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """A predicate standing as a clause."""
+    """A predicate used as a clause."""
 
     predicate: Predicate
     span: Span = field(compare=False, repr=False)

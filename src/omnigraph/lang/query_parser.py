@@ -33,18 +33,18 @@ from omnigraph.lang.type_parser import parse_type
 
 
 def parse_filter(source: Source) -> ParseResult[Predicate | None]:
-    """The predicate that is the whole text, and every mistake in it; never raises, whatever the text."""
+    """Parse a text that is one predicate. Never raises: mistakes are diagnostics of the result."""
     cursor = Cursor(source, Language.QUERY)
-    found: Predicate | None = None
+    predicate: Predicate | None = None
     try:
-        found = PredicateParser(cursor, names_properties=True).parse()
+        predicate = PredicateParser(cursor, names_properties=True).parse()
         if not cursor.is_at_end:
             cursor.fail(
                 "`and`, `or` or the end of the filter", "a filter is one predicate: `age > 30 and city is null`"
             )
     except (GaveUpError, EnoughError):
         pass
-    return cursor.build_result(found)
+    return cursor.build_result(predicate)
 
 
 _PART_KEYWORDS = ("match", "return", "order", "limit", "offset")
@@ -68,7 +68,7 @@ class _ReadBuilder:
 
 
 def parse_read(cursor: Cursor, word: str) -> Read:
-    """The read at the cursor, whose first keyword is, or was meant as, `word`."""
+    """Parse the read at the cursor, whose first keyword is, or was meant as, `word`."""
     start = cursor.peek()
     parts = _ReadBuilder()
     clauses = PatternParser(cursor)
@@ -134,7 +134,7 @@ def _parse_part(cursor: Cursor, parts: _ReadBuilder, clauses: PatternParser, wor
 
 
 def _find_next_part(cursor: Cursor, parts: _ReadBuilder) -> str | None:
-    """The keyword of the next part, or the one that was meant; None where the read ends."""
+    """Find the keyword of the next part, or the one that was meant; None where the read ends."""
     while True:
         token = cursor.peek()
         if token.text in _PART_KEYWORDS:
@@ -148,7 +148,7 @@ def _find_next_part(cursor: Cursor, parts: _ReadBuilder) -> str | None:
             cursor.advance()
         elif token.text in ("where", "WHERE", "filter"):
             hint = "put the predicate into the match block, where it stands alone"
-            cursor.report(token.span, f"unexpected `{token.text}` behind a block", hint)
+            cursor.report(token.span, f"unexpected `{token.text}` after a block", hint)
             cursor.advance()
             PredicateParser(cursor, names_properties=False).parse()
         elif token.text in ("group", "GROUP"):
@@ -179,10 +179,10 @@ def _guess_part(word: str, parts: _ReadBuilder) -> str | None:
 
 
 def _parse_projections(cursor: Cursor) -> tuple[Projection, ...]:
-    found: list[Projection] = []
+    projections: list[Projection] = []
 
     def item() -> None:
-        found.append(_parse_projection(cursor))
+        projections.append(_parse_projection(cursor))
         if separator := cursor.accept(",", ";"):
             if separator.text == ";":
                 cursor.report(separator.span, "expected `,`, found `;`", "projections are separated by `,`")
@@ -190,12 +190,13 @@ def _parse_projections(cursor: Cursor) -> tuple[Projection, ...]:
                 cursor.report(extra.span, "unexpected second `,`", "delete it")
 
     if not cursor.is_at("{"):
-        cursor.report_missing("missing `{` behind `return`", "a return is written `return { $p.name }`")
+        cursor.report_missing("missing `{` after `return`", "a return is written `return { $p.name }`")
         while not (cursor.is_at("}") or cursor.is_at_end or is_at_block_end(cursor)):
             item()
-        return tuple(found)
+        return tuple(projections)
     opening = cursor.advance()
-    cursor.accept("distinct")  # where it does not belong; the caller has reported it
+    # A misplaced `distinct`, which the caller reported.
+    cursor.accept("distinct")
     before = cursor.index
     cursor.parse_block(
         opening,
@@ -204,10 +205,10 @@ def _parse_projections(cursor: Cursor) -> tuple[Projection, ...]:
         is_item_start=lambda: cursor.peek().starts_line and not cursor.is_at_kind(TokenKind.SIGN),
         is_block_end=lambda: is_at_block_end(cursor),
     )
-    if not found and cursor.index == before + 1:
+    if not projections and cursor.index == before + 1:
         span = opening.span.to(cursor.previous)
         cursor.report(span, "the return block is empty", "say what to return: `return { $p.name }`")
-    return tuple(found)
+    return tuple(projections)
 
 
 def _parse_projection(cursor: Cursor) -> Projection:
@@ -268,25 +269,25 @@ def _parse_alias(cursor: Cursor) -> Name:
 
 
 def _parse_order(cursor: Cursor) -> tuple[OrderKey, ...]:
-    found: list[OrderKey] = []
+    keys: list[OrderKey] = []
     if by := cursor.accept("by", "BY"):
-        cursor.report(by.span, f"unexpected `{by.text}` behind `order`", "an order is written `order { $p.name desc }`")
+        cursor.report(by.span, f"unexpected `{by.text}` after `order`", "an order is written `order { $p.name desc }`")
 
     def item() -> None:
-        found.append(_parse_order_key(cursor))
+        keys.append(_parse_order_key(cursor))
         if comma := cursor.accept(","):
             if cursor.is_at("}"):
-                cursor.report(comma.span, "unexpected `,` before `}`", "delete it, or add a key behind it")
+                cursor.report(comma.span, "unexpected `,` before `}`", "delete it, or add a key after it")
         elif not (cursor.is_at("}") or cursor.is_at_end or is_at_block_end(cursor)):
             if cursor.is_at_kind(TokenKind.SIGN):
                 cursor.fail("`,` or `}`")
             cursor.report_missing("missing `,`", "put a `,` between one key and the next")
 
     if not cursor.is_at("{"):
-        cursor.report_missing("missing `{` behind `order`", "an order is written `order { $p.name desc }`")
+        cursor.report_missing("missing `{` after `order`", "an order is written `order { $p.name desc }`")
         while not (cursor.is_at("}") or cursor.is_at_end or is_at_block_end(cursor)):
             item()
-        return tuple(found)
+        return tuple(keys)
     opening = cursor.advance()
     before = cursor.index
     cursor.parse_block(
@@ -296,10 +297,10 @@ def _parse_order(cursor: Cursor) -> tuple[OrderKey, ...]:
         is_item_start=lambda: cursor.peek().starts_line and not cursor.is_at_kind(TokenKind.SIGN),
         is_block_end=lambda: is_at_block_end(cursor),
     )
-    if not found and cursor.index == before + 1:
+    if not keys and cursor.index == before + 1:
         span = opening.span.to(cursor.previous)
         cursor.report(span, "the order block is empty", "delete it, or give a key: `order { $p.name }`")
-    return tuple(found)
+    return tuple(keys)
 
 
 def _parse_order_key(cursor: Cursor) -> OrderKey:
@@ -324,12 +325,12 @@ def _parse_count(cursor: Cursor, word: str) -> Expr:
         return Variable(name=str(token.value), span=token.span)
     if token.kind is TokenKind.IDENT and not token.starts_line and token.text not in RESERVED_WORDS:
         hint = f"a parameter starts with `$`: did you mean `${abbreviate(token.text)}`?"
-        cursor.report(token.span, f"expected a number behind `{word}`, found `{abbreviate(token.text)}`", hint)
+        cursor.report(token.span, f"expected a number after `{word}`, found `{abbreviate(token.text)}`", hint)
         cursor.advance()
         return Variable(name=token.text, span=token.span)
     if not cursor.is_at_kind(TokenKind.INT, TokenKind.FLOAT, TokenKind.SIGN) or cursor.is_at("}"):
-        cursor.fail(f"a whole number or a parameter behind `{word}`", f"for example `{word} 10`")
-    value = parse_integer(cursor, f"a whole number or a parameter behind `{word}`")
+        cursor.fail(f"a whole number or a parameter after `{word}`", f"for example `{word} 10`")
+    value = parse_integer(cursor, f"a whole number or a parameter after `{word}`")
     return LiteralExpr(value=value, span=value.span)
 
 
@@ -337,10 +338,10 @@ MUTATIONS = ("insert", "update", "delete")
 
 
 def parse_mutation(cursor: Cursor, word: str, predicates: PredicateParser) -> Mutation:
-    """The statement at the cursor, whose keyword is, or was meant as, `word`."""
+    """Parse the statement at the cursor, whose keyword is, or was meant as, `word`."""
     start = cursor.advance()
     if filler := cursor.accept("into", "from", "INTO", "FROM"):
-        cursor.report(filler.span, f"unexpected `{filler.text}` behind `{word}`", f"write `{word} Person …`")
+        cursor.report(filler.span, f"unexpected `{filler.text}` after `{word}`", f"write `{word} Person …`")
     if cursor.is_at_kind(TokenKind.VARIABLE):
         cursor.fail(f"the type to {word}", f"a mutation names a type, not a variable: `{word} Person …`")
     type_ = parse_type_name(cursor, f"the type to {word}", unknown_code="T10")
@@ -374,7 +375,7 @@ def _parse_set_and_where(
     if cursor.is_at("where"):
         word = cursor.peek()
         early = _parse_where(cursor, predicates, example)
-        cursor.report(word.span, "`where` stands behind `set { … }`", f"write `{example}`")
+        cursor.report(word.span, "`where` stands after `set { … }`", f"write `{example}`")
     if not cursor.accept("set"):
         if not cursor.is_at("{"):
             cursor.fail("`set`", f"for example `{example}`")
@@ -402,17 +403,17 @@ _STATEMENT_KEYWORDS = ("match", *MUTATIONS)
 
 
 def parse_queries(source: Source) -> ParseResult[QueryFile]:
-    """The tree of a file of queries, and every mistake in its text; never raises, whatever the text."""
+    """Parse a file of queries. Never raises: mistakes are diagnostics of the result."""
     cursor = Cursor(source, Language.QUERY)
     queries: list[Query] = []
     try:
         while not (cursor.is_at_end or cursor.is_full):
-            found_before = cursor.diagnostic_count
+            count_before = cursor.diagnostic_count
             try:
                 queries.append(_parse_query(cursor))
             except GaveUpError:
                 cursor.skip_to(lambda: is_at_query(cursor))
-            if cursor.diagnostic_count > found_before and cursor.is_at("return", "order", "limit", "offset"):
+            if cursor.diagnostic_count > count_before and cursor.is_at("return", "order", "limit", "offset"):
                 # The rest of a query that a misplaced `}` cut in two; what went wrong has been reported.
                 cursor.skip_to(lambda: is_at_query(cursor))
     except EnoughError:
@@ -426,7 +427,8 @@ def _parse_query(cursor: Cursor) -> Query:
     has_params = cursor.is_at("(")
     params = _parse_params(cursor, name.text)
     annotations = _parse_annotations(cursor)
-    if not has_params and cursor.is_at("("):  # reported already, as parentheses that are missing before the annotations
+    # Reported already, as parentheses that are missing before the annotations.
+    if not has_params and cursor.is_at("("):
         params = _parse_params(cursor, name.text)
     opening = cursor.expect("{", f"the body of `{abbreviate(name.text)}` stands in braces")
     body = _parse_body(cursor, opening, name.text)
@@ -484,27 +486,27 @@ def _parse_params(cursor: Cursor, name: str) -> tuple[ParamDecl, ...]:
         cursor.report_missing("missing `()`", f"a query without parameters is `query {abbreviate(name)}() {{ … }}`")
         return ()
     cursor.advance()
-    found: list[ParamDecl] = []
+    params: list[ParamDecl] = []
     while not cursor.accept(")"):
         if cursor.is_at("{"):
             cursor.report_missing(
-                "missing `)` behind the parameters", f"a query is written `query {abbreviate(name)}(…) {{ … }}`"
+                "missing `)` after the parameters", f"a query is written `query {abbreviate(name)}(…) {{ … }}`"
             )
             break
         try:
-            found.append(_parse_param(cursor))
+            params.append(_parse_param(cursor))
         except GaveUpError:
             cursor.skip_to(lambda: cursor.is_at(",", ")", "{", "}") or is_at_query(cursor))
             if cursor.is_at("}") or is_at_query(cursor):
                 raise
         if comma := cursor.accept(","):
             if cursor.is_at(")"):
-                cursor.report(comma.span, "unexpected `,` before `)`", "delete it, or add a parameter behind it")
+                cursor.report(comma.span, "unexpected `,` before `)`", "delete it, or add a parameter after it")
         elif not cursor.is_at(")", "{"):
             if not cursor.is_at_kind(TokenKind.VARIABLE):
                 cursor.fail("`,` or `)`")
             cursor.report_missing("missing `,`", "put a `,` between one parameter and the next")
-    return tuple(found)
+    return tuple(params)
 
 
 def _parse_param(cursor: Cursor) -> ParamDecl:
@@ -522,14 +524,14 @@ def _parse_param(cursor: Cursor) -> ParamDecl:
     cursor.advance()
     nullable = False
     if question := cursor.accept("?"):
-        hint = f"`?` stands behind the type: `${abbreviate(name.text)}: String?`"
-        cursor.report(question.span, "unexpected `?` behind a name", hint)
+        hint = f"`?` stands after the type: `${abbreviate(name.text)}: String?`"
+        cursor.report(question.span, "unexpected `?` after a name", hint)
         nullable = True
     if not cursor.accept(":"):
         if not cursor.is_at_kind(TokenKind.TYPE, TokenKind.IDENT):
-            cursor.fail(f"`:` and a type behind `${abbreviate(name.text)}`")
+            cursor.fail(f"`:` and a type after `${abbreviate(name.text)}`")
         hint = f"a parameter is written `${abbreviate(name.text)}: String`"
-        cursor.report_missing(f"missing `:` behind `${abbreviate(name.text)}`", hint)
+        cursor.report_missing(f"missing `:` after `${abbreviate(name.text)}`", hint)
     type_, has_question = parse_type(cursor)
     if cursor.is_at("="):
         hint = "make it nullable with `?`, and pass the value with each call"
@@ -539,7 +541,7 @@ def _parse_param(cursor: Cursor) -> ParamDecl:
 
 
 def _parse_annotations(cursor: Cursor) -> tuple[QueryAnnotation, ...]:
-    found: list[QueryAnnotation] = []
+    annotations: list[QueryAnnotation] = []
     while cursor.is_at("@"):
         try:
             annotation = _parse_annotation(cursor)
@@ -552,18 +554,18 @@ def _parse_annotations(cursor: Cursor) -> tuple[QueryAnnotation, ...]:
             meant = find_closest(word, _ANNOTATIONS)
             hint = f"did you mean `@{meant}`?" if meant else "queries have `@description` and `@instruction`"
             cursor.report(annotation.span, f"queries have no annotation `@{abbreviate(word)}`", hint, code="Q004")
-        elif any(earlier.name == annotation.name for earlier in found):
+        elif any(earlier.name == annotation.name for earlier in annotations):
             cursor.report(annotation.span, f"`@{word}` is given twice", "keep one of them", code="Q004")
         else:
-            found.append(annotation)
-    return tuple(found)
+            annotations.append(annotation)
+    return tuple(annotations)
 
 
 def _parse_annotation(cursor: Cursor) -> QueryAnnotation:
     at = cursor.advance()
     word = cursor.peek()
     if word.kind is not TokenKind.IDENT:
-        cursor.fail("the annotation's name behind `@`")
+        cursor.fail("the annotation's name after `@`")
     cursor.advance()
     example = f'`@{abbreviate(word.text)}("…")`'
     cursor.expect("(", f"write {example}")
@@ -579,22 +581,22 @@ def _parse_annotation(cursor: Cursor) -> QueryAnnotation:
 
 
 def _parse_body(cursor: Cursor, opening: Token, name: str) -> Read | tuple[Mutation, ...]:
-    found: Read | None = None
+    read: Read | None = None
     statements: list[Mutation] = []
     predicates = PredicateParser(cursor, names_properties=True)
 
     def item() -> None:
-        nonlocal found
+        nonlocal read
         token = cursor.peek()
         if token.text == "@":
             cursor.report(token.span, "unexpected annotation in a query's body", _ANNOTATIONS_HINT)
             _parse_annotation(cursor)
             return
-        if found is not None and token.text not in _STATEMENT_KEYWORDS:
+        if read is not None and token.text not in _STATEMENT_KEYWORDS:
             cursor.fail("`order`, `limit`, `offset` or `}`", "a read ends here")
         word = _peek_statement_keyword(cursor)
         if word in MUTATIONS:
-            if found is not None:
+            if read is not None:
                 hint = "write two queries: one that reads, one that changes"
                 cursor.report(token.span, "a query either reads or changes data, not both", hint)
             statements.append(parse_mutation(cursor, word, predicates))
@@ -604,7 +606,7 @@ def _parse_body(cursor: Cursor, opening: Token, name: str) -> Read | tuple[Mutat
             if statements:
                 hint = "write two queries: one that reads, one that changes"
                 cursor.report(token.span, "a query either reads or changes data, not both", hint)
-            found = parse_read(cursor, word)
+            read = parse_read(cursor, word)
 
     before = cursor.index
     cursor.parse_block(
@@ -614,18 +616,19 @@ def _parse_body(cursor: Cursor, opening: Token, name: str) -> Read | tuple[Mutat
         is_item_start=lambda: cursor.is_at(*_STATEMENT_KEYWORDS) and cursor.peek().starts_line,
         is_block_end=lambda: is_at_query(cursor),
     )
-    if found is None and not statements:
+    if read is None and not statements:
         if cursor.index == before + 1:
             span = opening.span.to(cursor.previous)
             hint = "it needs `match { … } return { … }`, or an `insert`, `update` or `delete`"
             cursor.report(span, f"query `{abbreviate(name)}` is empty", hint)
         cursor.skip_to(lambda: is_at_query(cursor))
-        return Read(clauses=(), projections=(), span=opening.span)  # so that the query's name is known all the same
-    return found if found is not None else tuple(statements)
+        # An empty read, so that the query's name is known all the same.
+        return Read(clauses=(), projections=(), span=opening.span)
+    return read if read is not None else tuple(statements)
 
 
 def _peek_statement_keyword(cursor: Cursor) -> str:
-    """The keyword that starts a read or a mutation, or the one that was meant; the cursor stays before it."""
+    """Return the keyword that starts a read or a mutation, or the one that was meant, without moving the cursor."""
     token = cursor.peek()
     if token.text in _STATEMENT_KEYWORDS or token.text == "return":
         return token.text

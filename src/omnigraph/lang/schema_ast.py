@@ -1,4 +1,4 @@
-"""The tree of a `.pg` file. Spans say where; equality ignores them."""
+"""The syntax tree of the schema language (`.pg`). Equality ignores spans."""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -97,7 +97,7 @@ class InterfaceDecl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDecl:
-    """`node Name @annotations implements A, B { members }`; members stand in source order."""
+    """`node Name @annotations implements A, B { members }`; members are in source order."""
 
     name: Name
     annotations: tuple[Annotation, ...] = ()

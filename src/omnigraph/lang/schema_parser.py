@@ -1,4 +1,4 @@
-"""The text of a `.pg` file into its tree."""
+"""The parser of the schema language (`.pg`)."""
 
 from collections.abc import Callable
 
@@ -57,7 +57,7 @@ _CONSTRAINT_EXAMPLES = {
 
 
 def is_at_property(cursor: Cursor) -> bool:
-    """Whether a property or a constraint starts at the cursor, on a line of its own."""
+    """Return whether a property or a constraint starts at the cursor, on a new line."""
     token = cursor.peek()
     if not token.starts_line:
         return False
@@ -67,12 +67,12 @@ def is_at_property(cursor: Cursor) -> bool:
 
 
 def is_at_constraint(cursor: Cursor) -> bool:
-    """Whether the annotation at the cursor is a constraint of the whole type: a known name with parentheses."""
+    """Return whether the annotation at the cursor is a constraint of the whole type: a known name with parentheses."""
     return cursor.is_at("@") and cursor.is_followed_by(*CONSTRAINTS) and cursor.peek(2).text == "("
 
 
 def parse_property(cursor: Cursor) -> PropertyDecl:
-    """`name: Type? @annotations`."""
+    """Parse `name: Type? @annotations`."""
     first = cursor.peek()
     if first.text in BASE_TYPES and cursor.peek(1).kind is TokenKind.IDENT and not cursor.peek(1).starts_line:
         cursor.advance()
@@ -83,19 +83,19 @@ def parse_property(cursor: Cursor) -> PropertyDecl:
     nullable = False
     if question := cursor.accept("?"):
         cursor.report(
-            question.span, "unexpected `?` behind a name", f"`?` stands behind the type: `{name.text}: String?`"
+            question.span, "unexpected `?` after a name", f"`?` stands after the type: `{name.text}: String?`"
         )
         nullable = True
     _expect_colon(cursor, name)
     type_, has_question = parse_type(cursor)
     if equals := cursor.accept("="):
-        cursor.report(equals.span, "unexpected `=` behind a type", "a default is written `@default(…)`")
+        cursor.report(equals.span, "unexpected `=` after a type", "a default is written `@default(…)`")
         parse_literal(cursor)
     annotations: list[Annotation] = []
     while cursor.is_at("@") and not is_at_constraint(cursor):
         annotations.append(parse_annotation(cursor))
         if question := cursor.accept("?"):
-            cursor.report(question.span, "unexpected `?` behind an annotation", "`?` stands directly behind the type")
+            cursor.report(question.span, "unexpected `?` after an annotation", "`?` stands directly after the type")
             nullable = True
     return PropertyDecl(
         name=name,
@@ -112,19 +112,19 @@ def _expect_colon(cursor: Cursor, name: Name) -> None:
     token = cursor.peek()
     is_type = token.kind is TokenKind.TYPE or token.text in ("[", "enum", "?") or token.kind is TokenKind.IDENT
     if is_type and not token.starts_line:
-        cursor.report_missing(f"missing `:` behind `{name.text}`", f"a property is written `{name.text}: String`")
+        cursor.report_missing(f"missing `:` after `{name.text}`", f"a property is written `{name.text}: String`")
     elif token.text in ("=", "->", "=>"):
         cursor.report(token.span, f"expected `:`, found `{token.text}`", f"a property is written `{name.text}: String`")
         cursor.advance()
     else:
         cursor.fail(
-            f"`:` and a type behind `{abbreviate(name.text)}`",
+            f"`:` and a type after `{abbreviate(name.text)}`",
             f"a property is written `{abbreviate(name.text)}: String`",
         )
 
 
 def parse_constraint(cursor: Cursor) -> Constraint:
-    """`@key(…)`, `@unique(…)`, `@index(…)`, `@range(…)` or `@check(…)`; the caller has seen that one is there."""
+    """Parse `@key(…)`, `@unique(…)`, `@index(…)`, `@range(…)` or `@check(…)`; the caller checked that one follows."""
     at = cursor.advance()
     word = cursor.advance().text
     cursor.advance()
@@ -174,11 +174,11 @@ def _parse_bound(cursor: Cursor) -> Bound:
     if not is_at_literal(cursor):
         cursor.fail("a number")
     start = cursor.peek()
-    found = parse_literal(cursor)
-    if isinstance(found, IntLiteral | FloatLiteral | DateLiteral | DateTimeLiteral):
-        return found
+    literal = parse_literal(cursor)
+    if isinstance(literal, IntLiteral | FloatLiteral | DateLiteral | DateTimeLiteral):
+        return literal
     hint = 'a bound is a number, `date("…")` or `datetime("…")`'
-    return cursor.refuse(found.span, f"`{abbreviate(start.text)}` is not a bound", hint)
+    return cursor.refuse(literal.span, f"`{abbreviate(start.text)}` is not a bound", hint)
 
 
 def _parse_check(cursor: Cursor, at: Token) -> CheckDecl:
@@ -200,11 +200,11 @@ def _parse_check(cursor: Cursor, at: Token) -> CheckDecl:
 
 
 def parse_annotation(cursor: Cursor) -> Annotation:
-    """`@name`, `@name(argument)` or `@name(argument, option=literal)`."""
+    """Parse `@name`, `@name(argument)` or `@name(argument, option=literal)`."""
     at = cursor.advance()
     name = parse_annotation_name(cursor)
     if name.text == "card" and cursor.is_at("("):
-        # Where it does not belong; without its argument, so that the binder can say just that.
+        # A misplaced `@card`: it is returned without its argument, so that the binder reports only that.
         return Annotation(name=name, span=parse_card(cursor, at).span)
     argument: Literal | Name | None = None
     options: list[tuple[Name, Literal]] = []
@@ -218,7 +218,7 @@ def parse_annotation(cursor: Cursor) -> Annotation:
 
 
 def parse_annotation_name(cursor: Cursor) -> Name:
-    """The word behind an `@`."""
+    """Parse the word after an `@`."""
     token = cursor.peek()
     if token.kind is TokenKind.TYPE:
         fixed = decapitalize_name(token.text)
@@ -227,7 +227,7 @@ def parse_annotation_name(cursor: Cursor) -> Name:
         cursor.advance()
         return Name(fixed, token.span)
     if token.kind is not TokenKind.IDENT:
-        cursor.fail("the annotation's name behind `@`")
+        cursor.fail("the annotation's name after `@`")
     cursor.advance()
     return Name(token.text, token.span)
 
@@ -269,7 +269,7 @@ def _parse_option(cursor: Cursor, name: Name) -> tuple[Name, Literal]:
 
 
 def parse_card(cursor: Cursor, at: Token) -> CardDecl:
-    """`(min..max)` behind `@card`."""
+    """Parse `(min..max)` after `@card`."""
     cursor.expect("(")
     start = cursor.peek()
     if start.text in ("*", ".."):
@@ -304,18 +304,18 @@ def _parse_card_end(cursor: Cursor, start: Token, low: int) -> int | None:
 
 
 def report_unexpected_annotation(cursor: Cursor, span: Span, name: str) -> None:
-    """Report an annotation that stands where only constraints may."""
+    """Report an annotation where only constraints are allowed."""
     if name in CONSTRAINTS:
-        hint = f"name its properties: `{_CONSTRAINT_EXAMPLES[name]}`, or put `@{name}` behind a property"
+        hint = f"name its properties: `{_CONSTRAINT_EXAMPLES[name]}`, or put `@{name}` after a property"
     elif meant := find_closest(name, CONSTRAINTS):
         hint = f"did you mean `{_CONSTRAINT_EXAMPLES[meant]}`?"
     else:
-        hint = "put it behind a property, or before the `{` of the type"
+        hint = "put it after a property, or before the `{` of the type"
     cursor.report(span, f"`@{name}` can't stand alone in a body", hint)
 
 
 def parse_schema(source: Source) -> ParseResult[SchemaFile]:
-    """The tree of a schema, and every mistake in its text; never raises, whatever the text."""
+    """Parse a schema. Never raises: mistakes are diagnostics of the result."""
     cursor = Cursor(source, Language.SCHEMA)
     declarations: list[Declaration] = []
     try:
@@ -324,7 +324,8 @@ def parse_schema(source: Source) -> ParseResult[SchemaFile]:
             try:
                 declarations.append(_parse_declaration(cursor))
             except GaveUpError:
-                if cursor.index == before:  # an unknown word can look like the start of a declaration
+                # An unknown word can look like the start of a declaration; without this the loop would not end.
+                if cursor.index == before:
                     cursor.advance()
                 cursor.skip_to(lambda: _is_at_declaration(cursor))
     except EnoughError:
@@ -334,7 +335,7 @@ def parse_schema(source: Source) -> ParseResult[SchemaFile]:
 
 
 def _is_at_declaration(cursor: Cursor) -> bool:
-    """Whether a declaration starts at the cursor; a property may be called `node`, but a `:` follows it."""
+    """Return whether a declaration starts at the cursor; a property may be called `node`, but a `:` follows it."""
     token = cursor.peek()
     if token.kind is not TokenKind.IDENT:
         return False
@@ -343,7 +344,7 @@ def _is_at_declaration(cursor: Cursor) -> bool:
         return name.kind is TokenKind.TYPE or (
             name.kind is TokenKind.IDENT and token.starts_line and not name.starts_line
         )
-    # A misspelt keyword on a line of its own: no property looks like this.
+    # A misspelt keyword at the start of a line: no property looks like this.
     return token.starts_line and name.kind is TokenKind.TYPE and cursor.peek(2).text == "{"
 
 
@@ -360,7 +361,7 @@ def _parse_declaration(cursor: Cursor) -> Declaration:
 
 
 def _peek_keyword(cursor: Cursor) -> str:
-    """The keyword at the cursor, or the one that was meant; the cursor stays before it."""
+    """Return the keyword at the cursor, or the one that was meant, without moving the cursor."""
     if stray := cursor.accept("}"):
         hint = "delete it, or look for one too many before it"
         cursor.report(stray.span, "unexpected `}`: nothing is open here", hint)
@@ -443,7 +444,7 @@ def _parse_edge(cursor: Cursor, start: Token) -> EdgeDecl:
     if not cursor.accept(":"):
         if not cursor.is_at_kind(TokenKind.TYPE) or cursor.peek().starts_line:
             cursor.fail("`:`", f"an edge is written {example}")
-        cursor.report_missing(f"missing `:` behind `{abbreviate(name.text)}`", f"an edge is written {example}")
+        cursor.report_missing(f"missing `:` after `{abbreviate(name.text)}`", f"an edge is written {example}")
     source = parse_type_name(cursor, "the type that the edge starts from")
     _expect_arrow(cursor, example)
     target = parse_type_name(cursor, "the type that the edge leads to")
@@ -488,14 +489,14 @@ def _expect_arrow(cursor: Cursor, example: str) -> None:
 
 
 def _parse_annotations(cursor: Cursor) -> list[Annotation]:
-    found: list[Annotation] = []
+    annotations: list[Annotation] = []
     while cursor.is_at("@"):
-        found += _parse_header_annotation(cursor)
-    return found
+        annotations += _parse_header_annotation(cursor)
+    return annotations
 
 
 def _parse_header_annotation(cursor: Cursor) -> list[Annotation]:
-    """An annotation of a type; one that can't be read is left out, and the declaration goes on behind it."""
+    """Parse an annotation of a type; one that can't be parsed is left out, and the declaration continues after it."""
     try:
         return [parse_annotation(cursor)]
     except GaveUpError:
@@ -509,7 +510,7 @@ def _parse_body(cursor: Cursor, name: str, member: Callable[[], Member | None]) 
     if opening.text == "{":
         cursor.advance()
     elif cursor.is_followed_by(":") and opening.kind is TokenKind.IDENT:
-        cursor.report_missing(f"missing `{{` behind the header of {name}", "the properties of a type stand in `{ … }`")
+        cursor.report_missing(f"missing `{{` after the header of {name}", "the properties of a type stand in `{ … }`")
     elif cursor.is_at_end or _is_at_declaration(cursor):
         cursor.report_missing(f"missing body of {name}", "a type without properties of its own has the body `{}`")
         raise GaveUpError
@@ -522,7 +523,7 @@ def _parse_body(cursor: Cursor, name: str, member: Callable[[], Member | None]) 
             members.append(found)
         if separator := cursor.accept(",", ";"):
             hint = "properties need no separators, only a line or a space between them"
-            cursor.report(separator.span, f"unexpected `{separator.text}` behind a property", hint)
+            cursor.report(separator.span, f"unexpected `{separator.text}` after a property", hint)
 
     cursor.parse_block(
         opening,
@@ -538,8 +539,8 @@ def _parse_member(cursor: Cursor) -> Member | None:
     if is_at_constraint(cursor):
         return parse_constraint(cursor)
     if cursor.is_at("@"):
-        found = parse_annotation(cursor)
-        report_unexpected_annotation(cursor, found.span, found.name.text)
+        annotation = parse_annotation(cursor)
+        report_unexpected_annotation(cursor, annotation.span, annotation.name.text)
         return None
     return parse_property(cursor)
 
@@ -547,7 +548,7 @@ def _parse_member(cursor: Cursor) -> Member | None:
 def _parse_interface_member(cursor: Cursor) -> Member | None:
     if not is_at_constraint(cursor):
         return _parse_member(cursor)
-    found = parse_constraint(cursor)
+    constraint = parse_constraint(cursor)
     hint = "put it into the node types that implement the interface"
-    cursor.report(found.span, "an interface has no constraints of its own", hint)
+    cursor.report(constraint.span, "an interface has no constraints of its own", hint)
     return None

@@ -18,18 +18,18 @@ class Span:
     end: int
 
     def to(self, other: "Span") -> "Span":
-        """The span from the start of this one to the end of `other`."""
+        """Return the span from the start of this one to the end of `other`."""
         return Span(self.start, max(self.end, other.end))
 
     @property
     def after(self) -> "Span":
-        """The empty span just behind this one: where something is missing."""
+        """The empty span right after this one: where something is missing."""
         return Span(self.end, self.end)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A place for people: line and column, both from 1, columns in characters."""
+    """A position for people: line and column, both from 1, columns in characters."""
 
     line: int
     column: int
@@ -51,17 +51,17 @@ class Source:
         return (int(self.text.startswith(BYTE_ORDER_MARK)), *(match.end() for match in _LINE_BREAK.finditer(self.text)))
 
     def position(self, offset: int) -> Position:
-        """The line and column of an offset; an offset behind the end is the end."""
+        """Return the line and column of an offset; an offset after the end is the end."""
         offset = min(max(offset, 0), len(self.text))
         line = max(bisect.bisect_right(self.line_starts, offset), 1)
         return Position(line, max(offset - self.line_starts[line - 1], 0) + 1)
 
     def line(self, number: int) -> str:
-        """The text of a line (from 1), without its line break."""
+        """Return the text of a line (from 1), without its line break."""
         start = self.line_starts[number - 1]
         end = self.line_starts[number] if number < len(self.line_starts) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
 
     def slice(self, span: Span) -> str:
-        """The text of a span."""
+        """Return the text of a span."""
         return self.text[span.start : span.end]

@@ -1,32 +1,32 @@
-"""The nearest known word to one that is not known."""
+"""Suggestions for misspelt words: the known word with the smallest edit distance."""
 
 from collections.abc import Iterable
 
+# Longer words get no suggestion: they are hardly misspelt names, and the work stays bounded.
 MAX_WORD_LENGTH = 64
-"""Longer words get no suggestion: nobody mistypes them, and the work stays bounded."""
 
+# Searching for near names is the expensive part of reporting a mistake.
 MAX_LOOKUPS = 50
-"""How many words of one report get a suggestion: looking for near names is the costly part of a mistake."""
 
 
 class Suggestions:
-    """`closest` for the words of one report, up to a number; a text with thousands of mistakes gets no more help."""
+    """Suggestions for the words of one report, up to `MAX_LOOKUPS`: a text with thousands of mistakes gets no more."""
 
     def __init__(self) -> None:
         self._lookups = 0
 
     def find_closest(self, word: str, candidates: Iterable[str]) -> str | None:
-        """The nearest candidate, or None when none is near or enough was asked."""
+        """Find the nearest candidate; None if none is near or the limit is reached."""
         self._lookups += 1
         return find_closest(word, candidates) if self._lookups <= MAX_LOOKUPS else None
 
     def suggest_closest(self, word: str, candidates: Iterable[str]) -> str | None:
-        """A help line with the nearest candidate, or None."""
+        """Return a help line with the nearest candidate, or None."""
         return _format_suggestion(self.find_closest(word, candidates))
 
 
 def find_closest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `word` is most likely a slip for, or None when none is near.
+    """Find the candidate that `word` is most likely a misspelling of; None if none is near.
 
     The same letters in another case win; otherwise the fewest insertions, deletions, replacements and swaps of
     neighbours, up to about a third of the word. Ties go to the first in alphabetical order.
@@ -51,7 +51,7 @@ def find_closest(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def suggest_closest(word: str, candidates: Iterable[str]) -> str | None:
-    """A help line with the nearest of a few candidates, or None if none is near."""
+    """Return a help line with the nearest of a few candidates; None if none is near."""
     return _format_suggestion(find_closest(word, candidates))
 
 
@@ -60,25 +60,29 @@ def _format_suggestion(near: str | None) -> str | None:
 
 
 def _limit_distance(length: int) -> int:
-    """How many slips a word of this length may have."""
+    """Limit the edit distance of a word of this length."""
     if length <= 2:
         return 0
-    return 1 if length <= 4 else 2 if length <= 9 else 3
+    if length <= 4:
+        return 1
+    return 2 if length <= 9 else 3
 
 
 def _measure_distance(left: str, right: str, limit: int) -> int | None:
-    """The edit distance with swaps of neighbours, or None when it is above `limit`."""
+    """Measure the edit distance with transpositions; None if it is above `limit`."""
     if abs(len(left) - len(right)) > limit:
         return None
     before_last: list[int] = []
     last = list(range(len(right) + 1))
     for row, a in enumerate(left, 1):
+        # One row of the dynamic-programming table; `before_last` is needed for transpositions only.
         current = [row]
         for column, b in enumerate(right, 1):
             cost = min(last[column] + 1, current[column - 1] + 1, last[column - 1] + (a != b))
             if row > 1 and column > 1 and a == right[column - 2] and left[row - 2] == b:
                 cost = min(cost, before_last[column - 2] + 1)
             current.append(cost)
+        # Distances never fall from one row to the next, so the rest can't get below the limit again.
         if min(current) > limit:
             return None
         before_last, last = last, current

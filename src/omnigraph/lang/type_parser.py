@@ -13,10 +13,10 @@ _TYPES_HINT = {
 
 
 def parse_type(cursor: Cursor) -> tuple[TypeExpr, bool]:
-    """A type and whether a `?` stands behind it."""
+    """Parse a type, and return it with whether a `?` follows."""
     nullable = False
     if question := cursor.accept("?"):
-        cursor.report(question.span, "unexpected `?` before a type", "`?` stands behind the type: `String?`")
+        cursor.report(question.span, "unexpected `?` before a type", "`?` stands after the type: `String?`")
         nullable = True
     type_ = _parse_core_type(cursor)
     if cursor.accept("?"):
@@ -25,7 +25,7 @@ def parse_type(cursor: Cursor) -> tuple[TypeExpr, bool]:
         cursor.report(again.span, "unexpected second `?`", "one `?` makes a type nullable")
     if cursor.is_at("!") and cursor.is_glued():
         hint = "a type without `?` is required already: delete the `!`"
-        cursor.report(cursor.peek().span, "unexpected `!` behind a type", hint)
+        cursor.report(cursor.peek().span, "unexpected `!` after a type", hint)
         cursor.advance()
     return type_, nullable
 
@@ -41,7 +41,7 @@ def _parse_core_type(cursor: Cursor) -> TypeExpr:
     base = _parse_base_type(cursor)
     if cursor.is_at("[") and cursor.is_followed_by("]") and cursor.is_glued():
         span = token.span.to(cursor.peek(1).span)
-        cursor.report(span, f"unexpected `[]` behind `{base.name}`", f"a list is written `[{base.name}]`")
+        cursor.report(span, f"unexpected `[]` after `{base.name}`", f"a list is written `[{base.name}]`")
         cursor.advance()
         cursor.advance()
         return ListType(base, span)
@@ -81,11 +81,13 @@ def _parse_list_type(cursor: Cursor) -> ListType:
         if question := cursor.accept("?"):
             hint = "the items of a list are never null; for a list that may be null, write `[…]?`"
             cursor.report(question.span, "unexpected `?` inside a list type", hint)
-    span = opening.span.to(cursor.expect("]", f"the list's `[` stands in {cursor.format_position(opening.span)}").span)
+    span = opening.span.to(cursor.expect("]", f"the list's `[` is in {cursor.format_position(opening.span)}").span)
     if isinstance(element, BaseType):
         return ListType(element, span)
     is_schema = cursor.language is Language.SCHEMA
-    what = "a list" if isinstance(element, ListType) else "a Vector" if isinstance(element, VectorType) else "an enum"
+    what = "an enum"
+    if isinstance(element, ListType | VectorType):
+        what = "a list" if isinstance(element, ListType) else "a Vector"
     hint = "a list holds a base type, such as `[String]` or `[F64]`"
     return cursor.refuse(element.span, f"a list can't hold {what}", hint, code="S020" if is_schema else None)
 
@@ -120,7 +122,7 @@ def _parse_enum_type(cursor: Cursor) -> EnumType:
 
 
 def _parse_enum_value(cursor: Cursor) -> Name:
-    """Letters, digits, `_` and `-`, which are several tokens with nothing between them."""
+    """Parse an enum value: letters, digits, `_` and `-`, which are several adjacent tokens."""
     first = cursor.peek()
     if first.kind is TokenKind.STRING:
         cursor.advance()
