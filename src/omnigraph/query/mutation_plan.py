@@ -9,8 +9,19 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from omnigraph.lang.source import Span
-from omnigraph.query.expr import Const, EdgeRef, EntityType, Expr, NodeRef, Now, Parameter, ParamRef, is_predicate, walk
-from omnigraph.query.expr import find_variables
+from omnigraph.query.expr import (
+    Const,
+    EdgeRef,
+    EntityType,
+    Expr,
+    NodeRef,
+    Now,
+    Parameter,
+    ParamRef,
+    find_variables,
+    is_predicate,
+    walk,
+)
 from omnigraph.schema.types import Scalar
 
 ROW = "#row"
