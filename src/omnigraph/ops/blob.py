@@ -60,6 +60,7 @@ def read_blob(session: Session, snapshot: Snapshot, type_name: str, row_id: str,
     """
     session.allow(Action.READ, snapshot.branch)
     catalog = session.load_catalog(snapshot)
+    # An edge type is also found by its name in another case.
     type_ = catalog.find_type(type_name) or catalog.find_edge(type_name)
     if type_ is None:
         raise TypeMissingError(type_name, find_closest(type_name, (*catalog.nodes, *catalog.edges)))

@@ -128,7 +128,7 @@ class RowChecker:
             else:
                 if difference is None:
                     continue
-                code, reason = "index_disagrees", difference
+                code, reason = "index_disagrees", str(difference)
             message = f"the index {index.name} of {type_.table_key}: {reason}"
             place = f"{table.path}/_indices/{index.segments[0].uuid}" if index.segments else table.path
             self._result.findings.append(
@@ -137,8 +137,8 @@ class RowChecker:
 
     def _check_ends(self, job: _RowCheckJob, edge: EdgeType, branches: tuple[str, ...]) -> None:
         view = job.view
-        nodes = (view.catalog.nodes[name] for name in (edge.source, edge.target))
-        tables = [view.get_table(type_) for type_ in (edge, *nodes)]
+        types: list[AnyType] = [edge, view.catalog.nodes[edge.source], view.catalog.nodes[edge.target]]
+        tables = [view.get_table(type_) for type_ in types]
         # With unreadable nodes, their edges would look dangling.
         if any(_build_version_key(table) in self._result.unread for table in tables):
             return

@@ -101,7 +101,7 @@ def _check_files_exist(
         # No reader needs the transaction file of a version.
         if key not in existing and _TRANSACTIONS not in key:
             raise PinUnreadableError(pin.path, pin.version, f"{key} is missing")
-    # Large blobs are in directories that no version lists, so only a missing index directory can be noticed.
+    # Every data file has a directory name for its large blobs, which exists only if there are any.
     for directory in files.directories:
         if _INDEXES in directory and directory not in existing_directories:
             raise PinUnreadableError(pin.path, pin.version, f"{directory} is missing")
