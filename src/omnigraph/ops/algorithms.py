@@ -174,7 +174,7 @@ def _compute_distances(
     """Return the distance of each node from the start; null for nodes that can't be reached."""
     start = pc.index(named.ids, algorithm.start).as_py()
     if start < 0:
-        reason = f"{subject.node.name} has no node with this id"
+        reason = f"{subject.node.name} has no node of this id"
         raise AlgorithmArgumentError("start", repr(algorithm.start), reason)
     name = algorithm.weight
     if name is None:
@@ -189,7 +189,7 @@ def _read_weights(values: pa.Array, edge: str, name: str) -> NDArray[np.float64]
     # A cycle of negative weight has no shortest path, and relaxing its edges would never end.
     invalid = int(values.null_count) or pc.sum(pc.less(values.cast(pa.float64()), 0.0)).as_py() or 0
     if invalid:
-        reason = f"{invalid:,} edges of {edge} have no weight or a negative one"
+        reason = f"{invalid:,} edges of {edge} have no weight, or a negative one"
         raise AlgorithmArgumentError("weight", name, reason)
     return np.asarray(values.cast(pa.float64()))
 
