@@ -42,7 +42,15 @@ FAMILIES = {
 """The reads, by what they go through: columns, words and vectors, edges, everything."""
 PLACES = ("nodes/", "edges/", "manifest", "__branches", "node:", "edge:", "_graph_", "of Knows")
 """What an error names: a file, its table or type, a manifest."""
-WAYS_OUT = ("repair", "omnigraph check", "backup", "put the file back", "make it anew", "delete the branch")
+WAYS_OUT = (
+    "repair",
+    "omnigraph check",
+    "backup",
+    "put the file back",
+    "make it anew",
+    "create it again",
+    "delete the branch",
+)
 MOVING = frozenset(
     (
         "version hint",

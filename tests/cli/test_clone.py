@@ -45,7 +45,7 @@ def test_json_has_what_a_program_needs(uri: str, tmp_path: Path, capsys: pytest.
     "target, code, told",
     [
         ("taken", 3, "holds `notes.txt`"),
-        ("g/inside", 2, "one inside of the other"),
+        ("g/inside", 2, "is inside"),
         ("http://x/y", 2, "it is a server's address"),
     ],
 )

@@ -52,7 +52,7 @@ CALLS: dict[str, tuple[Callable[[og.Graph], object], str]] = {
     "a schema's file": (lambda graph: graph.plan_schema("people.pg"), "`schema` can't be"),
     "a time without a zone": (
         lambda graph: graph.query(ALL, at=datetime(2026, 1, 5)),  # noqa: DTZ001 - the slip
-        "`at` can't be `2026-01-05 00:00:00` without a zone: it is a time with a zone",
+        "`at` can't be `2026-01-05 00:00:00` without a time zone: it must be a time with a time zone",
     ),
     "a time as text": (lambda graph: graph.snapshot(at="2026-01-05"), "`at` can't be of type str"),  # type: ignore[arg-type] # the slip
     "a parameter's number": (lambda graph: graph.query(ALL, params={1: 2}), "`params` can't be {1: …}: names are text"),  # type: ignore[dict-item] # the slip
@@ -62,38 +62,74 @@ CALLS: dict[str, tuple[Callable[[og.Graph], object], str]] = {
 
 
 SLIPS: dict[str, tuple[Callable[[Any], object], str]] = {
-    "nobody": (lambda graph: graph.mutate(ADD, actor=None), "`actor` can't be None: it is a text"),
+    "nobody": (lambda graph: graph.mutate(ADD, actor=None), "`actor` can't be None: it must be a string"),
     "an actor's number": (lambda graph: graph.load([], mode="append", actor=3), "`actor` can't be of type int"),
-    "to act as nobody": (lambda graph: graph.acting_as(None), "`actor` can't be None: it is a text"),
+    "to act as nobody": (lambda graph: graph.acting_as(None), "`actor` can't be None: it must be a string"),
     "a message's number": (lambda graph: graph.mutate(ADD, message=3), "`message` can't be of type int"),
     "a key's number": (lambda graph: graph.mutate(ADD, idempotency_key=3), "`idempotency_key` can't be of type int"),
-    "a branch's number": (lambda graph: graph.query(ALL, branch=3), "`branch` can't be of type int: it is a text"),
-    "no branch": (lambda graph: graph.mutate(ADD, branch=None), "`branch` can't be None: it is a text"),
-    "a query's number": (lambda graph: graph.query(ALL, name=3), "`name` can't be of type int: it is a text"),
-    "a commit's number": (lambda graph: graph.query(ALL, snapshot=3), "`snapshot` can't be of type int: it is a text"),
-    "a state's number": (lambda graph: graph.diff("main", 4), "a state can't be of type int: it is a text"),
-    "a commit that is none": (lambda graph: graph.commits(before=3), "a commit can't be of type int: it is a text"),
-    "a type's number": (lambda graph: graph.table(3), "`type_name` can't be of type int: it is a text"),
-    "an id's number": (lambda graph: graph.history("P", 3), "`id` can't be of type int: it is a text"),
-    "a new branch's number": (lambda graph: graph.branches.create(3), "`name` can't be of type int: it is a text"),
-    "a new tag's number": (lambda graph: graph.tags.create(3), "`name` can't be of type int: it is a text"),
-    "a text of seconds": (lambda graph: graph.query(ALL, seconds="3"), "`seconds` can't be .3.: it is a number"),
+    "a branch's number": (
+        lambda graph: graph.query(ALL, branch=3),
+        "`branch` can't be of type int: it must be a string",
+    ),
+    "no branch": (lambda graph: graph.mutate(ADD, branch=None), "`branch` can't be None: it must be a string"),
+    "a query's number": (lambda graph: graph.query(ALL, name=3), "`name` can't be of type int: it must be a string"),
+    "a commit's number": (
+        lambda graph: graph.query(ALL, snapshot=3),
+        "`snapshot` can't be of type int: it must be a string",
+    ),
+    "a state's number": (lambda graph: graph.diff("main", 4), "a state can't be of type int: it must be a string"),
+    "a commit that is none": (
+        lambda graph: graph.commits(before=3),
+        "a commit can't be of type int: it must be a string",
+    ),
+    "a type's number": (lambda graph: graph.table(3), "`type_name` can't be of type int: it must be a string"),
+    "an id's number": (lambda graph: graph.history("P", 3), "`id` can't be of type int: it must be a string"),
+    "a new branch's number": (
+        lambda graph: graph.branches.create(3),
+        "`name` can't be of type int: it must be a string",
+    ),
+    "a new tag's number": (lambda graph: graph.tags.create(3), "`name` can't be of type int: it must be a string"),
+    "a text of seconds": (lambda graph: graph.query(ALL, seconds="3"), "`seconds` can't be .3.: it must be a number"),
     "a text of bytes": (
         lambda graph: graph.explain(ALL, memory_bytes="3"),
-        "`memory_bytes` can't be .3.: it is a whole",
+        "`memory_bytes` can't be .3.: it must be a whole",
     ),
-    "a limit's text": (lambda graph: graph.commits(limit="5"), "`limit` can't be .5.: it is a whole number from 0 on"),
-    "a limit below nothing": (lambda graph: graph.commit_page(limit=-1), "`limit` can't be -1: it is a whole number"),
-    "a part of a version": (lambda graph: graph.history("P", "a", limit=1.5), "`limit` can't be 1.5: it is a whole"),
-    "a feed's limit": (lambda graph: graph.changes(limit="5"), "`limit` can't be .5.: it is a whole number from 1 on"),
-    "a feed's patience": (lambda graph: graph.changes(poll_seconds="1"), "`poll_seconds` can't be .1.: it is a number"),
-    "vectors' limit": (lambda graph: graph.embed("P", limit="5"), "`limit` can't be .5.: it is a whole number"),
-    "no vectors at once": (lambda graph: graph.embed("P", batch=0), "`batch` can't be 0: it is a whole number from 1"),
-    "commits to keep": (lambda graph: graph.cleanup(keep="3"), "`keep` can't be .3.: it is a whole number from 1 on"),
-    "days": (lambda graph: graph.cleanup(older_than=7), "`older_than` can't be 7: it is a length of time, such as"),
-    "grace": (lambda graph: graph.cleanup(keep=1, grace="1d"), "`grace` can't be .1d.: it is a length of time"),
-    "who optimises": (lambda graph: graph.optimize(engine="sparc"), "it is one of auto, local, spark; did you mean"),
-    "how often": (lambda graph: graph.reconciler(every_seconds="3"), "`every_seconds` can't be .3.: it is a number"),
+    "a limit's text": (
+        lambda graph: graph.commits(limit="5"),
+        "`limit` can't be .5.: it must be a whole number, 0 or more",
+    ),
+    "a limit below nothing": (
+        lambda graph: graph.commit_page(limit=-1),
+        "`limit` can't be -1: it must be a whole number",
+    ),
+    "a part of a version": (
+        lambda graph: graph.history("P", "a", limit=1.5),
+        "`limit` can't be 1.5: it must be a whole",
+    ),
+    "a feed's limit": (
+        lambda graph: graph.changes(limit="5"),
+        "`limit` can't be .5.: it must be a whole number, 1 or more",
+    ),
+    "a feed's patience": (
+        lambda graph: graph.changes(poll_seconds="1"),
+        "`poll_seconds` can't be .1.: it must be a number",
+    ),
+    "vectors' limit": (lambda graph: graph.embed("P", limit="5"), "`limit` can't be .5.: it must be a whole number"),
+    "no vectors at once": (lambda graph: graph.embed("P", batch=0), "`batch` can't be 0: it must be a whole number, 1"),
+    "commits to keep": (
+        lambda graph: graph.cleanup(keep="3"),
+        "`keep` can't be .3.: it must be a whole number, 1 or more",
+    ),
+    "days": (lambda graph: graph.cleanup(older_than=7), "`older_than` can't be 7: it must be a timedelta, such as"),
+    "grace": (lambda graph: graph.cleanup(keep=1, grace="1d"), "`grace` can't be .1d.: it must be a timedelta"),
+    "who optimises": (
+        lambda graph: graph.optimize(engine="sparc"),
+        "it must be one of auto, local, spark; did you mean",
+    ),
+    "how often": (
+        lambda graph: graph.reconciler(every_seconds="3"),
+        "`every_seconds` can't be .3.: it must be a number",
+    ),
 }
 """What type checkers find, if one is asked."""
 

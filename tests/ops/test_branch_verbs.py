@@ -288,7 +288,7 @@ def test_a_dry_run_with_if_exists_checks_against_the_branch_that_is_there(graph:
 @pytest.mark.parametrize(
     "options, error, told",
     [
-        ({"branch": "dev"}, og.BadArgumentError, "`if_exists` can't be True: it goes with `from_`"),
+        ({"branch": "dev"}, og.BadArgumentError, "`if_exists` can't be True: it needs `from_`"),
         ({"from_": "dev"}, og.BadBranchNameError, "`main` can't be"),
         ({"branch": "dev/more", "from_": "main"}, og.BranchExistsError, "next to the branch `dev`: a branch name"),
         ({"branch": "then", "from_": "main"}, og.TagExistsError, "`then`"),

@@ -302,7 +302,7 @@ def test_a_graph_that_is_made_at_the_target_meanwhile_stays(graph: og.Graph, tmp
     with pytest.raises(og.PlaceTakenError) as raised:
         cloned(graph, tmp_path / "c", faults=AtPoint("clone.flushed", made))
 
-    assert "made at the same time" in str(raised.value)
+    assert "created at the same time" in str(raised.value)
     assert list(present(opened(tmp_path / "c"))) == ["main"]
 
 

@@ -199,7 +199,7 @@ def test_a_mode_that_is_none_is_refused(graph: og.Graph) -> None:
     with pytest.raises(og.BadArgumentError) as caught:
         graph.load([], mode="replace")
 
-    assert str(caught.value) == '`mode` can\'t be "replace": it is one of append, merge, overwrite'
+    assert str(caught.value) == '`mode` can\'t be "replace": it must be one of append, merge, overwrite'
     assert caught.value.kind is og.Kind.USAGE
 
 
@@ -209,7 +209,7 @@ def test_a_mode_that_is_nearly_one_is_hinted_at(graph: og.Graph) -> None:
 
 
 def test_a_format_that_is_none_is_refused(graph: og.Graph) -> None:
-    with pytest.raises(og.BadArgumentError, match=r"`format` can't be \"csv\": it is one of jsonl, parquet"):
+    with pytest.raises(og.BadArgumentError, match=r"`format` can't be \"csv\": it must be one of jsonl, parquet"):
         graph.export(io.BytesIO(), format="csv")
 
 
@@ -221,8 +221,8 @@ def test_a_load_of_nothing_named_is_refused(graph: og.Graph) -> None:
 @pytest.mark.parametrize(
     "max_errors, on_error, reason",
     [
-        (-1, "bad", "`max_errors` can't be -1: it is a whole number from 0 on"),
-        (True, "bad", "`max_errors` can't be true: it is a whole number from 0 on"),
+        (-1, "bad", "`max_errors` can't be -1: it must be a whole number, 0 or more"),
+        (True, "bad", "`max_errors` can't be true: it must be a whole number, 0 or more"),
         (3, None, "`max_errors` can't be 3: without `on_error`, a directory, the first bad record fails the load"),
     ],
 )

@@ -364,7 +364,7 @@ def test_an_altered_copy_of_the_commit_that_a_branch_was_taken_from_is_found(cop
     error = verify_error(copy, "side")
 
     assert code == "commit_altered"
-    assert "another copy" in message
+    assert "the copy of the branch differs" in message
     assert isinstance(error, og.CommitAlteredError)
     assert error.commit_id == row["id"]
 

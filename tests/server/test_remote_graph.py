@@ -112,7 +112,7 @@ def test_a_parameter_is_named_by_a_text(remote: og.RemoteGraph) -> None:
 
 
 def test_a_state_is_named_by_a_time_with_its_zone(remote: og.RemoteGraph) -> None:
-    with pytest.raises(og.BadArgumentError, match="without a zone"):
+    with pytest.raises(og.BadArgumentError, match="without a time zone"):
         remote.query(ALL, at=datetime(2026, 1, 2))  # noqa: DTZ001 - the naive one is the point
 
 

@@ -1,1 +1,1 @@
-"""One verb, one file: each tells its whole story."""
+"""The operations on a graph: load, query, merge, clean up and so on. Each module implements one of them."""

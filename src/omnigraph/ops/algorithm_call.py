@@ -1,4 +1,4 @@
-"""Algorithms as they are asked for, and what they answer."""
+"""Parameters and results of the graph algorithms."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,31 +15,34 @@ from omnigraph.options import Engine
 
 
 class MixedEndsError(OmnigraphError):
-    """The edges of a type lead from one node type to another, and an algorithm is over nodes of one type."""
+    """An edge type connects two different node types, but an algorithm needs edges between nodes of one type."""
 
     kind = Kind.INVALID
     code = "mixed_ends"
 
     def __init__(self, edge: str, source: str, target: str) -> None:
         super().__init__(edge, source, target)
-        self.edge, self.source, self.target = edge, source, target
+        self.edge = edge
+        self.source = source
+        self.target = target
 
     def __str__(self) -> str:
         return (
-            f"`{self.edge}` leads from {self.source} to {self.target}; an algorithm needs edges between nodes of one"
-            " type"
+            f"`{self.edge}` connects {self.source} to {self.target}; an algorithm needs edges between nodes of one type"
         )
 
 
 class AlgorithmArgumentError(OmnigraphError):
-    """An argument of an algorithm does not fit; `reason` says what would."""
+    """An argument of an algorithm is invalid; `reason` states what is expected."""
 
     kind = Kind.INVALID
     code = "algorithm_argument"
 
     def __init__(self, name: str, value: str, reason: str) -> None:
         super().__init__(name, value, reason)
-        self.name, self.value, self.reason = name, value, reason
+        self.name = name
+        self.value = value
+        self.reason = reason
 
     def __str__(self) -> str:
         return f"{self.name}={self.value}: {self.reason}"
@@ -47,11 +50,11 @@ class AlgorithmArgumentError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlgorithmCall:
-    """What every algorithm is asked: over which edges of which state, where it runs, where the values go."""
+    """The arguments that all algorithms share: edge type, snapshot, engine, and where the values are written."""
 
     edge: str
     into: str | None = None
-    """`Type.property`, which gets the value of each node."""
+    """The `Type.property` that the value of each node is written to."""
     engine: Engine = Engine.AUTO
     branch: str = MAIN
     snapshot: str | None = None
@@ -59,22 +62,24 @@ class AlgorithmCall:
     actor: str = "anonymous"
     message: str | None = None
     limits: ResourceLimits = field(default_factory=ResourceLimits)
-    """How long it may run, and what it may use in this process."""
+    """The deadline and the memory limit in this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pagerank:
-    """Its parameters."""
+    """The parameters of PageRank."""
 
     damping: float = 0.85
     tolerance: float = 1e-10
     max_rounds: int = 100
 
+    # Without annotations, so that these are class attributes and not fields of the dataclass.
     name = "pagerank"
     column = "rank"
     type = pa.float64()
 
     def __post_init__(self) -> None:
+        # The end points are excluded: 0 ignores all edges, and 1 need not converge.
         if not 0 < self.damping < 1:
             raise AlgorithmArgumentError("damping", str(self.damping), "a number between 0 and 1 is needed")
         _check_positive("tolerance", self.tolerance)
@@ -83,7 +88,7 @@ class Pagerank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """Connected components have no parameters."""
+    """Connected components; there are no parameters."""
 
     name = "connected_components"
     column = "component"
@@ -92,7 +97,7 @@ class Components:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelPropagation:
-    """Its parameters."""
+    """The parameters of label propagation."""
 
     max_rounds: int = 10
 
@@ -106,7 +111,7 @@ class LabelPropagation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortestPaths:
-    """From which node, which way, and by which property of the edges; without one every edge counts 1."""
+    """The parameters of single-source shortest paths. Without a `weight` property every edge has length 1."""
 
     start: str
     direction: Direction = Direction.OUT
@@ -117,13 +122,13 @@ class ShortestPaths:
 
     @property
     def type(self) -> pa.DataType:
-        """A number of edges, or a sum of weights."""
+        """The type of a distance: a number of edges, or a sum of weights."""
         return pa.int64() if self.weight is None else pa.float64()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriangleCount:
-    """Counting triangles has no parameters."""
+    """Triangle counting; there are no parameters."""
 
     name = "triangle_count"
     column = "triangles"
@@ -135,26 +140,27 @@ Algorithm: TypeAlias = Pagerank | Components | LabelPropagation | ShortestPaths 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlgorithmResult:
-    """What an algorithm found on one state. `rounds` and `is_converged` are of those that work in rounds."""
+    """The value of each node in one snapshot. `rounds` and `is_converged` apply to iterative algorithms."""
 
     name: str
     edge: str
     node: str
     commit_id: str
-    """The commit whose state was looked at."""
+    """The commit whose snapshot was read."""
     engine: Engine
     table: pa.Table = field(repr=False)
-    """`id` and the value of every node, by id."""
+    """Columns `id` and the value, one row per node, sorted by id."""
     rounds: int | None = None
     is_converged: bool = True
     written: LoadResult | None = None
-    """What the commit did, when the values became a property."""
+    """The result of the load that wrote the values to a property; None without `into`."""
 
     def to_arrow(self) -> pa.Table:
-        """The ids of all nodes and their values, by id."""
+        """Return the ids of all nodes and their values, sorted by id."""
         return self.table
 
 
 def _check_positive(name: str, value: float) -> None:
+    # Written with `not`, so that NaN is rejected too.
     if not value > 0:
         raise AlgorithmArgumentError(name, str(value), "a number above 0 is needed")

@@ -1,4 +1,4 @@
-"""Algorithms over one edge type of one snapshot; what they find can become a property, in one commit."""
+"""Run a graph algorithm over one edge type of one snapshot, and optionally write its values to a property."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,29 +45,31 @@ from omnigraph.schema.arrow import ID, to_arrow_type
 from omnigraph.schema.catalog import EdgeType, NodeType, Property
 from omnigraph.schema.types import Scalar
 
-_EDGE_BYTES, _NODE_BYTES = 96, 160
-"""About what an edge and a node of a network cost while an algorithm runs in this process."""
+# Approximate memory per edge and per node while an algorithm runs in this process. With `Engine.AUTO` the estimate
+# decides whether a graph fits into the memory limit or is sent to Spark.
+_EDGE_BYTES = 96
+_NODE_BYTES = 160
 
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmInput:
-    """What an algorithm is over: a state, an edge type and the node type at both of its ends."""
+    """The graph that an algorithm runs on: a snapshot, an edge type and the node type at both of its ends."""
 
     view: View
     edge: EdgeType
     node: NodeType
     target: Property | None
-    """The property that gets the values."""
+    """The property that the values are written to, if any."""
 
     @property
     def snapshot(self) -> Snapshot:
-        """The state."""
+        """The snapshot that is read."""
         return self.view.snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """The ids of all nodes, ascending, and what was found for each."""
+    """The ids of all nodes, ascending, and the value of each."""
 
     ids: pa.Array
     values: pa.Array
@@ -76,10 +78,10 @@ class NodeValues:
 
 
 class DistributedAlgorithms(Protocol):
-    """The same algorithms on a cluster."""
+    """An engine that runs the same algorithms on a cluster."""
 
     def run(self, subject: AlgorithmInput, algorithm: Algorithm) -> NodeValues:
-        """What `run_in_process` gives, made elsewhere."""
+        """Return the same values as `run_in_process`."""
         ...
 
 
@@ -89,35 +91,42 @@ def run_algorithm(
     algorithm: Algorithm,
     distributed: Callable[[Session], DistributedAlgorithms],
 ) -> AlgorithmResult:
-    """Run an algorithm on one state, and keep what it found if the call says where.
+    """Run an algorithm on one snapshot, and write its values to a property if the call names one.
 
-    Values are of the state that was read. Those of nodes that are gone when they are written are dropped.
+    The values belong to the snapshot that was read. Values of nodes that were deleted before the write are dropped.
 
     Raises:
-        TypeMissingError, MixedEndsError, AlgorithmArgumentError: The call is wrong.
-        QueryTimeoutError, QueryMemoryError: It needs more than it may use.
-        LoadError: The property's own rules refuse a value.
-        ConflictError: Others kept changing the very nodes.
+        TypeMissingError, MixedEndsError, AlgorithmArgumentError: The call is invalid.
+        QueryTimeoutError, QueryMemoryError: It exceeds its deadline or memory limit.
+        LoadError: A value violates a constraint of the property.
+        ConflictError: Other writers kept changing the same nodes.
     """
     budget = resolve_budget(session, call.limits)
-    budget.subject, budget.effect = "algorithm", "" if call.into is None else UNCHANGED
+    budget.subject = "algorithm"
+    budget.effect = "" if call.into is None else UNCHANGED
     session.allow(Action.READ, call.branch)
     if call.into is not None:
         session.allow(Action.CHANGE, call.branch, signed=call.actor)
     session = session.checkout(call.branch)
+    # Permissions and the target are checked before the algorithm runs, which may take long.
     if call.into is not None:
         session.check_writable()
     snapshot = session.resolve_snapshot(commit_id=call.snapshot, at=call.at)
     view = View(session.load_catalog(snapshot), session.open_tables(snapshot))
     subject = _resolve_input(view, call, algorithm)
+    # On the in-memory adjacency an algorithm is many times cheaper than on Spark, so Spark is used only for graphs that
+    # do not fit into the memory limit.
     is_local = call.engine is Engine.LOCAL or (
         call.engine is Engine.AUTO and _is_within_memory(subject, budget.memory_bytes)
     )
     if is_local:
-        found = run_in_process(session, subject, algorithm, budget)
+        result = run_in_process(session, subject, algorithm, budget)
     else:
-        found = distributed(session).run(subject, algorithm)
-    table = pa.table({ID: found.ids, algorithm.column: found.values})
+        result = distributed(session).run(subject, algorithm)
+    table = pa.table({ID: result.ids, algorithm.column: result.values})
+    written = None
+    if subject.target is not None:
+        written = _write_values(with_budget(session, budget), call, subject, algorithm, result)
     return AlgorithmResult(
         name=algorithm.name,
         edge=subject.edge.name,
@@ -125,16 +134,14 @@ def run_algorithm(
         commit_id=snapshot.commit.id,
         engine=Engine.LOCAL if is_local else Engine.SPARK,
         table=table,
-        rounds=found.rounds,
-        is_converged=found.is_converged,
-        written=None
-        if subject.target is None
-        else _write(with_budget(session, budget), call, subject, algorithm, found),
+        rounds=result.rounds,
+        is_converged=result.is_converged,
+        written=written,
     )
 
 
 def run_in_process(session: Session, subject: AlgorithmInput, algorithm: Algorithm, budget: Budget) -> NodeValues:
-    """Run on adjacency in memory, which queries share."""
+    """Run an algorithm on the in-memory adjacency, which is cached and shared with queries."""
     rows = session.reads.get_reader(subject.view, subject.node)
     topology = session.reads.get_topology(subject.view, subject.edge, budget)
     named = build_named_network(rows, topology, budget)
@@ -162,29 +169,32 @@ def run_in_process(session: Session, subject: AlgorithmInput, algorithm: Algorit
 
 
 def _compute_distances(
-    named: NamedNetwork, edges: TableReader, subject: AlgorithmInput, asked: ShortestPaths, budget: Budget
+    named: NamedNetwork, edges: TableReader, subject: AlgorithmInput, algorithm: ShortestPaths, budget: Budget
 ) -> pa.Array:
-    place = pc.index(named.ids, asked.start).as_py()
-    if place < 0:
+    """Return the distance of each node from the start; null for nodes that can't be reached."""
+    start = pc.index(named.ids, algorithm.start).as_py()
+    if start < 0:
         reason = f"{subject.node.name} has no node of this id"
-        raise AlgorithmArgumentError("start", repr(asked.start), reason)
-    if asked.weight is None:
-        found = compute_hops(named.network, place, asked.direction, budget)
-        return pa.array(found, mask=found < 0)
-    weights = _read_weights(edges.take_values(asked.weight, named.edges, budget), subject.edge.name, asked.weight)
-    sums = compute_weighted_distances(named.network, weights, place, asked.direction, budget)
+        raise AlgorithmArgumentError("start", repr(algorithm.start), reason)
+    name = algorithm.weight
+    if name is None:
+        hops = compute_hops(named.network, start, algorithm.direction, budget)
+        return pa.array(hops, mask=hops < 0)
+    weights = _read_weights(edges.take_values(name, named.edges, budget), subject.edge.name, name)
+    sums = compute_weighted_distances(named.network, weights, start, algorithm.direction, budget)
     return pa.array(sums, mask=np.isinf(sums))
 
 
 def _read_weights(values: pa.Array, edge: str, name: str) -> NDArray[np.float64]:
-    wrong = int(values.null_count) or pc.sum(pc.less(values.cast(pa.float64()), 0.0)).as_py() or 0
-    if wrong:
-        reason = f"{wrong:,} edges of {edge} have no weight, or a negative one"
+    # A cycle of negative weight has no shortest path, and relaxing its edges would never end.
+    invalid = int(values.null_count) or pc.sum(pc.less(values.cast(pa.float64()), 0.0)).as_py() or 0
+    if invalid:
+        reason = f"{invalid:,} edges of {edge} have no weight, or a negative one"
         raise AlgorithmArgumentError("weight", name, reason)
     return np.asarray(values.cast(pa.float64()))
 
 
-# --- the call -----------------------------------------------------------------------------------------
+# --- checking the call -----------------------------------------------------------------------------------------
 
 
 def _resolve_input(view: View, call: AlgorithmCall, algorithm: Algorithm) -> AlgorithmInput:
@@ -200,11 +210,11 @@ def _resolve_input(view: View, call: AlgorithmCall, algorithm: Algorithm) -> Alg
 
 
 def _check_weight(edge: EdgeType, name: str) -> None:
-    found = edge.by_name.get(name)
-    if found is None or found.type not in _NUMERIC_TYPES:
+    prop = edge.by_name.get(name)
+    if prop is None or prop.type not in _NUMERIC_TYPES:
         near = find_closest(name, [p.name for p in edge.properties if p.type in _NUMERIC_TYPES])
         hint = f"; did you mean `{near}`?" if near else ""
-        raise AlgorithmArgumentError("weight", name, f"{edge.name} has no number of this name{hint}")
+        raise AlgorithmArgumentError("weight", name, f"{edge.name} has no numeric property of this name{hint}")
 
 
 _FLOAT_TYPES = frozenset({Scalar.F32, Scalar.F64})
@@ -212,25 +222,33 @@ _NUMERIC_TYPES = frozenset({Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scal
 
 
 def _resolve_target(node: NodeType, into: str, algorithm: Algorithm) -> Property:
-    """The property that a call names for its values, if it can have them."""
+    """Return the property that a call writes its values to.
+
+    Raises:
+        AlgorithmArgumentError: There is no such property, or it can't store these values.
+    """
     check_text("into", into)
     type_name, dot, name = into.partition(".")
     if not dot or type_name != node.name:
-        raise AlgorithmArgumentError("into", into, f"`{node.name}.property` is needed: the values are of {node.name}")
-    found = node.by_name.get(name)
-    if found is None:
+        raise AlgorithmArgumentError(
+            "into", into, f"expected `{node.name}.property`, because the values belong to {node.name}"
+        )
+    prop = node.by_name.get(name)
+    if prop is None:
         near = find_closest(name, [p.name for p in node.properties])
-        hint = f"; did you mean `{near}`?" if near else ", add it to the schema first"
+        hint = f"; did you mean `{near}`?" if near else "; add it to the schema first"
         raise AlgorithmArgumentError("into", into, f"{node.name} has no property `{name}`{hint}")
     if name in node.key:
         raise AlgorithmArgumentError("into", into, "a key can't be changed")
     is_text = algorithm.type == pa.string()
-    if found.type is not Scalar.STRING if is_text else found.type not in _NUMERIC_TYPES:
-        needed = "a String" if is_text else "a number"
-        raise AlgorithmArgumentError("into", into, f"{needed} is needed for the values of {algorithm.name}")
-    if isinstance(algorithm, Pagerank) and found.type not in _FLOAT_TYPES:  # sums of weights may be whole
-        raise AlgorithmArgumentError("into", into, f"an F64 or F32 is needed for ranks, and that is {found.type}")
-    return found
+    has_right_type = prop.type is Scalar.STRING if is_text else prop.type in _NUMERIC_TYPES
+    if not has_right_type:
+        expected = "a String" if is_text else "a number"
+        raise AlgorithmArgumentError("into", into, f"the values of {algorithm.name} need {expected}")
+    # Ranks are fractions. Weighted distances are floats too, but may all be whole, so any number type is accepted.
+    if isinstance(algorithm, Pagerank) and prop.type not in _FLOAT_TYPES:
+        raise AlgorithmArgumentError("into", into, f"ranks need an F64 or F32, but this is {prop.type}")
+    return prop
 
 
 def _is_within_memory(subject: AlgorithmInput, memory_bytes: float) -> bool:
@@ -239,21 +257,21 @@ def _is_within_memory(subject: AlgorithmInput, memory_bytes: float) -> bool:
     return edges * _EDGE_BYTES + rows * _NODE_BYTES <= memory_bytes
 
 
-# --- keeping what was found -----------------------------------------------------------------------------
+# --- writing the values -----------------------------------------------------------------------------
 
 
-def _write(
-    session: Session, call: AlgorithmCall, subject: AlgorithmInput, algorithm: Algorithm, found: NodeValues
+def _write_values(
+    session: Session, call: AlgorithmCall, subject: AlgorithmInput, algorithm: Algorithm, result: NodeValues
 ) -> LoadResult:
-    """Merge the values into their nodes: rows that have them already are left alone."""
-    assert subject.target is not None  # noqa: S101 - asked before
+    """Merge the values into their nodes; rows that already have their value are not rewritten."""
+    assert subject.target is not None  # noqa: S101 - checked by the caller
     name = subject.target.name
     try:
-        values = found.values.cast(to_arrow_type(subject.target.type))
+        values = result.values.cast(to_arrow_type(subject.target.type))
     except pa.ArrowInvalid as error:
-        reason = f"{subject.target.type} can't hold every value: {error}"
+        reason = f"{subject.target.type} can't store every value: {error}"
         raise AlgorithmArgumentError("into", f"{subject.node.name}.{name}", reason) from error
-    columns = {**_build_key_columns(session, subject, found.ids), name: values}
+    columns = {**_build_key_columns(session, subject, result.ids), name: values}
     message = call.message or f"{algorithm.name} of {subject.edge.name} at {subject.snapshot.commit.id}"
     return load(
         session,
@@ -262,15 +280,16 @@ def _write(
             mode=LoadMode.MERGE,
             actor=call.actor,
             message=message,
+            # A node that was deleted since the snapshot must not be inserted again.
             only_known=True,
         ),
     )
 
 
 def _build_key_columns(session: Session, subject: AlgorithmInput, ids: pa.Array) -> dict[str, pa.Array]:
-    """What tells which node a record is of: its key, or its id where it has none."""
+    """Return the columns that identify each node in a load: its key, or its id if its type has no key."""
     if not subject.node.key:
         return {ID: ids}
     rows = session.reads.get_reader(subject.view, subject.node)
-    at = rows.find(ids)
-    return {name: rows.take_values(name, at) for name in subject.node.key}
+    positions = rows.find(ids)
+    return {name: rows.take_values(name, positions) for name in subject.node.key}

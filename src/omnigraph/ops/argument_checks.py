@@ -1,4 +1,4 @@
-"""Arguments of calls from Python that are checked before anything is done."""
+"""Validate the arguments of Python calls before any work is done."""
 
 from datetime import datetime, timedelta
 from enum import Enum
@@ -13,65 +13,89 @@ Choice = TypeVar("Choice", bound=Enum)
 
 
 class BadArgumentError(OmnigraphError):
-    """An argument of a call has a value that it can't have; `expected` says which it may have."""
+    """An argument of a call has an invalid value; `expected` states which values are valid."""
 
     kind = Kind.USAGE
     code = "bad_argument"
 
     def __init__(self, argument: str, value: str, expected: str) -> None:
         super().__init__(argument, value, expected)
-        self.argument, self.value, self.expected = argument, value, expected
+        self.argument = argument
+        self.value = value
+        self.expected = expected
 
     def __str__(self) -> str:
+        # An identifier is a parameter's name and is quoted; anything else is a description, such as "a state".
         what = f"`{self.argument}`" if self.argument.isidentifier() else self.argument
         return f"{what} can't be {self.value}: {self.expected}"
 
 
 def parse_choice(argument: str, choices: type[Choice], value: Choice | str) -> Choice:
-    """The choice of that name, or BadArgumentError with all names."""
+    """Return the choice of that name.
+
+    Raises:
+        BadArgumentError: There is none; the message lists all names.
+    """
     if isinstance(value, choices):
         return value
-    names = {str(one.value): one for one in choices}
+    names = {str(choice.value): choice for choice in choices}
     if isinstance(value, str) and value in names:
         return names[value]
     near = find_closest(value, names) if isinstance(value, str) else None
     hint = f"; did you mean `{near}`?" if near else ""
-    raise BadArgumentError(argument, format_value(value), f"it is one of {', '.join(names)}{hint}")
+    raise BadArgumentError(argument, format_value(value), f"it must be one of {', '.join(names)}{hint}")
 
 
 def check_text(argument: str, value: object) -> None:
-    """BadArgumentError unless it is a text; `argument` is its name, or what it is, such as `a state`."""
+    """Check that a value is a string; `argument` is its name, or a description such as "a state".
+
+    Raises:
+        BadArgumentError: It is not.
+    """
     if not isinstance(value, str):
-        raise BadArgumentError(argument, _describe_value(value), "it is a text")
+        raise BadArgumentError(argument, _describe_value(value), "it must be a string")
 
 
 def check_count(argument: str, value: object, *, minimum: int = 0) -> None:
-    """BadArgumentError unless it is a whole number that large, or left out."""
+    """Check that a value is a whole number of at least `minimum`, or None.
+
+    Raises:
+        BadArgumentError: It is not.
+    """
     if value is None:
         return
+    # `SupportsIndex` also accepts the integers of numpy; a bool is an int in Python, but hardly meant as a count.
     if isinstance(value, SupportsIndex) and not isinstance(value, bool) and index(value) >= minimum:
         return
-    raise BadArgumentError(argument, format_value(value), f"it is a whole number from {minimum} on")
+    raise BadArgumentError(argument, format_value(value), f"it must be a whole number, {minimum} or more")
 
 
 def check_number(argument: str, value: object) -> None:
-    """BadArgumentError unless it is a number, not below zero, or left out."""
+    """Check that a value is a number of at least zero, or None.
+
+    Raises:
+        BadArgumentError: It is not.
+    """
     if value is None:
         return
     if isinstance(value, SupportsFloat) and not isinstance(value, bool) and float(value) >= 0:
         return
-    raise BadArgumentError(argument, format_value(value), "it is a number from 0 on")
+    raise BadArgumentError(argument, format_value(value), "it must be a number, 0 or more")
 
 
 def check_duration(argument: str, value: object, longest: timedelta) -> None:
-    """BadArgumentError unless it is a length of time that is not below zero nor too long, or left out."""
+    """Check that a value is a timedelta from zero to `longest`, or None.
+
+    Raises:
+        BadArgumentError: It is not.
+    """
     if value is None:
         return
     if not isinstance(value, timedelta) or value < timedelta():
-        told = str(value) if isinstance(value, timedelta) else format_value(value)
-        raise BadArgumentError(argument, told, "it is a length of time, such as timedelta(days=7)")
+        text = str(value) if isinstance(value, timedelta) else format_value(value)
+        raise BadArgumentError(argument, text, "it must be a timedelta, such as timedelta(days=7)")
     if value > longest:
-        raise BadArgumentError(argument, str(value), f"it is at most {longest.days} days")
+        raise BadArgumentError(argument, str(value), f"it must be at most {longest.days} days")
 
 
 def _describe_value(value: object) -> str:
@@ -79,19 +103,29 @@ def _describe_value(value: object) -> str:
 
 
 def check_instant(argument: str, at: object) -> None:
-    """BadArgumentError unless it is a time with a zone: without one, nobody knows which instant is meant."""
+    """Check that a value is a datetime with a time zone; without one, the instant is ambiguous.
+
+    Raises:
+        BadArgumentError: It is not.
+    """
     if isinstance(at, datetime) and at.utcoffset() is not None:
         return
-    told = f"`{at}` without a zone" if isinstance(at, datetime) else f"of type {type(at).__name__}"
-    raise BadArgumentError(argument, told, "it is a time with a zone, such as datetime(2026, 1, 31, 12, tzinfo=UTC)")
+    text = f"`{at}` without a time zone" if isinstance(at, datetime) else f"of type {type(at).__name__}"
+    expected = "it must be a time with a time zone, such as datetime(2026, 1, 31, 12, tzinfo=UTC)"
+    raise BadArgumentError(argument, text, expected)
 
 
 def check_max_errors(max_errors: object, *, has_directory: bool) -> None:
-    """BadArgumentError unless it is a count, and there is a directory for bad records."""
+    """Check that `max_errors` is a whole number, and that a directory for bad records is set with it.
+
+    Raises:
+        BadArgumentError: It is not.
+    """
     if max_errors is None:
         return
     if isinstance(max_errors, bool) or not isinstance(max_errors, int) or max_errors < 0:
-        raise BadArgumentError("max_errors", format_value(max_errors), "it is a whole number from 0 on")
+        raise BadArgumentError("max_errors", format_value(max_errors), "it must be a whole number, 0 or more")
+    # Bad records can be skipped only if they are written somewhere.
     if not has_directory:
         raise BadArgumentError(
             "max_errors", str(max_errors), "without `on_error`, a directory, the first bad record fails the load"
@@ -99,12 +133,12 @@ def check_max_errors(max_errors: object, *, has_directory: bool) -> None:
 
 
 def check_if_exists(if_exists: object, *, has_source: bool) -> None:
-    """Check that `if_exists` is a truth value, and is set only for a branch that a load makes.
+    """Check that `if_exists` is a bool, and is set only if the load creates its branch.
 
     Raises:
         BadArgumentError: It is not.
     """
     if not isinstance(if_exists, bool):
-        raise BadArgumentError("if_exists", format_value(if_exists), "it is True or False")
+        raise BadArgumentError("if_exists", format_value(if_exists), "it must be True or False")
     if if_exists and not has_source:
-        raise BadArgumentError("if_exists", "True", "it goes with `from_`; without that the branch has to be there")
+        raise BadArgumentError("if_exists", "True", "it needs `from_`; without that the branch must already exist")

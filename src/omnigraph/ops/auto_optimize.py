@@ -1,7 +1,7 @@
-"""Maintenance that looks after itself: rounds of looking and optimising that use no more than a share of the time.
+"""Run automatic maintenance: optimise the tables that need it, in rounds that use a bounded share of the time.
 
-Off unless somebody starts it: a server with `[maintenance] auto = true`, or `omnigraph optimize --auto`. It does what
-`optimize` does, so writers never fail or wait because of it.
+Off by default; a server starts it with `[maintenance] auto = true`, and `omnigraph optimize --auto` does. It runs
+`optimize`, so writers never fail or wait because of it.
 """
 
 import threading
@@ -22,45 +22,48 @@ from omnigraph.policy import Action
 from omnigraph.telemetry import log
 
 DEFAULT_ACTOR = "omnigraph-reconciler"
-"""Who its commits are by, unless somebody else is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcilePolicy:
-    """How much of the time maintenance may take."""
+    """How often maintenance runs, the share of the time it may use, and the actor of its commits."""
 
     every_seconds: float = 60.0
-    """How long it waits at least between two rounds."""
+    """The minimum pause between two rounds."""
     budget: float = 0.1
-    """The share of the time that it may work: after work of six seconds it rests for 54."""
+    """The share of the time it may work: with 0.1, it rests 54 seconds after 6 seconds of work."""
     actor: str = DEFAULT_ACTOR
 
     def check(self) -> None:
-        """BadArgumentError or ActorRefusedError for what makes no sense."""
+        """Check the values of the policy.
+
+        Raises:
+            BadArgumentError, ActorRefusedError: One is invalid.
+        """
         check_number("every_seconds", self.every_seconds)
         check_number("budget", self.budget)
         if not self.every_seconds > 0:
-            raise BadArgumentError("every", f"{self.every_seconds:g} s", "it must be longer than nothing")
+            raise BadArgumentError("every", f"{self.every_seconds:g} s", "it must be longer than 0 s")
         if not 0 < self.budget <= 1:
-            raise BadArgumentError("budget", f"{self.budget:g}", "it is a share, above 0 and at most 1")
+            raise BadArgumentError("budget", f"{self.budget:g}", "it must be a share above 0 and at most 1")
         check_signature(self.actor, None, None)
 
     def compute_rest(self, worked: float) -> float:
-        """How long to rest after so many seconds of work."""
+        """Return the seconds to rest after a round that worked for this many seconds."""
         return max(self.every_seconds, worked * (1 - self.budget) / self.budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileRound:
-    """What one round did: the tables that were worked on, by branch."""
+    """The tables that one round optimised, each with its branch."""
 
     tables: tuple[tuple[str, TableUpkeep], ...] = ()
     is_cut_short: bool = False
-    """Whether it was stopped before it had seen everything."""
+    """Whether the round was stopped before its end."""
 
 
 class Reconciler:
-    """Keeps the branches of one graph optimised until it is stopped. One thread runs it; any thread may stop it."""
+    """A background worker that keeps all branches of a graph optimised. One thread runs it, any thread may stop it."""
 
     def __init__(
         self, session: Session, policy: ReconcilePolicy, tell: Callable[[ReconcileRound], None] | None = None
@@ -68,65 +71,72 @@ class Reconciler:
         session.allow_on_graph(Action.MAINTAIN)
         policy.check()
         session.check_writable()
-        self._session, self._policy, self._tell = session, policy, tell
+        self._session = session
+        self._policy = policy
+        self._on_round = tell
         self._stopped = threading.Event()
-        self._seen: dict[str, dict[str, int]] = {}
-        """By branch, the versions of tables that need nothing."""
+        # By branch and table, the version that needs no work; such tables are skipped until they are written again.
+        self._clean_versions: dict[str, dict[str, int]] = {}
 
     def stop(self) -> None:
-        """Let it end behind the table that it works on."""
+        """Stop after the table in progress."""
         self._stopped.set()
 
     def run(self) -> None:
-        """Round after round until `stop`. A store that does not answer ends a round, not the reconciler."""
+        """Run rounds until `stop` is called. An error, such as an unavailable store, ends the round only."""
         clock = self._session.runtime.clock
         while not self._stopped.is_set():
             began = clock.monotonic()
             try:
-                done = self.round()
+                result = self.round()
             except OmnigraphError as error:
-                log.warning("maintenance of %s is tried again later: %s", self._session.uri, error)
+                log.warning("maintenance of %s failed and is retried in the next round: %s", self._session.uri, error)
             else:
-                if self._tell is not None:
-                    self._tell(done)
+                if self._on_round is not None:
+                    self._on_round(result)
             self._stopped.wait(self._policy.compute_rest(clock.monotonic() - began))
 
     def round(self) -> ReconcileRound:
-        """Settle what died, then optimise what pays on every branch, of tables written since it looked."""
+        """Recover dead operations, then optimise on every branch the tables that were written since the last round."""
         heal(self._session, self._session.head())
-        worked: list[tuple[str, TableUpkeep]] = []
+        tables: list[tuple[str, TableUpkeep]] = []
         for branch in self._list_branches():
             try:
                 for report in self._reconcile(branch):
-                    worked.append((branch, report))
+                    tables.append((branch, report))
                     if self._stopped.is_set():
-                        return ReconcileRound(tables=tuple(worked), is_cut_short=True)
+                        return ReconcileRound(tables=tuple(tables), is_cut_short=True)
+            # A branch may be deleted, or a type dropped, while the round runs.
             except (BranchGoneError, BranchMissingError, TypeMissingError) as error:
-                log.info("the branch %s is looked at again: %s", branch, error)
-                self._seen.pop(branch, None)
-        return ReconcileRound(tables=tuple(worked))
+                log.info("branch %s changed during maintenance and is checked again: %s", branch, error)
+                self._clean_versions.pop(branch, None)
+        return ReconcileRound(tables=tuple(tables))
 
     def _list_branches(self) -> list[str]:
-        names = [one.name for one in list_branches(self._session)]
-        for gone in self._seen.keys() - set(names):
-            del self._seen[gone]
+        """Return the names of all branches, and forget those that were deleted."""
+        names = [branch.name for branch in list_branches(self._session)]
+        for name in self._clean_versions.keys() - set(names):
+            del self._clean_versions[name]
         return names
 
     def _reconcile(self, branch: str) -> Iterator[TableUpkeep]:
-        """Optimise a branch, a table at a time. Tables that nobody wrote since they were looked at cost nothing."""
+        """Optimise a branch table by table. Tables that were not written since the last check cost nothing."""
         session = self._session.checkout(branch)
         pins = {key: pin.version for key, pin in session.head().snapshot.pins.items()}
-        seen = self._seen.setdefault(branch, {})
-        changed = [key for key, version in pins.items() if seen.get(key) != version]
+        clean = self._clean_versions.setdefault(branch, {})
+        changed = [key for key, version in pins.items() if clean.get(key) != version]
         if not changed:
             return
         upkeep = UpkeepCall(actor=self._policy.actor)
-        looked = optimize(
+        # The dry run finds out which tables need work, and how many fragments each would lose.
+        preview = optimize(
             session, OptimizeCall(types=tuple(map(_get_type_name, changed)), upkeep=upkeep, is_dry_run=True)
         )
-        due = {one.table_key: one for one in looked.due}
-        failed = {one.table_key for one in looked.tables if one.error is not None}
-        seen.update({key: pins[key] for key in changed if key not in due and key not in failed})
+        due = {table.table_key: table for table in preview.due}
+        # A table that failed is not clean: it is tried again in the next round.
+        failed = {table.table_key for table in preview.tables if table.error is not None}
+        clean.update({key: pins[key] for key in changed if key not in due and key not in failed})
+        # Each fragment costs every scan some requests, so tables with many to merge come first.
         for key in sorted(due, key=lambda key: -due[key].fragments_removed):
             if self._stopped.is_set():
                 return

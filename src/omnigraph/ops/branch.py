@@ -1,4 +1,4 @@
-"""Branches: make one from any state of another, list them, delete one."""
+"""Create, list and delete branches."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,18 +17,18 @@ from omnigraph.policy import Action
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A branch, and what it was taken from; main was taken from nothing."""
+    """A branch and the commit that it was created from; main has none."""
 
     name: str
     id: str | None = None
-    """New each time that the name is used."""
+    """A new id each time that a branch of this name is created."""
     parent_branch: str | None = None
     parent_commit: str | None = None
     created_at: str | None = None
     created_by: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "name": self.name,
             "id": self.id,
@@ -40,7 +40,7 @@ class Branch:
 
 
 def list_branches(session: Session) -> list[Branch]:
-    """All branches, main first and the others by name."""
+    """Return all branches, main first and the others sorted by name."""
     session.allow_on_graph(Action.READ)
     return [Branch(name=MAIN), *map(_build_branch, session.branches.list_records())]
 
@@ -54,15 +54,15 @@ def create_branch(
     at: datetime | None = None,
     actor: str,
 ) -> Branch:
-    """A branch that starts as the newest state of `source`, or as that of one of its commits or of an instant.
+    """Create a branch from the head of `source`, or from one of its commits or its state at an instant.
 
-    It costs the same for any number of tables, rows and commits, and touches none of them.
+    The cost does not depend on the number of tables, rows and commits; none of them is copied or read.
 
     Raises:
-        BadBranchNameError, BranchExistsError: The name won't do.
-        BranchMissingError, CommitMissingError: There is no such state to start from.
-        BranchGoneError: `source` was deleted meanwhile.
-        BranchOutcomeUnknownError: The store stopped answering; the branch may be there.
+        BadBranchNameError, BranchExistsError: The name is invalid or taken.
+        BranchMissingError, CommitMissingError: There is no such source.
+        BranchGoneError: `source` was deleted in the meantime.
+        BranchOutcomeUnknownError: The store stopped answering; the branch may have been created.
     """
     check_text("name", name)
     with draft_branch(session, name, source=source, commit_id=commit_id, at=at, actor=actor) as draft:
@@ -79,9 +79,10 @@ def draft_branch(
     at: datetime | None = None,
     actor: str,
 ) -> Iterator[BranchDraft]:
-    """A branch that nobody sees while the block writes to it; behind the block it is there, with all of that.
+    """Yield an unregistered branch that the block may write to, and register it when the block ends.
 
-    When the block fails there is no branch. Raises what `create_branch` raises.
+    Readers see the branch with everything that was written to it, or, if the block fails, not at all. The errors are
+    those of `create_branch`.
     """
     session.allow(Action.READ, source)
     session.allow(Action.BRANCH_CREATE, name, signed=actor)
@@ -91,13 +92,16 @@ def draft_branch(
     draft = session.branches.draft(name, parent, snapshot, actor)
     try:
         yield draft
-    except BaseException:  # an interrupt too: nobody sees it yet
+    # Also on an interrupt: the branch is not registered yet, so no reader can lose it.
+    except BaseException:
         session.branches.discard(draft)
         raise
     try:
         session.branches.register(draft)
+    # The branch may be registered, so its files must stay.
     except BranchOutcomeUnknownError:
-        raise  # somebody may see it: its files stay
+        raise
+    # The registration has failed for certain, so no reader can see the draft.
     except Exception:
         session.branches.discard(draft)
         raise
@@ -106,27 +110,27 @@ def draft_branch(
 def _resolve_origin(
     session: Session, source: str, commit_id: str | None, at: datetime | None
 ) -> tuple[ManifestLog, Snapshot]:
-    """The state to start from, and the log that has its commit; `source` may be a tag instead of a branch."""
+    """Return the snapshot to start from, and the log that has its commit; `source` may be a tag instead of a branch."""
     try:
         return session.checkout(source).locate_snapshot(commit_id=commit_id, at=at)
     except BranchMissingError:
-        if (
-            commit_id is not None
-            or at is not None
-            or source not in {tag.name for tag in session.branches.tags.list_records()}
-        ):
+        # A tag is one commit, so it can't be combined with another commit or an instant.
+        if commit_id is not None or at is not None:
+            raise
+        tags = {tag.name for tag in session.branches.tags.list_records()}
+        if source not in tags:
             raise
     return session.locate_snapshot(commit_id=source)
 
 
 def delete_branch(session: Session, name: str) -> Branch:
-    """Delete a branch; what it was. Its commits are lost, but for what was merged.
+    """Delete a branch, and return what it was. Its commits are lost, except those that were merged.
 
     Raises:
-        BadBranchNameError: It is main, or no name at all.
-        BranchMissingError: There is none of that name.
-        BranchHasChildrenError: Others were taken from it: delete those first.
-        BranchOutcomeUnknownError: The store stopped answering; the branch may be gone.
+        BadBranchNameError: It is main, or not a valid name.
+        BranchMissingError: There is no such branch.
+        BranchHasChildrenError: Other branches were created from it; delete those first.
+        BranchOutcomeUnknownError: The store stopped answering; the branch may have been deleted.
     """
     session.allow(Action.BRANCH_DELETE, name)
     session.check_writable()

@@ -1,7 +1,7 @@
-"""The change feed of a branch: every commit behind a cursor, oldest first, each exactly once.
+"""The change feed (change data capture) of a branch: every commit after a cursor, oldest first, each exactly once.
 
-A cursor is a commit's id. Every commit of the branch's line is told, also one that left all rows as they were
-(maintenance, a recovery): then without rows, so that the cursor moves on.
+A cursor is a commit id. The feed contains every commit of the branch's history, including those that changed no row
+(maintenance, a recovery): these come without rows, so that the cursor advances.
 """
 
 from collections import deque
@@ -31,56 +31,59 @@ from omnigraph.storage.object_store import StoreDeniedError, StoreUnavailableErr
 from omnigraph.telemetry import log as telemetry_log
 
 POLL_SECONDS = 1.0
+# A follower gives up when the store has not answered for this long.
 MAX_OUTAGE_SECONDS = 600.0
-"""How long a store may not answer before somebody who follows gives up."""
-_FIRST_WAIT_SECONDS, _MAX_WAIT_SECONDS = 0.1, 10.0
+_FIRST_WAIT_SECONDS = 0.1
+_MAX_WAIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesCall:
-    """A feed as it was asked for."""
+    """The arguments of a change feed."""
 
     since: str | None = None
-    """The commit behind which it begins, by its id, a tag, a branch or a time; None: the first commit of the graph."""
+    """The commit after which it begins: an id, a tag, a branch or a time. None: begin with the first commit."""
     types: Sequence[str] | None = None
     limit: int | None = None
-    """After so many commits it ends."""
+    """The number of commits after which it ends."""
     follow: bool = False
-    """Whether it goes on with commits that come, for ever."""
+    """Whether it continues with new commits, without end."""
     poll_seconds: float = POLL_SECONDS
 
     def __post_init__(self) -> None:
         check_count("limit", self.limit, minimum=1)
         check_number("poll_seconds", self.poll_seconds)
         if not 0 < self.poll_seconds < float("inf"):
-            raise BadArgumentError("poll_seconds", str(self.poll_seconds), "it is a number of seconds above 0")
+            raise BadArgumentError("poll_seconds", str(self.poll_seconds), "it must be a number of seconds above 0")
 
 
 class ChangeFeed:
-    """The commits of a branch behind a cursor, as what they changed; an iterator, read as it is asked.
+    """An iterator over the change sets of a branch's commits after a cursor, read on demand.
 
-    Without `follow` it ends with what was the newest commit when it was made. With it, it waits for the next commit by
-    one cheap probe now and then, outlasts a store that does not answer for a while, and ends with BranchGoneError when
-    the branch is deleted, also when there is another one of that name.
+    Without `follow` it ends with the commit that was newest when the feed was created. With `follow` it polls for the
+    next commit with one cheap request, retries while the store is unavailable, and ends with BranchGoneError when the
+    branch is deleted, even if a new branch of the same name exists.
     """
 
     def __init__(self, session: Session, call: ChangesCall) -> None:
-        """Raises what `graph.changes` raises."""
+        """Find the position of the cursor, and check the arguments. The errors are those of `graph.changes`."""
         session.allow(Action.READ)
-        self._session, self._call = session, call
+        self._session = session
+        self._call = call
         head = session.head()
         self._last_seq = head.snapshot.commit.seq
         self._schemas = SchemaHistory(session.log)
         since = None if call.since is None else resolve_commit(session, call.since)
         self._position = find_position(session.log, head, since)
         if self._position.commit is not None:
-            check_commit_retained(session.log, head, self._position.commit)  # what follows is told against it
+            # The first change set is the difference from this commit, so its tables are still needed.
+            check_commit_retained(session.log, head, self._position.commit)
         self._type_filter = self._resolve_types(head, call.types)
         self._emitted = 0
         self._backoff = _OutageBackoff(session)
         self._waiting: deque[Commit] = deque()
+        # By path, the table version that was opened last.
         self._tables: dict[str, LanceTable] = {}
-        """By location, the version that was looked at last."""
 
     def __iter__(self) -> "ChangeFeed":
         return self
@@ -95,27 +98,28 @@ class ChangeFeed:
                 if not self._call.follow:
                     raise StopIteration
                 self._session.runtime.clock.sleep(self._call.poll_seconds)
-        found = self._build_with_retries(self._waiting[0])
+        # The commit is removed from the queue only once its change set is built: after an error it is tried again.
+        changes = self._build_with_retries(self._waiting[0])
         self._waiting.popleft()
         self._emitted += 1
-        schema_id = found.commit.schema_after or self._position.schema_id
-        self._position = replace(self._position, commit=found.commit, schema_id=schema_id)
-        return found
+        schema_id = changes.commit.schema_after or self._position.schema_id
+        self._position = replace(self._position, commit=changes.commit, schema_id=schema_id)
+        return changes
 
     @property
     def cursor(self) -> str | None:
-        """The commit that was given last, or behind which it began: where to go on."""
+        """The commit to continue after: the one returned last, or the one that the feed began after."""
         return None if self._position.commit is None else self._position.commit.id
 
     def blocks(self) -> Iterator[bytes]:
-        """The feed as lines of JSON, some at once: see `ChangeSet.blocks`.
+        """Yield the feed as blocks of JSON lines; see `ChangeSet.blocks`.
 
-        When the store fails in the middle of a commit, one who follows gets that commit from its beginning again.
+        If the store fails in the middle of a commit, a follower gets that commit again from its beginning.
         """
-        for found in self:
+        for changes in self:
             while True:
                 try:
-                    yield from found.blocks()
+                    yield from changes.blocks()
                 except StoreUnavailableError as error:
                     self._wait_out(error)
                     continue
@@ -123,48 +127,57 @@ class ChangeFeed:
                 break
 
     def _read_next_commits(self) -> Sequence[Commit]:
-        """The next commits, if there are any by now."""
+        """Return the next commits, none if there are none yet."""
         while True:
             try:
                 head = self._session.head()
-                found = read_next_commits(self._session.log, head, self._position.seq)
+                commits = read_next_commits(self._session.log, head, self._position.seq)
             except StoreUnavailableError as error:
                 self._wait_out(error)
                 continue
             self._backoff.reset()
-            self._check_continuity(head, found)
-            return found if self._call.follow else [commit for commit in found if commit.seq <= self._last_seq]
+            self._check_continuity(head, commits)
+            if self._call.follow:
+                return commits
+            return [commit for commit in commits if commit.seq <= self._last_seq]
 
-    def _check_continuity(self, head: Head, found: Sequence[Commit]) -> None:
-        """CommitMissingError when the line does not go on behind the cursor: a repair has taken the branch back."""
+    def _check_continuity(self, head: Head, commits: Sequence[Commit]) -> None:
+        """Check that the history continues directly after the cursor.
+
+        Raises:
+            CommitMissingError: It does not: a repair has set the branch back.
+        """
         before = self._position.commit
-        if found:
-            goes_on = found[0].parent == (None if before is None else before.id)
+        if commits:
+            is_continuous = commits[0].parent == (None if before is None else before.id)
         else:
-            goes_on = before is not None and head.snapshot.commit.id == before.id
-        if not goes_on:
+            is_continuous = before is not None and head.snapshot.commit.id == before.id
+        if not is_continuous:
             raise CommitMissingError(self.cursor or "", self._session.log.branch)
 
     def _build_with_retries(self, commit: Commit) -> ChangeSet:
         while True:
             try:
-                found = self._build_change_set(commit)
+                changes = self._build_change_set(commit)
             except StoreUnavailableError as error:
                 self._wait_out(error)
                 continue
             self._backoff.reset()
-            return found
+            return changes
 
     def _build_change_set(self, commit: Commit) -> ChangeSet:
         session = self._session
         session.check_cancelled()
-        for branch in {session.log.branch, commit.branch}:  # asked each time: who follows may lose the right to
+        # Checked for every commit, because a follower may lose the permission while it runs.
+        for branch in {session.log.branch, commit.branch}:
             session.allow(Action.READ, branch)
         head = session.head()
-        old, new = self._position.schema_id, commit.schema_after or self._position.schema_id
+        old = self._position.schema_id
+        new = commit.schema_after or old
         assert new is not None  # noqa: S101 - the first commit brings a schema
         catalogs = None if old is None else self._schemas.load_catalog(head, old), self._schemas.load_catalog(head, new)
-        if commit.schema_after is not None:  # what two branches added alike has one identity since they were merged
+        # A type or property that two branches added alike has one identity once they were merged.
+        if commit.schema_after is not None:
             same = head.snapshot.manifest.schema.same
             catalogs = (
                 None if catalogs[0] is None else renumber_catalog(catalogs[0], same),
@@ -172,48 +185,63 @@ class ChangeFeed:
             )
         unchanged = find_restored_tables(session.log, head, commit)
         expect_versions(session.store.verifier, commit.changes)
-        found = build_change_set(self._open_table, commit, (old, new), catalogs, self._type_filter, unchanged=unchanged)
-        if found.pairs:  # what left all rows as they were can be told whatever was collected
-            self._check_rows_retained(head, commit, found)
-        return replace(found, go_on=session.check_cancelled)
+        changes = build_change_set(
+            self._open_table, commit, (old, new), catalogs, self._type_filter, unchanged=unchanged
+        )
+        # A commit that changed no row needs no table, so it can be returned even if its tables were collected.
+        if changes.pairs:
+            self._check_rows_retained(head, commit, changes)
+        return replace(changes, go_on=session.check_cancelled)
 
     def _open_table(self, path: str, version: int) -> LanceTable:
-        """A table; what one commit left is what the next one found, and is looked at once."""
-        last = self._tables.get(path)
-        if last is None or last.version != version:
-            last = self._tables[path] = LanceTable(self._session.handles, path, version)
-        return last
+        """Open a table version, or return the one opened last: a commit starts from what the commit before it left."""
+        table = self._tables.get(path)
+        if table is None or table.version != version:
+            table = self._tables[path] = LanceTable(self._session.handles, path, version)
+        return table
 
-    def _check_rows_retained(self, head: Head, commit: Commit, found: ChangeSet) -> None:
-        """CommitCollectedError or DataDroppedError when what the commit changed can't be read any more."""
-        for one in (self._position.commit, commit):
-            if one is not None:
-                check_commit_retained(self._session.log, head, one)
+    def _check_rows_retained(self, head: Head, commit: Commit, changes: ChangeSet) -> None:
+        """Check that the tables before and after a commit can still be read.
+
+        Raises:
+            CommitCollectedError: Cleanup has collected one of the two commits.
+            DataDroppedError: A later commit dropped the data permanently.
+        """
+        for needed in (self._position.commit, commit):
+            if needed is not None:
+                check_commit_retained(self._session.log, head, needed)
         later = [(purge, dropper) for purge, dropper in self._position.purged if dropper.seq > commit.seq]
-        for pair in found.pairs:
+        for pair in changes.pairs:
             for purge, dropper in later:
                 if any(table is not None and table.path == purge.path for table in (pair.before, pair.after)):
                     raise build_dropped_error(pair.type.table_key, purge, dropper)
 
     def _resolve_types(self, head: Head, names: Sequence[str] | None) -> TypeFilter:
-        """Types by their names now, or as the feed begins; TypeMissingError."""
+        """Return the filter for types by name; a name may be that of the head or that where the feed begins.
+
+        Raises:
+            TypeMissingError: Neither schema has a type of this name.
+        """
         if names is None:
             return TypeFilter()
         snapshot = head.snapshot
-        known = {
-            one.name: snapshot.pins[one.table_key].path for one in list_types(self._session.load_catalog(snapshot))
-        }
-        begins = self._position.schema_id
-        earlier = [] if begins is None else list_types(self._schemas.load_catalog(head, begins))
+        # Tables keep their paths when types are renamed, so the filter also matches earlier names of a type.
+        types = list_types(self._session.load_catalog(snapshot))
+        paths = {type_.name: snapshot.pins[type_.table_key].path for type_ in types}
+        schema_id = self._position.schema_id
+        earlier_types = [] if schema_id is None else list_types(self._schemas.load_catalog(head, schema_id))
+        earlier_names = {type_.name for type_ in earlier_types}
         for name in names:
-            if name not in known and name not in {one.name for one in earlier}:
-                raise TypeMissingError(name, find_closest(name, known))
-        return TypeFilter(frozenset(names), {known[name] for name in names if name in known})
+            if name not in paths and name not in earlier_names:
+                raise TypeMissingError(name, find_closest(name, paths))
+        return TypeFilter(frozenset(names), {paths[name] for name in names if name in paths})
 
     def _wait_out(self, error: StoreUnavailableError) -> None:
-        """Wait until the store may answer again, or raise: who does not follow, is denied, or has waited long enough.
+        """Wait before the store is tried again.
 
-        BranchGoneError when it does not answer because the branch and its files are gone.
+        Raises:
+            StoreUnavailableError: The feed does not follow, access is denied, or the outage has lasted too long.
+            BranchGoneError: The branch was deleted, so its files are missing.
         """
         if not self._call.follow or isinstance(error, StoreDeniedError):
             raise error
@@ -222,6 +250,7 @@ class ChangeFeed:
             try:
                 live = {record.path for record in self._session.branches.list_records()}
             except StoreUnavailableError:
+                # The list of branches is unavailable too: assume that this one still exists.
                 live = {path}
             if path not in live:
                 raise BranchGoneError(branch) from error
@@ -229,10 +258,11 @@ class ChangeFeed:
 
 
 class _OutageBackoff:
-    """Waits longer and longer while a store does not answer, and not for ever."""
+    """Exponential back-off with jitter during an outage of the store, up to `MAX_OUTAGE_SECONDS`."""
 
     def __init__(self, session: Session) -> None:
-        self._clock, self._ids = session.runtime.clock, session.runtime.ids
+        self._clock = session.runtime.clock
+        self._ids = session.runtime.ids
         self._since: float | None = None
         self._tries = 0
 
@@ -240,21 +270,23 @@ class _OutageBackoff:
         now = self._clock.monotonic()
         if self._since is None:
             self._since = now
-            telemetry_log.warning("the store does not answer; trying on: %s", error)
+            telemetry_log.warning("the store is unavailable, retrying: %s", error)
         elif now - self._since > MAX_OUTAGE_SECONDS:
             raise error
         seconds = min(_FIRST_WAIT_SECONDS * 2**self._tries, _MAX_WAIT_SECONDS)
         self._tries += 1
+        # Half of the wait is random, so that followers do not all come back at the same moment.
         self._clock.sleep(seconds / 2 + self._ids.jitter(seconds / 2))
 
     def reset(self) -> None:
-        """The store has answered."""
-        self._since, self._tries = None, 0
+        """Forget the outage, once the store has answered."""
+        self._since = None
+        self._tries = 0
 
 
 def commit_changes(
     session: Session, commit_id: str, *, branch: str | None = None, types: Sequence[str] | None = None
 ) -> ChangeSet:
-    """What one commit changed against its first parent; raises what `find_commit` and a feed raise."""
-    found = find_commit(session, commit_id, branch=branch)
-    return next(ChangeFeed(found.session, ChangesCall(since=found.commit.parent, types=types, limit=1)))
+    """Return what one commit changed relative to its first parent. The errors are those of `find_commit` and a feed."""
+    located = find_commit(session, commit_id, branch=branch)
+    return next(ChangeFeed(located.session, ChangesCall(since=located.commit.parent, types=types, limit=1)))

@@ -1,9 +1,10 @@
-"""Verify a graph: manifests, files, rows, indexes, operations. Changes nothing, and trusts nothing that is cached.
+"""Check the integrity of a graph: manifests, files, rows, indexes, operations. Read-only, and uses no cache.
 
-A graph that can't even be opened is told about too: whatever is wrong becomes a finding, with a way out. What stays an
-error is a store that does not answer, because then nothing is known.
+Damage becomes a finding with a way out, even in a graph that can't be opened. Only an unavailable store is an error,
+because then nothing is known.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -45,13 +46,14 @@ from omnigraph.storage.layout import BRANCHES
 from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.storage.table_cache import TableCache
 
+# A cleanup that runs at the same time can make a sound graph look damaged: errors found while a branch moved are
+# checked again, up to this number of passes.
 MAX_PASSES = 3
-"""How often a graph is looked at that moves on while errors are found in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckProgress:
-    """What is being looked at, how much of it is done, and how many rows were read so far."""
+    """The phase of a check, its progress, and the number of rows read so far."""
 
     phase: str
     done: int
@@ -61,16 +63,16 @@ class CheckProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckCall:
-    """What to check."""
+    """The arguments of a check."""
 
     branch: str | None = None
-    """Only this branch; None: all, and what belongs to none."""
+    """Only this branch; None: all branches, and files that belong to none."""
     is_quick: bool = False
-    """Only manifests and files; no row is read."""
+    """Check manifests and files only; no row is read."""
     is_deep: bool = False
-    """Every byte of every file that a kept commit names, and every column of every row."""
+    """Check every byte of every file that a kept commit references, and every column of every row."""
     is_record: bool = False
-    """Record checksums of files that have none, if a deep check finds no error."""
+    """Run a deep check, and if it finds no error, record the checksums of files that have none."""
     actor: str = "anonymous"
     message: str | None = None
     progress: Callable[[CheckProgress], None] | None = None
@@ -78,33 +80,33 @@ class CheckCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """All findings, the worst first, and how much was looked at."""
+    """All findings, errors first, and the amount of data that was checked."""
 
     uri: str
     branches: tuple[str, ...]
     findings: tuple[Finding, ...]
     commits: int
-    """How many commits the histories have."""
+    """The number of commits in all histories."""
     versions: int
-    """How many versions of tables the branches show."""
+    """The number of table versions that the heads of the branches pin."""
     files: int
     nbytes: int
     rows_read: int
     verified: int = 0
-    """How many files, and directories of blobs and indexes, were compared with their checksums by a deep check."""
+    """The number of files, and directories of blobs and indexes, that a deep check compared with their checksums."""
     unrecorded: int = 0
-    """Of how many there is no checksum to compare with."""
+    """The number of those that have no checksum to compare with."""
     recorded: Mapping[str, str] = field(default_factory=dict)
-    """By branch, the commit that records checksums which were missing."""
+    """By branch, the commit that recorded missing checksums."""
 
     @property
     def has_errors(self) -> bool:
-        """Whether something is lost, wrong or unreadable."""
-        return any(one.severity is FindingSeverity.ERROR for one in self.findings)
+        """Whether anything is lost, wrong or unreadable."""
+        return any(finding.severity is FindingSeverity.ERROR for finding in self.findings)
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
-        count = {one: sum(found.severity is one for found in self.findings) for one in FindingSeverity}
+        """Return the JSON form."""
+        count = Counter(finding.severity for finding in self.findings)
         return {
             "uri": self.uri,
             "branches": list(self.branches),
@@ -119,69 +121,74 @@ class CheckResult:
             "errors": count[FindingSeverity.ERROR],
             "warnings": count[FindingSeverity.WARNING],
             "notes": count[FindingSeverity.NOTE],
-            "findings": [one.to_json() for one in self.findings],
+            "findings": [finding.to_json() for finding in self.findings],
         }
 
 
 def check(session: Session, call: CheckCall) -> CheckResult:
-    """Look at everything, or `is_quick` at everything but rows.
+    """Check a graph or one branch, and return all findings.
 
-    A version that a branch showed when the check began may be collected before it is read, if somebody cleans up
-    meanwhile. So errors that were found while the graph moved on are looked for again.
+    A concurrent cleanup may collect a version after the check has read the manifest that pins it. So if there are
+    errors and a branch has moved in the meantime, the check is repeated.
 
     Raises:
-        NotAGraphError: There is nothing that ever was a graph.
-        BranchMissingError: There is no branch of that name.
-        BadArgumentError: It is to be both quick and deep.
+        NotAGraphError: There is no graph, and no remains of one.
+        BranchMissingError: There is no such branch.
+        BadArgumentError: The call is both quick and deep.
     """
     if call.branch is None:
         session.allow_on_graph(Action.MAINTAIN)
     else:
         session.allow(Action.MAINTAIN, call.branch, signed=call.actor if call.is_record else None)
     if call.is_quick and (call.is_deep or call.is_record):
-        raise BadArgumentError("quick", "given", "a quick check reads no file that a deep one compares")
+        raise BadArgumentError("quick", "given", "a quick check can't be deep or record checksums")
     if call.is_record:
         session.check_writable()
         check_signature(call.actor, call.message, None)
-    found = _CheckPass(open_fresh_session(session), call).run()
+    last = _CheckPass(open_fresh_session(session), call).run()
     for _ in range(MAX_PASSES - 1):
-        if not found.result.has_errors or not found.has_moved:
+        if not last.result.has_errors or not last.has_moved:
             break
-        found = _CheckPass(open_fresh_session(session), call).run()
-    if not call.is_record or found.result.has_errors or found.retained is None:
-        return found.result
-    recorded = record_checksums(session, found.session, found.retained, actor=call.actor, message=call.message)
-    return replace(found.result, recorded=recorded)
+        last = _CheckPass(open_fresh_session(session), call).run()
+    # Checksums of damaged files must not be recorded as if they were right.
+    if not call.is_record or last.result.has_errors or last.retained is None:
+        return last.result
+    recorded = record_checksums(session, last.session, last.retained, actor=call.actor, message=call.message)
+    return replace(last.result, recorded=recorded)
 
 
 @dataclass(frozen=True, slots=True)
 class _CheckPassResult:
-    """What one look at a graph found."""
+    """The result of one pass over a graph, and what recording checksums needs from it."""
 
     result: CheckResult
     has_moved: bool
-    """Whether a branch has moved on since its manifest was read."""
+    """Whether a branch has got a new head since its manifest was read."""
     session: Session
     retained: RetainedStates | None
 
 
 class _CheckPass:
-    """One look at everything, by a session that has read nothing before."""
+    """One pass over a graph, with a session that has cached nothing."""
 
     def __init__(self, session: Session, call: CheckCall) -> None:
-        self._session, self._call = session, call
+        self._session = session
+        self._call = call
+        # Only files that a deep check has found sound may get a checksum.
         self._is_deep = call.is_deep or call.is_record
         self._findings: list[Finding] = []
 
     def run(self) -> _CheckPassResult:
-        call, session = self._call, self._session
+        call = self._call
+        session = self._session
         self._report_progress("manifests", 0, 1)
         manifests = check_manifests(session, call.branch)
         self._findings += manifests.findings
         listings = list_tables(session)
-        kept = self._read_retained(manifests)
+        retained = self._read_retained(manifests)
         pinned = find_pinned_versions(manifests.states)
-        look, verified = self._inspect_retained(pinned, listings, kept)
+        # Files are compared with their checksums before Lance decodes any: some damage crashes the process.
+        inspected, verified = self._inspect_retained(pinned, listings, retained)
         files = check_files(
             session,
             listings,
@@ -194,9 +201,10 @@ class _CheckPass:
         if not call.is_quick:
             rows = RowChecker(session, files, is_deep=self._is_deep, watch=self._report_progress).run(manifests.states)
             self._findings += rows.findings
-        if kept is not None:
-            self._check_retained(kept, look, verified, files, pinned)
+        if retained is not None:
+            self._check_retained(retained, inspected, verified, files, pinned)
         self._findings += find_damaged_lists(session)
+        # Operations and unknown files belong to the whole graph, not to one branch.
         if call.branch is None:
             self._findings += check_operations(session)
         result = CheckResult(
@@ -211,8 +219,9 @@ class _CheckPass:
             verified=verified.files,
             unrecorded=verified.unrecorded,
         )
+        # A state before a damaged head is never the newest, so it says nothing about a move.
         has_moved = any(not state.head.table.is_newest() for state in manifests.states if state.is_newest)
-        return _CheckPassResult(result, has_moved, session, kept)
+        return _CheckPassResult(result, has_moved, session, retained)
 
     def _report_progress(self, phase: str, done: int, total: int, rows: int = 0) -> None:
         self._session.check_cancelled()
@@ -225,11 +234,12 @@ class _CheckPass:
         return Thoroughness.DEEP if self._is_deep else Thoroughness.USUAL
 
     def _read_retained(self, manifests: ManifestCheckResult) -> RetainedStates | None:
-        """Read what commits name, present and past; None when it is not asked for, or can't be known."""
+        """Read the states of all kept commits; None if this check does not need them, or they can't be determined."""
         for state in manifests.states:
             expect_pins(self._session.store, state.head.snapshot.manifest.pins.values())
-        is_wanted = self._is_deep or (self._call.branch is None and not self._call.is_quick)
-        if not is_wanted or not manifests.is_whole:
+        is_needed = self._is_deep or (self._call.branch is None and not self._call.is_quick)
+        # With a manifest missing, files that only its commits need would look unused.
+        if not is_needed or not manifests.is_whole:
             return None
         try:
             with translate_damage(BRANCHES):
@@ -240,49 +250,53 @@ class _CheckPass:
             if error.kind not in (Kind.CORRUPT, Kind.NOT_FOUND):
                 raise
             place = error.place if isinstance(error, DamagedError) else BRANCHES
-            message = f"a history that others refer to can't be read: {error}"
+            message = f"a history that other branches refer to can't be read: {error}"
             self._findings.append(Finding(code="journal_damaged", thing=MAIN, place=place, message=message))
             return None
 
     def _inspect_retained(
-        self, pinned: Sequence[BranchPinnedVersion], listings: Mapping[str, TableListing], kept: RetainedStates | None
+        self,
+        pinned: Sequence[BranchPinnedVersion],
+        listings: Mapping[str, TableListing],
+        retained: RetainedStates | None,
     ) -> tuple[RetainedFiles, VerifiedFiles]:
-        """Open all versions, and in a deep check verify their files: some damage ends a process that decodes it."""
-        if kept is None and not self._is_deep:
+        """Inspect all pinned and kept versions, and in a deep check verify the checksums of their files."""
+        if retained is None and not self._is_deep:
             return RetainedFiles(), VerifiedFiles()
-        present = {one.key for one in pinned}
-        versions = present if kept is None else present | kept.pins.keys()
-        look = inspect_retained_versions(self._session, versions, listings, self._report_progress)
+        current = {version.key for version in pinned}
+        versions = current if retained is None else current | retained.pins.keys()
+        inspected = inspect_retained_versions(self._session, versions, listings, self._report_progress)
         if not self._is_deep:
-            return look, VerifiedFiles()
-        return look, verify_files(self._session, look, listings, self._report_progress)
+            return inspected, VerifiedFiles()
+        return inspected, verify_files(self._session, inspected, listings, self._report_progress)
 
     def _check_retained(
         self,
-        kept: RetainedStates,
-        look: RetainedFiles,
+        retained: RetainedStates,
+        inspected: RetainedFiles,
         verified: VerifiedFiles,
         files: FileCheckResult,
         pinned: Sequence[BranchPinnedVersion],
     ) -> None:
         if self._is_deep:
-            present = {one.key for one in pinned}
-            self._findings += check_history_files(self._session, kept, look, verified, files, present)
+            current = {version.key for version in pinned}
+            self._findings += check_history_files(self._session, retained, inspected, verified, files, current)
         if self._call.branch is None:
             self._report_progress("unused files", 0, 1)
-            self._findings += check_unused(self._session, kept, look, files, pinned, is_deep=self._is_deep)
+            self._findings += check_unused(self._session, retained, inspected, files, pinned, is_deep=self._is_deep)
 
 
 def open_fresh_session(session: Session) -> Session:
-    """The same graph without anything that was read of it before: caches would hide what is gone."""
+    """Open the same graph with empty caches, which would hide missing files."""
     store = GraphStorage(session.store.location, session.runtime)
-    found = Session(
+    fresh = Session(
         store=store,
         handles=TableCache(store, is_verifying=False),
         log=ManifestLog(store),
         is_read_only=session.is_read_only,
         keep_derived=False,
     )
-    found.check_cancelled = session.check_cancelled
-    found.handles.explain = lambda error: error  # what is wrong is looked at here, one by one
-    return found
+    fresh.check_cancelled = session.check_cancelled
+    # Errors are not explained by a search for their cause: the check itself finds each of them.
+    fresh.handles.explain = lambda error: error
+    return fresh

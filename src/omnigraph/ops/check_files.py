@@ -1,4 +1,4 @@
-"""The files of pinned versions: all there, of the right size, readable; and those that nobody needs."""
+"""Check the files of pinned table versions: whether they exist, have the right size and can be read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,37 +37,37 @@ _VERSION_CODES = {FileFaultKind.MISSING: "version_missing", FileFaultKind.UNREAD
 
 
 class Thoroughness(Enum):
-    """How much of the files is looked at."""
+    """The amount of a file that is checked."""
 
     QUICK = "quick"
-    """Names and sizes, and the files of versions."""
+    """Names and sizes, and the version files."""
     USUAL = "usual"
-    """What every read verifies, and what files say of themselves."""
+    """Also what every read verifies: small files, footers, deletion files, pointers to blobs."""
     DEEP = "deep"
     """Every byte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchPinnedVersion:
-    """A version of a table, the pin that names it, and the branches that show it."""
+    """A table version, its pin, and the branches whose heads have it."""
 
     pin: Pin
     branches: tuple[str, ...]
 
     @property
     def key(self) -> tuple[str, int]:
-        """What it is, whoever shows it."""
+        """Path and number of the version, independent of branches."""
         return self.pin.path, self.pin.version
 
 
 @dataclass(slots=True)
 class FileCheckResult:
-    """What is known of the files of a graph's tables."""
+    """The findings about the files of all tables, and what may not be read because of them."""
 
     listings: Mapping[str, TableListing]
     findings: list[Finding] = field(default_factory=list)
     unreadable: set[tuple[str, int]] = field(default_factory=set)
-    """Versions whose rows can't be read, or not all of them."""
+    """Versions whose rows can't all be read."""
     bad_indexes: dict[tuple[str, int], set[str]] = field(default_factory=dict)
     """By version, the indexes that can't be read."""
     files: int = 0
@@ -75,17 +75,18 @@ class FileCheckResult:
 
 
 def find_pinned_versions(states: Sequence[BranchState]) -> list[BranchPinnedVersion]:
-    """Every version that a branch shows, each once."""
-    found: dict[tuple[str, int, int], tuple[Pin, list[str]]] = {}
+    """Return every version that is pinned by the head of a branch, each once."""
+    # The number of rows is part of the key: if two branches disagree about it, each pin is checked.
+    versions: dict[tuple[str, int, int], tuple[Pin, list[str]]] = {}
     for state in states:
         for pin in state.head.snapshot.manifest.pins.values():
-            _, branches = found.setdefault((pin.path, pin.version, pin.rows), (pin, []))
+            _, branches = versions.setdefault((pin.path, pin.version, pin.rows), (pin, []))
             branches.append(state.name)
-    return [BranchPinnedVersion(pin=pin, branches=tuple(branches)) for pin, branches in found.values()]
+    return [BranchPinnedVersion(pin=pin, branches=tuple(branches)) for pin, branches in versions.values()]
 
 
 def list_tables(session: Session) -> dict[str, TableListing]:
-    """What there is below every table's directory, by two lists."""
+    """List the files of all tables, with two list requests."""
     return {**list_tables_below(session.store, NODES), **list_tables_below(session.store, EDGES)}
 
 
@@ -106,60 +107,68 @@ def check_files(
     thoroughness: Thoroughness,
     watch: Callable[[str, int, int], None],
 ) -> FileCheckResult:
-    """Look at all files of these versions, and unless it is quick at every deletion file and the end of data files.
+    """Check all files of these versions.
 
-    `watch` is told of every version that is done, and how many of how many are.
+    After each version, `watch` is called with its table, the number of versions done and their total.
     """
-    found = FileCheckResult(listings)
-    found.findings += find_foreign_files(session)
-    found.files = sum(len(listing.sizes) for listing in found.listings.values())
-    found.nbytes = sum(size for listing in found.listings.values() for size in listing.sizes.values())
+    result = FileCheckResult(listings)
+    result.findings += find_foreign_files(session)
+    result.files = sum(len(listing.sizes) for listing in listings.values())
+    result.nbytes = sum(size for listing in listings.values() for size in listing.sizes.values())
     workers = session.runtime.options.upkeep.concurrency
     with ThreadPoolExecutor(workers, thread_name_prefix="check") as pool:
-        looks = pool.map(lambda one: _check_version(session, one, found.listings, thoroughness), pinned)
-        for done, (one, (faults, findings)) in enumerate(zip(pinned, looks, strict=True), start=1):
-            found.findings += findings
+        checks = pool.map(lambda version: _check_version(session, version, listings, thoroughness), pinned)
+        for done, (version, (faults, findings)) in enumerate(zip(pinned, checks, strict=True), start=1):
+            result.findings += findings
             for fault in faults:
-                _add_fault(found, one, fault)
-            watch(one.pin.table_key, done, len(pinned))
-    for listing in found.listings.values():
+                _add_fault(result, version, fault)
+            watch(version.pin.table_key, done, len(pinned))
+    # Omnigraph writes detached versions only, which never move the head of a Lance table.
+    for listing in listings.values():
         newest = listing.find_moved_head()
         if newest is not None:
-            key = next((one.pin.table_key for one in pinned if one.pin.path == listing.path), listing.path)
+            key = next((version.pin.table_key for version in pinned if version.pin.path == listing.path), listing.path)
             message = f"another tool has moved the head of {key} to version {newest}"
-            found.findings.append(Finding(code="head_moved", thing=key, place=listing.path, message=message))
-    return found
+            result.findings.append(Finding(code="head_moved", thing=key, place=listing.path, message=message))
+    return result
 
 
 def find_table_faults(
     table: LanceTable, listing: TableListing, thoroughness: Thoroughness = Thoroughness.USUAL
 ) -> list[FileFault]:
-    """Return everything that is wrong with the files of one version. Nothing that is found out is handed to Lance."""
+    """Return all faults in the files of one version. A damaged file is never passed to Lance."""
+    # Sizes come from the listing, so this opens the version file only.
     faults = list(inspect_version(table, listing).faults)
     if thoroughness is Thoroughness.QUICK or any(fault.index is None for fault in faults):
         return faults
-    known = {fault.place for fault in faults}
+    reported = {fault.place for fault in faults}
+    # Every read verifies files up to this size; larger ones are verified by a deep check only.
     limit = None if thoroughness is Thoroughness.DEEP else SMALL_BYTES
-    faults += _read_faults(table, lambda: [one for one in find_checksum_faults(table, limit) if one.place not in known])
-    for look in (find_footer_faults, find_deletion_faults, partial(find_blob_faults, listing=listing)):
-        if any(fault.index is None for fault in faults):  # nor are pointers to large values, which are in the rows
+    faults += _read_faults(
+        table, lambda: [fault for fault in find_checksum_faults(table, limit) if fault.place not in reported]
+    )
+    for find_faults in (find_footer_faults, find_deletion_faults, partial(find_blob_faults, listing=listing)):
+        # The pointers to blobs are in the rows, so they can't be read from damaged files either.
+        if any(fault.index is None for fault in faults):
             break
-        faults += _read_faults(table, partial(look, table))
+        faults += _read_faults(table, partial(find_faults, table))
     return faults
 
 
-def _read_faults(table: LanceTable, look: Callable[[], list[FileFault]]) -> list[FileFault]:
+def _read_faults(table: LanceTable, find_faults: Callable[[], list[FileFault]]) -> list[FileFault]:
+    """Return what `find_faults` returns; if it can't read the files, that is a fault too."""
     try:
         with translate_damage(table.path):
-            return look()
+            return find_faults()
     except DamagedError as error:
         return [FileFault(kind=FileFaultKind.UNREADABLE, place=table.path, reason=error.reason)]
 
 
 def _check_version(
-    session: Session, one: BranchPinnedVersion, listings: Mapping[str, TableListing], thoroughness: Thoroughness
+    session: Session, version: BranchPinnedVersion, listings: Mapping[str, TableListing], thoroughness: Thoroughness
 ) -> tuple[list[FileFault], list[Finding]]:
-    pin = one.pin
+    """Return the faults of a version's files, and findings about the version as a whole."""
+    pin = version.pin
     table = LanceTable(session.handles, pin.path, pin.version)
     listing = listings.get(pin.path, TableListing(pin.path))
     try:
@@ -170,9 +179,10 @@ def _check_version(
             thing=pin.table_key,
             place=pin.path,
             message=str(error),
-            branches=one.branches,
+            branches=version.branches,
         )
         return [], [finding]
+    # Damaged indexes do not matter for counting the rows.
     if any(fault.index is None for fault in faults):
         return faults, []
     try:
@@ -182,29 +192,30 @@ def _check_version(
         return [*faults, FileFault(kind=FileFaultKind.UNREADABLE, place=error.place, reason=error.reason)], []
     if rows == pin.rows:
         return faults, []
-    message = f"{pin.table_key} has {rows:,} rows, and its pin says {pin.rows:,}"
+    message = f"{pin.table_key} has {rows:,} rows, but its pin records {pin.rows:,}"
     finding = Finding(
         code="row_count_differs",
         thing=pin.table_key,
         place=pin.path,
         message=message,
-        branches=one.branches,
+        branches=version.branches,
         count=rows,
     )
     return faults, [finding]
 
 
-def _add_fault(found: FileCheckResult, one: BranchPinnedVersion, fault: FileFault) -> None:
-    pin = one.pin
+def _add_fault(result: FileCheckResult, version: BranchPinnedVersion, fault: FileFault) -> None:
+    pin = version.pin
     if fault.index is not None:
-        found.bad_indexes.setdefault(one.key, set()).add(fault.index)
-        code, message = "index_damaged", f"the index {fault.index} of {pin.table_key}: {fault.reason}"
+        result.bad_indexes.setdefault(version.key, set()).add(fault.index)
+        code = "index_damaged"
+        message = f"the index {fault.index} of {pin.table_key}: {fault.reason}"
     else:
-        found.unreadable.add(one.key)
+        result.unreadable.add(version.key)
         is_version = "/_versions/" in fault.place
         code = (_VERSION_CODES if is_version else _CODES)[fault.kind]
         what = "the version" if is_version else "a file"
         message = f"{what} of {pin.table_key}: {fault.reason}"
-    found.findings.append(
-        Finding(code=code, thing=pin.table_key, place=fault.place, message=message, branches=one.branches)
+    result.findings.append(
+        Finding(code=code, thing=pin.table_key, place=fault.place, message=message, branches=version.branches)
     )

@@ -1,4 +1,4 @@
-"""Operations that are at work or died, what they left, and the audit of recoveries."""
+"""Check operations in flight, the remains of dead ones, and the recovery log."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -15,7 +15,6 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.check_manifests import build_lost_finding
 from omnigraph.ops.session import Session
-from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.integrity_check import translate_damage
 from omnigraph.storage.layout import AUDIT, RECOVERY, TOP_LEVEL
@@ -27,24 +26,24 @@ _CODES = {
     Verdict.ROLLED_FORWARD: "operation_landed",
     Verdict.ROLLED_BACK: "operation_dead",
 }
+# Objects that exist for a moment while a graph is opened or created.
 _TRANSIENT_PREFIXES = ("clock", "probe-")
-"""What lies there for a moment whenever a graph is opened or made."""
 
 
 def check_operations(session: Session) -> list[Finding]:
-    """Everything below `__recovery`, the audit, and what is at the root and should not be."""
+    """Check everything below `__recovery`, the recovery log, and for unknown objects at the root."""
     store = session.store
-    found, broken = list_sidecars(store)
+    sidecars, broken = list_sidecars(store)
     findings = [
-        Finding(code="sidecar_broken", thing=one.key, place=one.key, message=f"it can't be read: {one.reason}")
-        for one in broken
+        Finding(code="sidecar_broken", thing=item.key, place=item.key, message=f"it can't be read: {item.reason}")
+        for item in broken
     ]
-    if found:
+    # Reading the store's clock writes an object, so it is done only if there is a lease to check.
+    if sidecars:
         now = _read_clock(session)
-        findings += [_report_pending(session, item, now) for item in found]
-        findings += [finding for item in found for finding in _report_lost_base(session, item)]
-    known = {item.sidecar.id for item in found}
-    findings += _report_leftovers(store, known)
+        findings += [_report_pending(session, item, now) for item in sidecars]
+        findings += [finding for item in sidecars for finding in _report_lost_base(session, item)]
+    findings += _report_leftovers(store, {item.sidecar.id for item in sidecars})
     findings += _check_audit(store)
     for name in sorted(set(store.objects.list_children()) - TOP_LEVEL):
         message = f"`{name}` is not part of a graph"
@@ -53,20 +52,20 @@ def check_operations(session: Session) -> list[Finding]:
 
 
 def _read_clock(session: Session) -> datetime:
-    """Return the time by the store's clock, as recovery would ask for it: an object is put for a moment.
+    """Return the time by the store's clock, as recovery does: by an object that is put for a moment.
 
-    Where nothing may be written, it is this machine's clock.
+    Without write access it is the time of this machine.
     """
     if not session.is_read_only:
         try:
             return read_store_clock(session.store)
         except StoreUnavailableError as error:
-            log.warning("leases are judged by the clock of this machine: %s", error)
+            log.warning("leases are checked against the clock of this machine: %s", error)
     return session.runtime.clock.now()
 
 
 def _report_pending(session: Session, item: StoredSidecar, now: datetime) -> Finding:
-    """Return what became of an operation, as recovery would judge."""
+    """Return the finding about an operation, with the verdict that recovery would reach."""
     sidecar = item.sidecar
     runtime = session.runtime
     verdict = judge(
@@ -87,30 +86,34 @@ def _is_committed(session: Session, item: StoredSidecar) -> bool:
         with translate_damage(sidecar.manifest_path):
             return log.contains(log.final_head(), sidecar.commit_id, sidecar.base_seq)
     except OmnigraphError:
-        return False  # what is wrong with the manifest is told by who looks at that
+        # The check of the manifests reports what is wrong with this one.
+        return False
 
 
 def _report_lost_base(session: Session, item: StoredSidecar) -> Iterator[Finding]:
-    """Tell of a manifest that does not have the commit which an operation stands on."""
+    """Report a manifest that lacks the commit which an operation started from."""
     sidecar = item.sidecar
     try:
         with translate_damage(sidecar.manifest_path):
             newest = ManifestLog(session.store, sidecar.branch, sidecar.manifest_path).final_head().snapshot.commit.seq
     except OmnigraphError:
-        return  # as above
-    yield from (build_lost_finding(mark) for mark in find_operation_references([sidecar]) if mark.seq > newest)
+        return
+    for reference in find_operation_references([sidecar]):
+        if reference.seq > newest:
+            yield build_lost_finding(reference)
 
 
-def _report_leftovers(store: GraphStorage, known: set[str]) -> Iterator[Finding]:
+def _report_leftovers(store: GraphStorage, operation_ids: set[str]) -> Iterator[Finding]:
     for info in store.objects.list_under(RECOVERY):
         name = info.key.removeprefix(f"{RECOVERY}/")
-        if name.endswith(".json") or name.startswith(_TRANSIENT_PREFIXES) or name[:26] in known:
+        # The files of an operation begin with its id, a ULID of 26 characters.
+        if name.endswith(".json") or name.startswith(_TRANSIENT_PREFIXES) or name[:26] in operation_ids:
             continue
         if info.key.startswith(ASIDE_PREFIX):
             message = f"`{name}` is a damaged version of a manifest"
             yield Finding(code="version_aside", thing=name, place=info.key, message=message, nbytes=info.size)
             continue
-        message = f"`{name}` belongs to no operation that is known"
+        message = f"`{name}` belongs to no known operation"
         yield Finding(code="recovery_leftover", thing=name, place=info.key, message=message, nbytes=info.size)
 
 
@@ -118,7 +121,5 @@ def _check_audit(store: GraphStorage) -> Iterator[Finding]:
     try:
         with translate_damage(AUDIT):
             recovery_log.read_rows(store)
-    except (DamagedError, msgspec.ValidationError) as error:
-        yield Finding(code="audit_damaged", thing=AUDIT, place=AUDIT, message=str(error))
-    except OmnigraphError as error:  # the newest version of it can't be read
+    except (OmnigraphError, msgspec.ValidationError) as error:
         yield Finding(code="audit_damaged", thing=AUDIT, place=AUDIT, message=str(error))

@@ -1,4 +1,4 @@
-"""What kept commits name: whether its files are there and are what was recorded, present and past; what is unused."""
+"""Check the files of all kept commits, current and historical, and find files that no commit needs."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,92 +22,100 @@ from omnigraph.storage.object_store import ForeignFileError
 from omnigraph.storage.version_files import PinnedFiles, UnknownPartError
 from omnigraph.telemetry import format_bytes
 
+# More commits than any history has: the policy keeps everything that earlier cleanups have kept.
 _MAX_COMMITS = 2**62
-"""More commits than any history has."""
+# The path of a table and the number of its version.
 Version = tuple[str, int]
-"""A version of a table, by its path and number."""
 ProgressCallback = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class RetainedStates:
-    """Every state that can still be read: of all branches and tags, or of one branch."""
+    """All states that can still be read: of all branches and tags, or of one branch."""
 
     journals: AllHistories
     operation_files: OperationFiles
     lines: tuple[BranchHistory, ...]
-    """The live branches that are looked at, main last."""
+    """The live branches that are checked, main last."""
     pins: Mapping[Version, Sequence[RetainedPin]]
-    """By version of a table, what names it."""
+    """By table version, the pins of the states that have it."""
 
     def find_pins(self, line: BranchHistory) -> list[RetainedPin]:
-        """Return what the kept states of one branch are made of."""
-        return [one for other, one in self.journals.iter_pins() if other is line]
+        """Return the pins of the kept states of one branch."""
+        return [pin for other, pin in self.journals.iter_pins() if other is line]
 
 
 def read_retained_states(session: Session, branch: str | None) -> RetainedStates:
-    """Read all journals, and let the files that they name be compared with what pins record of them.
+    """Read all journals, and register the checksums that their pins record, so that files are verified.
 
     Raises:
-        DamagedError, ManifestCorruptError: Some journal can't be read, so it is not known what is kept.
+        DamagedError, ManifestCorruptError: A journal can't be read, so it is unknown what is kept.
     """
-    named = find_operation_files(session.store)
+    operation_files = find_operation_files(session.store)
     everything = RetentionPolicy(commits=_MAX_COMMITS, since=datetime.min.replace(tzinfo=UTC))
-    journals = gather_histories(BranchRegistry(session.log), session.log.head(), named.sidecars, everything, {}, {})
+    journals = gather_histories(
+        BranchRegistry(session.log), session.log.head(), operation_files.sidecars, everything, {}, {}
+    )
     pins: dict[Version, list[RetainedPin]] = {}
-    for line, one in journals.iter_pins():
+    for line, retained in journals.iter_pins():
         if branch in (None, line.log.branch if line.is_live else None):
-            pins.setdefault((one.pin.path, one.pin.version), []).append(one)
-            expect_pins(session.store, [one.pin])
+            pin = retained.pin
+            pins.setdefault((pin.path, pin.version), []).append(retained)
+            expect_pins(session.store, [pin])
+    # Tables that a schema change has dropped are hidden, but their data is still stored.
     for line in journals.live_histories:
         expect_pins(session.store, line.head.snapshot.manifest.dropped.values())
     lines = tuple(line for line in journals.live_histories if branch in (None, line.log.branch))
-    return RetainedStates(journals, named, lines, pins)
+    return RetainedStates(journals, operation_files, lines, pins)
 
 
 @dataclass(slots=True)
 class RetainedFiles:
-    """What kept versions are made of, and what of that is not as it should be."""
+    """The files of all kept versions, and their faults."""
 
     needed: dict[str, PinnedFiles] = field(default_factory=dict)
-    """By table, the files of all versions."""
+    """By table path, the files of all versions."""
     faults: dict[Version, tuple[FileFault, ...]] = field(default_factory=dict)
-    """What is wrong with versions that can't all be read."""
+    """By version, its faults; versions without any are left out."""
     unknown: set[str] = field(default_factory=set)
-    """Tables with parts of which nothing is known."""
+    """Tables with parts that this release does not know."""
 
 
 def inspect_retained_versions(
     session: Session, versions: Collection[Version], listings: Mapping[str, TableListing], watch: ProgressCallback
 ) -> RetainedFiles:
-    """Open every version once, and compare what it names with what is there."""
+    """Open every version once, and compare the files that it lists with those that exist."""
 
-    def look(version: Version) -> tuple[PinnedFiles, tuple[FileFault, ...]] | None:
+    def inspect(version: Version) -> tuple[PinnedFiles, tuple[FileFault, ...]] | None:
         path, number = version
         try:
-            seen = inspect_version(LanceTable(session.handles, path, number), listings.get(path, TableListing(path)))
+            inspected = inspect_version(
+                LanceTable(session.handles, path, number), listings.get(path, TableListing(path))
+            )
         except UnknownPartError:
             return None
-        return seen.parts, seen.faults
+        return inspected.parts, inspected.faults
 
-    found = RetainedFiles()
+    result = RetainedFiles()
     needed: dict[str, tuple[set[str], set[str]]] = {}
     ordered = sorted(versions)
     with ThreadPoolExecutor(session.runtime.options.upkeep.concurrency, thread_name_prefix="check") as pool:
-        for done, (version, seen) in enumerate(zip(ordered, pool.map(look, ordered), strict=True), start=1):
+        for done, (version, inspected) in enumerate(zip(ordered, pool.map(inspect, ordered), strict=True), start=1):
             path = version[0]
-            if seen is None:
-                found.unknown.add(path)
+            if inspected is None:
+                result.unknown.add(path)
                 continue
-            parts, faults = seen
+            parts, faults = inspected
             files, directories = needed.setdefault(path, (set(), set()))
             files |= parts.files
             directories |= parts.directories
             if faults:
-                found.faults[version] = faults
+                result.faults[version] = faults
             watch("versions", done, len(ordered))
-    found.needed = {path: PinnedFiles(frozenset(one), frozenset(other)) for path, (one, other) in needed.items()}
-    return found
+    result.needed = {
+        path: PinnedFiles(frozenset(files), frozenset(directories)) for path, (files, directories) in needed.items()
+    }
+    return result
 
 
 # --- checksums -------------------------------------------------------------------------------------------
@@ -115,7 +123,7 @@ def inspect_retained_versions(
 
 @dataclass(slots=True)
 class VerifiedFiles:
-    """How many files match their checksums, of how many none is known, and what does not match."""
+    """The number of files compared with their checksums, of files without one, and the mismatches by file."""
 
     files: int = 0
     unrecorded: int = 0
@@ -123,35 +131,40 @@ class VerifiedFiles:
 
 
 def verify_files(
-    session: Session, look: RetainedFiles, listings: Mapping[str, TableListing], watch: ProgressCallback
+    session: Session, inspected: RetainedFiles, listings: Mapping[str, TableListing], watch: ProgressCallback
 ) -> VerifiedFiles:
-    """Compare every file that a kept version names with its checksum, each once."""
-    store, found = session.store, VerifiedFiles()
+    """Compare every file of the kept versions with its checksum, each once."""
+    store = session.store
+    result = VerifiedFiles()
     sizes: dict[str, int] = {}
-    for path, parts in look.needed.items():
+    for path, parts in inspected.needed.items():
         listing = listings.get(path, TableListing(path))
         for key in parts.files:
+            # Version files are verified when they are opened, and a reader needs no transaction file.
             if "/_transactions/" not in key and "/_versions/" not in key and key in listing.sizes:
                 sizes[key] = listing.sizes[key]
-        there = (
+        # A directory that is missing although it has a checksum is verified too, so that it is reported.
+        directories = (
             key for key in parts.directories if key in listing.directories or store.verifier.lists.has_checksum(key)
         )
-        sizes |= {key: listing.directories.get(key, 0) for key in there}
-    total, done = sum(sizes.values()), 0
-    known = [key for key in sorted(sizes) if store.verifier.is_recorded(key)]
-    found.unrecorded = len(sizes) - len(known)
+        sizes |= {key: listing.directories.get(key, 0) for key in directories}
+    total = sum(sizes.values())
+    done = 0
+    recorded = [key for key in sorted(sizes) if store.verifier.is_recorded(key)]
+    result.unrecorded = len(sizes) - len(recorded)
     with ThreadPoolExecutor(session.runtime.options.upkeep.concurrency, thread_name_prefix="check") as pool:
         try:
-            for key, fault in zip(known, pool.map(lambda key: find_file_fault(store, key), known), strict=True):
+            for key, fault in zip(recorded, pool.map(lambda key: find_file_fault(store, key), recorded), strict=True):
                 done += sizes[key]
-                found.files += 1
+                result.files += 1
                 if fault is not None:
-                    found.faults[key] = fault
+                    result.faults[key] = fault
                 watch("checksums", done, total)
+        # Also on an interrupt: leaving the pool would otherwise read all remaining files first.
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return found
+    return result
 
 
 def find_damaged_lists(session: Session) -> Iterator[Finding]:
@@ -161,33 +174,33 @@ def find_damaged_lists(session: Session) -> Iterator[Finding]:
         yield Finding(code="list_damaged", thing=path, place=key, message=f"a list of checksums: {reason}")
 
 
-# --- the past --------------------------------------------------------------------------------------------
+# --- history --------------------------------------------------------------------------------------------
 
 
 def check_history_files(
     session: Session,
-    kept: RetainedStates,
-    look: RetainedFiles,
+    retained: RetainedStates,
+    inspected: RetainedFiles,
     verified: VerifiedFiles,
     files: FileCheckResult,
-    present: Collection[Version],
+    current: Collection[Version],
 ) -> list[Finding]:
-    """Return a finding for each file that only earlier commits need, and that is missing or damaged."""
+    """Return a finding for each missing or damaged file that only earlier commits need."""
     faults: dict[str, tuple[FileFault, list[RetainedPin]]] = {}
-    for version, pins in kept.pins.items():
-        if version in present:
+    for version, pins in retained.pins.items():
+        if version in current:
             continue
-        for fault in _find_history_faults(session, version, look, verified, files.listings):
+        for fault in _find_history_faults(session, version, inspected, verified, files.listings):
             faults.setdefault(fault.place, (fault, []))[1].extend(pins)
-    # What the present needs too was told of with it.
-    told = {finding.place for finding in files.findings}
-    found = []
+    # Files that the current versions need too are already reported.
+    reported = {finding.place for finding in files.findings}
+    findings = []
     for place, (fault, pins) in sorted(faults.items()):
-        if place not in told:
+        if place not in reported:
             commits = _sort_commits(pins)
             message = f"a file of {pins[0].pin.table_key}: {fault.reason}; {_describe_commits(commits)}"
             branches = tuple(dict.fromkeys(commit.branch for commit in commits))
-            found.append(
+            findings.append(
                 Finding(
                     code="past_damaged",
                     thing=pins[0].pin.table_key,
@@ -197,21 +210,21 @@ def check_history_files(
                     count=len(commits),
                 )
             )
-    return found
+    return findings
 
 
 def _find_history_faults(
     session: Session,
     version: Version,
-    look: RetainedFiles,
+    inspected: RetainedFiles,
     verified: VerifiedFiles,
     listings: Mapping[str, TableListing],
 ) -> Iterator[FileFault]:
-    """Yield what is wrong with a version of the past. It is opened once more only if its table has a damaged file."""
+    """Yield the faults of a historical version. It is opened again only if its table has a damaged file."""
     path = version[0]
-    if version in look.faults and _is_lost(session, *version):
-        yield from look.faults[version]
-    if path in look.unknown or not any(key.startswith(f"{path}/") for key in verified.faults):
+    if version in inspected.faults and _is_lost(session, *version):
+        yield from inspected.faults[version]
+    if path in inspected.unknown or not any(key.startswith(f"{path}/") for key in verified.faults):
         return
     parts = inspect_version(LanceTable(session.handles, *version), listings.get(path, TableListing(path))).parts
     yield from (fault for key, fault in verified.faults.items() if key in parts.files | parts.directories)
@@ -219,7 +232,7 @@ def _find_history_faults(
 
 def _sort_commits(pins: Iterable[RetainedPin]) -> list[Commit]:
     """Return the commits whose states have one of the pins, oldest first, each once."""
-    commits = {commit.id: commit for one in pins for commit in one.commits}
+    commits = {commit.id: commit for pin in pins for commit in pin.commits}
     return sorted(commits.values(), key=lambda commit: (commit.at, commit.seq))
 
 
@@ -230,42 +243,43 @@ def _describe_commits(commits: Sequence[Commit]) -> str:
     return f"{len(commits):,} commits need it, from {first.id} of {first.at} to {last.id} of {last.at}"
 
 
-# --- what nobody needs -----------------------------------------------------------------------------------
+# --- unused files ---------------------------------------------------------------------------------------
 
 
 def check_unused(
     session: Session,
-    kept: RetainedStates,
-    look: RetainedFiles,
-    found: FileCheckResult,
+    retained: RetainedStates,
+    inspected: RetainedFiles,
+    files: FileCheckResult,
     pinned: Sequence[BranchPinnedVersion],
     *,
     is_deep: bool,
 ) -> list[Finding]:
-    """Return files that no state needs which can still be read, and tables whose past can't be read any more.
+    """Return findings about files that no readable state needs, and about tables with unreadable earlier versions.
 
-    To be asked only when all histories can be read. A deep check names the files of the past by itself.
+    Call it only if all histories can be read. In a deep check `check_history_files` reports the earlier versions.
     """
-    present = {one.key for one in pinned}
+    current = {version.key for version in pinned}
     lost: dict[str, int] = {}
-    for path, version in look.faults:
-        is_readable = all(fault.index is not None for fault in look.faults[path, version])
-        if not is_readable and (path, version) not in present and _is_lost(session, path, version):
+    for path, version in inspected.faults:
+        is_readable = all(fault.index is not None for fault in inspected.faults[path, version])
+        if not is_readable and (path, version) not in current and _is_lost(session, path, version):
             lost[path] = lost.get(path, 0) + 1
-    # What a version that can't be opened is made of is not known, so nothing is said of the other files there.
-    unknown = look.unknown | {path for path, _ in found.unreadable} | lost.keys()
+    # The files of a version that can't be opened are unknown, so no file of its table can be called unused.
+    unknown = inspected.unknown | {path for path, _ in files.unreadable} | lost.keys()
     findings = [] if is_deep else list(_build_history_findings(lost))
-    rules = SweepRules(before=datetime.max.replace(tzinfo=UTC), is_named=kept.operation_files.files.__contains__)
-    lists = kept.journals.find_checksum_lists()
-    for path, listing in found.listings.items():
+    rules = SweepRules(before=datetime.max.replace(tzinfo=UTC), is_named=retained.operation_files.files.__contains__)
+    lists = retained.journals.find_checksum_lists()
+    for path, listing in files.listings.items():
         if path not in unknown:
-            named = PinnedFiles(frozenset(build_list_key(path, name) for name in lists.get(path, ())))
-            findings += _find_unused(path, listing, look.needed.get(path, PinnedFiles()) | named, rules)
+            list_files = PinnedFiles(frozenset(build_list_key(path, name) for name in lists.get(path, ())))
+            needed = inspected.needed.get(path, PinnedFiles()) | list_files
+            findings += _find_unused(path, listing, needed, rules)
     return findings
 
 
 def _is_lost(session: Session, path: str, version: int) -> bool:
-    """Look a second time: a version may have been made since the files were listed."""
+    """Inspect a version again with a new listing: its files may have been written after the first one."""
     try:
         listing = list_table(session.store, path)
     except ForeignFileError:
@@ -275,21 +289,23 @@ def _is_lost(session: Session, path: str, version: int) -> bool:
 
 def _build_history_findings(lost: Mapping[str, int]) -> Iterator[Finding]:
     for path, count in sorted(lost.items()):
-        message = f"{count} of the versions that earlier commits show of {path} can't be read"
+        message = f"{count} of the versions of {path} that earlier commits need can't be read"
         yield Finding(code="past_damaged", thing=path, place=path, message=message, count=count)
 
 
 def _find_unused(path: str, listing: TableListing, needed: PinnedFiles, rules: SweepRules) -> Iterator[Finding]:
-    """What cleanup would take if it were old enough, but for transactions: Lance leaves one of everything it tries."""
-    found = find_table_garbage(path, listing.objects, needed, rules)
-    garbage = [info for info in found.garbage if not info.key.startswith(f"{path}/_transactions/")]
-    for code, told, objects in (
-        ("unused_files", "in no commit", garbage),
-        ("foreign_object", "no part of a table", found.unknown_files),
+    """Yield findings about the files of a table that cleanup would remove once they are old enough."""
+    result = find_table_garbage(path, listing.objects, needed, rules)
+    # Lance leaves a transaction file of everything it tries, so these are no sign of a failed write.
+    garbage = [info for info in result.garbage if not info.key.startswith(f"{path}/_transactions/")]
+    for code, status, objects in (
+        ("unused_files", "not in any commit", garbage),
+        ("foreign_object", "not part of a table", result.unknown_files),
     ):
         if objects:
-            nbytes, first = sum(info.size for info in objects), objects[0].key
-            message = f"{len(objects)} files with {format_bytes(nbytes)} are {told}, such as {first}"
+            nbytes = sum(info.size for info in objects)
+            first = objects[0].key
+            message = f"{len(objects)} files with {format_bytes(nbytes)} are {status}, such as {first}"
             if len(objects) == 1:
-                message = f"{first} with {format_bytes(nbytes)} is {told}"
+                message = f"{first} with {format_bytes(nbytes)} is {status}"
             yield Finding(code=code, thing=path, place=path, message=message, count=len(objects), nbytes=nbytes)

@@ -1,4 +1,4 @@
-"""The rows of every table against the schema, indexes against the rows. What several branches share is read once."""
+"""Check rows against the schema, and indexes against rows. Tables that several branches share are read once."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ from omnigraph.storage.index_staging import list_stored_indexes
 from omnigraph.storage.integrity_check import translate_damage
 from omnigraph.storage.lance_table import LanceTable
 
+# The finding codes of constraints; a rule that is missing here has the same name as its code.
 _CODES = {
     "unique": "unique_broken",
     "card": "card_broken",
@@ -29,22 +30,21 @@ _CODES = {
     "size": "value_broken",
     "finite": "value_broken",
 }
-"""What findings call the rules; the others have the rule's own name."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RowCheckJob:
-    """One type of one branch, at its pin."""
+    """One type of one branch, to be checked at its pinned version."""
 
     view: View
     type: AnyType
     sharing_key: tuple[object, ...]
-    """What it has in common with the same job of another branch."""
+    """Equal for jobs of several branches that would read the same data with the same schema."""
 
 
 @dataclass(slots=True)
 class RowCheckResult:
-    """What was found, and how many rows were read for it."""
+    """The findings, the number of rows read, and the versions that could not be read."""
 
     findings: list[Finding] = field(default_factory=list)
     rows: int = 0
@@ -52,20 +52,24 @@ class RowCheckResult:
 
 
 class RowChecker:
-    """Goes through the tables of some branches: columns, rows, indexes, then what edges lead to."""
+    """A check of all tables of some branches: columns, rows, indexes, then the ends of edges."""
 
     def __init__(
         self, session: Session, files: FileCheckResult, *, is_deep: bool, watch: Callable[[str, int, int, int], None]
     ) -> None:
-        self._session, self._files, self._is_deep, self._watch = session, files, is_deep, watch
+        self._session = session
+        self._files = files
+        self._is_deep = is_deep
+        self._watch = watch
         self._result = RowCheckResult(unread=set(files.unreadable))
 
     def run(self, states: Sequence[BranchState]) -> RowCheckResult:
-        """Check everything that can be read; every finding says which branches it is true of."""
+        """Check all tables that can be read; each finding lists the branches it applies to."""
         jobs = _group_shared([job for state in states for job in self._build_jobs(state)])
         for done, (job, branches) in enumerate(jobs):
             self._watch(job.type.table_key, done, len(jobs), self._result.rows)
             self._check_table(job, branches)
+        # After all tables, because it is only now known which of them can't be read.
         for done, (job, branches) in enumerate(jobs):
             if isinstance(job.type, EdgeType):
                 self._watch(f"the ends of {job.type.table_key}", done, len(jobs), self._result.rows)
@@ -78,7 +82,9 @@ class RowChecker:
         snapshot = state.head.snapshot
         view = View(state.catalog, self._session.open_tables(snapshot))
         for key, type_ in map_types(state.catalog).items():
+            # A type without a table is reported by the check of the manifests.
             if key in snapshot.pins:
+                # Edges are checked against their end nodes, so branches share the job only if those are equal too.
                 ends = [f"node:{type_.source}", f"node:{type_.target}"] if isinstance(type_, EdgeType) else []
                 pins = [snapshot.pins[name] for name in (key, *ends) if name in snapshot.pins]
                 versions = tuple((pin.path, pin.version) for pin in pins)
@@ -97,9 +103,9 @@ class RowChecker:
             self._add_unreadable(table, job.type, branches, error.reason)
             return
         if checked.rows != expected:
-            reason = f"{checked.rows:,} rows came, and {expected:,} are there"
+            reason = f"{checked.rows:,} of {expected:,} rows were returned"
             self._add_unreadable(table, job.type, branches, reason)
-        self._add_broken(checked.violations, table, job.type, branches)
+        self._add_violations(checked.violations, table, job.type, branches)
         self._check_indexes(table, job.type, branches)
 
     def _check_indexes(self, table: LanceTable, type_: AnyType, branches: tuple[str, ...]) -> None:
@@ -111,17 +117,19 @@ class RowChecker:
             self._add_unreadable(table, type_, branches, error.reason)
             return
         for index in indexes:
+            # The check of the files has already reported it.
             if index.name in bad:
                 continue
             try:
                 with translate_damage(f"{table.path}/_indices"):
-                    differs = check_lookups(table, index)
+                    difference = check_lookups(table, index)
             except DamagedError as error:
-                code, message = "index_damaged", f"the index {index.name} of {type_.table_key}: {error.reason}"
+                code, reason = "index_damaged", error.reason
             else:
-                if differs is None:
+                if difference is None:
                     continue
-                code, message = "index_disagrees", f"the index {index.name} of {type_.table_key}: {differs}"
+                code, reason = "index_disagrees", str(difference)
+            message = f"the index {index.name} of {type_.table_key}: {reason}"
             place = f"{table.path}/_indices/{index.segments[0].uuid}" if index.segments else table.path
             self._result.findings.append(
                 Finding(code=code, thing=type_.table_key, place=place, message=message, branches=branches)
@@ -129,19 +137,18 @@ class RowChecker:
 
     def _check_ends(self, job: _RowCheckJob, edge: EdgeType, branches: tuple[str, ...]) -> None:
         view = job.view
-        tables = [
-            view.get_table(edge),
-            *(view.get_table(view.catalog.nodes[name]) for name in (edge.source, edge.target)),
-        ]
+        types: list[AnyType] = [edge, view.catalog.nodes[edge.source], view.catalog.nodes[edge.target]]
+        tables = [view.get_table(type_) for type_ in types]
+        # With unreadable nodes, their edges would look dangling.
         if any(_build_version_key(table) in self._result.unread for table in tables):
             return
         try:
             with translate_damage(tables[0].path):
-                broken = check_ends(view, edge, on_progress=self._count)
+                violations = check_ends(view, edge, on_progress=self._count)
         except DamagedError as error:
             self._add_unreadable(tables[0], edge, branches, error.reason)
             return
-        self._add_broken(broken, tables[0], edge, branches)
+        self._add_violations(violations, tables[0], edge, branches)
 
     def _add_unreadable(self, table: LanceTable, type_: AnyType, branches: tuple[str, ...], reason: str) -> None:
         self._result.unread.add(_build_version_key(table))
@@ -150,19 +157,20 @@ class RowChecker:
             Finding(code="rows_unreadable", thing=type_.table_key, place=table.path, message=message, branches=branches)
         )
 
-    def _add_broken(
-        self, broken: Iterable[RuleViolation], table: LanceTable, type_: AnyType, branches: tuple[str, ...]
+    def _add_violations(
+        self, violations: Iterable[RuleViolation], table: LanceTable, type_: AnyType, branches: tuple[str, ...]
     ) -> None:
-        for one in broken:
-            more = f" and {one.count - len(one.examples):,} more" if one.count > len(one.examples) else ""
+        for violation in violations:
+            hidden = violation.count - len(violation.examples)
+            more = f" and {hidden:,} more" if hidden > 0 else ""
             self._result.findings.append(
                 Finding(
-                    code=_CODES.get(one.rule, one.rule),
+                    code=_CODES.get(violation.rule, violation.rule),
                     thing=type_.table_key,
                     place=table.path,
-                    message=f"{'; '.join(one.examples)}{more}",
+                    message=f"{'; '.join(violation.examples)}{more}",
                     branches=branches,
-                    count=one.count,
+                    count=violation.count,
                 )
             )
 
@@ -172,11 +180,11 @@ class RowChecker:
 
 
 def _group_shared(jobs: Sequence[tuple[str, _RowCheckJob]]) -> list[tuple[_RowCheckJob, tuple[str, ...]]]:
-    """Each job once, with all branches that it is the same for."""
-    found: dict[tuple[object, ...], tuple[_RowCheckJob, list[str]]] = {}
+    """Return each distinct job once, with all branches that share it."""
+    shared: dict[tuple[object, ...], tuple[_RowCheckJob, list[str]]] = {}
     for branch, job in jobs:
-        found.setdefault(job.sharing_key, (job, []))[1].append(branch)
-    return [(job, tuple(branches)) for job, branches in found.values()]
+        shared.setdefault(job.sharing_key, (job, []))[1].append(branch)
+    return [(job, tuple(branches)) for job, branches in shared.values()]
 
 
 def _build_version_key(table: LanceTable) -> tuple[str, int]:

@@ -1,16 +1,16 @@
-"""Clean up: collect what no kept commit needs any more. The only verb that removes files of tables.
+"""Garbage collection: remove the data that no kept commit needs. The only operation that removes files of tables.
 
-    plan     which commits are kept; everything is listed, and sorted into needed and garbage
-    floor    every branch is told what goes, main last: from here on nobody can build on it
-    mark     the kept commits again, with all that came since: what they need
-    sweep    what was garbage before the floor and is behind it, is old, and is named by nobody at work; last of all
-             what was derived from any of it
+    plan      choose the commits to keep, list all files, and split them into needed files and garbage
+    horizon   publish the horizon on every branch, main last; from here on no writer can build on collected commits
+    mark      find again what the kept commits need, including commits that were published since the plan
+    sweep     remove files that are garbage by both the plan and the mark, old, and not named by an operation in
+              progress; last, data that was derived from any of them
 
-The floor takes some room. On a disk that is full, first goes what nobody has to be told of: what readers derived, old
-versions of manifests, and the reserve, a file that is kept for this.
+Publishing the horizon needs some disk space. On a full disk, data that no writer depends on is removed first: derived
+data, old versions of manifests, and the reserve, a file that exists for this purpose.
 
-Each table is swept by itself, and one that fails does not keep the others from it. A run that dies anywhere leaves a
-graph that can be read; the next run goes on.
+Tables are swept independently: if one fails, the others are still swept. A run that dies leaves a graph that can be
+read; the next run continues.
 """
 
 import re
@@ -53,54 +53,55 @@ from omnigraph.storage.layout import AUDIT, BRANCHES, DERIVED, MANIFEST, RECOVER
 from omnigraph.storage.object_store import ObjectInfo, ObjectMissingError, StoreFullError
 from omnigraph.telemetry import log
 
+# Names of derived objects that omnigraph writes; objects of other names are reported and left alone.
 _NAME = re.compile(rf"{DERIVED}/(?:topology|words)-[0-9a-f]{{16}}")
-"""The names that this software gives; objects of other names are reported, and left alone."""
 
 
 class DerivedSorter:
-    """Sorts objects below `_derived`. What each was derived from is read once."""
+    """Find the garbage among the objects below `_derived`. The source files of each object are read once."""
 
     def __init__(self, store: GraphStorage) -> None:
         self._store = store
         self._source_cache: dict[ObjectInfo, frozenset[str] | None] = {}
 
     def sort(self, objects: Iterable[ObjectInfo], is_left: Callable[[str], bool]) -> TableGarbage:
-        """Sort objects, where `is_left` tells by its name whether a data file stays.
+        """Return the objects that are garbage; `is_left` returns by name whether a data file stays.
 
-        One that can't be read, or does not say what it was derived from, is of no use and goes.
+        An object that can't be read, or does not state what it was derived from, is useless and therefore garbage.
         """
         garbage: list[ObjectInfo] = []
-        strangers: list[ObjectInfo] = []
+        unknown: list[ObjectInfo] = []
         for info in objects:
             if not _NAME.fullmatch(info.key):
-                strangers.append(info)
+                unknown.append(info)
                 continue
             files = self._find_source_files(info)
             if files is None or not all(map(is_left, files)):
                 garbage.append(info)
-        return TableGarbage(tuple(garbage), tuple(strangers))
+        return TableGarbage(tuple(garbage), tuple(unknown))
 
     def _find_source_files(self, info: ObjectInfo) -> frozenset[str] | None:
         if info not in self._source_cache:
-            self._source_cache[info] = self._read(info)
+            self._source_cache[info] = self._read_source_files(info)
         return self._source_cache[info]
 
-    def _read(self, info: ObjectInfo) -> frozenset[str] | None:
+    def _read_source_files(self, info: ObjectInfo) -> frozenset[str] | None:
         if not info.size:
             return None
         try:
             return read_files(lambda size: self._store.objects.get_start(info.key, size))
-        except ObjectMissingError:  # a reader has just found it damaged, or another cleanup has removed it
+        # A reader has found it damaged, or another cleanup has removed it.
+        except ObjectMissingError:
             return None
 
 
+# Data that is no longer needed stays for this long, for reads and writes that are still in progress.
 DEFAULT_GRACE = timedelta(days=1)
-"""How long what is not needed any more stays, for those who are still at it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupProgress:
-    """How far it is: the table that was done last, and how many of how many are."""
+    """The progress of a sweep: the table that was done last, and the number of tables done of all."""
 
     table_key: str
     done: int
@@ -110,7 +111,7 @@ class CleanupProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupCall:
-    """What to keep: so many commits of each branch, all that were current within a time, or both."""
+    """The arguments of a cleanup: how many commits of each branch to keep, up to which age, or both."""
 
     keep: int | None = None
     older_than: timedelta | None = None
@@ -121,14 +122,14 @@ class CleanupCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptBranch:
-    """What becomes of a branch's own commits."""
+    """The number of a branch's own commits that are kept and collected."""
 
     branch: str
     commits_kept: int
     commits_collected: int
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "branch": self.branch,
             "commits_kept": self.commits_kept,
@@ -138,7 +139,7 @@ class SweptBranch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptTable:
-    """What was removed of a table, or of a manifest; in a preview, what would be."""
+    """What was removed from a table or a manifest; in a preview, what would be."""
 
     table_key: str
     location: str
@@ -148,7 +149,7 @@ class SweptTable:
     error: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "table_key": self.table_key,
             "location": self.location,
@@ -161,58 +162,59 @@ class SweptTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupResult:
-    """What was kept and removed. A preview says what would be, and has changed nothing."""
+    """What was kept and removed. A preview shows what would be, and has changed nothing."""
 
     is_preview: bool
     before: str
-    """Only files older than this were looked at, by the store's clock."""
+    """Only files older than this were considered, by the store's clock."""
     epoch: int | None
     """The number of this cleanup; None when nothing was removed."""
     branches: tuple[SweptBranch, ...]
     tables: tuple[SweptTable, ...]
-    """Every table and manifest of which something goes, or that could not be cleaned up."""
+    """Every table and manifest that lost files, or that could not be cleaned up."""
     unknown_files: tuple[str, ...]
-    """Files that are nothing of a graph's; they are left alone."""
+    """Files that are not part of the graph; they are left alone."""
     versions_read: int
 
     @property
     def bytes_removed(self) -> int:
-        """All bytes that went."""
-        return sum(one.bytes_removed for one in self.tables)
+        """The number of bytes that were removed."""
+        return sum(table.bytes_removed for table in self.tables)
 
     @property
     def has_failed(self) -> bool:
         """Whether some table could not be cleaned up; the others were."""
-        return any(one.error is not None for one in self.tables)
+        return any(table.error is not None for table in self.tables)
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "preview": self.is_preview,
             "before": self.before,
             "epoch": self.epoch,
             "bytes_removed": self.bytes_removed,
-            "branches": [one.to_json() for one in self.branches],
-            "tables": [one.to_json() for one in self.tables],
+            "branches": [branch.to_json() for branch in self.branches],
+            "tables": [table.to_json() for table in self.tables],
             "unknown_files": list(self.unknown_files),
             "versions_read": self.versions_read,
         }
 
 
 def cleanup(session: Session, call: CleanupCall) -> CleanupResult:
-    """Collect what is not kept, or say what that would be.
+    """Remove the data that no kept commit needs; without confirmation, only return what would be removed.
 
     Raises:
-        BadArgumentError: Neither a number nor a time is given, or one that makes no sense.
-        ConflictError: Another cleanup is at work, or branches and tags kept coming and going.
-        ManifestRolledBackError: A manifest has lost commits that something else names.
-        StoreFullError: The disk is full, and even what can go at once makes too little room.
+        BadArgumentError: Neither `keep` nor `older_than` is set, or one is invalid.
+        ConflictError: Another cleanup is running, or branches and tags kept changing.
+        ManifestRolledBackError: A manifest has lost commits that something else references.
+        StoreFullError: The disk is full, and the data that can be removed immediately frees too little space.
     """
     session.allow_on_graph(Action.MAINTAIN)
     _check_call(call)
     if not call.is_confirmed:
         return _Cleanup(session, call).run()
     session.check_writable()
+    # The sidecars of dead operations spare their files; recovery removes both.
     heal(session, session.branches.main.head())
     try:
         return _Cleanup(session, call).run()
@@ -221,196 +223,207 @@ def cleanup(session: Session, call: CleanupCall) -> CleanupResult:
 
 
 def _read_store_time(session: Session) -> datetime:
-    """Return the time by the store's clock; where nothing can be written, one that it is past already."""
+    """Return the time by the store's clock, or if nothing can be written, a time that it has already passed."""
     store = session.store
     if session.is_read_only:
         return store.runtime.clock.now()
     try:
         return read_store_clock(store)
+    # An earlier time is safe: it only makes files look younger.
     except StoreFullError:
         return max(info.modified for info in store.objects.list_under(MANIFEST))
 
 
+# A hundred years: no data is older, and `now - MAX_DURATION` is still a valid datetime.
 MAX_DURATION = timedelta(days=36_500)
-"""Nothing is older than that."""
 
 
 def _check_call(call: CleanupCall) -> None:
     if call.keep is None and call.older_than is None:
-        raise BadArgumentError("keep", "None", "say how many commits of each branch to keep, or give `older_than`")
+        raise BadArgumentError("keep", "None", "specify the number of commits of each branch to keep, or `older_than`")
     check_count("keep", call.keep, minimum=1)
     check_duration("older_than", call.older_than, MAX_DURATION)
     check_duration("grace", call.grace, MAX_DURATION)
 
 
 class _Cleanup:
-    """One run."""
+    """One run of a cleanup."""
 
     def __init__(self, session: Session, call: CleanupCall) -> None:
-        self._session, self._call, self._faults = session, call, session.runtime.faults
+        self._session = session
+        self._call = call
+        self._faults = session.runtime.faults
         now = _read_store_time(session)
         self._before = now - call.grace
+        # A state that was current within the grace may still be read, so it is kept whatever the policy.
         window = max(call.older_than or timedelta(), call.grace)
         self._policy = RetentionPolicy(commits=call.keep or 1, since=now - window)
+        # By journal, the horizon of earlier cleanups when this one began.
         self._horizons: Horizons = {}
-        """By journal, what earlier cleanups had left when this one began."""
         self._sorter = FileSorter(session, now, call.grace)
         self._derived_sorter = DerivedSorter(session.store)
+        # The names of all files of tables that this run has removed.
         self._removed: set[str] = set()
-        """The names of all files of tables that this run has removed."""
+        # The journals on which this run has published its horizon.
         self._published_paths: set[str] = set()
-        """The journals on which this run has published its floor."""
+        # What was removed before the horizon was published, to make space for that.
         self._swept_early: dict[CleanupLocation, SweptTable] = {}
-        """What was removed before the floor, because there was no room for that."""
 
     def run(self) -> CleanupResult:
-        """Plan; and unless it is a preview, or there is nothing to do: floor, mark, sweep."""
+        """Plan; then, unless it is a preview or there is no garbage, publish the horizon, mark and sweep."""
         listing = list_graph(self._session.store)
         self._session.check_cancelled()
         journals = self._read_histories(listing.version_times)
         self._refuse_rolled_back(listing, journals)
-        found = self._sort_files(listing, journals)
+        planned = self._sort_files(listing, journals)
         self._faults.reach("cleanup.listed")
         if not self._call.is_confirmed:
-            return self._build_result(
-                journals, listing, {place: _build_swept_table(place, one) for place, one in found.items()}, None
-            )
+            preview = {location: _build_swept_table(location, outcome) for location, outcome in planned.items()}
+            return self._build_result(journals, listing, preview, None)
         self._remove_unplaced()
-        if not any(isinstance(one, TableGarbage) and one.garbage for one in found.values()):
+        if not any(isinstance(outcome, TableGarbage) and outcome.garbage for outcome in planned.values()):
             failed = {
-                place: _build_swept_table(place, one)
-                for place, one in found.items()
-                if not isinstance(one, TableGarbage)
+                location: _build_swept_table(location, outcome)
+                for location, outcome in planned.items()
+                if not isinstance(outcome, TableGarbage)
             }
             return self._build_result(journals, listing, failed, None)
         try:
             epoch, journals = self._publish_horizon(listing.version_times, journals)
         except StoreFullError as error:
-            log.warning("room is made for cleanup: %s", error)
-            self._make_room(found, journals)
+            log.warning("cleanup frees disk space before it publishes its horizon: %s", error)
+            self._free_space(planned, journals)
             epoch, journals = self._publish_horizon(listing.version_times, journals)
         later = self._read_histories(listing.version_times)
+        # The published plan applies to the journals it covers; journals that appeared since bring their own.
         plans = {path: journals.plans.get(path, plan) for path, plan in later.plans.items()}
         later = AllHistories(
             later.main, {**journals.histories, **later.histories}, {**journals.plans, **plans}, later.retained_seqs
         )
-        versions, named = later.find_versions(), find_operation_files(self._session.store)
+        versions = later.find_versions()
+        operation_files = find_operation_files(self._session.store)
         self._faults.reach("cleanup.marked")
-        return self._build_result(journals, listing, self._sweep(found, later, versions, named), epoch)
+        return self._build_result(journals, listing, self._sweep(planned, later, versions, operation_files), epoch)
 
     def _refuse_rolled_back(self, listing: GraphListing, journals: AllHistories) -> None:
-        """Check that no manifest has lost commits that others name: what those commits need looks like garbage.
+        """Check that no manifest has lost commits: the data that only lost commits need looks like garbage.
 
         Raises:
-            ManifestRolledBackError: One has.
+            ManifestRolledBackError: A commit that something references is missing.
         """
         store = self._session.store
-        marks = list(find_operation_references(find_operation_files(store).sidecars))
-        for line in journals.histories.values():
-            marks += find_references(line.head.snapshot.manifest)
-            marks += find_merge_references(line.known_commits)
-        for path in (place.path for place in listing.locations if place.path.startswith(f"{BRANCHES}/")):
-            look = None if path in journals.histories else inspect_manifest(store, path, path)
-            if look is not None and look.head is not None:
-                marks += find_references(look.head.snapshot.manifest, f"the manifest `{path}`, which no branch has,")
-        refuse_lost(find_lost(store, marks, {path: line.iter_own for path, line in journals.histories.items()}))
+        references = list(find_operation_references(find_operation_files(store).sidecars))
+        for history in journals.histories.values():
+            references += find_references(history.head.snapshot.manifest)
+            references += find_merge_references(history.known_commits)
+        # Manifests of drafts and deleted branches reference commits too.
+        branch_paths = (location.path for location in listing.locations if location.path.startswith(f"{BRANCHES}/"))
+        for path in branch_paths:
+            if path in journals.histories:
+                continue
+            inspection = inspect_manifest(store, path, path)
+            if inspection.head is not None:
+                name = f"the manifest `{path}`, which belongs to no branch,"
+                references += find_references(inspection.head.snapshot.manifest, name)
+        own_commits = {path: history.iter_own for path, history in journals.histories.items()}
+        refuse_lost(find_lost(store, references, own_commits))
 
     def _remove_unplaced(self) -> None:
-        """Remove files that were to become objects, and whose writers died.
-
-        A control object is needed by its writer, and there is no hurry. What is derived holds data, and its writer can
-        do without it: it goes as everything else does.
-        """
+        """Remove temporary files of objects whose writers died before the object was complete."""
+        # A control object is small and its writer depends on it, so at least the default grace applies. A derived
+        # object contains data, and its writer can do without it, so the grace of the call applies.
         old = self._sorter.now - max(self._call.grace, DEFAULT_GRACE)
         removed = remove_temporary_files(self._session.store, RECOVERY, old)
         removed += remove_temporary_files(self._session.store, DERIVED, self._before)
         if removed:
-            log.info("%s files are gone that writers had left below %s and %s", removed, RECOVERY, DERIVED)
+            log.info("removed %s temporary files below %s and %s", removed, RECOVERY, DERIVED)
 
     def _read_histories(self, times: Times) -> AllHistories:
-        """All journals as they are now. What an earlier cleanup collected stays so; what this one says may change."""
+        """Read all journals as they are now. Earlier horizons stay in force; that of this run may change."""
         session = self._session
         sidecars = find_operation_files(session.store).sidecars
         main = session.branches.main.head()
-        found = gather_histories(session.branches, main, sidecars, self._policy, times, self._horizons)
-        for path, line in found.histories.items():
-            self._horizons.setdefault(path, line.head.snapshot.manifest.gc_horizon)
-        return found
+        journals = gather_histories(session.branches, main, sidecars, self._policy, times, self._horizons)
+        for path, history in journals.histories.items():
+            self._horizons.setdefault(path, history.head.snapshot.manifest.gc_horizon)
+        return journals
 
     def _sort_files(
         self, listing: GraphListing, journals: AllHistories
     ) -> dict[CleanupLocation, TableGarbage | OmnigraphError]:
-        """By place, what is garbage now; or why that can't be told."""
-        versions, named = journals.find_versions(), find_operation_files(self._session.store)
-        found = {
-            place: self._sort_location(place, files, journals, versions, named)
-            for place, files in listing.locations.items()
-            if place.rule is not CleanupRule.DERIVED
+        """Return by location the garbage, or the error if that can't be determined."""
+        versions = journals.find_versions()
+        operation_files = find_operation_files(self._session.store)
+        planned = {
+            location: self._sort_location(location, files, journals, versions, operation_files)
+            for location, files in listing.locations.items()
+            if location.rule is not CleanupRule.DERIVED
         }
-        going = {info.key for one in found.values() if isinstance(one, TableGarbage) for info in one.garbage}
-        left = {_get_file_name(key) for key in listing.table_files if key not in going}
-        found[DERIVED_LOCATION] = self._sort_derived(listing.locations.get(DERIVED_LOCATION, ()), left)
-        return found
+        sorted_out = (outcome for outcome in planned.values() if isinstance(outcome, TableGarbage))
+        garbage = {info.key for outcome in sorted_out for info in outcome.garbage}
+        remaining = {_get_file_name(key) for key in listing.table_files if key not in garbage}
+        planned[DERIVED_LOCATION] = self._sort_derived(listing.locations.get(DERIVED_LOCATION, ()), remaining)
+        return planned
 
-    def _sort_derived(self, objects: Iterable[ObjectInfo], left: Collection[str]) -> TableGarbage | OmnigraphError:
+    def _sort_derived(self, objects: Iterable[ObjectInfo], remaining: Collection[str]) -> TableGarbage | OmnigraphError:
         try:
-            found = self._derived_sorter.sort(objects, left.__contains__)
+            result = self._derived_sorter.sort(objects, remaining.__contains__)
         except OmnigraphError as error:
             log.warning("%s is not cleaned up: %s", DERIVED, error)
             return error
-        self._sorter.unknown_files.update(info.key for info in found.unknown_files)
-        return found
+        self._sorter.unknown_files.update(info.key for info in result.unknown_files)
+        return result
 
     def _sort_location(
         self,
-        place: CleanupLocation,
+        location: CleanupLocation,
         files: Iterable[ObjectInfo],
         journals: AllHistories,
         versions: Mapping[str, Collection[int]],
-        named: OperationFiles,
+        operation_files: OperationFiles,
     ) -> TableGarbage | OmnigraphError:
         self._session.check_cancelled()
         try:
-            return self._sorter.sort(place, list(files), journals, versions, named)
+            return self._sorter.sort(location, list(files), journals, versions, operation_files)
         except OmnigraphError as error:
-            log.warning("%s is not cleaned up: %s", place.path, error)
+            log.warning("%s is not cleaned up: %s", location.path, error)
             return error
 
-    # --- floor -------------------------------------------------------------------------------------
+    # --- horizon -----------------------------------------------------------------------------------
 
     def _publish_horizon(self, times: Times, journals: AllHistories) -> tuple[int, AllHistories]:
-        """Let every journal say what goes, main's last; planned again while branches or tags come and go."""
+        """Publish the horizon on every journal, main's last; plan again if branches or tags have changed."""
         epoch = journals.epoch + 1
-        ours = self._published_paths
+        published = self._published_paths
         for _ in range(MAX_PLANS):
-            for line in journals.publish_order:
+            for history in journals.publish_order:
                 is_done = publish_horizon(
-                    line, journals, epoch, format_instant(self._before), is_ours=line.path in ours
+                    history, journals, epoch, format_instant(self._before), is_ours=history.path in published
                 )
                 if not is_done:
                     break
-                ours.add(line.path)
-                if line.path == MANIFEST:
+                published.add(history.path)
+                if history.path == MANIFEST:
                     self._faults.reach("cleanup.floor")
                 else:
                     self._faults.reach("cleanup.floored")
             else:
                 return epoch, journals
             journals = self._read_histories(times)
-        raise ConflictError("branches", "to stay as they are", "others", "branches and tags kept coming and going")
+        raise ConflictError("branches", "to stay unchanged", "other writers", "branches and tags kept changing")
 
-    def _make_room(
-        self, found: Mapping[CleanupLocation, TableGarbage | OmnigraphError], journals: AllHistories
+    def _free_space(
+        self, planned: Mapping[CleanupLocation, TableGarbage | OmnigraphError], journals: AllHistories
     ) -> None:
-        """Remove what no writer stands on, whatever it has seen: then there may be room for the floor.
+        """Remove data that no writer depends on, to make space for the horizon.
 
-        Of a manifest that is in use, what every publisher may trim; of what readers derived, everything.
+        These are old versions of manifests in use, which any publisher may trim, and all derived data.
         """
-        named = find_operation_files(self._session.store)
-        for place, before in found.items():
-            is_in_use = place.path in journals.histories or place.path == AUDIT
-            if isinstance(before, TableGarbage) and place.rule is CleanupRule.LINE and is_in_use:
-                self._swept_early[place] = self._sweep_location(place, before, journals, {}, named)
+        operation_files = find_operation_files(self._session.store)
+        for location, before in planned.items():
+            is_in_use = location.path in journals.histories or location.path == AUDIT
+            if isinstance(before, TableGarbage) and location.rule is CleanupRule.MANIFEST and is_in_use:
+                self._swept_early[location] = self._sweep_location(location, before, journals, {}, operation_files)
         derived = self._derived_sorter.sort(self._session.store.objects.list_under(DERIVED), lambda _: False)
         remove_garbage(self._session.store, derived.garbage, lambda _: self._session.check_cancelled())
         self._swept_early[DERIVED_LOCATION] = _build_swept_table(DERIVED_LOCATION, derived)
@@ -420,67 +433,68 @@ class _Cleanup:
 
     def _sweep(
         self,
-        found: Mapping[CleanupLocation, TableGarbage | OmnigraphError],
+        planned: Mapping[CleanupLocation, TableGarbage | OmnigraphError],
         journals: AllHistories,
         versions: Mapping[str, Collection[int]],
-        named: OperationFiles,
+        operation_files: OperationFiles,
     ) -> dict[CleanupLocation, SweptTable]:
         swept: dict[CleanupLocation, SweptTable] = {}
         total = 0
-        for number, (place, before) in enumerate(found.items(), start=1):
+        for number, (location, before) in enumerate(planned.items(), start=1):
             if isinstance(before, OmnigraphError):
-                swept[place] = _build_swept_table(place, before)
-            elif before.garbage or place.rule is CleanupRule.DERIVED:
-                swept[place] = self._sweep_location(place, before, journals, versions, named)
+                swept[location] = _build_swept_table(location, before)
+            elif before.garbage or location.rule is CleanupRule.DERIVED:
+                swept[location] = self._sweep_location(location, before, journals, versions, operation_files)
             else:
                 continue
-            if place in self._swept_early:
-                swept[place] = _add_swept(self._swept_early[place], swept[place])
-            total += swept[place].bytes_removed
+            if location in self._swept_early:
+                swept[location] = _add_swept(self._swept_early[location], swept[location])
+            total += swept[location].bytes_removed
             self._faults.reach("cleanup.swept")
             if self._call.progress is not None:
-                table_key = self._sorter.find_table_key(place, journals)
+                table_key = self._sorter.find_table_key(location, journals)
                 self._call.progress(
-                    CleanupProgress(table_key=table_key, done=number, total=len(found), bytes_removed=total)
+                    CleanupProgress(table_key=table_key, done=number, total=len(planned), bytes_removed=total)
                 )
         return swept
 
     def _sweep_location(
         self,
-        place: CleanupLocation,
+        location: CleanupLocation,
         before: TableGarbage,
         journals: AllHistories,
         versions: Mapping[str, Collection[int]],
-        named: OperationFiles,
+        operation_files: OperationFiles,
     ) -> SweptTable:
-        """Remove what is garbage still, by a new listing and by what is kept now."""
-        gone: list[ObjectInfo] = []
+        """Remove what is still garbage by a new listing and by what is kept now."""
+        removed: list[ObjectInfo] = []
         error: OmnigraphError | None = None
 
-        def told(one: ObjectInfo) -> None:
-            gone.append(one)
-            if place.rule is CleanupRule.TABLE:
-                self._removed.add(_get_file_name(one.key))
+        def on_removed(info: ObjectInfo) -> None:
+            removed.append(info)
+            if location.rule is CleanupRule.TABLE:
+                self._removed.add(_get_file_name(info.key))
             self._session.check_cancelled()
 
         try:
             self._session.check_cancelled()
-            files = self._session.store.objects.list_under(place.path)
-            if place.rule is CleanupRule.DERIVED:
-                # A reader of an older state may have written one since the plan: it goes, too.
+            files = self._session.store.objects.list_under(location.path)
+            if location.rule is CleanupRule.DERIVED:
+                # A reader of an older state may have written an object since the plan; it is garbage too.
                 now = self._derived_sorter.sort(files, lambda name: name not in self._removed)
                 garbage = {*before.select_unchanged(files).garbage, *now.garbage}
-                remove_garbage(self._session.store, sorted(garbage, key=lambda info: info.key), told)
+                remove_garbage(self._session.store, sorted(garbage, key=lambda info: info.key), on_removed)
             else:
-                now = self._sorter.sort(place, files, journals, versions, named)
-                remove_garbage(self._session.store, before.select_unchanged(now.garbage).garbage, told)
+                now = self._sorter.sort(location, files, journals, versions, operation_files)
+                remove_garbage(self._session.store, before.select_unchanged(now.garbage).garbage, on_removed)
         except OmnigraphError as failure:
-            if failure.kind is Kind.EXHAUSTED:  # nobody waits for the rest: that is not this table's fault
+            # The call was cancelled or has used up its limits: no failure of this table, so it ends the run.
+            if failure.kind is Kind.EXHAUSTED:
                 raise
-            log.warning("%s was not cleaned up: %s", place.path, failure)
+            log.warning("%s was not cleaned up: %s", location.path, failure)
             error = failure
-        done = _build_swept_table(place, TableGarbage(tuple(gone)))
-        return done if error is None else replace(done, error=str(error))
+        swept = _build_swept_table(location, TableGarbage(tuple(removed)))
+        return swept if error is None else replace(swept, error=str(error))
 
     # --- report ------------------------------------------------------------------------------------
 
@@ -492,17 +506,17 @@ class _Cleanup:
         epoch: int | None,
     ) -> CleanupResult:
         tables = [
-            replace(one, table_key=self._sorter.find_table_key(place, journals))
-            for place, one in swept.items()
-            if one.files_removed or one.error is not None
+            replace(table, table_key=self._sorter.find_table_key(location, journals))
+            for location, table in swept.items()
+            if table.files_removed or table.error is not None
         ]
         branches = [
             SweptBranch(
-                branch=line.log.branch,
-                commits_kept=len(journals.retained_seqs.get(line.path, ())),
-                commits_collected=journals.count_collected(line),
+                branch=history.log.branch,
+                commits_kept=len(journals.retained_seqs.get(history.path, ())),
+                commits_collected=journals.count_collected(history),
             )
-            for line in reversed(journals.live_histories)
+            for history in reversed(journals.live_histories)
         ]
         return CleanupResult(
             is_preview=not self._call.is_confirmed,
@@ -516,12 +530,12 @@ class _Cleanup:
 
 
 def _get_file_name(key: str) -> str:
-    """Return the last part of a key: names of data files are unique for ever."""
+    """Return the last part of a key; names of data files are never used twice."""
     return key.rpartition("/")[2]
 
 
 def _add_swept(early: SweptTable, late: SweptTable) -> SweptTable:
-    """Return what was removed of a place in two steps."""
+    """Return the sum of what was removed from a location in two steps."""
     return replace(
         late,
         files_removed=early.files_removed + late.files_removed,
@@ -530,13 +544,13 @@ def _add_swept(early: SweptTable, late: SweptTable) -> SweptTable:
     )
 
 
-def _build_swept_table(place: CleanupLocation, found: TableGarbage | OmnigraphError) -> SweptTable:
-    if isinstance(found, OmnigraphError):
-        return SweptTable(table_key=place.path, location=place.path, error=str(found))
+def _build_swept_table(location: CleanupLocation, outcome: TableGarbage | OmnigraphError) -> SweptTable:
+    if isinstance(outcome, OmnigraphError):
+        return SweptTable(table_key=location.path, location=location.path, error=str(outcome))
     return SweptTable(
-        table_key=place.path,
-        location=place.path,
-        files_removed=len(found.garbage),
-        bytes_removed=found.nbytes,
-        old_versions_removed=found.versions,
+        table_key=location.path,
+        location=location.path,
+        files_removed=len(outcome.garbage),
+        bytes_removed=outcome.nbytes,
+        old_versions_removed=outcome.versions,
     )

@@ -1,13 +1,12 @@
-"""Copy a graph that others are writing to, with its branches and its past, to another place.
+"""Clone a graph, with its branches and history, to another location while others write to it.
 
-    claim    a sidecar at the target, so that nobody else takes the place
-    cut      states of all branches that belong together; their manifests are kept aside at once
-    copy     the files of every version that those manifests name; they never change
-    place    the manifests of the branches, then main's; its last file makes the place a graph
+    claim    write a sidecar at the target, so that no other clone or init uses the location
+    cut      take a consistent cut: states of all branches that belong together; spool their manifests immediately
+    copy     copy the immutable files of every table version that those manifests reference
+    place    write the manifests of the branches, then that of main; its last file makes the location a graph
 
-Nothing is written to the source. Versions keep their numbers and commits their ids, so the past is as readable in the
-clone as it is in the source. What was collected there is not in the clone either; operations in flight, the audit of
-recoveries and what was derived from tables stay behind.
+Nothing is written to the source. Versions keep their numbers and commits their ids, so history is as readable in the
+clone as in the source. Collected data is not cloned, nor are operations in flight, the recovery log and derived data.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,55 +46,56 @@ from omnigraph.storage.table_cache import PinUnreadableError, TableCache
 from omnigraph.storage.uri import parse_uri
 from omnigraph.telemetry import Telemetry, log
 
+# A cut is taken again, up to this number of times, if files of it were collected before they were copied.
 MAX_ATTEMPTS = 10
-"""How often a cut is made anew because files of it were collected before they were copied."""
-CONCURRENT_GRAPH = "a graph that was made at the same time"
+CONCURRENT_GRAPH = "a graph that was created at the same time"
 
 
 class NestedPlacesError(OmnigraphError):
-    """A clone would lie inside of its source, or the source inside of the clone."""
+    """The target of a clone is inside its source, contains it, or is the same location."""
 
     kind = Kind.USAGE
     code = "nested_places"
 
     def __init__(self, source: str, target: str) -> None:
         super().__init__(source, target)
-        self.source, self.target = source, target
+        self.source = source
+        self.target = target
 
     def __str__(self) -> str:
-        return f"{self.target} and {self.source} are one inside of the other, or the same: choose a place beside it"
+        return f"{self.target} is inside {self.source}, contains it, or is the same: choose a separate location"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneCall:
-    """What to copy, and where to."""
+    """The arguments of a clone."""
 
     target: str
     branches: tuple[str, ...] | None = None
-    """Beside main only these, and those that they were taken from; None: all."""
+    """Besides main, clone only these and the branches they were created from; None: all."""
     progress: Callable[[CloneProgress], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneResult:
-    """What was copied."""
+    """The branches and the amount of data in a clone."""
 
     source: str
     target: str
     branches: Mapping[str, str]
-    """By name, the commit that each branch is at; main is the first."""
+    """By name, the head commit of each branch; main is first."""
     rows: Mapping[str, int]
-    """By name, how many rows each branch shows."""
+    """By name, the number of rows of each branch."""
     tables: int
     versions: int
     collected: int
-    """How many versions that commits name were collected in the source before, or dropped for good."""
+    """The number of versions that commits reference, but that the source has collected or dropped permanently."""
     files: int
-    """How many files were copied; those that an earlier try had copied are not among them."""
+    """The number of files copied; files that an earlier attempt had copied are not counted."""
     nbytes: int
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "source": self.source,
             "target": self.target,
@@ -110,69 +110,77 @@ class CloneResult:
 
 
 def clone(session: Session, call: CloneCall) -> CloneResult:
-    """Make a graph at another place that says what this one says: there whole, or not at all.
+    """Clone a graph to another location, atomically: the clone exists completely or not at all.
 
-    Others may write meanwhile; what they commit after the clone has begun may be in it or not, whole commits in either
-    case. A clone that died is gone on with by the next call with the same two places.
+    Others may write to the source in the meantime. Commits made after the clone began may be in it or not, but always
+    as a whole. If a clone dies, the next call with the same source and target resumes it.
 
     Raises:
         BranchMissingError: There is no such branch.
-        PlaceTakenError: A graph, something else, or the beginning of another graph's clone is at the target.
-        CloneBusyError: Somebody else is making a clone there.
-        NestedPlacesError: One place is inside of the other.
-        PinUnreadableError: Files of what is shown now are gone, or do not match their checksums. Damage of the past is
-            left out.
+        PlaceTakenError: The target holds a graph, other files, or an unfinished clone of another graph.
+        CloneBusyError: Another clone is being written there.
+        NestedPlacesError: One location is inside the other.
+        PinUnreadableError: Files of a current version are missing or do not match their checksums. Damaged versions
+            of earlier commits are left out instead.
         DamagedError: A manifest of the source is damaged.
-        ConflictError: Cleanups collect faster than can be copied; go on later.
+        ConflictError: Cleanups collect files faster than they can be copied; try again later.
     """
     session.allow_on_graph(Action.EXPORT)
     source = session.store
     target = GraphStorage(parse_uri(call.target), session.runtime)
     check_not_nested(source.location, target.location)
+    # Raises BranchMissingError for an unknown branch before anything is written.
     for name in call.branches or ():
-        session.checkout(name)  # or BranchMissingError, before anything is written
+        session.checkout(name)
     head = session.branches.main.head()
     origin = CloneOrigin(uri=source.location.uri, root=_find_first_commit(session.branches.main, head))
     finished = _check_target(target, origin)
     if finished is not None:
         return _build_finished_result(session, target, finished)
-    with lock_clone_target(target, origin, head, lambda: _check_no_graph(target)) as claim:
+    with lock_clone_target(target, origin, head, lambda: _check_no_graph(target)) as lock:
         check_conditions(target)
-        return _CloneRun(session, target, claim, call).run()
+        return _CloneRun(session, target, lock, call).run()
 
 
 def check_not_nested(source: Location, target: Location) -> None:
-    """NestedPlacesError when one place is the other, or inside of it."""
+    """Check that neither location is inside the other.
+
+    Raises:
+        NestedPlacesError: One is, or both are the same.
+    """
     if source.bucket != target.bucket:
         return
-    places = [_split_location(location) for location in (source, target)]
-    if all(one == other for one, other in zip(*places, strict=False)):
+    # Not strict: the shorter path contains the longer one if all of its parts are equal.
+    parts = zip(_split_location(source), _split_location(target), strict=False)
+    if all(source_part == target_part for source_part, target_part in parts):
         raise NestedPlacesError(source.uri, target.uri)
 
 
 def _split_location(location: Location) -> tuple[str, ...]:
-    # Links are followed: two names may be of one directory.
+    # Links are resolved, because two paths may name the same directory.
     return Path(location.path).resolve().parts if location.is_local else tuple(location.path.split("/"))
 
 
 def _find_first_commit(log: ManifestLog, head: Head) -> str:
-    """The id of the graph's first commit."""
+    """Return the id of the graph's first commit, which identifies the graph across clones."""
     return next(log.iter_history(head, 1)).id
 
 
 def _check_target(target: GraphStorage, origin: CloneOrigin) -> Head | None:
-    """Nothing when a clone may be made at a place; the state of a clone that only its claim is left of.
+    """Return None if a clone may be written to the target, or the head of a clone that is complete but still claimed.
 
-    PlaceTakenError for everything else.
+    Raises:
+        PlaceTakenError: The target holds anything else.
     """
     names = target.objects.list_children()
     uri = target.location.uri
     if set(names) <= {RECOVERY} and not target.objects.list_under(RECOVERY):
         return None
     claims = find_clones(target)
-    for found in claims:
-        if isinstance(found.sidecar.origin, CloneOrigin) and found.sidecar.origin.root != origin.root:
-            raise PlaceTakenError(uri, f"an unfinished clone of another graph, {found.sidecar.origin.uri}")
+    for claim in claims:
+        claimed = claim.sidecar.origin
+        if isinstance(claimed, CloneOrigin) and claimed.root != origin.root:
+            raise PlaceTakenError(uri, f"an unfinished clone of another graph, {claimed.uri}")
     try:
         head = ManifestLog(target).head()
     except UnfinishedCloneError:
@@ -181,23 +189,25 @@ def _check_target(target: GraphStorage, origin: CloneOrigin) -> Head | None:
         raise PlaceTakenError(uri, f"`{names[0]}`") from None
     if not claims:
         raise PlaceTakenError(uri, "a graph")
+    # An earlier clone died after its last file and before its claim was removed.
     finish_clone(target, claims)
     return head
 
 
 def _build_finished_result(session: Session, target: GraphStorage, head: Head) -> CloneResult:
-    """Of a clone that was finished by an earlier call."""
+    """Return the result for a clone that an earlier call has completed."""
     main = ManifestLog(target)
     heads = {MAIN: head} | {
         name: main.open_other(name, record.path).head()
         for name, record in sorted(head.snapshot.manifest.live_branches.items())
     }
-    tables = {pin.path for one in heads.values() for pin in one.snapshot.pins.values()}
+    snapshots = {name: head.snapshot for name, head in heads.items()}
+    tables = {pin.path for snapshot in snapshots.values() for pin in snapshot.pins.values()}
     return CloneResult(
         source=session.uri,
         target=target.location.uri,
-        branches={name: one.snapshot.commit.id for name, one in heads.items()},
-        rows={name: sum(pin.rows for pin in one.snapshot.pins.values()) for name, one in heads.items()},
+        branches={name: snapshot.commit.id for name, snapshot in snapshots.items()},
+        rows={name: sum(pin.rows for pin in snapshot.pins.values()) for name, snapshot in snapshots.items()},
         tables=len(tables),
         versions=0,
         collected=0,
@@ -208,42 +218,46 @@ def _build_finished_result(session: Session, target: GraphStorage, head: Head) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CopiedCut:
-    """A cut whose tables are copied; its manifests wait in the spool."""
+    """A cut whose tables are copied; its manifests are in the spool."""
 
     cut: ConsistentCut
     spool: GraphStorage
     heads: Mapping[str, Head]
-    """By its path, the state of each manifest in the spool: main's with the clone's own register, and that of a
-    deleted branch with what the clone has of it."""
+    """By path, the head of each manifest in the spool. That of main has the register of the clone, and that of a
+    deleted branch has a horizon that leaves out what is not cloned."""
     plan: CopyPlan
     files: int
     nbytes: int
 
 
 class _CloneRun:
-    """One clone, from its claim to its being there."""
+    """One run of a clone, from the claimed target to the complete graph."""
 
-    def __init__(self, session: Session, target: GraphStorage, claim: CloneLock, call: CloneCall) -> None:
-        self._session, self._target, self._claim, self._call = session, target, claim, call
+    def __init__(self, session: Session, target: GraphStorage, lock: CloneLock, call: CloneCall) -> None:
+        self._session = session
+        self._target = target
+        self._lock = lock
+        self._call = call
         self._workers = session.runtime.options.upkeep.concurrency
-        # Of its own, so that every file is compared anew, also one that this process has read or written before.
+        # A separate storage, so that every file is verified, also one that this process has read or written before.
         self._source = GraphStorage(session.store.location, session.runtime)
         self._handles = TableCache(self._source)
         self._handles.explain = session.handles.explain
-        self._copier = Copier(self._source, target, claim.lease.operation_id)
+        self._copier = Copier(self._source, target, lock.lease.operation_id)
+        # By file of the source that does not match its checksum, the reason.
         self._damaged: dict[str, str] = {}
-        """Files of the source that do not match their checksums, and why."""
-        self._has_remains = claim.is_taken_over
-        """Whether files may have been copied that are not needed."""
+        # Whether the target may have files that are not needed.
+        self._has_remains = lock.is_taken_over
 
     def run(self) -> CloneResult:
         with ExitStack() as stack:
-            made = self._gather(stack)
-            cut, plan = made.cut, made.plan
+            copied = self._copy_tables(stack)
+            cut = copied.cut
+            plan = copied.plan
             self._remove_unneeded((NODES, EDGES), plan.sizes)
             rows = check_tables(self._target, cut, plan)
             self._target.runtime.faults.reach("clone.flushed")
-            self._place_manifests(made)
+            self._place_manifests(copied)
         return CloneResult(
             source=self._session.uri,
             target=self._target.location.uri,
@@ -252,15 +266,15 @@ class _CloneRun:
             tables=len({pin.path for pin in cut.present}),
             versions=plan.versions,
             collected=cut.collected + plan.missing,
-            files=made.files,
-            nbytes=made.nbytes,
+            files=copied.files,
+            nbytes=copied.nbytes,
         )
 
-    def _gather(self, stack: ExitStack) -> _CopiedCut:
-        """Copy all files of the tables that some cut needs; a newer cut when some were collected meanwhile.
+    def _copy_tables(self, stack: ExitStack) -> _CopiedCut:
+        """Take a cut and copy all files of its tables; take a newer cut if some were collected in the meantime.
 
-        A cleanup tells every branch what it collects before it removes anything. So when something is missing that the
-        cut should have, and a newer cut knows of no later cleanup, then it is damage, which is left as it is.
+        A cleanup publishes its horizon on every branch before it removes anything. So if files of earlier versions are
+        missing and a newer cut shows no later cleanup, they are damaged, and those versions are left out.
         """
         epoch = -1
         for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -270,10 +284,11 @@ class _CloneRun:
                 heads = self._spool_manifests(cut, spool)
                 expect_recorded(self._source, cut)
                 plan = plan_tables(self._handles, cut, self._workers, self._damaged)
+                # A cleanup may have collected them: take another cut, which then shows its epoch.
                 if plan.missing and cut.epoch != epoch:
                     epoch = cut.epoch
                     continue
-                known = len(self._damaged)
+                damaged_before = len(self._damaged)
                 files, nbytes = copy_files(
                     self._copier,
                     plan.sizes,
@@ -282,49 +297,53 @@ class _CloneRun:
                     progress=self._call.progress,
                     damaged=self._damaged,
                 )
-                if len(self._damaged) > known:  # what only the past needs is left out, as if it were missing
+                # Plan again without the versions that need the damaged files.
+                if len(self._damaged) > damaged_before:
                     self._has_remains = True
                     continue
             except (ObjectMissingError, PinUnreadableError) as error:
                 if attempt == MAX_ATTEMPTS or self._damaged:
                     raise
                 self._has_remains = True
-                log.info("the cut of %s is made anew: %s", self._session.uri, error)
+                log.info("a newer cut of %s is taken: %s", self._session.uri, error)
                 continue
             return _CopiedCut(cut=cut, spool=spool, heads=heads, plan=plan, files=files, nbytes=nbytes)
-        reason = f"what was to be copied was collected {MAX_ATTEMPTS} times: clone again, or clean up later"
+        reason = f"files were collected before they were copied, {MAX_ATTEMPTS} times: clone again, or clean up later"
         raise ConflictError("tables", "to stay while they are copied", f"cleanup {epoch}", reason)
 
     def _open_spool(self, stack: ExitStack) -> GraphStorage:
-        """A place on this machine for manifests until it is their turn: the source may drop them in the meantime."""
+        """Open a temporary directory for the manifests of a cut, since the source may trim them in the meantime."""
         runtime = self._session.runtime
         directory = stack.enter_context(TemporaryDirectory(prefix="omnigraph-clone-"))
+        # The spool is temporary: it needs no flushes, and its requests must reach no fault point or counter.
         options = replace(runtime.options, durability=Durability.OS)
         return GraphStorage(
             Location(directory), replace(runtime, options=options, faults=NoFaults(), telemetry=Telemetry())
         )
 
     def _spool_manifests(self, cut: ConsistentCut, spool: GraphStorage) -> dict[str, Head]:
-        """Copy the manifests of a cut to the spool; their states there, which say what is in the clone."""
+        """Copy the manifests of a cut to the spool, adapt them to the clone, and return their heads by path."""
         copier = Copier(self._source, spool, CLONE)
         for head in cut.heads.values():
             for key, size in _list_manifest_files(self._session.store, head):
                 copier.copy(key, size, lambda _: None)
         heads = dict(cut.heads)
-        for path, there in cut.heads.items():
-            kept = _build_clone_manifest(there.snapshot.manifest, path, cut)
-            if kept != there.snapshot.manifest:
-                spooled = ManifestLog(spool, there.snapshot.branch, path)
-                heads[path] = spooled.publish(spooled.final_head(), kept)
+        for path, head in cut.heads.items():
+            manifest = _build_clone_manifest(head.snapshot.manifest, path, cut)
+            if manifest != head.snapshot.manifest:
+                spooled = ManifestLog(spool, head.snapshot.branch, path)
+                heads[path] = spooled.publish(spooled.final_head(), manifest)
         return heads
 
-    def _place_manifests(self, made: _CopiedCut) -> None:
-        """Put the manifests; main's version is the last file, and makes the place a graph."""
-        target, spool, faults = self._target, made.spool, self._target.runtime.faults
+    def _place_manifests(self, copied: _CopiedCut) -> None:
+        """Write the manifests; the version file of main is last, and makes the location a graph."""
+        target = self._target
+        spool = copied.spool
+        faults = target.runtime.faults
         self._remove_unneeded((BRANCHES, f"{MANIFEST}/data", f"{MANIFEST}/keys"), {})
-        copier = Copier(spool, target, self._claim.lease.operation_id)
-        main = made.heads[MANIFEST]
-        for path, head in sorted(made.heads.items()):
+        copier = Copier(spool, target, self._lock.lease.operation_id)
+        main = copied.heads[MANIFEST]
+        for path, head in sorted(copied.heads.items()):
             if path != MANIFEST:
                 self._put(copier, _list_manifest_files(spool, head))
                 faults.reach("clone.branch")
@@ -333,6 +352,7 @@ class _CloneRun:
         target.objects.put(SCHEMA_COPY, main.snapshot.manifest.schema.source.encode())
         faults.reach("clone.ready")
         self._check_free()
+        # Put-if-absent decides a race with an init at the same location.
         try:
             target.objects.put_if_absent(last, spool.objects.get(last).data)
         except ObjectExistsError:
@@ -340,15 +360,20 @@ class _CloneRun:
         target.flush_directories([last])
         faults.reach("clone.placed")
 
-    def _remove_unneeded(self, rooms: Sequence[str], wanted: Mapping[str, int]) -> None:
-        """Remove what was copied before and is not needed: by a clone that died, or for an earlier cut."""
+    def _remove_unneeded(self, roots: Sequence[str], needed: Mapping[str, int]) -> None:
+        """Remove files that are not needed: copied by a clone that died, or for an earlier cut."""
         self._check_free()
         if self._has_remains:
-            remove_unneeded(self._target, rooms, wanted)
+            remove_unneeded(self._target, roots, needed)
 
     def _check_free(self) -> None:
-        """Prove that the place is still ours, and not a graph; else FencedError or PlaceTakenError."""
-        self._claim.lease.confirm(())
+        """Check that the target is still claimed by this run, and not a graph.
+
+        Raises:
+            FencedError: The lease was lost.
+            PlaceTakenError: There is a graph.
+        """
+        self._lock.lease.confirm(())
         _check_no_graph(self._target)
 
     def _put(self, copier: Copier, files: Sequence[tuple[str, int]]) -> None:
@@ -363,9 +388,9 @@ def _check_no_graph(target: GraphStorage) -> None:
 
 
 def _list_manifest_files(store: GraphStorage, head: Head) -> list[tuple[str, int]]:
-    """The files of a manifest's state with their sizes; the last one is the version itself.
+    """Return the files of a manifest version with their sizes; the version file is last.
 
-    Idempotency keys that are damaged are left out: the journal makes up for them.
+    Damaged objects with idempotency keys are left out, since the journal is read instead.
     """
     path = head.table.path
     runs = [key for run in head.snapshot.manifest.key_runs if _is_whole(store, run, key := f"{path}/{run.name}")]
@@ -374,13 +399,13 @@ def _list_manifest_files(store: GraphStorage, head: Head) -> list[tuple[str, int
         *(key for key, _ in head.table.list_files()),
         f"{head.table.path}/{format_version_name(head.table.version)}",
     ]
-    found = []
+    sizes = []
     for key in keys:
         info = store.objects.stat(key)
         if info is None:
             raise ObjectMissingError(key)
-        found.append((key, info.size))
-    return found
+        sizes.append((key, info.size))
+    return sizes
 
 
 def _is_whole(store: GraphStorage, run: KeyRun, key: str) -> bool:
@@ -391,7 +416,7 @@ def _is_whole(store: GraphStorage, run: KeyRun, key: str) -> bool:
 
 
 def _build_clone_manifest(manifest: Manifest, path: str, cut: ConsistentCut) -> Manifest:
-    """A manifest as the clone has it: main's with the branches and tags that are in it, each with its floor."""
+    """Return a manifest as the clone has it: with the cloned branches and tags, or with the horizon of the cut."""
     if path == MANIFEST:
         return replace(manifest, branches=dict(cut.branches), tags=dict(cut.tags))
     return replace(manifest, gc_horizon=cut.horizons.get(path, manifest.gc_horizon))

@@ -1,4 +1,4 @@
-"""The tables of a clone: which files they need, copying those, and seeing that they came."""
+"""The tables of a clone: plan which files to copy, copy them, and check the copy."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -16,12 +16,14 @@ from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.storage.table_cache import PinUnreadableError, TableCache
 from omnigraph.storage.version_files import PinnedFiles, list_pinned_files
 
-_TRANSACTIONS, _INDEXES, _VERSIONS = "/_transactions/", "/_indices/", "/_versions/"
+_TRANSACTIONS = "/_transactions/"
+_INDEXES = "/_indices/"
+_VERSIONS = "/_versions/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneProgress:
-    """How far a clone is."""
+    """The progress of a clone."""
 
     files: int
     total_files: int
@@ -31,72 +33,81 @@ class CloneProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPlan:
-    """What has to be copied of the tables."""
+    """The table files that a clone needs."""
 
     sizes: Mapping[str, int]
     """Every file, relative to the root, with its size."""
     versions: int
     missing: int
-    """How many versions of the past can't be read, though no cleanup that the cut knows of has collected them."""
+    """The number of earlier versions that can't be read, though no cleanup known to the cut has collected them."""
 
 
 def expect_recorded(store: GraphStorage, cut: ConsistentCut) -> None:
-    """Let files be compared with what the commits of a cut record of them."""
-    for pin, one in cut.recorded.items():
-        store.verifier.expect(pin.path, pin.version, one.checksum, one.rows)
+    """Register the checksums that the commits of a cut record, so that files are verified when they are read."""
+    for pin, record in cut.recorded.items():
+        store.verifier.expect(pin.path, pin.version, record.checksum, record.rows)
     for path, names in cut.lists.items():
         store.verifier.lists.expect(path, names)
 
 
 def plan_tables(handles: TableCache, cut: ConsistentCut, workers: int, damaged: Mapping[str, str]) -> CopyPlan:
-    """Return the files that a cut needs. Some were found to be `damaged`, for these reasons.
+    """Return the files that a cut needs; `damaged` are files that must not be used, with the reasons.
 
     Raises:
-        PinUnreadableError: Something that is shown now is not there, or damaged. It was collected since the cut was
-            made, or something else has damaged the graph.
+        PinUnreadableError: A file of a current version is missing or damaged. Either it was collected since the cut
+            was taken, or the graph is damaged.
     """
-    there = _list_table_files(handles.store)
-    held = {key.rpartition("/")[0] for key in there}
+    existing = _list_table_files(handles.store)
+    existing_directories = {key.rpartition("/")[0] for key in existing}
 
-    def needed(pin: PinnedVersion) -> PinnedFiles | None:
+    def list_files(pin: PinnedVersion) -> PinnedFiles | None:
         try:
             files = list_pinned_files(handles, pin.path, [pin.version])
-            _check_files_exist(pin, files, there, held)
-            _check_whole(pin, files, damaged)
+            _check_files_exist(pin, files, existing, existing_directories)
+            _check_undamaged(pin, files, damaged)
         except PinUnreadableError:
+            # An earlier version may be left out of a clone, a current one may not.
             if pin in cut.present:
                 raise
             return None
         return files
 
     with ThreadPoolExecutor(workers, thread_name_prefix="clone") as pool:
-        found = list(pool.map(needed, (*cut.present, *cut.past)))
-    readable = [files for files in found if files is not None]
-    wanted = PinnedFiles(
+        results = list(pool.map(list_files, (*cut.present, *cut.past)))
+    readable = [files for files in results if files is not None]
+    needed = PinnedFiles(
         frozenset[str]().union(*(files.files for files in readable)),
         frozenset[str]().union(*(files.directories for files in readable)),
     )
     lists = {build_list_key(path, name) for path, names in cut.lists.items() for name in names} - damaged.keys()
-    sizes = {key: size for key, size in there.items() if key in wanted or key in lists}
-    return CopyPlan(sizes=sizes, versions=len(readable), missing=len(found) - len(readable))
+    sizes = {key: size for key, size in existing.items() if key in needed or key in lists}
+    return CopyPlan(sizes=sizes, versions=len(readable), missing=len(results) - len(readable))
 
 
 def _list_table_files(store: GraphStorage) -> dict[str, int]:
-    """All files of tables, with their sizes."""
-    return {info.key: info.size for room in (NODES, EDGES) for info in store.objects.list_under(room)}
+    """Return the sizes of all table files by key."""
+    return {info.key: info.size for root in (NODES, EDGES) for info in store.objects.list_under(root)}
 
 
-def _check_files_exist(pin: PinnedVersion, files: PinnedFiles, there: Mapping[str, int], held: set[str]) -> None:
-    """PinUnreadableError when a file of a version is missing; that of its transaction is of no use to a reader."""
+def _check_files_exist(
+    pin: PinnedVersion, files: PinnedFiles, existing: Mapping[str, int], existing_directories: set[str]
+) -> None:
+    """Check that all files of a version exist that a reader needs.
+
+    Raises:
+        PinUnreadableError: One is missing.
+    """
     for key in files.files:
-        if key not in there and _TRANSACTIONS not in key:
+        # No reader needs the transaction file of a version.
+        if key not in existing and _TRANSACTIONS not in key:
             raise PinUnreadableError(pin.path, pin.version, f"{key} is missing")
+    # Every data file has a directory name for its large blobs, which exists only if there are any.
     for directory in files.directories:
-        if _INDEXES in directory and directory not in held:
+        if _INDEXES in directory and directory not in existing_directories:
             raise PinUnreadableError(pin.path, pin.version, f"{directory} is missing")
 
 
-def _check_whole(pin: PinnedVersion, files: PinnedFiles, damaged: Mapping[str, str]) -> None:
+def _check_undamaged(pin: PinnedVersion, files: PinnedFiles, damaged: Mapping[str, str]) -> None:
     """Check that a version has no damaged file.
 
     Raises:
@@ -116,54 +127,58 @@ def copy_files(
     progress: Callable[[CloneProgress], None] | None,
     damaged: dict[str, str],
 ) -> tuple[int, int]:
-    """Copy what is not there yet; return how many files and bytes that was.
+    """Copy the files that the target lacks, and return the number of files and bytes copied.
 
-    Files that do not match their checksums are not copied: they are added to `damaged`, with the reasons.
+    Files that do not match their checksums are not copied, but added to `damaged` with the reasons.
 
     Raises:
-        ObjectMissingError: One is gone meanwhile.
+        ObjectMissingError: A file was removed in the meantime.
     """
-    there = _list_table_files(target)
-    missing = {key: size for key, size in sizes.items() if there.get(key) != size or _is_reused(key)}
-    counts = _CopyProgress(len(missing), sum(missing.values()), progress)
+    existing = _list_table_files(target)
+    missing = {key: size for key, size in sizes.items() if existing.get(key) != size or _is_reused(key)}
+    counter = _CopyProgress(len(missing), sum(missing.values()), progress)
 
     def copy(key: str) -> None:
         try:
-            copier.copy(key, missing[key], counts.add_bytes)
+            copier.copy(key, missing[key], counter.add_bytes)
         except DamagedError as error:
             damaged[error.place] = error.reason
         target.runtime.faults.reach("clone.copied")
 
     with ThreadPoolExecutor(workers, thread_name_prefix="clone") as pool:
-        waiting = [pool.submit(copy, key) for key in missing]
+        futures = [pool.submit(copy, key) for key in missing]
         try:
-            for future in as_completed(waiting):
+            for future in as_completed(futures):
                 future.result()
-                counts.add_file()
+                counter.add_file()
+        # Also on an interrupt: copies in progress stop at their next block instead of running to the end.
         except BaseException:
-            counts.stop()
+            counter.stop()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     target.flush_directories(missing)
-    return len(missing), counts.total_bytes
+    return len(missing), counter.total_bytes
 
 
 def _is_reused(key: str) -> bool:
-    """Whether a file's name does not tell its content: that of an ordinary version, which the next table may have."""
+    """Return whether the same name can have other content: that of an ordinary version, which every table has."""
     return _VERSIONS in key and parse_version_number(key) > 0
 
 
 class _StoppedError(Exception):
-    """Another file could not be copied, or somebody has interrupted it: the rest is of no use."""
+    """Stops copies in progress after another copy has failed, or after an interrupt."""
 
 
 class _CopyProgress:
-    """Adds up what several threads have done, and tells of it."""
+    """A thread-safe counter of copied files and bytes that reports the progress."""
 
     def __init__(self, total_files: int, total_bytes: int, progress: Callable[[CloneProgress], None] | None) -> None:
-        self.total_files, self.total_bytes, self._progress = total_files, total_bytes, progress
+        self.total_files = total_files
+        self.total_bytes = total_bytes
+        self._progress = progress
         self._lock = threading.Lock()
-        self._files = self._bytes = 0
+        self._files = 0
+        self._bytes = 0
         self._is_stopped = False
 
     def stop(self) -> None:
@@ -189,21 +204,28 @@ class _CopyProgress:
             self._progress(progress)
 
 
-def remove_unneeded(target: GraphStorage, places: Iterable[str], wanted: Mapping[str, int]) -> None:
-    """Remove what an earlier try has copied and this one does not need. Nobody but clones has written there."""
-    for place in places:
-        for info in target.objects.list_under(place):
-            if info.key not in wanted:
+def remove_unneeded(target: GraphStorage, roots: Iterable[str], needed: Mapping[str, int]) -> None:
+    """Remove files that an earlier attempt has copied and this one does not need."""
+    # Safe, because only clones have written to a target that is not a graph yet.
+    for root in roots:
+        for info in target.objects.list_under(root):
+            if info.key not in needed:
                 target.objects.delete(info.key)
 
 
 def check_tables(target: GraphStorage, cut: ConsistentCut, plan: CopyPlan) -> dict[str, int]:
-    """See that every file has its size, and every table of every branch its rows; by branch, how many rows."""
-    there = _list_table_files(target)
+    """Check the size of every file and the row count of every table, and return the rows of each branch.
+
+    Raises:
+        StoreUnavailableError: A file has another size.
+        PinUnreadableError: A table has another number of rows.
+    """
+    existing = _list_table_files(target)
     for key, size in plan.sizes.items():
-        if there.get(key) != size:
-            raise StoreUnavailableError(f"copy `{key}`", f"{there.get(key, 0)} bytes are there instead of {size}")
+        if existing.get(key) != size:
+            raise StoreUnavailableError(f"copy `{key}`", f"it has {existing.get(key, 0)} bytes instead of {size}")
     handles = TableCache(target)
+    # Branches share most versions, so each is counted once.
     counted: dict[tuple[str, int], int] = {}
     rows: dict[str, int] = {}
     for head in (cut.main, *(cut.get_head(name) for name in cut.branches)):
@@ -212,7 +234,7 @@ def check_tables(target: GraphStorage, cut: ConsistentCut, plan: CopyPlan) -> di
             if version not in counted:
                 counted[version] = LanceTable(handles, *version).count()
             if counted[version] != pin.rows:
-                reason = f"{counted[version]} rows are there instead of {pin.rows}"
+                reason = f"it has {counted[version]} rows instead of {pin.rows}"
                 raise PinUnreadableError(pin.path, pin.version, reason)
         rows[head.snapshot.branch] = sum(pin.rows for pin in head.snapshot.pins.values())
     return rows

@@ -1,11 +1,11 @@
-"""One commit as what it changed: the schema first, then rows that came, went or say something else, type by type.
+"""The change set of one commit: first the schema change, then the rows inserted, updated and deleted, by type.
 
-The change is that against the commit's first parent, also for a merge. So whoever has the state of that parent and
-applies the change has the state of the commit.
+A change set is the difference from the commit's first parent, also for a merge: applied to the state of that parent, it
+gives the state of the commit.
 
-A schema change is told as what it does to every row of a type: properties renamed, dropped, added with a value. Rows
-are listed where they say something else than that makes of them: not at all after `schema apply`, and after a merge
-that brought a schema where the other branch wrote them. The rows of a type that was dropped are not listed.
+A schema change states what it does to every row of a type: properties renamed, dropped, or added with a value. Rows are
+listed only if they differ from the result of that: none after `schema apply`; after a merge that brought a schema,
+those that the other branch wrote. Rows of a dropped type are not listed.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,44 +23,51 @@ from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.table_cache import PinUnreadableError
 
+# JSON lines are joined to blocks of about this size, so that a large commit is streamed in bounded memory.
 BLOCK_BYTES = 64 * 1024
 
 
 class ChangeUnreadableError(OmnigraphError):
-    """A version of a table that a commit found or made can't be read, so what it changed can't be told."""
+    """The change set of a commit can't be computed, because a table version before or after it can't be read."""
 
     kind = Kind.CORRUPT
     code = "change_unreadable"
 
     def __init__(self, commit_id: str, table_key: str, reason: str) -> None:
         super().__init__(commit_id, table_key, reason)
-        self.commit_id, self.table_key, self.reason = commit_id, table_key, reason
+        self.commit_id = commit_id
+        self.table_key = table_key
+        self.reason = reason
 
     def __str__(self) -> str:
         return (
-            f"what commit {self.commit_id} did to {self.table_key} can't be told: {self.reason}."
-            " Whoever follows starts anew from a whole state: export a later snapshot, and go on behind its commit"
+            f"the changes of commit {self.commit_id} to {self.table_key} can't be read: {self.reason}."
+            " To continue following, export a later snapshot and resume the feed after its commit"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSet:
-    """What one commit changed. Rows are read when they are asked for, a bounded number at once, as often as asked."""
+    """The changes of one commit. Rows are read on each iteration, a bounded number at a time."""
 
     commit: Commit
     schema: SchemaChange | None = None
-    """The change of the schema, if there is one; it comes before that of the rows."""
+    """The schema change, if there is one; it applies before the row changes."""
     pairs: tuple[Pair, ...] = field(default=(), repr=False)
     go_on: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
-    """Asked for every part that is read: what it raises ends the reading."""
+    """Called for every chunk of rows; an error that it raises ends the iteration."""
 
     @property
     def cursor(self) -> str:
-        """What to go on behind, when this change is done with."""
+        """The cursor to resume after, once this change set is processed."""
         return self.commit.id
 
     def __iter__(self) -> Iterator[RowChanges]:
-        """Some rows that changed alike at a time; ChangeUnreadableError when a table that it needs is damaged."""
+        """Yield chunks of rows with the same kind of change.
+
+        Raises:
+            ChangeUnreadableError: A table version that it needs is damaged.
+        """
         for pair in self.pairs:
             with self._wrap_read_errors(pair):
                 for changes in pair.iter_changes():
@@ -68,12 +75,12 @@ class ChangeSet:
                     yield changes
 
     def records(self) -> Iterator[Document]:
-        """Each changed row as a JSON object: type, id, the change, the properties before and after."""
+        """Yield each changed row as a JSON object: type, id, kind of change, properties before and after."""
         for changes in self:
             yield from changes.records()
 
     def counts(self) -> dict[str, RowChangeCounts]:
-        """By type, how many rows changed; types of which none did are left out."""
+        """Count the changed rows by type; types without any are left out."""
         totals: dict[str, RowChangeCounts] = {}
         for pair in self.pairs:
             self.go_on()
@@ -82,13 +89,14 @@ class ChangeSet:
         return drop_zeros(totals)
 
     def blocks(self) -> Iterator[bytes]:
-        """As lines of JSON, some at once: one that begins the commit, one for each row, one that ends it with counts.
+        """Yield blocks of JSON lines: one that begins the commit, one per row, one that ends it with counts.
 
-        Each line names the commit. What is not ended is not complete: it may be begun again.
+        Each line names the commit. Without its end line a commit is incomplete, and may be sent again from the start.
         """
+        # Counted while the rows are read: a separate `counts()` would read all of them twice.
+        totals: dict[str, RowChangeCounts] = {}
         lines = [_encode_line(self.cursor, {"begin": self._build_header()})]
         size = len(lines[0])
-        totals: dict[str, RowChangeCounts] = {}
         for changes in self:
             totals.setdefault(changes.type.name, RowChangeCounts()).add(changes)
             for record in changes.records():
@@ -101,21 +109,22 @@ class ChangeSet:
         yield b"".join(lines)
 
     def summary(self) -> Document:
-        """The change as one JSON object without its rows: they are only counted."""
+        """Return the change set as one JSON object with counts instead of rows."""
         return {"commit": self.cursor, **self._build_header(), "types": _encode_counts(self.counts())}
 
     def to_json(self) -> Document:
-        """The whole change as one JSON object, with every row of it: for a page of small commits."""
-        found = self.to_json_within(None)
-        assert found is not None  # noqa: S101 - there is no limit
-        return found
+        """Return the change set as one JSON object with all rows; meant for small commits."""
+        document = self.to_json_within(None)
+        assert document is not None  # noqa: S101 - there is no limit
+        return document
 
     def to_json_within(self, most_rows: int | None) -> Document | None:
-        """The same; None when it has more rows than that, of which no more are read."""
+        """Return the same as `to_json`, or None if there are more rows than the limit; the rest is then not read."""
         totals: dict[str, RowChangeCounts] = {}
         rows: list[Document] = []
         for changes in self:
             totals.setdefault(changes.type.name, RowChangeCounts()).add(changes)
+            # Checked by the count, before the rows are encoded.
             if most_rows is not None and len(rows) + changes.count > most_rows:
                 return None
             rows += changes.records()
@@ -153,22 +162,24 @@ def _encode_line(commit_id: str, document: Document) -> bytes:
 
 
 def _encode_counts(totals: Mapping[str, RowChangeCounts]) -> Document:
-    return {name: one.to_json() for name, one in totals.items()}
+    return {name: counts.to_json() for name, counts in totals.items()}
 
 
 class TypeFilter:
-    """The types that are asked for: by name, and by the locations of their tables, which outlive a name.
+    """A filter that selects types by name, and by the paths of their tables, which survive a rename.
 
-    It is asked about commits in their order, and remembers the tables that it met, whatever they are called later.
+    Commits must be checked in order: the filter remembers the tables it has selected, and matches them under any name.
     """
 
     def __init__(self, names: Collection[str] | None = None, paths: Iterable[str] = ()) -> None:
-        self._names, self._paths = names, set(paths)
+        self._names = names
+        self._paths = set(paths)
 
     def has(self, path: str | None, *types: AnyType | None) -> bool:
-        """Whether a table is among them: by its location, if it is known, or by a name before or behind the commit."""
+        """Return whether a table is selected: by its path, or by the name of its type before or after the commit."""
         if self._names is None or path in self._paths:
             return True
+        # The path is remembered, so that later commits are selected even if the type has another name by then.
         is_named = any(type_ is not None and type_.name in self._names for type_ in types)
         if is_named and path is not None:
             self._paths.add(path)
@@ -177,7 +188,7 @@ class TypeFilter:
 
 @dataclass(frozen=True, slots=True)
 class _TypedVersion:
-    """A table as a commit found it, or left it."""
+    """A table version before or after a commit, with its type."""
 
     type: AnyType
     version: int
@@ -188,46 +199,54 @@ def build_change_set(
     commit: Commit,
     schemas: tuple[str | None, str],
     catalogs: tuple[Catalog | None, Catalog],
-    asked: TypeFilter,
+    type_filter: TypeFilter,
     *,
     unchanged: Collection[str] = (),
 ) -> ChangeSet:
-    """What a commit changed: `schemas` and `catalogs` are those before and behind it. Nothing is read yet.
+    """Build the change set of a commit. `schemas` and `catalogs` are those before and after it. No row is read yet.
 
-    What is the same in both catalogs has one identity, also where a merge found out that two branches added the same.
-    `tables` gives a table by its location and version. Those at the locations `unchanged` are known to say what they
-    said before.
+    Both catalogs must use the same identity for the same type or property, also if two branches added it independently
+    and a merge unified them. `tables` opens a table by path and version. Tables at the paths `unchanged` are known to
+    have the same rows as before.
     """
     before, after = _find_pins(commit, catalogs)
-    places = {path: path for path in after if path in before}
-    schema, lasting = None, {}
+    old_paths = {path: path for path in after if path in before}
+    schema = None
+    lasting: dict[str, TypeChange] = {}
     if commit.schema_after is not None:
-        places |= _find_moved_tables(before, after)
-        schema = _build_schema_change(commit, schemas, catalogs, before, after, places, asked)
-        lasting = {one.new.table_key: one for one in schema.lasting}
+        old_paths |= _find_moved_tables(before, after)
+        schema = _build_schema_change(commit, schemas, catalogs, before, after, old_paths, type_filter)
+        lasting = {change.new.table_key: change for change in schema.lasting}
+    # Maintenance rewrites files, but changes no row.
     if commit.is_maintenance:
         return ChangeSet(commit=commit, schema=schema)
-    # A purged table has got files without what was dropped; those that it had are not to be read any more.
-    skipped = {*unchanged, *(() if commit.merged_parent else (purge.path for purge in commit.purged))}
+    # A purge rewrites the files of a table without the dropped data, and the old files must no longer be read.
+    purged = () if commit.merged_parent else (purge.path for purge in commit.purged)
+    skipped = {*unchanged, *purged}
     pairs = []
-    if schema is None:  # a repair has put another table in the place of one: its rows are gone, and no schema says so
-        gone = {path: pin for path, pin in before.items() if path not in after and asked.has(path, pin.type)}
+    # Without a schema change, a table is removed only when a repair replaces it by another: then its rows are deleted.
+    if schema is None:
+        deleted = {path: pin for path, pin in before.items() if path not in after and type_filter.has(path, pin.type)}
         pairs = [
             Pair(type=pin.type, old_type=pin.type, before=tables(path, pin.version), after=None)
-            for path, pin in gone.items()
+            for path, pin in deleted.items()
         ]
     for path, pin in after.items():
-        place = places.get(path)
-        twin = None if place is None else before[place]
-        is_same = place == path and twin is not None and (twin.version == pin.version or path in skipped)
-        if is_same or not (asked.has(path, pin.type, None if twin is None else twin.type) or asked.has(place)):
+        old_path = old_paths.get(path)
+        twin = None if old_path is None else before[old_path]
+        is_same = old_path == path and twin is not None and (twin.version == pin.version or path in skipped)
+        if is_same:
+            continue
+        old_type = None if twin is None else twin.type
+        # A table that moved may have been selected under its old path.
+        if not (type_filter.has(path, pin.type, old_type) or type_filter.has(old_path)):
             continue
         change = lasting.get(pin.type.table_key)
         pairs.append(
             Pair(
                 type=pin.type,
-                old_type=pin.type if twin is None else twin.type,
-                before=None if place is None or twin is None else tables(place, twin.version),
+                old_type=pin.type if old_type is None else old_type,
+                before=None if old_path is None or twin is None else tables(old_path, twin.version),
                 after=tables(path, pin.version),
                 fills=None if change is None else build_fills(change),
             )
@@ -238,8 +257,8 @@ def build_change_set(
 def _find_pins(
     commit: Commit, catalogs: tuple[Catalog | None, Catalog]
 ) -> tuple[dict[str, _TypedVersion], dict[str, _TypedVersion]]:
-    """The tables that a commit touched, by location: as it found them, and as it left them, in declared order."""
-    old, new = ({one.table_key: one for one in list_types(catalog)} if catalog else {} for catalog in catalogs)
+    """Return by path the tables that a commit changed, before it and after it; the latter in declared order."""
+    old, new = ({type_.table_key: type_ for type_ in list_types(catalog)} if catalog else {} for catalog in catalogs)
     before: dict[str, _TypedVersion] = {}
     left: dict[str, tuple[str, _TypedVersion]] = {}
     for change in commit.changes:
@@ -252,13 +271,13 @@ def _find_pins(
 
 
 def _find_moved_tables(before: Mapping[str, _TypedVersion], after: Mapping[str, _TypedVersion]) -> dict[str, str]:
-    """By the location behind a commit, that before it, of types whose table is another one.
+    """Return the paths of types whose table was replaced by the commit: by new path, the old one.
 
-    Two branches added the same type, each with a table of its own, and a merge took one of them.
+    This happens when two branches added the same type, each with its own table, and a merge took one of them.
     """
-    left = {pin.type.identity: path for path, pin in before.items() if path not in after}
-    fresh = {path: pin.type.identity for path, pin in after.items() if path not in before}
-    return {path: left[identity] for path, identity in fresh.items() if identity in left}
+    removed = {pin.type.identity: path for path, pin in before.items() if path not in after}
+    added = {path: pin.type.identity for path, pin in after.items() if path not in before}
+    return {path: removed[identity] for path, identity in added.items() if identity in removed}
 
 
 def _build_schema_change(
@@ -267,32 +286,42 @@ def _build_schema_change(
     catalogs: tuple[Catalog | None, Catalog],
     before: Mapping[str, _TypedVersion],
     after: Mapping[str, _TypedVersion],
-    places: Mapping[str, str],
-    asked: TypeFilter,
+    old_paths: Mapping[str, str],
+    type_filter: TypeFilter,
 ) -> SchemaChange:
-    """Tables tell who is who: one at the same place is the same type, and so is one that was not touched."""
+    """Build the schema change of a commit, with types matched by their tables.
+
+    A table at the same path is the same type, and so is a table key that the commit did not change.
+    """
     touched = {change.table_key for change in commit.changes}
     olds: Sequence[AnyType] = () if catalogs[0] is None else list_types(catalogs[0])
     untouched = {type_.table_key: type_ for type_ in olds if type_.table_key not in touched}
-    twins = {after[path].type.table_key: before[place].type for path, place in places.items()} | untouched
-    lasting = [TypeChange(twins[one.table_key], one) for one in list_types(catalogs[1]) if one.table_key in twins]
+    moved = {after[path].type.table_key: before[old_path].type for path, old_path in old_paths.items()}
+    twins = moved | untouched
+    lasting = [
+        TypeChange(twins[type_.table_key], type_) for type_ in list_types(catalogs[1]) if type_.table_key in twins
+    ]
     return SchemaChange(
         before=schemas[0],
         after=schemas[1],
-        added=tuple(pin.type for path, pin in after.items() if path not in places and asked.has(path, pin.type)),
-        dropped=tuple(
-            pin.type for path, pin in before.items() if path not in places.values() and asked.has(path, pin.type)
+        added=tuple(
+            pin.type for path, pin in after.items() if path not in old_paths and type_filter.has(path, pin.type)
         ),
-        lasting=tuple(one for one in lasting if _is_selected(one, asked, after)),
+        dropped=tuple(
+            pin.type
+            for path, pin in before.items()
+            if path not in old_paths.values() and type_filter.has(path, pin.type)
+        ),
+        lasting=tuple(change for change in lasting if _is_selected(change, type_filter, after)),
     )
 
 
-def _is_selected(change: TypeChange, asked: TypeFilter, after: Mapping[str, _TypedVersion]) -> bool:
+def _is_selected(change: TypeChange, type_filter: TypeFilter, after: Mapping[str, _TypedVersion]) -> bool:
     path = next((path for path, pin in after.items() if pin.type is change.new), None)
-    return asked.has(path, change.new, change.old)
+    return type_filter.has(path, change.new, change.old)
 
 
 def build_fills(change: TypeChange) -> Fills:
-    """What a new schema fills the new properties of a type with."""
+    """Return by name the value that a new schema fills each new property of a type with."""
     values = change.build_new_columns().fills
     return {p.name: values.get(p.name) for p in change.iter_added()}

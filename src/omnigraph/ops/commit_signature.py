@@ -1,17 +1,18 @@
-"""What a caller writes onto a commit: who it is by, a message, a key. Every reader of a graph reads these too."""
+"""Validate what a caller signs a commit with: the actor, the message and the idempotency key."""
 
 import unicodedata
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.argument_checks import check_text
 
+# Reserved for the engine's own actors, such as `omnigraph:recovery`.
 ENGINE_PREFIX = "omnigraph:"
-"""What the engine's own actors start with, such as `omnigraph:recovery`."""
+# These texts are stored in the journal, which every reader of the graph reads.
 MAX_BYTES = {"actor": 256, "message": 16_384, "idempotency key": 1_024}
 
 
 class ActorRefusedError(OmnigraphError):
-    """A name that nobody may sign with: it is empty, has control characters, or is the engine's own."""
+    """The name can't be an actor: it is empty, has control characters, or is reserved for the engine."""
 
     kind = Kind.USAGE
     code = "actor_refused"
@@ -22,27 +23,34 @@ class ActorRefusedError(OmnigraphError):
 
     def __str__(self) -> str:
         return (
-            f"`{self.actor}` can't sign a commit: a name is not empty, has no control characters and does not start"
-            f" with `{ENGINE_PREFIX}`"
+            f"`{self.actor}` can't sign a commit: an actor must not be empty, contain control characters or start with"
+            f" `{ENGINE_PREFIX}`"
         )
 
 
 class CommitTextTooLongError(OmnigraphError):
-    """An actor, message or idempotency key is longer than a commit keeps."""
+    """An actor, message or idempotency key exceeds its maximum length."""
 
     kind = Kind.INVALID
     code = "commit_text_too_long"
 
     def __init__(self, what: str, size: int, limit: int) -> None:
         super().__init__(what, size, limit)
-        self.what, self.size, self.limit = what, size, limit
+        self.what = what
+        self.size = size
+        self.limit = limit
 
     def __str__(self) -> str:
-        return f"the {self.what} has {self.size} bytes, but a commit keeps at most {self.limit}; give a shorter one"
+        return f"the {self.what} has {self.size} bytes, but a commit stores at most {self.limit}; shorten it"
 
 
 def check_actor(actor: str) -> None:
-    """ActorRefusedError unless the name is free to use; CommitTextTooLongError when it is too long."""
+    """Check that a name may be used as an actor.
+
+    Raises:
+        ActorRefusedError: It is empty, reserved, or has control characters.
+        CommitTextTooLongError: It is too long.
+    """
     check_text("actor", actor)
     if (
         not actor.strip()
@@ -54,7 +62,11 @@ def check_actor(actor: str) -> None:
 
 
 def check_signature(actor: str, message: str | None, idempotency_key: str | None) -> None:
-    """What `check_actor` asks, and that message and key are not too long either."""
+    """Check actor, message and idempotency key.
+
+    Raises:
+        ActorRefusedError, BadArgumentError, CommitTextTooLongError: One of them is invalid.
+    """
     check_actor(actor)
     for argument, text in (("message", message), ("idempotency_key", idempotency_key)):
         if text is not None:
@@ -64,6 +76,8 @@ def check_signature(actor: str, message: str | None, idempotency_key: str | None
 
 
 def _check_length(what: str, text: str | None) -> None:
-    size, limit = len((text or "").encode(errors="surrogatepass")), MAX_BYTES[what]
+    # Strict encoding fails for a lone surrogate, but only the length matters here.
+    size = len((text or "").encode(errors="surrogatepass"))
+    limit = MAX_BYTES[what]
     if size > limit:
         raise CommitTextTooLongError(what, size, limit)

@@ -1,4 +1,4 @@
-"""Make a graph: from a schema to an empty graph that is there whole, or not at all."""
+"""Create an empty graph from a schema, atomically: it exists completely or not at all."""
 
 from contextlib import suppress
 
@@ -26,21 +26,22 @@ from omnigraph.storage.uri import parse_uri
 
 
 class PlaceTakenError(OmnigraphError):
-    """There is a graph already, or something that is not ours."""
+    """The location is not empty: it holds a graph, or files that are not part of one."""
 
     kind = Kind.CONFLICT
     code = "place_taken"
 
     def __init__(self, uri: str, found: str) -> None:
         super().__init__(uri, found)
-        self.uri, self.found = uri, found
+        self.uri = uri
+        self.found = found
 
     def __str__(self) -> str:
-        return f"{self.uri} holds {self.found}; choose an empty place, or remove it first"
+        return f"{self.uri} holds {self.found}; choose an empty location, or remove it first"
 
 
 class StoreUnfitError(OmnigraphError):
-    """The store does not honour conditional puts, on which every commit rests."""
+    """The store does not honour conditional puts, on which every commit depends."""
 
     kind = Kind.UNAVAILABLE
     code = "store_unfit"
@@ -52,16 +53,21 @@ class StoreUnfitError(OmnigraphError):
     def __str__(self) -> str:
         return (
             f"the store of {self.uri} ignores `If-None-Match` or `If-Match`, so two writers could overwrite each other;"
-            " keep graphs on one that honours them"
+            " use a store that supports them"
         )
 
 
 def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session:
-    """A new graph at `uri`. What an init that died has left there is ignored: its tables are nobody's."""
+    """Create a graph at `uri`. Tables left there by an init that died are ignored, since no manifest names them.
+
+    Raises:
+        PlaceTakenError: The location is not empty.
+        StoreUnfitError: The store ignores conditional puts.
+    """
     check_actor(actor)
     catalog = assign_identities(load_schema(schema), None)
     store = GraphStorage(parse_uri(uri), runtime)
-    taken = _check_target(store)
+    used_paths = _check_target(store)
     check_conditions(store)
     record = SchemaRecord(
         id=runtime.ids.ulid(),
@@ -69,22 +75,30 @@ def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session
         catalog=encode_catalog(catalog).decode(),
         fingerprint=compute_fingerprint(catalog),
     )
-    tables = [_build_new_table(type_, taken) for type_ in list_types(catalog)]
-    put_schema_copy(store, schema.text)  # first: no recovery would write it for an init that dies
+    tables = [_build_new_table(type_, used_paths) for type_ in list_types(catalog)]
+    # Before the manifest: if the init died after it, no recovery would write the copy.
+    put_schema_copy(store, schema.text)
     try:
         log = initialise(store, tables, record, actor)
     except SwapLostError:
-        write_schema_copy(ManifestLog(store))  # the copy above took the place of the other graph's
-        raise PlaceTakenError(store.location.uri, "a graph that was made at the same time") from None
+        # The copy above has overwritten that of the graph which won the race.
+        write_schema_copy(ManifestLog(store))
+        raise PlaceTakenError(store.location.uri, "a graph that was created at the same time") from None
     store.keep_reserve()
     return Session(store=store, handles=TableCache(store), log=log)
 
 
 def check_conditions(store: GraphStorage) -> None:
-    """StoreUnfitError when the store ignores the conditions of a put: racing commits would overwrite each other."""
-    objects, key = store.objects, f"{RECOVERY}/probe-{store.runtime.ids.ulid()}"
+    """Check that the store honours conditional puts, without which racing commits would overwrite each other.
+
+    Raises:
+        StoreUnfitError: It ignores the conditions.
+    """
+    objects = store.objects
+    key = f"{RECOVERY}/probe-{store.runtime.ids.ulid()}"
     objects.put_if_absent(key, b"first")
     try:
+        # Both puts must fail; one that succeeds shows that the store ignores its condition.
         with suppress(ObjectExistsError):
             objects.put_if_absent(key, b"second")
             raise StoreUnfitError(store.location.uri)
@@ -96,12 +110,16 @@ def check_conditions(store: GraphStorage) -> None:
 
 
 def list_types(catalog: Catalog) -> list[AnyType]:
-    """Node types, then edge types, in declared order."""
+    """Return the node types, then the edge types, each in declared order."""
     return [*catalog.nodes.values(), *catalog.edges.values()]
 
 
 def _check_target(store: GraphStorage) -> set[str]:
-    """The table paths that are used up by an init that died; PlaceTakenError for anything else that is there."""
+    """Return the table paths that an init that died has used.
+
+    Raises:
+        PlaceTakenError: There is a graph, or anything else.
+    """
     names = store.objects.list_children()
     foreign = sorted(set(names) - TOP_LEVEL)
     if foreign:
@@ -119,10 +137,11 @@ def _check_target(store: GraphStorage) -> set[str]:
     raise PlaceTakenError(store.location.uri, "a graph")
 
 
-def _build_new_table(type_: AnyType, taken: set[str]) -> NewTable:
+def _build_new_table(type_: AnyType, used_paths: set[str]) -> NewTable:
     kind = "node" if isinstance(type_, NodeType) else "edge"
+    # A path is never used twice, so that a stalled cleanup can't meet a new table at the path of a dead one.
     incarnation = 1
-    while build_table_path(kind, type_.name, incarnation) in taken:
+    while build_table_path(kind, type_.name, incarnation) in used_paths:
         incarnation += 1
     path = build_table_path(kind, type_.name, incarnation)
     record = TableRecord(table_key=type_.table_key, path=path, identity=type_.identity, incarnation=incarnation)
