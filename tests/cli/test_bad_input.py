@@ -87,11 +87,11 @@ RECORDS: dict[str, tuple[bytes, str]] = {
     "zero bytes": (b"\x00\x00\x00\n", "the line is not JSON: Expecting value at character 1"),
     "an endless line": (
         person(text="x" * 10_000_000),
-        f"the line has more than {MOST_OF_A_LINE} bytes, the most for a record",
+        f"the line has more than {MOST_OF_A_LINE} bytes, the limit of a record",
     ),
     "an endless line without a record": (
         b"x" * 10_000_000,
-        f"the line has more than {MOST_OF_A_LINE} bytes, the most for a record",
+        f"the line has more than {MOST_OF_A_LINE} bytes, the limit of a record",
     ),
     "deep nesting": (raw(b"[" * 100_000 + b"]" * 100_000), "the JSON is nested too deeply"),
     "deep nesting that never ends": (b"[" * 1_000_000, "the JSON is nested too deeply"),

@@ -181,7 +181,7 @@ def test_a_line_of_10_megabytes_is_refused() -> None:
 
     (error,) = refusals(line, '{"type":"Person","data":{"name":"a"}}', catalog=NO_BLOBS)
 
-    assert (error.line, error.reason) == (1, "the line has more than 8388608 bytes, the most for a record")
+    assert (error.line, error.reason) == (1, "the line has more than 8388608 bytes, the limit of a record")
 
 
 def test_a_number_of_many_digits_is_refused_before_it_is_made() -> None:

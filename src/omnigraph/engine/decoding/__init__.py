@@ -1,1 +1,1 @@
-"""From files and records to typed Arrow rows, strictly, and fast where nothing is doubtful."""
+"""Strict decoding of files and records into typed Arrow rows, with a fast path for what is unambiguous."""

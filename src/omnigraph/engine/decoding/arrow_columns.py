@@ -1,7 +1,7 @@
-"""Columns of other tools' Arrow tables to ours: cast only within a family, and only where nothing is lost.
+"""Conversion of foreign Arrow columns to ours: casts only within a family of types, and only without loss.
 
 Numbers become other numbers when every value is kept (a 64-bit float is rounded to an F32, as JSON's numbers are).
-Text is taken as text, or as the JSON form of a Date, DateTime, 64-bit integer or Blob. A time needs its zone.
+Text is accepted as text, or as the JSON form of a Date, DateTime, 64-bit integer or Blob. A time needs its zone.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _IS = pa.types
 
 
 def to_plain_array(column: pa.Array) -> pa.Array:
-    """Return the column without encodings; a column that has none, or any other type, as it is.
+    """Return the column without encodings; a column without any is returned unchanged.
 
     Raises:
         pa.ArrowException: Arrow can't decode it.
@@ -76,7 +76,11 @@ _TEXT_FORMS = frozenset({Scalar.DATE, Scalar.DATETIME, Scalar.BLOB})
 
 
 def decode_id_array(column: pa.Array, file: str, type_name: str, name: str) -> DecodedColumn:
-    """A column of ids; ColumnError when it is not text."""
+    """Decode a column of ids.
+
+    Raises:
+        ColumnError: It is not text.
+    """
     plain = _remove_encodings(column, file, type_name, name)
     if not (_is_text(plain.type) or _IS.is_null(plain.type)):
         reason = f"the column of `{name}` holds {plain.type}; an id is a string"
@@ -85,7 +89,11 @@ def decode_id_array(column: pa.Array, file: str, type_name: str, name: str) -> D
 
 
 def decode_array(p: Property, column: pa.Array, file: str, type_name: str) -> DecodedColumn:
-    """A property's column; values that would be lost are misfits, a type that never fits is a ColumnError."""
+    """Decode a property's column; values that would be lost are misfits.
+
+    Raises:
+        ColumnError: No value of the column's type fits the property.
+    """
     plain = _remove_encodings(column, file, type_name, p.name)
     if not _is_compatible(p.type, plain.type):
         hint = _NO_ZONE if p.type is Scalar.DATETIME and _IS.is_timestamp(plain.type) else ""
@@ -102,7 +110,7 @@ def decode_array(p: Property, column: pa.Array, file: str, type_name: str) -> De
 
 
 def _cast(p: Property, column: pa.Array) -> DecodedColumn:
-    """The column in our type, rows that would be lost looked for in ever smaller parts."""
+    """Cast the column to our type, and find the rows that would lose something by bisection."""
     target = to_arrow_type(p.type)
     parts: list[pa.Array] = []
     misfits: dict[int, tuple[str, str]] = {}
@@ -131,7 +139,7 @@ def _cast_whole(column: pa.Array, target: pa.DataType) -> pa.Array | None:
 
 
 def _to_vectors(type_: ValueType, column: pa.Array) -> pa.Array:
-    """A column of lists as vectors, if each of them has the right length."""
+    """Convert a column of lists to vectors, if each has the right length."""
     if not isinstance(type_, VectorOf) or not (_IS.is_list(column.type) or _IS.is_large_list(column.type)):
         return column
     is_given = column.is_valid()
@@ -145,7 +153,11 @@ def _to_vectors(type_: ValueType, column: pa.Array) -> pa.Array:
 
 
 def _remove_encodings(column: pa.Array, file: str, type_name: str, name: str) -> pa.Array:
-    """Return the column without encodings; ColumnError when Arrow can't undo them."""
+    """Return the column without encodings.
+
+    Raises:
+        ColumnError: Arrow can't decode it.
+    """
     try:
         return to_plain_array(column)
     except pa.ArrowException as error:
@@ -199,7 +211,7 @@ def _is_compatible(type_: ValueType, arrow: pa.DataType) -> bool:
 
 
 def _is_read_as_json(type_: ValueType, arrow: pa.DataType) -> bool:
-    """Whether the values have to be read as the JSON forms they are, or counted, or looked up."""
+    """Return whether the values must be decoded as JSON forms, checked for their length, or looked up."""
     match type_:
         case EnumOf():
             return True
@@ -223,7 +235,7 @@ def _decode_json(p: Property, column: pa.Array) -> DecodedColumn:
 
 
 def _is_sound(array: pa.Array) -> bool:
-    """Whether every value is one that our types have: no NaN, no year beyond 9999, no null inside of a list."""
+    """Return whether our types have every value: no NaN, no year above 9999, no null inside a list."""
     if _IS.is_temporal(array.type):
         years = pc.min_max(pc.year(array))
         return years["min"].as_py() is None or (years["min"].as_py() >= 1 and years["max"].as_py() <= 9999)
@@ -243,7 +255,7 @@ def _is_utf8(texts: pa.Array) -> bool:
 
 
 def _describe_loss(p: Property, one: pa.Array) -> tuple[str, str]:
-    """What is said of the only value of an array, which can't be kept."""
+    """Describe why the only value of an array can't be stored."""
     if _is_text(one.type):
         return "text", "the text is not UTF-8"
     value = format_cell(one)
@@ -251,7 +263,7 @@ def _describe_loss(p: Property, one: pa.Array) -> tuple[str, str]:
 
 
 def _describe_inner_loss(p: Property, one: pa.Array) -> str | None:
-    """What is said of a number that is none, or of a list that holds one or a null."""
+    """Describe a number that is not finite, or a list that contains one or a null."""
     if not _is_list(one.type):
         number = "" if not _IS.is_floating(one.type) else _find_not_finite(one)
         return f"{number} is no {p.type}; give a finite number, or null" if number else None
@@ -267,16 +279,18 @@ def _describe_inner_loss(p: Property, one: pa.Array) -> str | None:
 
 
 def _find_not_finite(numbers: pa.Array) -> str:
-    """The first number that is none, for people; nothing when every one is finite."""
+    """Find the first number that is not finite, as text; "" if all are finite."""
     at = pc.is_finite(numbers).index(False).as_py()
     if at < 0:
         return ""
     number = numbers[at].as_py()
-    return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"  # noqa: PLR0124 - only NaN differs
+    if number != number:  # noqa: PLR0124 - only NaN differs from itself
+        return "NaN"
+    return "Infinity" if number > 0 else "-Infinity"
 
 
 def format_cell(one: pa.Array) -> str:
-    """The only value of an array, for people; also a time or date that Python has no value for."""
+    """Format the only value of an array, also a time or date that Python can't represent."""
     if _IS.is_temporal(one.type):
         return str(one.cast(pa.utf8())[0].as_py())
     try:

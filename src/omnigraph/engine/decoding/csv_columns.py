@@ -1,4 +1,4 @@
-"""Columns of CSV cells to the columns of our types."""
+"""Conversion of CSV cells to typed columns."""
 
 import msgspec
 import numpy as np
@@ -32,12 +32,12 @@ _decode = msgspec.json.Decoder().decode
 
 
 def decode_id_cells(cells: pa.Array) -> DecodedColumn:
-    """A column of ids."""
+    """Decode a column of ids."""
     return _decode_texts(cells)
 
 
 def decode_cells(p: Property, cells: pa.Array) -> DecodedColumn:
-    """A property's column."""
+    """Decode a property's column."""
     texts = _decode_texts(cells)
     if p.type is Scalar.STRING:
         return texts
@@ -52,7 +52,7 @@ def decode_cells(p: Property, cells: pa.Array) -> DecodedColumn:
 
 
 def decode_cell(p: Property | None, cell: bytes) -> object:
-    """The JSON value of a cell, as far as it has one, and else its text. Without a property it is an id."""
+    """Return the JSON value of a cell if it has one, else its text. Without a property it is an id."""
     text = cell.decode(errors="replace")
     if p is None or is_text(p.type):
         return text
@@ -86,7 +86,7 @@ def _decode_values(p: Property, texts: pa.Array) -> DecodedColumn:
 
 
 def _decode_fast(p: Property, texts: pa.Array) -> tuple[pa.Array, Sure | None]:
-    """The values that are plainly right, and which those are, unless all are."""
+    """Decode the values that are unambiguous, and return a mask of them unless all are."""
     match p.type:
         case Scalar.BOOL:
             return parse_texts(texts, "^(true|false)$", pa.bool_())
@@ -107,7 +107,7 @@ def _decode_fast(p: Property, texts: pa.Array) -> tuple[pa.Array, Sure | None]:
 
 
 def _decode_json_fast(p: Property, texts: pa.Array) -> pa.Array | None:
-    """The lists of a column, or None when some cell has to be looked at by itself."""
+    """Decode the lists of a column at once; None if a cell must be decoded individually."""
     given = texts.drop_null()
     if not len(given):
         return pa.nulls(len(texts), to_arrow_type(p.type))

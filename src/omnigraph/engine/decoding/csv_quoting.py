@@ -1,4 +1,4 @@
-"""Quotes of a CSV, checked as its bytes go by: a reader that guesses would swallow rows or glue cells together."""
+"""Validation of CSV quotes while the bytes are read: a reader that guesses would swallow rows or join cells."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,11 +8,11 @@ from omnigraph.engine.decoding.input_files import FileDamagedError
 _QUOTE = ord('"')
 _IS_QUOTE_NEIGHBOUR = np.zeros(256, bool)
 _IS_QUOTE_NEIGHBOUR[list(b',\n\r"')] = True
-"""What may stand before an opening quote and behind a closing one. A doubled quote is one that closes and opens."""
+"""The bytes that may surround a pair of quotes. A doubled quote is one that closes and opens."""
 
 
 class QuoteChecker:
-    """Takes the bytes of a file, in order, and refuses quotes that are neither around a whole cell nor doubled."""
+    """A checker of a file's bytes, in order, that rejects quotes that neither enclose a whole cell nor are doubled."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -23,11 +23,11 @@ class QuoteChecker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the next byte stands inside of quotes."""
+        """Whether the next byte is inside quotes."""
         return self._is_open
 
     def feed(self, chunk: bytes) -> None:
-        """The next bytes."""
+        """Check the next bytes."""
         if not chunk:
             return
         values = np.frombuffer(chunk, np.uint8)
@@ -44,7 +44,7 @@ class QuoteChecker:
         self._before = chunk[-1]
 
     def finish(self) -> None:
-        """There are no more bytes."""
+        """Check that the file does not end inside quotes."""
         if self._is_open:
             raise FileDamagedError(self._path, f"the quote that is opened on line {self._opened_at} is never closed")
 

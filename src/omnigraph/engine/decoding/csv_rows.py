@@ -1,8 +1,8 @@
-"""CSV of one type: a header that names the columns, then a row for each record.
+"""The CSV reader: a header that names the columns, then one row per record.
 
 A cell of a String or enum is its text, and every other cell is the JSON form of its type (`true`, `12`, `0.5`,
 `[1, 2]`; dates and blobs without quotes). An empty cell is null for a nullable property that is no String, and the
-empty string for a String: CSV has no null of text. A row's number counts records behind the header, from 1: one whose
+empty string for a String: CSV has no null of text. A row's number counts records after the header, from 1: one whose
 cells hold line breaks is one row, and blank lines are none.
 """
 
@@ -45,10 +45,10 @@ _Part: TypeAlias = tuple[TypedRows, list[RejectedRecord]]
 
 
 def read_csv_rows(file: TypedFile, ids: Ids) -> Iterator[_Part]:
-    """The rows, a block of the file at a time, and what is wrong with the others.
+    """Read the rows in blocks of the file, with the errors of the others.
 
-    A row with another number of cells than the header is refused like any other bad row. Quotes that are not where they
-    belong stop the read, because behind them nobody knows which text is a row.
+    A row with another number of cells than the header is rejected like any other bad row. Misplaced quotes stop the
+    read, because after them it is not known where rows begin.
     """
     columns, chunks = _read_header(file, _check_chunks(file))
     placed = file.locate_columns(columns)
@@ -92,7 +92,7 @@ def _build_empty_batch(columns: list[str]) -> pa.RecordBatch:
 
 
 def _check_chunks(file: TypedFile) -> Iterator[bytes]:
-    """The bytes of the file without a byte order mark, ending with a line feed; its quotes are in order."""
+    """Yield the bytes of the file without a byte order mark, ending with a line feed, and check their quotes."""
     check = QuoteChecker(file.name)
     is_first, last = True, b""
     for chunk in read_csv_chunks(file.path, file.part):
@@ -107,7 +107,7 @@ def _check_chunks(file: TypedFile) -> Iterator[bytes]:
 
 
 def _read_header(file: TypedFile, chunks: Iterator[bytes]) -> tuple[list[str], Iterator[bytes]]:
-    """The names of the columns, and all bytes again."""
+    """Read the names of the columns, and return them with an iterator over all bytes."""
     first = next(chunks, b"")
     text = first.decode(errors="replace")
     columns = next((row for row in csv.reader(io.StringIO(text, newline="")) if row), None)
@@ -117,7 +117,7 @@ def _read_header(file: TypedFile, chunks: Iterator[bytes]) -> tuple[list[str], I
 
 
 class _ChunkStream(io.RawIOBase):
-    """Chunks of bytes as a file."""
+    """A file object over chunks of bytes."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -141,7 +141,7 @@ class _ChunkStream(io.RawIOBase):
 
 
 def _number_rows(start: int, rows: int, refused: list[int]) -> npt.NDArray[np.int64]:
-    """The next numbers of rows, but for those that were refused."""
+    """Return the numbers of the next rows, without those that were rejected."""
     numbers = np.arange(start, start + rows + len(refused), dtype=np.int64)
     return np.setdiff1d(numbers, refused, assume_unique=True)[:rows]
 

@@ -1,4 +1,4 @@
-"""Where a CSV can be cut, so that each part holds whole records; and a part with the header before it."""
+"""Splitting of CSV files at record boundaries, and reading of one part with the header before it."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ _LINE_FEED, _QUOTE = b'\n"'
 
 
 def read_csv_chunks(path: InputFile, part: FilePart | None) -> Iterator[bytes]:
-    """The bytes of a part with the header before them, some at a time; of the file, if there is no part."""
+    """Yield the bytes of a part after the header in chunks; without a part, of the whole file."""
     if part is None:
         yield from read_file_chunks(path)
         return
@@ -25,41 +25,41 @@ def read_csv_chunks(path: InputFile, part: FilePart | None) -> Iterator[bytes]:
 
 
 def find_csv_cuts(path: InputFile, target: int) -> list[int]:
-    """Where records start, about `target` bytes from one to the next; none behind the last.
+    """Find offsets of records about `target` bytes apart; none after the last record.
 
-    The file is read once: a line feed ends a record only outside of quotes, and whether that is so is known only to
-    whoever has seen all quotes before it.
+    The file is read once: a line feed ends a record only outside quotes, which depends on all quotes before it.
 
     Raises:
-        FileDamagedError: Quotes are not where they belong.
+        FileDamagedError: Quotes are misplaced.
     """
     header = read_header(path)
     if not header.endswith(b"\n") or b"\r" in header.removesuffix(b"\n").removesuffix(b"\r"):
-        return []  # lines end with a carriage return alone, maybe: what is header and what is not is for one reader
+        # Lines may end with a carriage return alone; then only one reader can tell where the header ends.
+        return []
     check = QuoteChecker(str(path))
-    found: list[int] = []
-    wanted = max(target, len(header) + 1)
-    place = 0
+    cuts: list[int] = []
+    next_cut = max(target, len(header) + 1)
+    offset = 0
     for number, chunk in enumerate(read_file_chunks(path)):
         is_open = check.is_open
-        # The mark before the first quote is none of its cell.
+        # A byte order mark is not part of the first cell.
         check.feed(chunk.removeprefix(BYTE_ORDER_MARK) if number == 0 else chunk)
-        end = place + len(chunk)
-        if wanted <= end:
-            starts = place + _find_record_starts(chunk, is_open=is_open)
-            while wanted <= end:
-                at = int(np.searchsorted(starts, wanted))
+        end = offset + len(chunk)
+        if next_cut <= end:
+            starts = offset + _find_record_starts(chunk, is_open=is_open)
+            while next_cut <= end:
+                at = int(np.searchsorted(starts, next_cut))
                 if at == len(starts):
                     break
-                found.append(int(starts[at]))
-                wanted = found[-1] + target
-        place = end
+                cuts.append(int(starts[at]))
+                next_cut = cuts[-1] + target
+        offset = end
     check.finish()
-    return [cut for cut in found if cut < place]
+    return [cut for cut in cuts if cut < offset]
 
 
 def read_header(path: InputFile) -> bytes:
-    """Everything up to the end of the first record that is not blank; the first chunk, if it does not end there."""
+    """Return the bytes up to the end of the first record that is not blank, or the first chunk if it is longer."""
     text = next(read_file_chunks(path), b"")
     begin = len(BYTE_ORDER_MARK) if text.startswith(BYTE_ORDER_MARK) else 0
     for end in _find_record_starts(text, is_open=False).tolist():
@@ -70,7 +70,7 @@ def read_header(path: InputFile) -> bytes:
 
 
 def _find_record_starts(chunk: bytes, *, is_open: bool) -> npt.NDArray[np.int64]:
-    """Behind which line feeds of a text a record starts; `is_open`: the text starts inside of quotes."""
+    """Find the offsets after line feeds at which records start; with `is_open` the text starts inside quotes."""
     values = np.frombuffer(chunk, np.uint8)
     feeds = np.flatnonzero(values == _LINE_FEED)
     quotes = np.flatnonzero(values == _QUOTE)

@@ -1,4 +1,4 @@
-"""Columns as Arrow's JSON reader gives them, to the columns of our types; a value that is not beyond doubt is named.
+"""Conversion of the columns of Arrow's JSON reader to ours; ambiguous values are marked.
 
 Numbers are read as numbers of their own type, but floats as 64-bit ones, so that an F32 is rounded as everywhere.
 Dates, times, enums and blobs are read as text, and their texts are checked here.
@@ -19,7 +19,7 @@ from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import format_value
 
 Sure = npt.NDArray[np.bool_]
-"""True for each value that needs no second look."""
+"""A mask: true for each value that needs no strict decoding."""
 
 _YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"  # Arrow has a year 0, we don't
 _PLAIN_DATE = f"^{_YEAR}-[0-9]{{2}}-[0-9]{{2}}$"
@@ -27,7 +27,7 @@ _PLAIN_DATETIME = f"^{_YEAR}-[0-9]{{2}}-[0-9]{{2}}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{
 
 
 def choose_json_type(type_: ValueType) -> pa.DataType:
-    """As what the values of a type are read."""
+    """Choose the Arrow type that Arrow's JSON reader uses for values of a type."""
     match type_:
         case EnumOf() | Scalar.STRING | Scalar.DATE | Scalar.DATETIME | Scalar.BLOB:
             return pa.utf8()
@@ -44,7 +44,7 @@ def choose_json_type(type_: ValueType) -> pa.DataType:
 
 
 def decode_fast_column(p: Property, column: pa.Array) -> tuple[DecodedColumn, Doubts | None]:
-    """A property's column, and the rows whose values are in doubt; in those it holds anything."""
+    """Convert a property's column, and mark the rows whose values are ambiguous; these hold arbitrary values."""
     match p.type:
         case Scalar.STRING | Scalar.BOOL | Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
             return DecodedColumn(array=column), None
@@ -64,7 +64,7 @@ def decode_fast_column(p: Property, column: pa.Array) -> tuple[DecodedColumn, Do
 
 
 def _decode_fast_floats(scalar: Scalar, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
-    """Floats; in doubt are all that may have been a whole number beyond the exact ones, `-0`, NaN or infinite."""
+    """Convert floats; ambiguous are integers beyond 2^53, `-0`, NaN and infinite values."""
     values = column.fill_null(0.0).to_numpy() if column.null_count else column.to_numpy()
     exact = MAX_EXACT_FLOAT32 if scalar is Scalar.F32 else MAX_EXACT_FLOAT64
     with np.errstate(invalid="ignore"):
@@ -75,7 +75,7 @@ def _decode_fast_floats(scalar: Scalar, column: pa.Array) -> tuple[pa.Array, Dou
 
 
 def decode_texts(type_: ValueType, texts: pa.Array) -> DecodedColumn:
-    """A column of an enum, Date, DateTime or Blob; the strict code sees the texts that are not plainly right."""
+    """Decode a column of an enum, Date, DateTime or Blob; only unusual texts go through the strict decoder."""
     array, is_sure = _decode_plain_texts(type_, texts)
     if is_sure is None:
         return DecodedColumn(array=array)
@@ -86,7 +86,7 @@ def decode_texts(type_: ValueType, texts: pa.Array) -> DecodedColumn:
 
 
 def merge_strict_values(array: pa.Array, is_sure: Sure, rest: DecodedColumn) -> DecodedColumn:
-    """A column whose sure values are there, and whose others were found apart, in their order."""
+    """Merge strictly decoded values, in order, into the rows of a column that are not sure."""
     places = np.flatnonzero(~is_sure)
     misfits = {int(places[row]): misfit for row, misfit in rest.misfits.items()}
     if len(places) == len(array):
@@ -95,9 +95,9 @@ def merge_strict_values(array: pa.Array, is_sure: Sure, rest: DecodedColumn) -> 
 
 
 def parse_texts(texts: pa.Array, pattern: str, to: pa.DataType) -> tuple[pa.Array, Sure | None]:
-    """The values of texts, by Arrow, and which of them are sure, unless all are: those of the pattern, and nulls.
+    """Parse texts with Arrow, and return a mask of the sure values (matching the pattern, or null) unless all are.
 
-    Where one can't be parsed for all its looks, none is sure.
+    If a text matches the pattern but can't be parsed, no value is sure.
     """
     is_like = pc.fill_null(pc.match_substring_regex(texts, pattern), fill_value=True)
     is_all_like = pc.all(is_like, min_count=0).as_py()
@@ -166,7 +166,7 @@ def _decode_fast_vectors(size: int, column: pa.Array) -> tuple[pa.Array, Doubts 
 
 
 def split_lists(column: pa.Array) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtype[np.int32]]]:
-    """The items of lists, and where each list starts among them; the items of nulls are none."""
+    """Return the items of lists and the offset of each list; null lists have no items."""
     counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(column) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
@@ -174,7 +174,7 @@ def split_lists(column: pa.Array) -> tuple[pa.Array, np.ndarray[tuple[int], np.d
 
 
 def find_rows_with(is_item: Doubts, offsets: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Doubts:
-    """The lists that have such an item."""
+    """Return a mask of the lists that contain a marked item."""
     before = np.zeros(len(is_item) + 1, np.int64)
     np.cumsum(is_item, out=before[1:])
     rows: Doubts = before[offsets[1:]] > before[offsets[:-1]]

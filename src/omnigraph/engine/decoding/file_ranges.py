@@ -1,4 +1,4 @@
-"""Parts of a file, which several processes read side by side: together they give what the whole file gives."""
+"""Ranges of a file that several processes read in parallel; together they give the rows of the whole file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from omnigraph.storage.s3_input_files import InputFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePart:
-    """From `start` up to `end`: bytes of a text, groups of rows of Parquet, stripes of ORC.
+    """A half-open range: bytes of a text, row groups of Parquet, stripes of ORC.
 
-    Of lines, those belong to it that start there. Of CSV, both are at the start of a record.
+    A line belongs to the range in which it starts. For CSV both bounds are starts of records.
     """
 
     start: int
@@ -21,7 +21,7 @@ class FilePart:
 
 
 def read_line_chunks(path: InputFile, part: FilePart | None) -> Iterator[bytes]:
-    """The lines of a part, whole, some bytes at a time; of the file, if there is no part."""
+    """Yield the whole lines of a part in chunks; without a part, of the file."""
     if part is None:
         yield from read_file_chunks(path)
         return
@@ -39,7 +39,7 @@ def read_line_chunks(path: InputFile, part: FilePart | None) -> Iterator[bytes]:
 
 
 def read_byte_chunks(path: InputFile, part: FilePart) -> Iterator[bytes]:
-    """Exactly the bytes of a part, some at a time."""
+    """Yield exactly the bytes of a part, in chunks."""
     with translate_file_errors(str(path)):
         file = path.open("rb")
     with file:
@@ -60,7 +60,7 @@ def _read_between(file: BinaryIO, name: str, start: int, end: int) -> Iterator[b
 
 
 def _find_line_start(file: BinaryIO, place: int) -> int:
-    """Where the first line starts that does not start before a place; the end of the file, if none does."""
+    """Find the first line start at or after an offset; the end of the file if there is none."""
     if place == 0:
         return 0
     place -= 1  # if a line ends here, the next one starts at the place itself

@@ -1,8 +1,8 @@
-"""Graph JSONL: one node or edge a line, decoded strictly into rows per type, in bounded memory.
+"""The graph JSONL reader: one node or edge per line, decoded strictly into rows per type, in bounded memory.
 
 `{"type":"Person","id":"ada","data":{…}}` is a node, `{"edge":"Knows","from":"ada","to":"bob","data":{…}}` an edge.
-Blank lines and lines that start with `//` are skipped; `data` may be left out when it would be empty. Records in the
-shape of the older system are taken, too: see `older_export`.
+Blank lines and lines that start with `//` are skipped; `data` may be omitted if it would be empty. Records in the
+format of the older system are accepted too: see `older_export`.
 """
 
 import re
@@ -56,11 +56,11 @@ from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 
 DATA = "data"
 
+# If Arrow can't read some lines, more than this number are split to isolate the bad ones; fewer are decoded strictly.
 _MIN_SPLIT_LINES = 128
-"""So few lines are read the strict way when Arrow can't read them; of more, the bad ones are looked for."""
 _SPLIT_FACTOR = 8
+# The limit of different line starts in one block; the lines of any others are decoded strictly.
 _MAX_LINE_STARTS = 512
-"""How many different starts of lines are told apart in one block; the lines of any others are read the strict way."""
 _START = re.compile(rb'\{"(type|edge)": ?"([A-Za-z0-9_]{1,255})"')
 _GUESS = r'(?P<found>"(?:type|edge)": ?"[A-Za-z0-9_]{1,255}")'
 _WORD_BYTES = 8
@@ -69,10 +69,10 @@ _KIND_WORDS = tuple(int.from_bytes(start, "little") for start in (b'{"type":', b
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """How a record of a type is written: as what it is read, and by which names its fields and properties go.
+    """The layout of the records of a type: the schema for Arrow's reader, and the names of fields and properties.
 
-    With a guess, a column and its text, rows where that column says something else are in doubt. `is_older` is for the
-    shape of `older_export`: the id in `data`, and its spellings.
+    With `guess`, a column and its text, rows where that column holds another text are ambiguous. `is_older` marks the
+    format of `older_export`: the id in `data`, and other spellings.
     """
 
     type: AnyType
@@ -83,12 +83,12 @@ class RecordShape:
 
     @property
     def has_data(self) -> bool:
-        """Whether the properties are an object of their own."""
+        """Whether the properties are a nested object."""
         return DATA in self.schema.names and bool(pa.types.is_struct(self.schema.field(DATA).type))
 
 
 def build_graph_shape(type_: AnyType) -> RecordShape:
-    """Graph JSONL: the properties are an object of their own."""
+    """Build the layout of graph JSONL, whose properties are a nested object."""
     kind = "edge" if isinstance(type_, EdgeType) else "type"
     data = pa.struct([(p.name, choose_json_type(p.type)) for p in type_.properties])
     own = [(name, pa.utf8()) for name in (kind, *list_id_columns(type_))]
@@ -106,7 +106,7 @@ def _fit_shape(shape: RecordShape, line: bytes) -> RecordShape:
 
 
 def build_flat_shape(type_: AnyType, targets: Mapping[str, str]) -> RecordShape:
-    """One object with everything; `targets` says what each name holds."""
+    """Build the layout of flat objects; `targets` maps each name to what it holds."""
     names: dict[str, list[str]] = {}
     for name, target in targets.items():
         names.setdefault(target, []).append(name)
@@ -117,7 +117,7 @@ def build_flat_shape(type_: AnyType, targets: Mapping[str, str]) -> RecordShape:
 
 @dataclass(frozen=True, slots=True)
 class FastRows:
-    """Rows of one type that are beyond doubt, but for the rules that `finish` checks; `first` is their first line."""
+    """Rows of one type from the fast path, which `validate_rows` still checks; `first` is their first line."""
 
     type: AnyType
     first: int
@@ -125,16 +125,16 @@ class FastRows:
 
 
 def read_graph_block(block: LineBlock, catalog: Catalog) -> tuple[list[FastRows], LinePositions]:
-    """What can be read quickly, and the positions of all other lines, in their order."""
-    found: list[FastRows] = []
+    """Read the lines that the fast path can, and return the positions of the others, in order."""
+    groups: list[FastRows] = []
     is_left = np.zeros(len(block.offsets), bool)
     is_left[block.chosen] = True
     whole = block.find_whole(block.chosen)
     for shape, positions in chain(_group_by_start(block, whole, catalog), _group_by_guess(block, whole, catalog)):
         for rows, done in _iter_chunks(shape, block, positions[is_left[positions]]):
-            found.append(FastRows(shape.type, int(block.to_numbers(done)[0]), rows))
+            groups.append(FastRows(shape.type, int(block.to_numbers(done)[0]), rows))
             is_left[done] = False
-    return found, np.flatnonzero(is_left)
+    return groups, np.flatnonzero(is_left)
 
 
 # --- which lines are of which type -------------------------------------------------------------------
@@ -143,7 +143,7 @@ def read_graph_block(block: LineBlock, catalog: Catalog) -> tuple[list[FastRows]
 def _group_by_start(
     block: LineBlock, whole: LinePositions, catalog: Catalog
 ) -> Iterator[tuple[RecordShape, LinePositions]]:
-    """Lines that start with their type, which is thereby known."""
+    """Yield the lines that start with their type, by type."""
     words = np.ndarray((len(block.data) - _WORD_BYTES + 1,), "<u8", block.data, strides=(1,))
     left = whole[np.isin(words[block.offsets[whole]], _KIND_WORDS)]
     groups: dict[str, tuple[AnyType, list[LinePositions]]] = {}
@@ -165,7 +165,7 @@ def _group_by_start(
 
 
 def _match_start(words: np.ndarray[tuple[int], np.dtype[np.uint64]], places: LinePositions, start: bytes) -> Doubts:
-    """Which of the lines at these places start so."""
+    """Return a mask of the lines at these offsets that start with these bytes."""
     has_it = np.ones(len(places), bool)
     for at in range(0, len(start), _WORD_BYTES):
         part = start[at : at + _WORD_BYTES]
@@ -177,7 +177,7 @@ def _match_start(words: np.ndarray[tuple[int], np.dtype[np.uint64]], places: Lin
 def _group_by_guess(
     block: LineBlock, whole: LinePositions, catalog: Catalog
 ) -> Iterator[tuple[RecordShape, LinePositions]]:
-    """Lines whose type stands further behind: it is guessed here, and compared when the line has been read."""
+    """Yield the lines that name their type later, by type: it is guessed here, and compared once the line is parsed."""
     words = np.ndarray((len(block.data) - _WORD_BYTES + 1,), "<u8", block.data, strides=(1,))
     left = whole[~np.isin(words[block.offsets[whole]], _KIND_WORDS)]
     if not len(left):
@@ -186,7 +186,8 @@ def _group_by_guess(
     codes = found.indices.to_numpy()
     for code, guess in enumerate(found.dictionary[:_MAX_LINE_STARTS].to_pylist()):
         if not guess:
-            continue  # lines that name no type at all
+            # These lines name no type at all.
+            continue
         kind, name = guess.decode().split('"')[1::2]
         type_ = _find_type(kind, name, catalog)
         if type_ is not None and DATA not in type_.by_name and kind not in type_.by_name:
@@ -201,23 +202,23 @@ def _find_type(kind: str, name: str, catalog: Catalog) -> AnyType | None:
 
 
 def read_flat_block(block: LineBlock, shape: RecordShape) -> tuple[list[DecodedRows], LinePositions]:
-    """What can be read quickly of lines that all have one shape, and the positions of all others, in their order."""
-    found: list[DecodedRows] = []
+    """Read lines of one layout that the fast path can, and return the positions of the others, in order."""
+    chunks: list[DecodedRows] = []
     is_left = np.zeros(len(block.offsets), bool)
     is_left[block.chosen] = True
     for rows, done in _iter_chunks(shape, block, block.find_whole(block.chosen)):
-        found.append(rows)
+        chunks.append(rows)
         is_left[done] = False
-    return found, np.flatnonzero(is_left)
+    return chunks, np.flatnonzero(is_left)
 
 
 def _iter_chunks(
     shape: RecordShape, block: LineBlock, positions: LinePositions
 ) -> Iterator[tuple[DecodedRows, LinePositions]]:
-    """The rows of these lines that are sure, and which lines those are; in pieces, where some can't be read."""
+    """Yield the unambiguous rows of these lines with their positions; in smaller chunks where Arrow can't read some."""
     if not len(positions):
         return
-    # Each piece is read by the shape of its first line: a file may hold records of both shapes, one after the other.
+    # Each chunk is read by the layout of its first line: a file may hold records of both formats, one after the other.
     fitted = _fit_shape(shape, block.get_line(int(positions[0])))
     table = read_fast(block, positions, fitted.schema)
     if table is not None:
@@ -254,7 +255,7 @@ def _build_rows(shape: RecordShape, table: FastTable, lines: LinePositions) -> t
 
 
 def _select_column(names: Sequence[str], table: FastTable, doubts: Doubts) -> tuple[pa.Array, pa.Array | None, Doubts]:
-    """The column that goes by one of several names; rows that have another than the first in use are in doubt."""
+    """Select the column that has one of several names; rows with a second of these names are ambiguous."""
     used = next((name for name in names if table.columns[name].null_count < len(doubts)), names[0])
     for name in names:
         if name != used:
@@ -294,7 +295,7 @@ _EDGE_FIELDS = frozenset({"edge", "id", FROM, TO, "data"})
 
 
 class _BadRecordError(Exception):
-    """Why one record is refused: type, property, value, reason."""
+    """The reason for rejecting one record: type, property, value, reason."""
 
 
 def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name
@@ -312,13 +313,12 @@ def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name
     is_start: bool = True,
     describe: Callable[[str], None] | None = None,
 ) -> Iterator[TypedRows]:
-    """The rows of a graph JSONL, in windows: of each, one `TypedRows` per type that it has, in order of appearance.
+    """Read graph JSONL in windows; yield one `TypedRows` per window and type, in order of appearance.
 
-    At most `window_bytes` of text and `window_rows` records are held, and one line more. A bad record goes to
-    `reject`, in the order of the lines; by default that raises RecordError. `is_partial` and `blobs` as in
-    `RowOrigin`. `is_strict` reads every line by itself, which takes longer and gives the same. `is_start` says that the
-    source begins where its input does: only there may a line of metadata stand, and `describe` is called with what it
-    says.
+    At most `window_bytes` of text and `window_rows` records are in memory, plus one line. Bad records go to `reject` in
+    the order of their lines; by default it raises `RecordError`. `is_partial` and `blobs` as in `RowOrigin`.
+    `is_strict` decodes every line individually, which is slower and gives the same rows. `is_start`: the source is the
+    start of an input, where a line of metadata is allowed; `describe` is called with its description.
     """
     origin = RowOrigin(file=name, is_partial=is_partial, blobs=blobs)
     limit = compute_max_line_bytes((*catalog.nodes.values(), *catalog.edges.values()))
@@ -328,7 +328,7 @@ def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name
             block = _strip_metadata(block, describe)  # noqa: PLW2901 - less of the same
         window = _RecordWindow(catalog, origin, ids, block)
         for number in block.too_long:
-            window.refuse(number, b"", None, None, None, f"the line has more than {limit} bytes, the most for a record")
+            window.refuse(number, b"", None, None, None, f"the line has more than {limit} bytes, the limit of a record")
         window.read_all(is_strict=is_strict)
         yield from window.flush(reject)
 
@@ -341,7 +341,8 @@ def _strip_metadata(block: LineBlock, describe: Callable[[str], None] | None) ->
     try:
         metadata = decode_object(line)
     except BadJsonError:
-        return block  # it is refused like any other line
+        # The line is rejected like any other.
+        return block
     if not is_metadata(metadata):
         return block
     if describe is not None:
@@ -350,13 +351,13 @@ def _strip_metadata(block: LineBlock, describe: Callable[[str], None] | None) ->
 
 
 def compute_max_line_bytes(types: Iterable[AnyType]) -> int:
-    """How long the line of a record of these types may be: longer where one may hold a Blob."""
+    """Compute the maximum length of a line of these types; it is larger if a type has Blobs."""
     return compute_line_limit(max((len(list_blob_properties(type_)) for type_ in types), default=0))
 
 
 @dataclass(slots=True)
 class PendingRecords:
-    """Records of one type whose values have not been looked at yet: their lines, ids and ends, and properties."""
+    """Records of one type whose values are not decoded yet: line numbers, ids and ends, properties."""
 
     type: AnyType
     property_names: frozenset[str]
@@ -365,14 +366,14 @@ class PendingRecords:
     data: list[dict[str, object]] = field(default_factory=list)
 
     def add(self, number: int, record: dict[str, object], data: dict[str, object]) -> None:
-        """Take one record: the object that has its ids, and the object that has its properties."""
+        """Add one record: the object with its ids, and the object with its properties."""
         self.lines.append(number)
         for name in list_id_columns(self.type):
             self.id_values.setdefault(name, []).append(record.get(name, ABSENT))
         self.data.append(data)
 
     def read(self) -> DecodedRows:
-        """The rows."""
+        """Decode the records into rows."""
         data = self.data
         columns = {name: decode_ids(self.id_values.get(name, [])) for name in list_id_columns(self.type)}
         for p in self.type.properties:
@@ -401,7 +402,7 @@ def _read_parts(record: dict[str, object], pending: PendingRecords) -> tuple[dic
 
 
 def describe_unknown_property(type_: AnyType, names: Iterable[str]) -> tuple[str, str]:
-    """The first name that the type does not have, and what to say of it."""
+    """Return the first name that the type does not have, and a message about it."""
     name = next(name for name in names if name not in type_.by_name)
     return name, f"unknown property {format_value(name)} of `{type_.name}`{_format_hint(name, type_.by_name)}"
 
@@ -415,7 +416,10 @@ class _RecordWindow:
     """The records of one block of lines, by type."""
 
     def __init__(self, catalog: Catalog, origin: RowOrigin, ids: Ids, block: LineBlock) -> None:
-        self._catalog, self._origin, self._ids, self._block = catalog, origin, ids, block
+        self._catalog = catalog
+        self._origin = origin
+        self._ids = ids
+        self._block = block
         self._pending: dict[str, PendingRecords] = {}
         self._types: dict[str, AnyType] = {}
         self._first: dict[str, int] = {}
@@ -423,7 +427,7 @@ class _RecordWindow:
         self._rejected: list[RejectedRecord] = []
 
     def read_all(self, *, is_strict: bool) -> None:
-        """Read every line: quickly where that is beyond doubt, and otherwise one by one."""
+        """Read every line, by the fast path if possible and individually otherwise."""
         rest = self._block.chosen
         if not is_strict:
             found, rest = read_graph_block(self._block, self._catalog)
@@ -434,7 +438,7 @@ class _RecordWindow:
             self.add(self._block.first + position, self._block.get_line(position))
 
     def add(self, number: int, line: bytes) -> None:
-        """Take one line."""
+        """Decode one line, or record why it is rejected."""
         try:
             record = decode_object(line, "data")
             pending = self._find_pending(record)
@@ -449,24 +453,25 @@ class _RecordWindow:
         pending.add(number, record, data)
 
     def _locate_bad_number(self, line: bytes, error: BadJsonError) -> tuple[str | None, str | None, str | None]:
-        """Type, property and value of a number that is none; of any other fault there is nothing to say."""
+        """Return type, property and value of an invalid number; three times None for any other fault."""
         if error.number is None:
             return None, None, None
         try:
             record, name = find_bad_number(line, "data")
             type_ = self._find_pending(record).type.name
         except (ValueError, AttributeError, RecursionError, BadJsonError, _BadRecordError):
-            return None, None, error.number  # the line has another fault too, further on
+            # The line has a second fault after the number.
+            return None, None, error.number
         return type_, name, error.number
 
     def refuse(
         self, number: int, text: bytes, type_: str | None, name: str | None, value: str | None, reason: str
     ) -> None:
-        """Keep a bad record for the next flush."""
+        """Record a bad record for the next flush."""
         self._rejected.append((RecordError(self._origin.file, number, type_, name, value, reason), text))
 
     def flush(self, reject: Reject) -> Iterator[TypedRows]:
-        """First what is wrong, by line, then the rows, by the line where their type first came."""
+        """Pass the bad records to `reject` by line, then yield the rows by the line where their type first occurred."""
         finished: list[TypedRows] = []
         rejected = self._rejected
         for name in sorted(self._first, key=self._first.__getitem__):

@@ -1,4 +1,4 @@
-"""Files that are loaded: what their names say, how they are opened, and what is said when they can't be read."""
+"""Input files: formats by file extension, opening and decompression, and errors of files that can't be read."""
 
 import gzip
 import zlib
@@ -29,7 +29,7 @@ COMPRESSIBLE = frozenset({".csv", *LINE_ENDINGS})
 
 
 class FileFormatError(OmnigraphError):
-    """The ending of a file's name is none that can be loaded; `reason` says more where there is more to say."""
+    """The file extension is not one that can be loaded; `reason` adds details."""
 
     kind = Kind.USAGE
     code = "file_format"
@@ -45,7 +45,7 @@ class FileFormatError(OmnigraphError):
 
 
 class FileDamagedError(OmnigraphError):
-    """A file is not of the format that its name says, or breaks off."""
+    """A file does not have the format of its extension, or is truncated."""
 
     kind = Kind.INVALID
     code = "file_damaged"
@@ -59,7 +59,7 @@ class FileDamagedError(OmnigraphError):
 
 
 def find_ending(path: InputFile) -> str:
-    """The ending that says the format, in small letters, without `.gz`."""
+    """Return the extension that determines the format, in lower case, without `.gz`."""
     name = PurePath(path.name.lower())
     inner = name.with_suffix("")
     return inner.suffix if name.suffix == COMPRESSED and inner.suffix in COMPRESSIBLE else name.suffix
@@ -67,7 +67,7 @@ def find_ending(path: InputFile) -> str:
 
 @contextmanager
 def translate_file_errors(path: str) -> Iterator[None]:
-    """Tell what goes wrong with a file in our words. Nothing else should be done inside."""
+    """Translate errors of reading a file into ours. Nothing else should be done inside."""
     try:
         yield
     except FileNotFoundError as error:
@@ -87,14 +87,14 @@ def translate_file_errors(path: str) -> Iterator[None]:
 
 
 def open_input(path: InputFile) -> BinaryIO:
-    """The bytes of a file, decompressed if its name ends in `.gz`."""
+    """Open a file, decompressed if its name ends in `.gz`."""
     if path.name.lower().endswith(COMPRESSED):
         return cast("BinaryIO", gzip.open(path if isinstance(path, Path) else path.open("rb"), "rb"))
     return path.open("rb")
 
 
 def read_file_chunks(path: InputFile) -> Iterator[bytes]:
-    """The bytes of a file, some at a time; what is wrong with the file is told in our words."""
+    """Yield the bytes of a file in chunks, with its errors translated."""
     with translate_file_errors(str(path)):
         file = open_input(path)
     with file:

@@ -1,4 +1,4 @@
-"""Columns of JSON values to Arrow, typed strictly: whole columns at once, value by value only where one is unusual."""
+"""Strict conversion of JSON values to Arrow columns: whole columns at once, single values only where one is unusual."""
 
 import base64
 import re
@@ -21,15 +21,15 @@ from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, from_json
 
 BLOCK_BYTES = 1 << 20
-"""How much of the text is parsed by one thread at a time."""
+"""The number of bytes that one thread parses at a time."""
 
 Doubts = npt.NDArray[np.bool_]
-"""True for each row that the strict reader has to look at."""
+"""A mask: true for each row that the strict decoder must read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FastTable:
-    """Rows that Arrow read: a column for each name, what was left out of each, and the rows that are in doubt."""
+    """Rows that Arrow read: a column per name, masks of omitted values, and the rows that are ambiguous."""
 
     columns: Mapping[str, pa.Array]
     left_out: Mapping[str, pa.Array]
@@ -37,10 +37,10 @@ class FastTable:
 
 
 def read_fast(block: LineBlock, positions: LinePositions, schema: pa.Schema) -> FastTable | None:
-    """The objects of these lines, or None when Arrow can't read them.
+    """Read the objects of these lines with Arrow; None if it can't.
 
-    The lines have to be `whole`. The fields of a struct are columns too; where one has the name of another column, it
-    takes its place.
+    The lines must be whole objects, see `find_whole`. The fields of a struct are columns too; one with the name of
+    another column replaces it.
     """
     part = block.select(positions)
     text = part.to_buffer()
@@ -72,11 +72,11 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
 
 @dataclass(slots=True)
 class _NullSpellings:
-    """Where a text says null.
+    """The explicit nulls of a text.
 
-    An explicit null of a name is written `"name":null` or `"name": null`. Those bytes can't stand for anything else:
-    inside of a string the quotes would be escaped. Any other spelling (`"name" : null`) and any text that looks like
-    one (`a null`) has a null behind a colon or blank that is not counted among them.
+    An explicit null of a name is written `"name":null` or `"name": null`. Those bytes can't mean anything else: inside
+    a string the quotes would be escaped. Any other spelling (`"name" : null`) and any text that looks like one (`a
+    null`) has a null after a colon or blank that is not counted among them.
     """
 
     block: LineBlock
@@ -85,24 +85,24 @@ class _NullSpellings:
 
     @property
     def has_any(self) -> bool:
-        """Whether there may be one."""
+        """Whether the text may contain one."""
         start, end = self.block.offsets[[0, -1]].tolist()
         return self.block.data.find(b"null", start, end) >= 0
 
     def count_explicit(self, name: str) -> int:
-        """How often a name is null, in the usual spellings."""
+        """Count how often a name is null, in the usual spellings."""
         key = b'"%s":' % name.encode()
         return self.block.count(key + b"null") + self.block.count(key + b" null")
 
     def is_plain(self) -> bool:
-        """Whether every null behind a colon or blank is counted by `explicit` of some name."""
+        """Return whether `count_explicit` counts every null after a colon or blank."""
         if self._is_plain is None:
             all_of_them = sum(self.block.count(sign + b"null") for sign in (b":", b" ", b"\t", b"\r"))
             self._is_plain = all_of_them == sum(map(self.count_explicit, self.names))
         return self._is_plain
 
     def find_odd(self, lines: pa.Array) -> Doubts:
-        """Which lines have a null that no usual spelling explains."""
+        """Return a mask of the lines with a null in an unusual spelling."""
         if self.is_plain():
             return np.zeros(len(lines), bool)
         names = "|".join(map(re.escape, self.names))
@@ -142,14 +142,14 @@ MAX_EXACT_FLOAT64 = 2**53
 
 @dataclass(frozen=True, slots=True)
 class TypedColumn:
-    """The typed values, null where one does not fit; and why, by row."""
+    """The typed values, null where one does not fit, and the reasons by row."""
 
     array: pa.Array
     misfits: dict[int, InvalidValue]
 
 
 def decode_json_column(type_: ValueType, values: Sequence[object]) -> TypedColumn:
-    """The column of decoded JSON values. None is null for every type: whether it may be is the caller's matter."""
+    """Convert decoded JSON values to a column. None is null for every type; callers check whether it is allowed."""
     kinds = set(map(type, values))
     kinds.discard(NoneType)
     try:
@@ -160,12 +160,12 @@ def decode_json_column(type_: ValueType, values: Sequence[object]) -> TypedColum
 
 
 def are_finite(array: pa.Array) -> bool:
-    """Whether no float is NaN or infinite; nulls are let through."""
+    """Return whether no float is NaN or infinite; nulls are fine."""
     return bool(pc.all(pc.is_finite(array), min_count=0).as_py())
 
 
 def _decode_whole(type_: ValueType, values: Sequence[object], kinds: set[type]) -> pa.Array | None:
-    """The column in a few calls, or None when some value has to be looked at by itself."""
+    """Convert the column in a few calls; None if a value must be decoded individually."""
     if not kinds:
         return pa.nulls(len(values), to_arrow_type(type_))
     match type_:

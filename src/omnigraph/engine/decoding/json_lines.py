@@ -1,4 +1,4 @@
-"""Lines of JSON, read strictly and in bounded memory."""
+"""Strict JSON lines, in bounded memory."""
 
 import json
 import math
@@ -18,7 +18,7 @@ _KEY_ENDS = re.compile(rb'"[ \t\r]*:')
 
 
 class BadJsonError(Exception):
-    """A line is not JSON as we take it; its text is the reason, and `number` the number that is none, if that is it."""
+    """A line is not strict JSON; the text is the reason, and `number` the invalid number if that is it."""
 
     def __init__(self, reason: str, number: str | None = None) -> None:
         super().__init__(reason)
@@ -26,7 +26,7 @@ class BadJsonError(Exception):
 
 
 def iter_chunks(source: BinaryIO | Iterable[bytes]) -> Iterable[bytes]:
-    """The bytes of a binary file, or of anything that gives chunks."""
+    """Yield the bytes of a binary file, or of an iterable of chunks."""
     read = getattr(source, "read", None)
     if read is None:
         return source
@@ -34,7 +34,7 @@ def iter_chunks(source: BinaryIO | Iterable[bytes]) -> Iterable[bytes]:
 
 
 def is_skipped(line: bytes) -> bool:
-    """Whether a line is blank or a comment."""
+    """Return whether a line is blank or a comment."""
     if line.startswith(b"{"):
         return False
     text = line.strip()
@@ -42,9 +42,12 @@ def is_skipped(line: bytes) -> bool:
 
 
 def decode_object(line: bytes, inner: str | None = None) -> dict[str, object]:
-    """The object of one line, or BadJsonError. `inner` names the field whose object is expected to hold most keys.
+    """Decode the object of one line. `inner` names the field whose object is expected to have most keys.
 
-    Every key is there once, every number is finite, and nothing follows the object.
+    Every key is unique, every number is finite, and nothing follows the object.
+
+    Raises:
+        BadJsonError: The line is not such an object.
     """
     try:
         value = _decode(line)
@@ -108,9 +111,9 @@ def _parse_int(text: str) -> int:
 
 
 def find_bad_number(line: bytes, inner: str | None = None) -> tuple[dict[str, object], str | None]:
-    """Of a line whose only fault is a number that is none: its object, and the key that holds the number.
+    """Find the invalid number of a line that has no other fault: return its object and the key of the number.
 
-    `inner` as for `decode_object`: the key is looked for there.
+    `inner` as for `decode_object`: the key is searched there.
     """
     record: dict[str, object] = _lenient.decode(line.decode())
     values = record if inner is None else record.get(inner)
@@ -129,7 +132,7 @@ _strict = json.JSONDecoder(
 )
 
 _BAD_NUMBER = object()
-"""Stands for a number that is none."""
+"""A placeholder for an invalid number."""
 
 
 def _parse_float_or_bad(text: str) -> object:

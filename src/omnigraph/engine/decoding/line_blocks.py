@@ -1,4 +1,4 @@
-"""Lines of a text, many at a time: found by numpy, kept as one buffer with offsets, never as a list of them."""
+"""Blocks of lines: found by numpy, stored as one buffer with offsets, never as a list of lines."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ LinePositions = npt.NDArray[np.int64]
 """Positions of bytes or lines, or numbers of lines."""
 
 PADDING = 512
-"""How many bytes behind the last line may be read, so that words of bytes can be compared without looking out."""
+"""The number of bytes after the last line that may be read, so that 8-byte words are compared without bounds checks."""
 
 _LINE_FEED, _RETURN, _OPENS, _CLOSES = b"\n\r{}"
 
@@ -23,8 +23,8 @@ _LINE_FEED, _RETURN, _OPENS, _CLOSES = b"\n\r{}"
 class LineBlock:
     """Successive lines of a text; line `i` is `data[offsets[i]:offsets[i + 1]]` with its line feed.
 
-    `first` is the number of line 0, counted from 1. `too_long` are numbers of lines that were not kept, and `chosen`
-    are the positions of those that hold records: neither too long, nor blank, nor comments.
+    `first` is the number of line 0, counted from 1. `too_long` are the numbers of lines that were dropped, and `chosen`
+    the positions of lines with records: neither too long, nor blank, nor comments.
     """
 
     data: bytes
@@ -34,19 +34,19 @@ class LineBlock:
     too_long: tuple[int, ...] = ()
 
     def get_line(self, position: int) -> bytes:
-        """One line without its line feed."""
+        """Return one line without its line feed."""
         return self.data[self.offsets[position] : self.offsets[position + 1] - 1]
 
     def get_line_by_number(self, number: int) -> bytes:
-        """The line of that number."""
+        """Return the line with this number."""
         return self.get_line(number - self.first)
 
     def to_numbers(self, positions: LinePositions) -> LinePositions:
-        """The numbers of lines."""
+        """Return the numbers of the lines at these positions."""
         return positions + self.first
 
     def find_whole(self, positions: LinePositions) -> LinePositions:
-        """Which of these lines start with `{` and end with `}`, but for a carriage return."""
+        """Find the lines that start with `{` and end with `}`, ignoring a carriage return."""
         values = np.frombuffer(self.data, np.uint8)
         ends = self.offsets[positions + 1] - 2  # before the line feed; of an empty line, the byte before it
         last = values[ends]
@@ -55,7 +55,7 @@ class LineBlock:
         return whole
 
     def select(self, positions: LinePositions) -> "LineBlock":
-        """Only these lines, one behind the other; their numbers are lost."""
+        """Return a block of these lines only, consecutive; their numbers are lost."""
         first, last = int(positions[0]), int(positions[-1]) + 1
         if last - first == len(positions):
             return replace(self, offsets=self.offsets[first : last + 1])
@@ -64,25 +64,25 @@ class LineBlock:
         return replace(self, data=chosen.buffers()[2].to_pybytes(), offsets=offsets)
 
     def to_buffer(self) -> pa.Buffer:
-        """All lines."""
+        """Return all lines as one buffer."""
         start, end = int(self.offsets[0]), int(self.offsets[-1])
         return pa.py_buffer(self.data).slice(start, end - start)
 
     def count(self, text: bytes) -> int:
-        """How often a text is there."""
+        """Count the occurrences of a text."""
         return self.data.count(text, int(self.offsets[0]), int(self.offsets[-1]))
 
     def to_array(self) -> pa.Array:
-        """All lines, each with its line feed, as one array over the same bytes."""
+        """Return all lines, each with its line feed, as one array over the same bytes."""
         buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.large_binary(), len(self.offsets) - 1, buffers, null_count=0)
 
 
 def read_line_blocks(chunks: Iterable[bytes], *, limit: int, rows: int, size: int) -> Iterator[LineBlock]:
-    """All lines, in blocks of at most `rows` lines and about `size` bytes.
+    """Read all lines, in blocks of at most `rows` lines and about `size` bytes.
 
-    A line of more than `limit` bytes is never held whole. A byte order mark at the start is no part of the first line,
-    and the last line may lack its line feed.
+    A line of more than `limit` bytes is never in memory as a whole. A byte order mark at the start is not part of the
+    first line, and the last line may lack its line feed.
     """
     number = 1
     held: list[bytes] = []  # of the line whose end has not come yet
@@ -105,9 +105,9 @@ def read_line_blocks(chunks: Iterable[bytes], *, limit: int, rows: int, size: in
 
 
 def _join_chunks(chunks: Iterable[bytes], rows: int, size: int) -> Iterator[bytes]:
-    """The same bytes in larger pieces, but none that goes on after `rows` lines or `size` bytes.
+    """Join the bytes into larger chunks of at most `rows` lines or `size` bytes.
 
-    The last one ends with a line feed, whether or not the text does.
+    The last chunk ends with a line feed, whether or not the text does.
     """
     parts: list[bytes] = []
     held = lines = 0

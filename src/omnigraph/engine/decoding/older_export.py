@@ -1,8 +1,8 @@
-"""Graph JSONL as the older system exported it: other places and spellings for the same values.
+"""Graph JSONL as the older system exported it: other positions and spellings of the same values.
 
-Three things differ from the shape of `records`. The id stands in `data`, where no property can be called so. In such a
-record a Date is the number of days since 1970-01-01, and a DateTime is in UTC without saying so. And the first line may
-be metadata: an object with one key, which names an object and is reserved (`_…`) or `metadata`.
+Three things differ from the format of `graph_jsonl`. The id is in `data`, where no property can have that name. In such
+a record a Date is the number of days since 1970-01-01, and a DateTime is in UTC without a zone. And the first line may
+be metadata: an object with one key that is reserved (`_…`) or `metadata`, whose value is an object.
 """
 
 import re
@@ -26,7 +26,7 @@ _DAY_ZERO = date(1970, 1, 1).toordinal()
 _FIRST_DAY, _LAST_DAY = date.min.toordinal() - _DAY_ZERO, date.max.toordinal() - _DAY_ZERO
 _NO_ZONE = r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?)"
 _MAX_NAME_CHARACTERS = 80
-"""Characters that a message takes over from a name in metadata; a branch's name and a commit's id are shorter."""
+"""The limit of characters that a message quotes from metadata; branch names and commit ids are shorter."""
 
 _decode = msgspec.json.Decoder().decode
 
@@ -43,7 +43,7 @@ def is_metadata(record: Mapping[str, object]) -> bool:
 
 
 def describe_export(metadata: Mapping[str, object]) -> str:
-    """Return what a commit says of the export that it loads: from which branch, and at which commit."""
+    """Describe the export for the message of the commit: its branch and commit."""
     (inner,) = metadata.values()
     facts = inner if isinstance(inner, dict) else {}
     member = facts.get("branch_member")
@@ -62,7 +62,7 @@ def _clip(value: object) -> str:
 
 
 def normalize_data(type_: AnyType, data: Mapping[str, object]) -> dict[str, object]:
-    """Return the properties of a record of the older shape, spelt as ours are."""
+    """Return the properties of a record of the older format in our spelling."""
     return {
         name: _normalize_value(p.type, value) if (p := type_.find_property(name)) else value
         for name, value in data.items()
@@ -84,9 +84,9 @@ def _normalize_value(type_: ValueType, value: object) -> object:
 
 
 def infer_older_data_type(type_: AnyType, line: bytes) -> pa.DataType | None:
-    """Return as what `data` is read if this line is of the older shape; None if it is not.
+    """Return the Arrow type of `data` if this line has the older format; None if it has not.
 
-    Whether days are numbers is decided by the line, too: a file may have been edited by hand.
+    The line also decides whether days are numbers: a file may have been edited by hand.
     """
     if b'"id"' not in line:
         return None
@@ -110,7 +110,7 @@ def _infer_type(type_: ValueType, value: object) -> pa.DataType:
 
 
 def normalize_column(type_: ValueType, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
-    """Return a column of records of the older shape, spelt as ours are, and the rows that are in doubt."""
+    """Return a column of records of the older format in our spelling, and the rows that are ambiguous."""
     if isinstance(type_, ListOf) and type_.element in (Scalar.DATE, Scalar.DATETIME):
         items, offsets = split_lists(column)
         spelt, doubts = normalize_column(type_.element, items)

@@ -1,4 +1,4 @@
-"""Work that goes on while its results are used: the next items of an iterator are made in a thread of their own."""
+"""Prefetching: the next items of an iterator are computed in a separate thread."""
 
 from collections import deque
 from collections.abc import Generator
@@ -9,7 +9,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 PREFETCH_ITEMS = 2
-"""How many items are made before they are asked for: enough that nobody waits, and little memory."""
+"""The number of items computed ahead: enough that the consumer does not wait, in little memory."""
 
 
 class _EndOfItems(Enum):
@@ -17,9 +17,9 @@ class _EndOfItems(Enum):
 
 
 def prefetch(items: Generator[Item], count: int = PREFETCH_ITEMS) -> Generator[Item]:
-    """The items, in their order; the next `count` are made meanwhile, one after the other.
+    """Yield the items in order; the next `count` are computed in the meantime, one after the other.
 
-    What making one raises is raised where it would have come. The generator is closed with this one.
+    An exception of the iterator is raised at its position. Closing this generator closes the iterator.
     """
     waiting: deque[Future[Item | _EndOfItems]] = deque()
     pool = ThreadPoolExecutor(1, thread_name_prefix="omnigraph-ahead")

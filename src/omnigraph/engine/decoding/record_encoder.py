@@ -1,4 +1,4 @@
-"""A record as graph JSONL, whatever it was read from: so that one that is refused can be mended and loaded again."""
+"""Encoding of records as graph JSONL, so that a rejected record of any format can be corrected and loaded again."""
 
 import math
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode_record(type_: AnyType, values: Mapping[str, object]) -> bytes:
-    """The line of a record whose fields and properties have these JSON values."""
+    """Encode a record with these JSON values of fields and properties as a line."""
     record: dict[str, object] = {"edge" if isinstance(type_, EdgeType) else "type": type_.name}
     own = list_id_columns(type_)
     for name in reversed(own):  # `id` first, as an export writes it
@@ -26,7 +26,7 @@ def encode_record(type_: AnyType, values: Mapping[str, object]) -> bytes:
 
 
 def to_json_value(cell: pa.Scalar) -> object:
-    """The JSON value of one value of an Arrow column; text stands for what JSON has no form for."""
+    """Return the JSON value of one Arrow value; what JSON can't represent becomes text."""
     arrow = cell.type
     if not cell.is_valid:
         return None

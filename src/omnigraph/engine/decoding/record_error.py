@@ -1,4 +1,4 @@
-"""What is said of a record that can't be loaded."""
+"""Errors of records and columns that can't be loaded."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -7,7 +7,7 @@ from omnigraph.errors import Kind, OmnigraphError
 
 
 class RecordError(OmnigraphError):
-    """A record does not fit the schema; `unit` says whether `line` counts lines of text or rows behind a header."""
+    """A record does not fit the schema; `unit` says whether `line` counts lines of text or rows after a header."""
 
     kind = Kind.INVALID
     code = "bad_record"
@@ -32,7 +32,7 @@ class RecordError(OmnigraphError):
 
 
 class ColumnError(OmnigraphError):
-    """A file of one type has a column that can't be loaded, or lacks one that must be there."""
+    """A file of one type has a column that can't be loaded, or lacks a required one."""
 
     kind = Kind.INVALID
     code = "bad_column"
@@ -60,9 +60,9 @@ class TableUnreadableError(OmnigraphError):
 
 
 Reject: TypeAlias = Callable[[RecordError, bytes], None]
-"""Takes a bad record: why, and its text as it came. The record is left out; raising stops the whole read."""
+"""A callback for a bad record: the reason and its original text. The record is left out; raising stops the read."""
 
 
 def refuse(error: RecordError, text: bytes) -> None:  # noqa: ARG001 - the simplest `Reject`
-    """Stop at the first bad record."""
+    """Raise the error: stop at the first bad record."""
     raise error

@@ -1,4 +1,4 @@
-"""Ids of many rows at once: new ones, and those that a key makes."""
+"""Ids of many rows at once: new ones, and those derived from a key."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -16,7 +16,7 @@ _SPACE, _QUOTE, _BACKSLASH = b' "\\'
 
 
 def generate_ids(ids: Ids, count: int) -> pa.Array:
-    """So many new ULIDs."""
+    """Generate `count` new ULIDs."""
     offsets = np.arange(count + 1, dtype=np.int32) * ULID_LENGTH
     return pa.Array.from_buffers(
         pa.utf8(), count, [None, pa.py_buffer(offsets), pa.py_buffer(ids.ulids(count))], null_count=0
@@ -24,7 +24,7 @@ def generate_ids(ids: Ids, count: int) -> pa.Array:
 
 
 def derive_ids(types: Sequence[ValueType], columns: Sequence[pa.Array]) -> pa.Array:
-    """The id of every row from its key, whose columns hold no nulls: what `derive_id` makes of their texts."""
+    """Derive the id of every row from its key columns, which have no nulls; equal to `derive_id` of their texts."""
     texts = [format_keys(type_, column) for type_, column in zip(types, columns, strict=True)]
     if len(texts) == 1:
         return texts[0]
@@ -41,7 +41,7 @@ def derive_ids(types: Sequence[ValueType], columns: Sequence[pa.Array]) -> pa.Ar
 
 
 def format_keys(type_: ValueType, column: pa.Array) -> pa.Array:
-    """The text of every value of a key's column: what `key_text` gives."""
+    """Format every value of a key column; equal to `format_key`."""
     texts = column.cast(pa.utf8())
     if type_ is not Scalar.DATETIME:
         return texts  # Arrow's text of the others is ours
@@ -50,7 +50,7 @@ def format_keys(type_: ValueType, column: pa.Array) -> pa.Array:
 
 
 def _has_escapes(texts: pa.Array) -> bool:
-    """Whether a text has a character that a JSON string can't hold as it is."""
+    """Return whether a text has a character that a JSON string must escape."""
     data = texts.buffers()[2]
     if data is None:
         return False

@@ -1,4 +1,4 @@
-"""Rows of one type: from Parquet, ORC and Arrow data, CSV, or JSONL with one object of properties a line."""
+"""Readers of one type's rows: Parquet, ORC and Arrow data, CSV, or JSONL with one object of properties per line."""
 
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -53,15 +53,15 @@ _Part: TypeAlias = tuple[TypedRows, list[RejectedRecord]]
 
 
 def read_typed(source: TypedFile | TypedTable, ids: Ids, *, reject: Reject = refuse) -> Iterator[TypedRows]:
-    """The rows of a file, by the ending of its name, or of Arrow data, a batch at a time; bad rows go to `reject`.
+    """Read the rows of a file, by its extension, or of Arrow data, in batches; bad rows go to `reject`.
 
-    They come in their order, as graph JSONL: a value that can't be decoded is text in it.
+    Bad rows are passed in order, as graph JSONL: a value that can't be decoded is text in it.
 
     Raises:
-        FileFormatError: The name's ending is not known.
-        ColumnError: A column is unknown, there twice, missing, or of a type that no value of the property has.
+        FileFormatError: The extension is not known.
+        ColumnError: A column is unknown, duplicate, missing, or of a type that no value of the property has.
         RecordError: A row is bad, and `reject` is the default.
-        FileDamagedError: The file is not of the format that its name says.
+        FileDamagedError: The file does not have the format of its extension.
         TableUnreadableError: Arrow data can't be read.
     """
     for rows, rejected in _read_source(source, ids):
@@ -105,7 +105,7 @@ def _read_parquet(file: TypedFile) -> Generator[pa.RecordBatch]:
 
 
 def open_arrow_file(path: InputFile) -> Path | pa.PythonFile:
-    """What Arrow's readers are given: a path, or an object of which they read what they ask for and no more."""
+    """Return what Arrow's readers accept: a path, or a file object that fetches only the requested ranges."""
     return path if isinstance(path, Path) else pa.PythonFile(path.open("rb", buffering=0), mode="r")
 
 
@@ -118,7 +118,7 @@ def _read_orc(file: TypedFile) -> Generator[pa.RecordBatch]:
 
 
 def _select_groups(file: TypedFile, count: int) -> range:
-    """Which groups or stripes, of so many, are read."""
+    """Select the row groups or stripes to read, of `count`."""
     return range(count) if file.part is None else range(file.part.start, file.part.end)
 
 
@@ -136,8 +136,8 @@ def open_stream(table: TypedTable) -> pa.RecordBatchReader:
     """Return the batches of Arrow data.
 
     Raises:
-        ColumnError: A column of a frame can't be made one of Arrow.
-        TableUnreadableError: It is no table, or has a type that Arrow does not know.
+        ColumnError: A column of a frame can't be converted to Arrow.
+        TableUnreadableError: It is not a table, or has a type that Arrow does not know.
     """
     try:
         return pa.RecordBatchReader.from_stream(table.data)
@@ -145,8 +145,8 @@ def open_stream(table: TypedTable) -> pa.RecordBatchReader:
         column = _COLUMN.search(str(error))
         if column is not None:
             reason = (
-                f"the column {format_value(column[1])} of the {type(table.data).__name__} holds {column[2]}, which is none of"
-                " our types; make all of its values text, numbers, times or lists"
+                f"the column {format_value(column[1])} of the {type(table.data).__name__} holds {column[2]},"
+                " which is not one of our types; convert its values to text, numbers, times or lists"
             )
             raise ColumnError(table.name, table.type.name, column[1], reason) from error
         raise TableUnreadableError(
@@ -155,7 +155,7 @@ def open_stream(table: TypedTable) -> pa.RecordBatchReader:
 
 
 _COLUMN = re.compile(r"Conversion failed for column (.+) with type ([\w\[\], ]+)")
-"""What pyarrow says of a column of pandas that it can't convert."""
+"""The message of pyarrow about a pandas column that it can't convert."""
 
 
 def _explain_unreadable(data: ArrowStream, error: Exception) -> str:
@@ -165,7 +165,7 @@ def _explain_unreadable(data: ArrowStream, error: Exception) -> str:
 
 
 def _build_empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """So that columns are checked also where there are no rows."""
+    """Build a batch without rows, so that columns are checked also if there are no rows."""
     return pa.RecordBatch.from_arrays([pa.nulls(0, one.type) for one in schema], schema=schema)
 
 

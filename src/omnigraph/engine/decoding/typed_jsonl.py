@@ -1,4 +1,4 @@
-"""JSONL of one type: one object a line, which holds the properties and the ids side by side."""
+"""The reader of JSONL of one type: one object per line, with properties and ids side by side."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
@@ -26,9 +26,9 @@ _Part: TypeAlias = tuple[TypedRows, list[RejectedRecord]]
 def read_typed_lines(
     file: TypedFile, ids: Ids, *, chunks: Iterable[bytes] | None = None, is_strict: bool = False
 ) -> Iterator[_Part]:
-    """The rows, a block of lines at a time, and what is wrong with the others; `is_strict` reads them one by one.
+    """Read the rows in blocks of lines, with the errors of the others; `is_strict` decodes each line individually.
 
-    `chunks` are the bytes of the file, from somebody who wants to see them go by.
+    `chunks` are the bytes of the file, if the caller reads them itself.
     """
     names = file.build_targets()
     limit = compute_max_line_bytes([file.type])
@@ -47,7 +47,7 @@ def _decode_block(
         rejected.append((RecordError(origin.file, number, file.type.name, *place, reason), text))
 
     for number in block.too_long:
-        refuse(number, f"the line has more than {limit} bytes, the most for a record", b"")
+        refuse(number, f"the line has more than {limit} bytes, the limit of a record", b"")
     parts: list[DecodedRows] = []
     rest = block.chosen
     if not is_strict:
@@ -77,7 +77,7 @@ def _decode_block(
 
 
 def _locate_bad_number(names: Mapping[str, str], line: bytes, error: BadJsonError) -> tuple[str | None, str | None]:
-    """Property and value of a number that is none; of any other fault there is nothing to say."""
+    """Return property and value of an invalid number; twice None for any other fault."""
     if error.number is None:
         return None, None
     try:
@@ -100,7 +100,7 @@ def _map_to_targets(file: RowSource, names: Mapping[str, str], record: dict[str,
 
 
 def _to_graph_line(file: RowSource, names: Mapping[str, str], line: bytes) -> bytes:
-    """The line as graph JSONL, or as it is when it is no object."""
+    """Convert the line to graph JSONL; unchanged if it is not an object."""
     try:
         record = decode_object(line)
         return encode_record(file.type, {names.get(name, name): value for name, value in record.items()})

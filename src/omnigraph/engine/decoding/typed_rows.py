@@ -1,4 +1,4 @@
-"""Rows of one type, from columns that were read: checked for presence, given their ids, in the form of the table."""
+"""Rows of one type from decoded columns: required values checked, ids assigned, in the schema of the table."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ RejectedRecord: TypeAlias = tuple[RecordError, bytes]
 
 
 class AbsentValue(Enum):
-    """What stands for a value that a record does not have, because None is one."""
+    """The type of `ABSENT`, a value that a record does not have; None is an explicit null."""
 
     ABSENT = "absent"
 
@@ -41,10 +41,9 @@ ABSENT = AbsentValue.ABSENT
 class TypedRows:
     """Some records of one type.
 
-    `rows` has the columns of the type's table, in order, and `lines` says where each row came from. A property that a
-    record leaves out has its default in `rows`, or null. `left_out` tells it from an explicit null: a mask, true where
-    the property was left out, for each property that at least one of these records leaves out; and for `id` where one
-    was made, because neither the record nor its key has one.
+    `rows` has the columns of the type's table, in order, and `lines` the line of each row. A property that a record
+    omits has its default in `rows`, or null. `left_out` distinguishes it from an explicit null: a mask, true where the
+    property was omitted, for each property that at least one record omits; and for `id` where a new one was generated.
     """
 
     type: AnyType
@@ -55,7 +54,7 @@ class TypedRows:
 
 @dataclass(slots=True, kw_only=True)
 class DecodedColumn:
-    """One property's column: null where a value does not fit, and then its text and the reason, by row."""
+    """One property's column: null where a value does not fit, with its text and the reason by row."""
 
     array: pa.Array
     misfits: Mapping[int, tuple[str, str]] = field(default_factory=dict)
@@ -64,31 +63,31 @@ class DecodedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedRows:
-    """What was read, before it is checked: the properties, `id`, and for an edge `from` and `to`, a column for each."""
+    """Decoded columns before validation: the properties, `id`, and for an edge `from` and `to`."""
 
     lines: npt.NDArray[np.int64]
     columns: Mapping[str, DecodedColumn]
 
     def filter(self, is_kept: npt.NDArray[np.bool_]) -> "DecodedRows":
-        """Only these rows."""
+        """Return only these rows."""
         chosen, places = pa.array(is_kept), np.cumsum(is_kept) - 1
         columns = {
             name: DecodedColumn(
-                array=one.array.filter(chosen),
-                misfits={int(places[row]): misfit for row, misfit in one.misfits.items() if is_kept[row]},
-                left_out=None if one.left_out is None else one.left_out.filter(chosen),
+                array=column.array.filter(chosen),
+                misfits={int(places[row]): misfit for row, misfit in column.misfits.items() if is_kept[row]},
+                left_out=None if column.left_out is None else column.left_out.filter(chosen),
             )
-            for name, one in self.columns.items()
+            for name, column in self.columns.items()
         }
         return DecodedRows(lines=self.lines[is_kept], columns=columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowOrigin:
-    """Where rows come from, for messages, and how they are to be taken.
+    """The origin of rows, for messages, and how to treat them.
 
-    With `is_partial`, a required property may be left out, unless it is part of the key: for a merge, where the row
-    that is there may have it. `blobs` are the places that a Blob's URI may lead to.
+    With `is_partial`, a required property may be omitted unless it is part of the key: in a merge the stored row may
+    have it. `blobs` are the locations that a Blob's URI may refer to.
     """
 
     file: str
@@ -98,19 +97,19 @@ class RowOrigin:
 
 
 Problems: TypeAlias = dict[int, tuple[str | None, str | None, str]]
-"""By row, the first thing that is wrong with it: property, value, reason."""
+"""The first problem of each row: property, value, reason."""
 
 
 # --- columns -----------------------------------------------------------------------------------------
 
 
 def list_id_columns(type_: AnyType) -> tuple[str, ...]:
-    """The names of a record's own fields that hold ids, in the order in which they are checked."""
+    """List the fields of a record that hold ids, in the order in which they are checked."""
     return (FROM, TO, ID) if isinstance(type_, EdgeType) else (ID,)
 
 
 def decode_property(p: Property, values: list[object]) -> DecodedColumn:
-    """A property's column of decoded JSON values; what a record leaves out becomes the default, or null."""
+    """Decode a property's JSON values into a column; an omitted value becomes the default, or null."""
     left_out = None
     kinds = set(map(type, values))
     if AbsentValue in kinds:
@@ -123,7 +122,7 @@ def decode_property(p: Property, values: list[object]) -> DecodedColumn:
 
 
 def decode_ids(values: list[object]) -> DecodedColumn:
-    """A column of ids of decoded JSON values."""
+    """Decode JSON values into a column of ids."""
     return decode_property(_TEXT, values)
 
 
@@ -131,7 +130,7 @@ _TEXT = Property(name=ID, type=Scalar.STRING, nullable=True)
 
 
 def build_absent_column(p: Property, rows: int) -> DecodedColumn:
-    """The column of a property that no record has."""
+    """Build the column of a property that no record has."""
     left_out = pa.array(np.ones(rows, bool))
     if not p.has_default or p.default is None:
         return DecodedColumn(array=pa.nulls(rows, to_arrow_type(p.type)), left_out=left_out)
@@ -139,24 +138,24 @@ def build_absent_column(p: Property, rows: int) -> DecodedColumn:
 
 
 def build_absent_ids(rows: int) -> DecodedColumn:
-    """The column of ids that no record gives."""
+    """Build the column of ids if no record has one."""
     return build_absent_column(_TEXT, rows)
 
 
 def build_default_column(p: Property, rows: int) -> pa.Array:
-    """The default of a property, for so many rows."""
+    """Build a column of the property's default."""
     one = decode_json_column(p.type, [to_json(p.type, p.default)]).array
     return one.take(pa.array(np.zeros(rows, np.int64)))
 
 
 def replace_values(array: pa.Array, is_other: npt.NDArray[np.bool_], others: pa.Array) -> pa.Array:
-    """An array with the next of `others` wherever the mask says so; unlike Arrow's own function it knows lists."""
+    """Replace the masked values by `others`, in order; unlike Arrow's own function it supports lists."""
     places = np.where(is_other, len(array) - 1 + np.cumsum(is_other), np.arange(len(array)))
     return pa.concat_arrays([array, others]).take(pa.array(places))
 
 
 def concat_rows(parts: Sequence[DecodedRows]) -> DecodedRows:
-    """The rows of all parts, by line."""
+    """Concatenate the rows of all parts, sorted by line."""
     if len(parts) == 1:
         return parts[0]
     lines = np.concatenate([part.lines for part in parts])
@@ -194,9 +193,9 @@ def _get_absent_mask(column: DecodedColumn) -> pa.Array:
 def validate_rows(
     type_: AnyType, read: DecodedRows, origin: RowOrigin, ids: Ids, text_of: Callable[[int], bytes]
 ) -> tuple[TypedRows, list[RejectedRecord]]:
-    """The rows that are right, with their ids, and the others with what is wrong; both in the order they came in.
+    """Validate rows: return the valid ones with their ids, and the others with their errors, both in input order.
 
-    `text_of` gives the text of a record by its line.
+    `text_of` returns the text of a record by its line.
     """
     rejected: list[RejectedRecord] = []
     problems = _find_problems(type_, read, origin)
@@ -281,7 +280,7 @@ def _check_ids(name: str, column: DecodedColumn, problems: Problems) -> None:
 
 
 def _find_nulls(column: DecodedColumn, *, may_be_absent: bool) -> list[tuple[int, bool]]:
-    """The rows that have no value though it does not misfit, and whether it was left out rather than null."""
+    """Find the rows without a value that is not a misfit, and whether each was omitted rather than null."""
     is_null = column.array.is_null()
     if column.left_out is None:
         return [(row, False) for row in pc.indices_nonzero(is_null).to_pylist() if row not in column.misfits]

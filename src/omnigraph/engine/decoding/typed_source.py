@@ -1,7 +1,7 @@
-"""Where rows of one type come from, and which of its columns holds what.
+"""Sources of one type's rows, and the mapping of their columns to properties.
 
 The columns are the properties, `id`, and for an edge `from` and `to` (or `src` and `dst`). A source that lacks a column
-leaves that property out.
+omits that property.
 """
 
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ class ArrowStream(Protocol):
     """Arrow data of any library: tables and streams of pyarrow, frames of pandas and polars."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream, as Arrow's PyCapsule interface has it."""
+        """Export the stream by Arrow's PyCapsule interface."""
         ...
 
 
@@ -45,24 +45,24 @@ class RowSource(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
 
     @property
     def has_blobs(self) -> bool:
-        """Whether a row may be large."""
+        """Whether the type has Blobs, so that a row may be large."""
         return any(p.type is Scalar.BLOB for p in self.type.properties)
 
     @property
     def batch_rows(self) -> int:
-        """How many rows are held at once."""
+        """The number of rows in memory at once."""
         return BATCH_ROWS_WITH_BLOBS if self.has_blobs else BATCH_ROWS
 
     def build_origin(self, unit: str) -> RowOrigin:
-        """For messages."""
+        """Build the origin of the rows, for messages."""
         return RowOrigin(file=self.name, unit=unit, is_partial=self.is_partial, blobs=self.blobs)
 
     def build_targets(self) -> dict[str, str]:
-        """Each name that a column may have, and what it holds."""
+        """Map each name that a column may have to what it holds."""
         own = (ID, FROM, TO) if isinstance(self.type, EdgeType) else (ID,)
         known = dict.fromkeys((*own, *self.type.by_name))
         for target in self.columns:
@@ -78,33 +78,38 @@ class RowSource(ABC):
         return names
 
     def locate_columns(self, columns: Sequence[str]) -> dict[str, int]:
-        """What the source has, and in which column; ColumnError for a column that is unknown, double or missing."""
+        """Map what the source has to its columns.
+
+        Raises:
+            ColumnError: A column is unknown, duplicate or missing.
+        """
         names = self.build_targets()
-        found: dict[str, int] = {}
+        positions: dict[str, int] = {}
         for position, column in enumerate(columns):
             target = names.get(column)
             if target is None:
                 way_out = (_describe_separators(column) if len(columns) == 1 else "") or format_hint(column, names)
                 reason = f"unknown column {format_value(column)} for `{self.type.name}`{way_out}"
                 raise ColumnError(self.name, self.type.name, column, reason)
-            if target in found:
+            if target in positions:
                 raise ColumnError(self.name, self.type.name, column, f"two columns hold `{target}`")
-            found[target] = position
+            positions[target] = position
         for target, column in self.columns.items():
-            if EXTERNAL_NAMES.get(target, target) not in found:
-                reason = f"there is no column {format_value(column)}, which should hold `{target}`{format_hint(column, columns)}"
+            if EXTERNAL_NAMES.get(target, target) not in positions:
+                hint = format_hint(column, columns)
+                reason = f"there is no column {format_value(column)}, which should hold `{target}`{hint}"
                 raise ColumnError(self.name, self.type.name, column, reason)
         if isinstance(self.type, EdgeType):
             for end in (FROM, TO):
-                if end not in found:
+                if end not in positions:
                     reason = f"an edge needs the column `{end}`, the id of a node"
                     raise ColumnError(self.name, self.type.name, end, reason)
-        return found
+        return positions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedFile(RowSource):
-    """One file, or a part of it; its name's ending says its format. Lines and rows of a part count from its start."""
+    """One file, or a part of it, with the format of its extension. Lines and rows of a part count from its start."""
 
     path: InputFile
     part: FilePart | None = None
@@ -131,13 +136,13 @@ class TypedTable(RowSource):
 
 
 def _describe_separators(only: str) -> str:
-    """What to say of a header that is one column, because others than commas stand between the names."""
+    """Describe a header that is one column because its names are not separated by commas."""
     marks = {";": "semicolons", "\t": "tabs", "|": "bars"}
     found = next((told for mark, told in marks.items() if mark in only), None)
     return "" if found is None else f": {found} stand between its names, and CSV has commas there"
 
 
 def format_hint(word: str, known: Mapping[str, object] | Sequence[str]) -> str:
-    """Which known word was likely meant, as the end of a message."""
+    """Format the known word that was likely meant, as the end of a message."""
     near = find_closest(word, known)
     return f"; did you mean `{near}`?" if near else ""
