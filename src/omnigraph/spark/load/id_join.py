@@ -63,7 +63,7 @@ class FragmentRange:
 
 
 def group_chunks(chunks_by_type: Mapping[str, Sequence[RowChunk]]) -> list[ChunkGroup]:
-    """Group consecutive chunks of each type, up to MAX_GROUP_BYTES; a larger chunk is a group of its own."""
+    """Combine consecutive chunks of each type to groups of up to MAX_GROUP_BYTES; a larger chunk is its own group."""
     groups: list[ChunkGroup] = []
     first = 0
     for name, chunks in chunks_by_type.items():

@@ -96,7 +96,6 @@ class _ProbeTask:
 
     def _write_chunk(self, chunk: ChunkBatch, is_wanted: Mask) -> RowChunk:
         """Write the requested rows, not completed, with their positions in the chunk as ordinals."""
-        # The chunk is read again: the spool of `chunk` has neither lines nor the marks of blob claims.
         writer = ChunkWriter(self._type)
         start = 0
         for part in read_chunk(self._type, self._worker.store.objects.get(chunk.chunk.key).data, 0):

@@ -105,7 +105,7 @@ class SuspectRows:
         *,
         keeps_left_out: bool,
     ) -> "SuspectRows":
-        """Spool rows in the order of the input; all types of the load are declared, also those without suspects."""
+        """Write rows to a spool in the order of the input; declare all types of the load, also those without rows."""
         spool = Spool(keeps_left_out=keeps_left_out)
         splits: dict[str, Positions] = {}
         ordinals: dict[str, Positions] = {}
