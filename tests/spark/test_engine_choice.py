@@ -45,8 +45,8 @@ def test_large_input_goes_to_spark_where_that_pays(machine: Machine, size: int, 
         (LoadRequest(size=None), "engine local: a stream is read once, by one process"),
         (LoadRequest(has_frames=True, size=None), "engine spark: a DataFrame is in Spark already"),
         (LoadRequest(size=1, master="local[2]"), "engine spark on local[2]: a master is named"),
-        (LoadRequest(engine=Engine.LOCAL, size=5 * GB), "engine local: as asked"),
-        (LoadRequest(engine=Engine.SPARK, size=1, master="yarn"), "engine spark on yarn: as asked"),
+        (LoadRequest(engine=Engine.LOCAL, size=5 * GB), "engine local: as requested"),
+        (LoadRequest(engine=Engine.SPARK, size=1, master="yarn"), "engine spark on yarn: as requested"),
     ],
 )
 def test_a_choice_says_why(asked: LoadRequest, told: str) -> None:

@@ -273,7 +273,7 @@ def test_a_stream_is_refused_where_tasks_run_elsewhere(master: str, is_refused: 
     inputs = expand_inputs(LoadInput(graph=(stream,)), CATALOG)
 
     with (
-        pytest.raises(StreamElsewhereError, match="`<stdin>` is with this process only")
+        pytest.raises(StreamElsewhereError, match="only this process can read `<stdin>`")
         if is_refused
         else nullcontext()
     ):

@@ -282,7 +282,7 @@ def test_a_task_that_outlives_its_phase_leaves_nothing(graph: og.Graph, tmp_path
     late = Path(graph.uri, "nodes", "late.lance")
 
     with phases.open_phase() as phase:
-        note = given.spec.create_worker().begin_note(phase.number, 0)
+        note = given.spec.create_worker().begin_journal(phase.number, 0)
     late.write_bytes(b"x")
     with pytest.raises(PhaseClosedError):
         note.on_complete(["nodes/late.lance"])

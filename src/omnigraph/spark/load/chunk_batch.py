@@ -1,4 +1,4 @@
-"""The rows of a piece over the committed ones, in a task of a merge: filled and compared by the code of one process."""
+"""Match the rows of a chunk with the committed rows, in a task of a merge."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,60 +23,63 @@ from omnigraph.storage.key_lookup import ExistingRows
 
 @dataclass(frozen=True, slots=True)
 class ChunkBatch:
-    """The rows of one piece, each with its committed row where there is one; valid while it is open."""
+    """The rows of one chunk, each with its committed row if there is one; valid while the chunk is open."""
 
     number: int
-    """Of the piece, among those of all groups."""
+    """The number of the chunk among those of all groups."""
     chunk: RowChunk
     rows: TypeBatch
     is_repeated: Mask
-    """The rows whose id the load has twice."""
+    """The rows whose id occurs more than once in the load."""
 
     def find_suspects(self) -> Mask:
-        """The rows that are wrong or may be: not those that are out, unless their id is there twice.
+        """Return the rows that may be wrong: repeated ids, incomplete new rows, and texts without their vectors.
 
-        Beside those whose id is repeated, new ones that are not complete, and texts without their vectors.
+        Excluded rows count only if their id is repeated.
         """
-        found = self.is_repeated.copy()
-        for one in (*find_incomplete(self.rows), *find_stale_embeddings(self.rows)):
-            found[one.rows] = True
-        return found
+        is_suspect = self.is_repeated.copy()
+        for rejection in (*find_incomplete(self.rows), *find_stale_embeddings(self.rows)):
+            is_suspect[rejection.rows] = True
+        return is_suspect
 
     def count_hash_collisions(self) -> int:
-        """How many rows have another id than their committed rows: hashes can be equal by chance."""
+        """Return the number of rows whose id differs from that of the committed row with the same hash."""
         rows = self.rows
         if rows.existing is None or not rows.exists.any():
             return 0
-        own = rows.read_ids().filter(pa.array(rows.exists))
-        there = rows.existing.fetch(rows.existing.at[rows.exists], [ID]).column(ID)
-        return len(own) - int(pc.sum(pc.equal(own, concat_chunks(there))).as_py() or 0)
+        ids = rows.read_ids().filter(pa.array(rows.exists))
+        committed_ids = rows.existing.fetch(rows.existing.at[rows.exists], [ID]).column(ID)
+        return len(ids) - int(pc.sum(pc.equal(ids, concat_chunks(committed_ids))).as_py() or 0)
 
 
-def open_chunks(worker: Worker, type_: AnyType, group: ChunkGroup, places: RowMatches) -> Iterator[ChunkBatch]:
-    """The pieces of a group, one after the other; each is closed when the next one is asked for."""
+def open_chunks(worker: Worker, type_: AnyType, group: ChunkGroup, matches: RowMatches) -> Iterator[ChunkBatch]:
+    """Yield the chunks of a group in order; each is closed when the next one is requested."""
     start = 0
-    for number, piece in enumerate(group.chunks, start=group.first):
-        first, last = np.searchsorted(places[:, 0], [start, start + piece.rows])
-        with _open_chunk(worker, type_, number, piece, places[first:last] - np.array([start, 0])) as one:
-            yield one
-        start += piece.rows
+    for number, chunk in enumerate(group.chunks, start=group.first):
+        # Matches are sorted by the row's number in the group; here they are cut out and renumbered for the chunk.
+        first, last = np.searchsorted(matches[:, 0], [start, start + chunk.rows])
+        with _open_chunk(worker, type_, number, chunk, matches[first:last] - np.array([start, 0])) as batch:
+            yield batch
+        start += chunk.rows
 
 
 @contextmanager
 def _open_chunk(
-    worker: Worker, type_: AnyType, number: int, piece: RowChunk, places: RowMatches
+    worker: Worker, type_: AnyType, number: int, chunk: RowChunk, matches: RowMatches
 ) -> Iterator[ChunkBatch]:
     table = worker.open_table(type_.table_key)
-    is_mark = places[:, 1] == REPEATED
-    is_repeated = np.zeros(piece.rows, np.bool_)
-    is_repeated[places[is_mark, 0]] = True
-    known = places[~is_mark]
-    at = np.full(piece.rows, -1, np.int64)
-    at[known[:, 0]] = np.arange(len(known))
-    there = ExistingRows(table, at, np.ascontiguousarray(known[:, 1]))
+    # A repeated id has a row with REPEATED, and, if it is committed too, another one with the position.
+    is_mark = matches[:, 1] == REPEATED
+    is_repeated = np.zeros(chunk.rows, np.bool_)
+    is_repeated[matches[is_mark, 0]] = True
+    committed = matches[~is_mark]
+    at = np.full(chunk.rows, -1, np.int64)
+    at[committed[:, 0]] = np.arange(len(committed))
+    existing = ExistingRows(table, at, np.ascontiguousarray(committed[:, 1]))
     with Spool(keeps_left_out=True) as spool:
-        for part in read_chunk(type_, worker.store.objects.get(piece.key).data, 0):
+        # Neither line numbers nor the input's number are used in a task: the driver reports errors.
+        for part in read_chunk(type_, worker.store.objects.get(chunk.key).data, 0):
             spool.add(0, part.window)
         spool.seal()
-        rows = TypeBatch(spool.types[type_.name], table, LoadMode.MERGE, existing=there)
-        yield ChunkBatch(number, piece, rows, is_repeated)
+        rows = TypeBatch(spool.types[type_.name], table, LoadMode.MERGE, existing=existing)
+        yield ChunkBatch(number, chunk, rows, is_repeated)

@@ -1,7 +1,7 @@
-"""A large merge on executors: its rows find the committed ones, are filled, compared, checked and staged there.
+"""Run a large merge on executors, which match the rows with committed ones, fill, compare, check and stage them.
 
-The driver holds pieces and fragments by name, and of rows only those that something may be wrong with. Whether it is so
-is decided elsewhere (`merge_recheck`); then the merge is made again, without what was refused.
+The driver holds the names of chunks and fragments only. If the key shuffle finds anything suspicious, `merge_recheck`
+decides on the driver what is wrong, and the merge is run again without the rejected rows (decision 37).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from omnigraph.spark.load.key_shuffle import KeyRules, KeySource, plan_merge_key
 from omnigraph.spark.load.load_jobs import LoadJobs
 from omnigraph.spark.load.load_spec import LoadSpec
 from omnigraph.spark.load.load_state import StagedColumns, sum_fragment_rows
-from omnigraph.spark.load.merge_fill_task import DeletionResult, FillResult, MergeFill, plan_deletions
+from omnigraph.spark.load.merge_fill_task import DeletionResult, DeletionTask, FillResult, MergeFill, plan_deletions
 from omnigraph.spark.load.merge_probe_task import MergeProbe
 from omnigraph.spark.load.row_chunks import RowChunk
 from omnigraph.spark.load.task_phases import Phases
@@ -40,7 +40,7 @@ from omnigraph.storage.staging import WriteKind, list_deletion_files, stage_frag
 
 @dataclass(slots=True)
 class StagedMerge:
-    """A merge that is staged, and that nothing is wrong with."""
+    """A merge that passed all checks and is staged."""
 
     view: View
     groups: tuple[ChunkGroup, ...]
@@ -48,69 +48,69 @@ class StagedMerge:
     deletions: list[DeletionResult] = field(default_factory=list)
 
     def count_changes(self, name: str) -> TypeCounts:
-        """What it does to a type."""
-        own = [one for one in self.fills if one.type == name]
-        read, known = sum(one.rows for one in own), sum(one.known for one in own)
-        unchanged = sum(one.unchanged for one in own)
+        """Return the numbers of rows of a type that are read, inserted, updated and unchanged."""
+        fills = [fill for fill in self.fills if fill.type == name]
+        read = sum(fill.rows for fill in fills)
+        known = sum(fill.known for fill in fills)
+        unchanged = sum(fill.unchanged for fill in fills)
         return TypeCounts(read=read, inserted=read - known, updated=known - unchanged, unchanged=unchanged)
 
     def list_fragments(self, name: str) -> list[str]:
-        """The fragments of a type, in the order of its rows."""
-        return [text for one in self.fills if one.type == name for text in one.fragments]
+        """Return the new fragments of a type, in the order of its rows."""
+        return [fragment for fill in self.fills if fill.type == name for fragment in fill.fragments]
 
     @property
     def types(self) -> list[AnyType]:
-        """Those that have rows, nodes first."""
-        names = {one.type for one in self.fills}
+        """The types that have rows, nodes first."""
+        names = {fill.type for fill in self.fills}
         types: dict[str, AnyType] = {**self.view.catalog.nodes, **self.view.catalog.edges}
-        return [one for name, one in types.items() if name in names]
+        return [type_ for name, type_ in types.items() if name in names]
 
     @property
     def files(self) -> list[str]:
-        """Everything that was staged."""
-        found: list[str] = []
+        """All staged files: data files of the new fragments, and deletion files."""
+        files: list[str] = []
         for type_ in self.types:
             table = self.view.get_table(type_)
-            found += list_fragment_files(table, self.list_fragments(type_.name))
-            found += [
-                file
-                for one in self.deletions
-                if one.type == type_.name
-                for file in list_deletion_files(table, one.updated)
-            ]
-        return found
+            files += list_fragment_files(table, self.list_fragments(type_.name))
+            for deletion in self._list_deletions(type_.name):
+                files += list_deletion_files(table, deletion.updated)
+        return files
 
     def build_writes(self) -> list[TableWrite]:
-        """What happens to the tables."""
-        found: list[TableWrite] = []
+        """Return a write for every table that gets new fragments."""
+        writes: list[TableWrite] = []
         for type_ in self.types:
             fragments = self.list_fragments(type_.name)
             if not fragments:
                 continue
             table, rows = self.view.get_table(type_), sum_fragment_rows(fragments)
-            taken = [one for one in self.deletions if one.type == type_.name]
-            if taken:
-                updated = [text for one in taken for text in one.updated]
-                removed = sorted(number for one in taken for number in one.removed)
-                staged = stage_replacement(table, fragments, rows, updated, removed, sum(one.rows for one in taken))
+            deletions = self._list_deletions(type_.name)
+            if deletions:
+                updated = [fragment for deletion in deletions for fragment in deletion.updated]
+                removed = sorted(number for deletion in deletions for number in deletion.removed)
+                deleted = sum(deletion.rows for deletion in deletions)
+                staged = stage_replacement(table, fragments, rows, updated, removed, deleted)
             else:
                 staged = stage_fragments(table, WriteKind.APPEND, fragments, rows)
-            found.append(TableWrite(table_key=type_.table_key, staged=staged))
-        return found
+            writes.append(TableWrite(table_key=type_.table_key, staged=staged))
+        return writes
 
     def build_requirements(self, store: GraphStorage) -> list[Requirement]:
-        """What must stay so until it is published."""
-        found: list[Requirement] = []
+        """Return the requirements that must hold until the merge is published."""
+        requirements: list[Requirement] = []
         for type_ in self.types:
             key = type_.table_key
-            found.append(StreamedRowsUnchanged(table_key=key, rows=ChunkIds(store, self._list_chunks(type_.name))))
-            found += [
-                StreamedValuesAbsent(table_key=key, columns=one, rows=self._build_columns(type_, *one))
-                for one in type_.unique
+            # The ids of all rows, also of unchanged ones: those have no staged row, so they are read from the chunks.
+            ids = ChunkIds(store, self._list_chunks(type_.name))
+            requirements.append(StreamedRowsUnchanged(table_key=key, rows=ids))
+            requirements += [
+                StreamedValuesAbsent(table_key=key, columns=columns, rows=self._build_columns(type_, *columns))
+                for columns in type_.unique
             ]
             if isinstance(type_, EdgeType):
-                found += self._require_edges(type_)
-        return found
+                requirements += self._require_edges(type_)
+        return requirements
 
     def _require_edges(self, edge: EdgeType) -> Iterator[Requirement]:
         limits = edge.cardinality
@@ -126,106 +126,123 @@ class StagedMerge:
     def _build_columns(self, type_: AnyType, *names: str) -> StagedColumns:
         return StagedColumns(self.view.get_table(type_), tuple(self.list_fragments(type_.name)), names)
 
+    def _list_deletions(self, name: str) -> list[DeletionResult]:
+        return [deletion for deletion in self.deletions if deletion.type == name]
+
     def _list_chunks(self, name: str) -> tuple[RowChunk, ...]:
-        return tuple(piece for group in self.groups if group.type == name for piece in group.chunks)
+        return tuple(chunk for group in self.groups if group.type == name for chunk in group.chunks)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkIds:
-    """The ids of all rows in pieces, read again whenever it is called."""
+    """A stream of the ids of all rows in chunks, read again on every call."""
 
     store: GraphStorage
     chunks: tuple[RowChunk, ...]
 
     def __call__(self) -> Iterator[pa.RecordBatch]:
-        """From the start."""
-        for piece in self.chunks:
-            with pa.ipc.open_stream(self.store.objects.get(piece.key).data) as reader:
+        """Yield the id column of every batch, from the start."""
+        for chunk in self.chunks:
+            with pa.ipc.open_stream(self.store.objects.get(chunk.key).data) as reader:
                 for batch in reader:
                     yield batch.select([ID])
 
 
 class DistributedMerge:
-    """Merges rows, which lie in pieces by type, into a view's tables, by jobs of Spark."""
+    """Merge chunks of rows, grouped by type, into the tables of a view, by Spark jobs."""
 
     def __init__(
-        self, view: View, spec: LoadSpec, jobs: LoadJobs, phases: Phases, pieces: Mapping[str, Sequence[RowChunk]]
+        self, view: View, spec: LoadSpec, jobs: LoadJobs, phases: Phases, chunks: Mapping[str, Sequence[RowChunk]]
     ) -> None:
         pins = {key: (pin.path, str(pin.version)) for key, pin in view.snapshot.pins.items()}
         self.view, self.jobs = view, jobs
+        # After a conflict the merge runs on a newer state than the load began with: tasks have to read that one.
         self.spec = replace(spec, pins=pins)
-        self.groups = tuple(group_chunks(pieces))
+        self.groups = tuple(group_chunks(chunks))
         self._phases = phases
-        self._fragment_ranges = split_fragments(view, list(pieces))
+        self._fragment_ranges = split_fragments(view, list(chunks))
+        # The number of ids in the join, by which its buckets are chosen.
         self._keys = sum(group.rows for group in self.groups)
-        self._keys += sum(view.get_table(view.get_type(name)).count() for name in pieces)
+        self._keys += sum(view.get_table(view.get_type(name)).count() for name in chunks)
 
     def merge(self, left_out: Mapping[int, bytes] | None = None) -> StagedMerge | None:
-        """The merge, staged; None when something may be wrong with one of its rows.
+        """Return the staged merge, or None if any of its rows may be wrong.
 
-        With `left_out`, by the number of their piece the places of rows that were refused, it is without those.
+        `left_out` has the packed positions of rejected rows by the number of their chunk; they are not merged.
         """
         with self._phases.open_phase() as phase:
-            filling = MergeFill(
+            work = MergeFill(
                 groups=self.groups, phase=phase.number, only_known=self.jobs.call.only_known, left_out=left_out
             )
-            filled = self.jobs.fill_groups(self.spec, filling, self._fragment_ranges, self._keys)
-            merge = StagedMerge(self.view, self.groups, filled)
-            if any(one.suspects or one.unsure for one in filled) or not self._is_clean(merge):
+            fills = self.jobs.fill_groups(self.spec, work, self._fragment_ranges, self._keys)
+            merge = StagedMerge(self.view, self.groups, fills)
+            # Leaving the phase without `keep` removes all files that its tasks have written.
+            if any(fill.suspects or fill.unsure for fill in fills) or not self._is_clean(merge):
                 return None
-            tasks = self.jobs.spark.sparkContext.defaultParallelism
-            asked = [
-                one
-                for type_ in merge.types
-                for one in plan_deletions(
-                    type_.name,
-                    [part.number for part in self.view.get_table(type_).list_fragments()],
-                    merge.fills,
-                    tasks,
-                )
-            ]
-            merge.deletions = self.jobs.delete_rows(self.spec, phase.number, asked)
+            merge.deletions = self.jobs.delete_rows(self.spec, phase.number, self._plan_deletions(merge))
             phase.keep(merge.files)
         return merge
 
+    def _plan_deletions(self, merge: StagedMerge) -> list[DeletionTask]:
+        parallelism = self.jobs.spark.sparkContext.defaultParallelism
+        tasks: list[DeletionTask] = []
+        for type_ in merge.types:
+            numbers = [fragment.number for fragment in self.view.get_table(type_).list_fragments()]
+            tasks += plan_deletions(type_.name, numbers, merge.fills, parallelism)
+        return tasks
+
     def _is_clean(self, merge: StagedMerge) -> bool:
-        """Whether no two rows share what must be unique, every edge has its ends, and no source too many or too few."""
+        """Return whether the key shuffle finds nothing: unique keys, edges with both ends, cardinality in bounds."""
         rules = _build_rules(type_.name for type_ in merge.types)
         staged = {type_.name: merge.list_fragments(type_.name) for type_ in merge.types}
-        gone = [
-            KeySource(type=one.type, roles=(), replaced_hashes=one.gone) for one in merge.fills if one.gone is not None
-        ]
-        units, keys = plan_merge_key_sources(self.view, rules, staged, gone)
-        judged = self.jobs.find_suspicious_keys(self.spec, units, rules, keys)
-        return not any(len(hashes) for hashes in judged.values())
+        sources, keys = plan_merge_key_sources(self.view, rules, staged, _list_replaced_sources(merge.fills))
+        suspicious = self.jobs.find_suspicious_keys(self.spec, sources, rules, keys)
+        return not any(len(hashes) for hashes in suspicious.values())
 
     def find_suspicious_keys(self) -> dict[str, Hashes] | None:
-        """What is suspicious among all rows, as the ledger says it; None when executors can't tell rows apart."""
+        """Return the suspicious hashes among all rows by type and role; None if two ids share a hash."""
         with self._phases.open_phase() as phase:
-            asked = MergeProbe(groups=self.groups, phase=phase.number, only_known=self.jobs.call.only_known)
-            told = self.jobs.fill_groups(self.spec, asked, self._fragment_ranges, self._keys)
-            if any(one.unsure for one in told):
+            probe = MergeProbe(groups=self.groups, phase=phase.number, only_known=self.jobs.call.only_known)
+            results = self.jobs.fill_groups(self.spec, probe, self._fragment_ranges, self._keys)
+            if any(result.unsure for result in results):
                 return None
-            names = {one.type for one in told}
-            units = [
-                KeySource(type=one.type, roles=(), replaced_hashes=one.gone) for one in told if one.gone is not None
+            names = {result.type for result in results}
+            sources = _list_replaced_sources(results)
+            sources += [
+                KeySource(type=result.type, roles=(), row_hashes=result.row_hashes)
+                for result in results
+                if result.row_hashes is not None
             ]
-            units += [KeySource(type=one.type, roles=(), row_hashes=one.told) for one in told if one.told is not None]
             rules = _build_rules(names)
-            every, keys = plan_merge_key_sources(self.view, rules, dict.fromkeys(names, ()), units)
-            return self.jobs.find_suspicious_keys(self.spec, every, rules, keys + sum(one.rows for one in told))
+            # Nothing is staged: the keys of new rows come from the hashes that the tasks have stored.
+            sources, keys = plan_merge_key_sources(self.view, rules, dict.fromkeys(names, ()), sources)
+            keys += sum(result.rows for result in results)
+            return self.jobs.find_suspicious_keys(self.spec, sources, rules, keys)
 
     def fetch_rows(self, wanted: WantedKeys) -> list[tuple[FillResult, int, bytes]]:
-        """The rows that are wanted, and all that are wrong by themselves: the number of each piece, and its bytes."""
-        found: list[tuple[FillResult, int, bytes]] = []
+        """Return the requested rows and all rows that are wrong by themselves.
+
+        Each entry has the result of a group, the number of a chunk in it, and the chunk's rows as an Arrow stream.
+        """
+        fetched: list[tuple[FillResult, int, bytes]] = []
         with self._phases.open_phase() as phase:
-            asked = MergeProbe(
+            probe = MergeProbe(
                 groups=self.groups, phase=phase.number, only_known=self.jobs.call.only_known, wanted=wanted
             )
-            for one in self.jobs.fill_groups(self.spec, asked, self._fragment_ranges, self._keys):
-                store = self.view.get_table(self.view.get_type(one.type)).handles.store
-                found += [(one, number, store.objects.get(piece.key).data) for number, piece in one.handed.items()]
-        return found
+            # Read before the phase ends, which removes these objects.
+            for result in self.jobs.fill_groups(self.spec, probe, self._fragment_ranges, self._keys):
+                store = self.view.get_table(self.view.get_type(result.type)).handles.store
+                for number, chunk in result.fetched.items():
+                    fetched.append((result, number, store.objects.get(chunk.key).data))
+        return fetched
+
+
+def _list_replaced_sources(results: Sequence[FillResult]) -> list[KeySource]:
+    return [
+        KeySource(type=result.type, roles=(), replaced_hashes=result.replaced_hashes)
+        for result in results
+        if result.replaced_hashes is not None
+    ]
 
 
 def _build_rules(names: Iterable[str]) -> KeyRules:

@@ -1,8 +1,8 @@
-"""Which engine runs a load when its caller leaves that open: this process, or Spark. Nothing is started to find out.
+"""Choose the engine of a load when its caller leaves that open: this process, or Spark. Nothing is started for it.
 
-Both do the same with the same result, so it is a matter of cost only. For the same rows one process needs about a
-quarter of the work that Spark needs, and no start. It keeps ids in memory, though, and uses one core for most of its
-work. So Spark pays where many cores work on much data, and where ids would not fit.
+Both give the same result, so only the cost decides. For the same rows one process needs about a quarter of the work
+that Spark needs, and no start. But it keeps ids in memory, and uses one core for most of its work. So Spark pays off
+where many cores work on much data, and where ids would not fit.
 """
 
 import os
@@ -19,15 +19,16 @@ from omnigraph.spark.session.java_runtime import JavaMissingError, detect_java
 from omnigraph.spark.session.master import is_own_machine
 from omnigraph.telemetry import format_bytes
 
+# With fewer cores, Spark on this machine takes longer than one process, at any size. An estimate from measurements with
+# two cores (decision 19): break-even at about four free cores, half the time at eight.
 MIN_CORES = 8
-"""With fewer, Spark on this machine takes longer than one process, whatever the size."""
+# From this size on, the start of Spark pays off, given many cores: also an estimate of decision 19.
 MIN_SPARK_BYTES = 2 * 1024**3
-"""From so many bytes on Spark's start is made good for, given many cores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineChoice:
-    """An engine, which is not AUTO, and why it was taken; `master` is where Spark runs, if not where it runs anyway."""
+    """An engine, never AUTO, and the reason for it; `master` is where Spark runs, if not at its default."""
 
     engine: Engine
     reason: str
@@ -40,7 +41,10 @@ class EngineChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """What is known of a load. `size` is None when part of its input is a stream; `limit` is the caller's own."""
+    """The facts about a load that decide its engine.
+
+    `size` is None when part of the input is a stream; `limit` is the value of OMNIGRAPH_SPARK_BYTES.
+    """
 
     engine: Engine = Engine.AUTO
     master: str | None = None
@@ -51,71 +55,73 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Where this process runs; `cluster` is the master of a Spark elsewhere, if there is one."""
+    """The machine of this process; `cluster` is the master of a Spark on other machines, if there is one."""
 
     cores: int
     memory: int
     cluster: str | None = None
     find_missing: Callable[[], str | None] = lambda: None
-    """What Spark misses here, if anything."""
+    """Describes what Spark lacks here, if anything."""
 
 
-def choose_engine(given: LoadInput, options: Options, engine: Engine, master: str | None) -> EngineChoice:
-    """The engine of a load. Input that can't be found is left to whoever reads it: it tells what is wrong."""
-    has_frames = any(_is_frame(one.data) for one in given.typed)
-    asked = LoadRequest(
+def choose_engine(input_: LoadInput, options: Options, engine: Engine, master: str | None) -> EngineChoice:
+    """Choose the engine of a load. Input that does not exist counts as empty: reading it reports the error."""
+    has_frames = any(_is_frame(source.data) for source in input_.typed)
+    # The size decides only if nothing else does; measuring it lists directories.
+    is_size_needed = engine is Engine.AUTO and master is None and not has_frames
+    request = LoadRequest(
         engine=engine,
         master=master,
         has_frames=has_frames,
-        size=_measure_input(given, options) if engine is Engine.AUTO and master is None and not has_frames else None,
+        size=_measure_input(input_, options) if is_size_needed else None,
         limit=options.spark_bytes,
     )
-    return choose_by_rules(asked, describe_machine(load_spark_settings().master))
+    return choose_by_rules(request, describe_machine(load_spark_settings().master))
 
 
 def describe_machine(master: str | None) -> Machine:
-    """The machine of this process; `master` is where Spark runs, if that is said."""
+    """Describe the machine of this process; `master` is the configured Spark master, if any."""
     cluster = None if master is None or is_own_machine(master) else master
     return Machine(cores=os.cpu_count() or 1, memory=detect_memory_limit(), cluster=cluster, find_missing=_find_missing)
 
 
-def choose_by_rules(asked: LoadRequest, machine: Machine) -> EngineChoice:
-    """The engine by the rules alone."""
-    if asked.engine is not Engine.AUTO:
-        return EngineChoice(engine=asked.engine, reason="as asked", master=asked.master)
-    if asked.has_frames:
-        return EngineChoice(engine=Engine.SPARK, reason="a DataFrame is in Spark already", master=asked.master)
-    if asked.master is not None:
-        return EngineChoice(engine=Engine.SPARK, reason="a master is named", master=asked.master)
-    if asked.size is None:
+def choose_by_rules(request: LoadRequest, machine: Machine) -> EngineChoice:
+    """Choose the engine from these facts alone."""
+    if request.engine is not Engine.AUTO:
+        return EngineChoice(engine=request.engine, reason="as requested", master=request.master)
+    if request.has_frames:
+        return EngineChoice(engine=Engine.SPARK, reason="a DataFrame is in Spark already", master=request.master)
+    if request.master is not None:
+        return EngineChoice(engine=Engine.SPARK, reason="a master is named", master=request.master)
+    if request.size is None:
         return EngineChoice(engine=Engine.LOCAL, reason="a stream is read once, by one process")
-    limit = asked.limit if asked.limit is not None else compute_min_bytes(machine)
-    if asked.size < limit:
-        return EngineChoice(
-            engine=Engine.LOCAL, reason=f"{format_bytes(asked.size)} of input, less than {format_bytes(limit)}"
-        )
-    lacks = machine.find_missing()
-    told = f"{format_bytes(asked.size)} of input"
-    if lacks is not None:
-        return EngineChoice(engine=Engine.LOCAL, reason=f"{told}, and {lacks}")
-    return EngineChoice(engine=Engine.SPARK, reason=f"{told}, {format_bytes(limit)} or more")
+    limit = request.limit if request.limit is not None else compute_min_bytes(machine)
+    size = f"{format_bytes(request.size)} of input"
+    if request.size < limit:
+        return EngineChoice(engine=Engine.LOCAL, reason=f"{size}, less than {format_bytes(limit)}")
+    # Last, because it looks for Java.
+    missing = machine.find_missing()
+    if missing is not None:
+        return EngineChoice(engine=Engine.LOCAL, reason=f"{size}, and {missing}")
+    return EngineChoice(engine=Engine.SPARK, reason=f"{size}, {format_bytes(limit)} or more")
 
 
 def compute_min_bytes(machine: Machine) -> int:
-    """From how many bytes of input on a load is run on Spark: the rule that OMNIGRAPH_SPARK_BYTES replaces."""
+    """Return the input size from which a load runs on Spark: the rule that OMNIGRAPH_SPARK_BYTES replaces."""
     has_many_cores = machine.cluster is not None or machine.cores >= MIN_CORES
+    # With few cores Spark pays off only where ids may not fit into memory.
     return MIN_SPARK_BYTES if has_many_cores else max(machine.memory, MIN_SPARK_BYTES)
 
 
-def _measure_input(given: LoadInput, options: Options) -> int | None:
+def _measure_input(input_: LoadInput, options: Options) -> int | None:
     try:
-        return count_bytes(given, options.storage)
+        return count_bytes(input_, options.storage)
     except OmnigraphError:
         return 0
 
 
 def _is_frame(data: object) -> bool:
-    """Whether it is a DataFrame of Spark; told by its name, because Spark may not be there to ask."""
+    """Return whether data is a Spark DataFrame, by its module's name: pyspark may not be installed."""
     return type(data).__module__.startswith("pyspark.sql.")
 
 

@@ -1,7 +1,7 @@
-"""The input of a load in splits, each read by one task: bytes of text, row groups, stripes, batches.
+"""Split the input of a load, so that each split is read by one task: bytes of text, row groups, stripes, batches.
 
-Together the splits of an input give exactly its records, and what is wrong with it, in the same words. Lines and rows
-count from the start of a split; how many there were before it is known when all of them have been read.
+Together the splits of an input give exactly its records and errors, in the same words. Lines and rows count from the
+start of a split; the number of lines before it is known when all splits have been read.
 """
 
 import socket
@@ -38,12 +38,12 @@ from omnigraph.spark.session.master import is_own_machine
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile
 
 TARGET_BYTES = 64 * 1024 * 1024
+# The end of a split that is all of its input.
 WHOLE = -1
-"""The end of a split that is all of its input."""
 
 
 class StreamElsewhereError(OmnigraphError):
-    """A stream or a table in memory is to be loaded by a Spark on other machines, which can't read what is here."""
+    """A stream or a table in memory is to be loaded by a Spark on other machines, which can't read it."""
 
     kind = Kind.USAGE
     code = "stream_elsewhere"
@@ -54,20 +54,22 @@ class StreamElsewhereError(OmnigraphError):
 
     def __str__(self) -> str:
         return (
-            f"`{self.name}` is with this process only, and Spark on `{self.master}` can't read it; write it to a file"
-            " that all of its machines can read"
+            f"only this process can read `{self.name}`, and Spark runs on `{self.master}`; write it to a file that all"
+            " of its machines can read"
         )
 
 
 class InputNotOnExecutorError(OmnigraphError):
-    """A file of a load is there on the driver, and an executor does not find it."""
+    """A file of a load exists on the driver, but an executor does not find it."""
 
     kind = Kind.NOT_FOUND
     code = "input_not_on_executor"
 
     def __init__(self, path: str, place: str, host: str) -> None:
         super().__init__(path, place, host)
-        self.path, self.place, self.host = path, place, host
+        self.path = path
+        self.place = place
+        self.host = host
 
     def __str__(self) -> str:
         return (
@@ -80,8 +82,8 @@ class InputNotOnExecutorError(OmnigraphError):
 class Split:
     """A part of an input: bytes of text, row groups of Parquet, stripes of ORC, batches of Arrow; or `WHOLE`.
 
-    `number` counts all splits of a load, in the order of the inputs and of their records. `size` is about how many
-    bytes it has.
+    `number` counts all splits of a load, in the order of the inputs and of their records. `size` is its approximate
+    number of bytes.
     """
 
     number: int
@@ -92,7 +94,7 @@ class Split:
 
     @property
     def part(self) -> FilePart | None:
-        """None: all of it."""
+        """The range of the file, or None for all of it."""
         return None if self.end == WHOLE else FilePart(start=self.start, end=self.end)
 
 
@@ -100,53 +102,57 @@ class Split:
 
 
 def spool_inputs(inputs: Sequence[InputSource], directory: Path) -> list[InputSource]:
-    """The same inputs, with streams and tables written to files of a directory that all tasks can read.
+    """Return the same inputs, with streams and tables written to files of a directory that all tasks can read.
 
-    A stream is read here, once and to its end. What messages call it stays.
+    A stream is read here, once and to its end. The names of inputs in messages do not change.
     """
-    return [_spool_input(one, directory / f"{number:05}") for number, one in enumerate(inputs)]
+    return [_spool_input(source, directory / f"{number:05}") for number, source in enumerate(inputs)]
 
 
-def make_path_absolute(one: InputSource) -> InputSource:
-    """Return the same input for processes with another working directory. What messages call it stays."""
-    match one.source:
+def make_path_absolute(source: InputSource) -> InputSource:
+    """Return the same input for processes with another working directory. Its name in messages does not change."""
+    match source.source:
         case GraphLines(data=Path() as path) as lines:
-            return replace(one, source=replace(lines, data=path.absolute()))
+            return replace(source, source=replace(lines, data=path.absolute()))
         case TypedFile(path=Path() as path) as file:
-            return replace(one, source=replace(file, path=path.absolute(), label=one.name))
+            return replace(source, source=replace(file, path=path.absolute(), label=source.name))
         case _:
-            return one
+            return source
 
 
 def check_reachable(inputs: Sequence[InputSource], master: str) -> None:
-    """StreamElsewhereError if tasks on that master could not read what is spooled for them."""
+    """Check that tasks on that master can read what is spooled for them.
+
+    Raises:
+        StreamElsewhereError: An input has to be spooled on this machine, and Spark runs on others.
+    """
     if is_own_machine(master):
         return
-    for one in inputs:
-        if isinstance(one.source, TypedTable) or (
-            isinstance(one.source, GraphLines) and not isinstance(one.source.data, InputFile)
+    for source in inputs:
+        if isinstance(source.source, TypedTable) or (
+            isinstance(source.source, GraphLines) and not isinstance(source.source.data, InputFile)
         ):
-            raise StreamElsewhereError(one.name, master)
+            raise StreamElsewhereError(source.name, master)
 
 
 def plan_splits(inputs: Sequence[InputSource], *, target_bytes: int = TARGET_BYTES) -> list[Split]:
-    """Splits of about so many bytes. Every input has at least one, so that its columns are looked at.
+    """Plan splits of about `target_bytes`. Every input has at least one, so that its columns are checked.
 
     Compressed text can't be cut, nor can a CSV whose lines end in carriage returns alone; such an input is one split.
 
     Raises:
         FileMissingError, FileDeniedError, FileUnreadableError: A file can't be read.
-        FileDamagedError: A file is not what its name says: quotes of a CSV, metadata of Parquet.
+        FileDamagedError: A file does not have the format of its name: quotes of a CSV, metadata of Parquet.
     """
-    found: list[Split] = []
-    for number, one in enumerate(inputs):
-        for start, end, size in _plan_ranges(one, max(target_bytes, 1)):
-            found.append(Split(number=len(found), input=number, start=start, end=end, size=size))
-    return found
+    splits: list[Split] = []
+    for number, source in enumerate(inputs):
+        for start, end, size in _plan_ranges(source, max(target_bytes, 1)):
+            splits.append(Split(number=len(splits), input=number, start=start, end=end, size=size))
+    return splits
 
 
 def count_lines_before(splits: Sequence[Split], lines: Mapping[int, int]) -> dict[int, int]:
-    """For each split by its number, how many lines its input has before it; `lines` has the lines of each split."""
+    """Return, by the number of each split, the lines of its input before it; `lines` has the lines of each split."""
     before: dict[int, int] = {}
     total: dict[int, int] = {}
     for split in splits:
@@ -155,50 +161,52 @@ def count_lines_before(splits: Sequence[Split], lines: Mapping[int, int]) -> dic
     return before
 
 
-def _plan_ranges(one: InputSource, target: int) -> Iterator[tuple[int, int, int]]:
-    match one.source:
+def _plan_ranges(source: InputSource, target: int) -> Iterator[tuple[int, int, int]]:
+    match source.source:
         case GraphLines(data=(Path() | RemoteFile()) as path):
-            yield from _split_bytes(path, one.size or 0, target)
+            yield from _split_bytes(path, source.size or 0, target)
         case TypedFile(path=path) if find_ending(path) in LINE_ENDINGS:
-            yield from _split_bytes(path, one.size or 0, target)
+            yield from _split_bytes(path, source.size or 0, target)
         case TypedFile(path=path) if find_ending(path) == ".csv":
-            size = one.size or 0
+            size = source.size or 0
+            # A line break may be inside of quotes, so finding the cuts takes a pass over the file.
             cuts = [] if size <= target or _is_compressed(path) else find_csv_cuts(path, target)
             yield from _iter_ranges([0, *cuts, size]) if cuts else [(0, WHOLE, size)]
         case TypedFile(path=path) if find_ending(path) == ".parquet":
             yield from _group_neighbours(_read_group_sizes(path), target)
         case TypedFile(path=path):
-            yield from _group_neighbours(_read_stripe_sizes(path, one.size or 0), target)
+            yield from _group_neighbours(_read_stripe_sizes(path, source.size or 0), target)
         case TypedTable(data=SpooledTable() as table):
             yield from _group_neighbours(table.read_sizes(), target)
         case _:
-            raise _build_not_spooled_error(one)
+            raise _build_not_spooled_error(source)
 
 
 def _split_bytes(path: InputFile, size: int, target: int) -> Iterable[tuple[int, int, int]]:
     count = -(-size // target)
     if count <= 1 or _is_compressed(path):
         return [(0, WHOLE, size)]
+    # Cuts may be inside of a line: `read_line_chunks` gives each line to exactly one split.
     return _iter_ranges([size * number // count for number in range(count + 1)])
 
 
-def _iter_ranges(places: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    for start, end in pairwise(places):
+def _iter_ranges(offsets: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    for start, end in pairwise(offsets):
         yield start, end, end - start
 
 
 def _group_neighbours(sizes: Sequence[int], target: int) -> Iterator[tuple[int, int, int]]:
-    """Neighbours together, up to the target; one alone may be larger."""
+    """Yield ranges of consecutive items with at most `target` bytes together; a single item may be larger."""
     if not sizes:
         yield 0, WHOLE, 0
-    start = held = 0
+    start = total = 0
     for number, size in enumerate(sizes):
-        if number > start and held + size > target:
-            yield start, number, held
-            start, held = number, 0
-        held += size
+        if number > start and total + size > target:
+            yield start, number, total
+            start, total = number, 0
+        total += size
     if sizes:
-        yield start, len(sizes), held
+        yield start, len(sizes), total
 
 
 def _is_compressed(path: InputFile) -> bool:
@@ -212,96 +220,101 @@ def _read_group_sizes(path: InputFile) -> list[int]:
 
 
 def _read_stripe_sizes(path: InputFile, size: int) -> list[int]:
-    with translate_file_errors(str(path)), path.open("rb", buffering=0) as opened:
-        stripes = pa_orc.ORCFile(opened).nstripes
+    with translate_file_errors(str(path)), path.open("rb", buffering=0) as file:
+        stripes = pa_orc.ORCFile(file).nstripes
+    # ORCFile has the number of stripes only, not their sizes.
     return [size // stripes] * stripes if stripes else []
 
 
-# --- what is read once ---------------------------------------------------------------------------------
+# --- spooled tables ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpooledTable:
-    """Some batches of Arrow data in a file; it can be read again, and sent to another process."""
+    """A range of batches in an Arrow file; can be read repeatedly, and pickled."""
 
     path: Path
     start: int = 0
     end: int = WHOLE
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The batches."""
+        """Return a stream of the batches."""
         file = pa.ipc.open_file(pa.memory_map(str(self.path)))
         numbers = range(self.start, file.num_record_batches if self.end == WHOLE else self.end)
         reader = pa.RecordBatchReader.from_batches(file.schema, (file.get_batch(number) for number in numbers))
         return reader.__arrow_c_stream__(requested_schema)
 
     def read_sizes(self) -> list[int]:
-        """The bytes of each batch."""
+        """Return the number of bytes of each batch in the file."""
         with pa.ipc.open_file(pa.memory_map(str(self.path))) as file:
             return [file.get_batch(number).nbytes for number in range(file.num_record_batches)]
 
 
-def _spool_input(one: InputSource, path: Path) -> InputSource:
-    match one.source:
+def _spool_input(source: InputSource, path: Path) -> InputSource:
+    match source.source:
         case GraphLines(data=data) as lines if not isinstance(data, InputFile):
             with path.open("xb") as file:
                 for chunk in iter_chunks(data):
                     file.write(chunk)
-            return replace(one, source=replace(lines, data=path), size=path.stat().st_size)
+            return replace(source, source=replace(lines, data=path), size=path.stat().st_size)
         case TypedTable(data=data) as table if not isinstance(data, SpooledTable):
             reader = open_stream(table)
             with pa.ipc.new_file(str(path), reader.schema) as file:
+                # Splits consist of whole batches, so large batches are cut.
                 for batch in reader:
                     for start in range(0, batch.num_rows, table.batch_rows):
                         file.write_batch(batch.slice(start, table.batch_rows))
-            return replace(one, source=replace(table, data=SpooledTable(path=path)), size=path.stat().st_size)
+            return replace(source, source=replace(table, data=SpooledTable(path=path)), size=path.stat().st_size)
         case _:
-            return one
+            return source
 
 
 # --- on an executor ----------------------------------------------------------------------------------
 
 
 def read_split(
-    one: InputSource, split: Split, ids: Ids, *, reject: Reject, describe: Callable[[str], None] | None = None
+    source: InputSource, split: Split, ids: Ids, *, reject: Reject, describe: Callable[[str], None] | None = None
 ) -> "SplitRows":
-    """The rows of one split; bad records go to `reject`, in the order of their lines. Lines count from the split's 1.
+    """Return the rows of one split. Bad records go to `reject`, in the order of their lines.
 
-    `describe` is called with what the metadata at the start of an input says.
-
-    Raises:
-        What reading the whole input raises.
+    Lines count from 1 at the start of the split. `describe` gets the metadata at the start of an input. Iteration
+    raises the errors of reading the whole input.
     """
-    return SplitRows(one, split, ids, reject, describe)
+    return SplitRows(source, split, ids, reject, describe)
 
 
 class SplitRows:
-    """The rows of one split, a window at a time; to be taken once.
+    """The rows of one split, a window at a time; can be iterated once.
 
-    `lines` is how many lines or rows the split has, good and bad and blank: known when all windows have been taken.
+    `lines` is the number of lines or rows in the split, good, bad and blank; complete after the last window.
     """
 
     def __init__(
-        self, one: InputSource, split: Split, ids: Ids, reject: Reject, describe: Callable[[str], None] | None = None
+        self, source: InputSource, split: Split, ids: Ids, reject: Reject, describe: Callable[[str], None] | None = None
     ) -> None:
-        self._one, self._split, self._ids, self._on_reject = one, split, ids, reject
+        self._source = source
+        self._split = split
+        self._ids = ids
+        self._on_reject = reject
         self._describe = describe
         self.lines = 0
         self._is_line_open = False
 
     def __iter__(self) -> Iterator[TypedRows]:
+        # Errors name the input as the user wrote it, not the absolute path or the spooled file that tasks read.
         try:
             yield from self._read()
         except FileMissingError as error:
-            if TaskContext.get() is None or parse_scheme(error.path) is not None:  # on S3 it is gone for everybody
-                raise FileMissingError(self._one.name) from error
-            raise InputNotOnExecutorError(self._one.name, error.path, socket.gethostname()) from error
+            # A file that is missing on S3 is missing for all machines.
+            if TaskContext.get() is None or parse_scheme(error.path) is not None:
+                raise FileMissingError(self._source.name) from error
+            raise InputNotOnExecutorError(self._source.name, error.path, socket.gethostname()) from error
         except (FileDeniedError, FileUnreadableError, FileDamagedError) as error:
-            raise type(error)(self._one.name, *error.args[1:]) from error
+            raise type(error)(self._source.name, *error.args[1:]) from error
 
     def _read(self) -> Iterator[TypedRows]:
         part = self._split.part
-        match self._one.source:
+        match self._source.source:
             case GraphLines(data=(Path() | RemoteFile()) as path) as graph:
                 yield from self._read_graph(graph, read_line_chunks(path, part))
             case TypedFile(path=path) as file if find_ending(path) in LINE_ENDINGS:
@@ -309,10 +322,10 @@ class SplitRows:
             case TypedFile() as file:
                 yield from self._read_numbered(replace(file, part=part))
             case TypedTable(data=SpooledTable() as table) as typed:
-                chosen = replace(table, start=self._split.start, end=self._split.end)
-                yield from self._read_numbered(replace(typed, data=chosen))
+                batches = replace(table, start=self._split.start, end=self._split.end)
+                yield from self._read_numbered(replace(typed, data=batches))
             case _:
-                raise _build_not_spooled_error(self._one)
+                raise _build_not_spooled_error(self._source)
 
     def _read_graph(self, graph: GraphLines, chunks: Iterable[bytes]) -> Iterator[TypedRows]:
         yield from read_graph_records(
@@ -339,11 +352,12 @@ class SplitRows:
     def _count_lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         for chunk in chunks:
             self.lines += chunk.count(b"\n")
+            # The last line of a file may lack its line break: callers count it at the end.
             self._is_line_open = not chunk.endswith(b"\n")
             yield chunk
 
     def _read_numbered(self, source: TypedFile | TypedTable) -> Iterator[TypedRows]:
-        """Every record is among the rows or refused, so the highest number is that of the last one."""
+        # Every record is accepted or rejected, so the highest number is that of the last one.
         for rows in read_typed(source, self._ids, reject=self._reject):
             self.lines = max(self.lines, rows.lines[-1].as_py())
             yield rows
@@ -353,5 +367,5 @@ class SplitRows:
         self._on_reject(error, text)
 
 
-def _build_not_spooled_error(one: InputSource) -> TypeError:
-    return TypeError(f"`{one.name}` is read once: it has to be spooled before it can be split")
+def _build_not_spooled_error(source: InputSource) -> TypeError:
+    return TypeError(f"`{source.name}` is read once: it has to be spooled before it can be split")

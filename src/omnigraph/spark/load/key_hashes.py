@@ -1,7 +1,7 @@
-"""The keys by which rows of a load meet: ids, the ends of edges, unique values; as 64-bit hashes with the job's seed.
+"""Hash the keys of a load's rows, such as ids, ends of edges and unique values, to 64 bits with the job's seed.
 
-Equal values have equal hashes. That two values share one by chance is so unlikely (about n²/2^65 for n values) that a
-hash that nobody else has is proof, and one that somebody has is a suspicion.
+Equal values have equal hashes. Two of n values share a hash by chance with a probability of about n²/2^65. So a hash
+that occurs once proves that its value does, and one that occurs twice is a suspicion.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,16 +20,19 @@ from omnigraph.storage.column_hashing import HASHED_BYTES, Hashes, hash_rows, me
 from omnigraph.storage.columnar_sets import Column, Positions, concat_chunks, to_mask
 
 WantedKeys: TypeAlias = Mapping[str, Mapping[str, bytes]]
-"""By type and role, sorted hashes, packed: rows that have one of them are wanted."""
+"""Sorted, packed hashes by type and role: rows that have one of them are requested."""
+
+# In the results of the key shuffle, precedes the name of a node type: ids that edges name and no node has.
+MISSING_PREFIX = "!"
 
 
 def format_unique_role(number: int) -> str:
-    """The role of a type's unique group."""
+    """Return the role of a unique group of a type, by its number."""
     return f"unique {number}"
 
 
 def find_roles(type_: AnyType) -> dict[str, tuple[str, ...]]:
-    """Every role that rows of a type have keys in, and its columns."""
+    """Return every role in which rows of a type have keys, with its columns."""
     roles: dict[str, tuple[str, ...]] = {ID: (ID,)}
     if isinstance(type_, EdgeType):
         roles |= {column: (column,) for column, _ in ENDS}
@@ -37,23 +40,26 @@ def find_roles(type_: AnyType) -> dict[str, tuple[str, ...]]:
 
 
 def hash_ids(column: Column, seed: int) -> Hashes:
-    """The hashes of ids, which are also those of ends."""
+    """Return the hashes of ids or ends; an end has the hash of its node's id."""
     return _hash_columns([column], seed)
 
 
 def hash_keys(rows: pa.Table, columns: Sequence[str], seed: int) -> tuple[Hashes, Positions | None]:
-    """The hashes of a group of columns, and the rows that have them: those without a null; None when all do."""
+    """Return the hashes of a group of columns, and the positions of the rows without a null; None for all rows.
+
+    A row with a null in the group has no key, and so no hash.
+    """
     group = normalize_zeros(rows.select(list(columns)))
-    is_held = None
+    is_complete = None
     for column in group.columns:
         if column.null_count:
-            valid = to_mask(pc.is_valid(column))
-            is_held = valid if is_held is None else is_held & valid
-    if is_held is None:
+            is_valid = to_mask(pc.is_valid(column))
+            is_complete = is_valid if is_complete is None else is_complete & is_valid
+    if is_complete is None:
         return _hash_columns(group.columns, seed), None
-    held = np.flatnonzero(is_held)
-    group = group.take(pa.array(held))
-    return _hash_columns(group.columns, seed), held
+    complete = np.flatnonzero(is_complete)
+    group = group.take(pa.array(complete))
+    return _hash_columns(group.columns, seed), complete
 
 
 def _hash_columns(columns: Sequence[Column], seed: int) -> Hashes:
@@ -66,20 +72,19 @@ def _hash_columns(columns: Sequence[Column], seed: int) -> Hashes:
 
 
 def _shorten(column: Column, seed: int) -> Column:
-    """Of long texts only the ends are hashed: here they are replaced by a digest of the whole."""
+    """Replace long texts of a column by a digest, because `hash_rows` hashes only their ends."""
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
     if all(measure_longest_text(chunk) <= HASHED_BYTES for chunk in _iter_chunks(column)):
         return column
-    texts = concat_chunks(column).to_pylist()
     key = seed.to_bytes(8)
-    return pa.array(
-        [
-            text if len(text.encode()) <= HASHED_BYTES else blake2b(text.encode(), key=key, digest_size=31).hexdigest()
-            for text in texts
-        ],
-        pa.string(),
-    )
+
+    def shorten(text: str) -> str:
+        data = text.encode()
+        # 31 bytes are 62 hexadecimal digits, fewer than HASHED_BYTES.
+        return text if len(data) <= HASHED_BYTES else blake2b(data, key=key, digest_size=31).hexdigest()
+
+    return pa.array([shorten(text) for text in concat_chunks(column).to_pylist()], pa.string())
 
 
 def _iter_chunks(column: Column) -> Iterator[pa.Array]:
@@ -87,7 +92,7 @@ def _iter_chunks(column: Column) -> Iterator[pa.Array]:
 
 
 class RowSelector:
-    """Chooses the wanted rows."""
+    """Select the rows that have a requested key."""
 
     def __init__(self, wanted: WantedKeys, seed: int) -> None:
         self._seed = seed
@@ -97,25 +102,24 @@ class RowSelector:
         }
 
     def select(self, type_: AnyType, rows: pa.Table) -> Positions:
-        """The positions of those rows of a type that are wanted, ascending."""
-        roles = self._wanted.get(type_.name, {})
+        """Return the positions of the requested rows of a type, ascending."""
         is_wanted = np.zeros(rows.num_rows, np.bool_)
-        known = find_roles(type_)
-        for role, hashes in roles.items():
-            found, held = hash_keys(rows, known[role], self._seed)
-            hits = find_among(found, hashes)
-            is_wanted[hits if held is None else held[hits]] = True
+        columns = find_roles(type_)
+        for role, wanted_hashes in self._wanted.get(type_.name, {}).items():
+            hashes, complete = hash_keys(rows, columns[role], self._seed)
+            hits = find_among(hashes, wanted_hashes)
+            is_wanted[hits if complete is None else complete[hits]] = True
         return np.flatnonzero(is_wanted)
 
 
-def find_among(hashes: Hashes, known: Hashes) -> Positions:
-    """The positions of the hashes that are among the known ones, which are sorted."""
-    return np.flatnonzero(is_among_sorted(hashes, known))
+def find_among(hashes: Hashes, ordered: Hashes) -> Positions:
+    """Return the positions of the hashes that are among the sorted ones."""
+    return np.flatnonzero(is_among_sorted(hashes, ordered))
 
 
-def is_among_sorted(hashes: Hashes, known: Hashes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """For each hash whether it is among the known ones, which are sorted."""
-    if not len(known):
+def is_among_sorted(hashes: Hashes, ordered: Hashes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return, for each hash, whether it is among the sorted ones."""
+    if not len(ordered):
         return np.zeros(len(hashes), np.bool_)
-    at = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-    return np.asarray(known[at] == hashes, np.bool_)
+    at = np.minimum(np.searchsorted(ordered, hashes), len(ordered) - 1)
+    return np.asarray(ordered[at] == hashes, np.bool_)

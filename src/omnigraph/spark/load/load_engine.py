@@ -1,4 +1,4 @@
-"""A load on Spark: the same story as every load, told by other means."""
+"""Run a load on Spark: the reader that `ops.load.load` uses instead of the local one."""
 
 from dataclasses import dataclass
 
@@ -25,46 +25,48 @@ from omnigraph.spark.session.spark_session import session as spark_session
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkLoadOptions:
-    """How a load is done on Spark."""
+    """The limits by which a load divides its work between the driver and executors."""
 
     split_bytes: int = TARGET_BYTES
-    """About how much of a file one task reads."""
+    """The approximate number of bytes of a file that one task reads."""
     max_local_keys: int = MAX_LOCAL_KEYS
-    """Up to how many keys are compared on the driver alone."""
+    """Up to this number of keys, the driver compares them itself."""
     max_local_reread_bytes: int = MAX_LOCAL_REREAD_BYTES
-    """Up to how many bytes of files are read again, where that is needed, on the driver alone."""
+    """Up to this number of bytes, the driver itself reads files that have to be read again."""
     max_local_merge_rows: int = MAX_LOCAL_MERGE_ROWS
-    """Up to how many rows of a merge are filled and written by the driver."""
+    """Up to this number of rows, the driver fills and writes a merge itself."""
     max_local_read_bytes: int = MAX_LOCAL_READ_BYTES
-    """Up to how many bytes of files the driver of a merge reads by itself."""
+    """Up to this number of bytes, the driver of a merge reads the files itself."""
 
 
 def build_reader(
     master: str | None = None, spark: SparkSession | None = None, loading: SparkLoadOptions | None = None
 ) -> Reader:
-    """What `ops.load.load` is handed to run on Spark: on a session, or else the active one, or a new one on `master`.
+    """Return the reader by which `ops.load.load` runs on Spark: on `spark`, or the active session, or a new one.
 
-    A DataFrame may be the data of a type. Beside what every load raises, it may raise these:
+    `master` is where a new session runs. A DataFrame may be the data of a type. In addition to the errors of every
+    load, the reader may raise these:
 
     Raises:
         InputChangedError: An input gave other rows when it was read again.
         TaskFailedError, ExecutorLostError, ExecutorNotReadyError, JobCancelledError, SparkFailedError: Spark failed.
     """
-    how = loading or SparkLoadOptions()
+    options = loading or SparkLoadOptions()
 
-    def made(session: Session, call: LoadCall, head: Head) -> LoadRecords:
-        source = SparkInput(session, call, head, split_bytes=how.split_bytes)
+    def read(session: Session, call: LoadCall, head: Head) -> LoadRecords:
+        # The input is checked before Spark is started, which takes seconds.
+        source = SparkInput(session, call, head, split_bytes=options.split_bytes)
         active = spark if spark is not None else spark_session(master)
         check_reachable(source.sources, str(active.sparkContext.master))
         jobs = LoadJobs(
             active,
             source.call,
             source.frames,
-            how.max_local_keys,
-            how.max_local_reread_bytes,
-            how.max_local_merge_rows,
-            how.max_local_read_bytes,
+            options.max_local_keys,
+            options.max_local_reread_bytes,
+            options.max_local_merge_rows,
+            options.max_local_read_bytes,
         )
         return SparkMerge(session, source, jobs) if call.mode is LoadMode.MERGE else SparkRecords(session, source, jobs)
 
-    return made
+    return read

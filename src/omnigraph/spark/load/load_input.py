@@ -1,4 +1,4 @@
-"""The input of a load on Spark: its splits and partitions, what tasks are told, and what they tell back."""
+"""The input of a load on Spark: its splits and DataFrame partitions, the spec for tasks, and the results of tasks."""
 
 import secrets
 from collections.abc import Iterator, Sequence
@@ -40,15 +40,17 @@ from omnigraph.spark.session.error_translation import surface_errors
 
 
 class SparkInput:
-    """What a load reads, by the schema of a state. `begin` it, let tasks work, and `take_over` what they say."""
+    """The input of a load, read by the schema of one state. Call `begin`, run tasks, then `take_over` their results."""
 
     def __init__(self, session: Session, call: LoadCall, head: Head, *, split_bytes: int = TARGET_BYTES) -> None:
-        self._session, self._head, self._split_bytes = session, head, split_bytes
+        self._session = session
+        self._head = head
+        self._split_bytes = split_bytes
         self.catalog = session.load_catalog(head.snapshot)
         self.schema_id = head.snapshot.manifest.schema.id
         is_partial = call.mode is LoadMode.MERGE
         self.frames = [*_iter_frames(session, call, head)]
-        files = tuple(one for one in call.input.typed if not isinstance(one.data, DataFrame))
+        files = tuple(source for source in call.input.typed if not isinstance(source.data, DataFrame))
         self.call = replace(call, input=LoadInput(graph=call.input.graph, typed=files))
         self.sources = expand_inputs(
             self.call.input,
@@ -57,79 +59,78 @@ class SparkInput:
             blobs=session.blob_sources,
             storage=session.runtime.options.storage,
         )
-        self._names = [one.name for one in self.sources]
-        self._units = [choose_unit(one) for one in self.sources]
+        self._names = [source.name for source in self.sources]
+        self._units = [choose_unit(source) for source in self.sources]
+        # By split: the number of its input, and the lines of its input before it.
         self.files: dict[int, int] = {}
-        """By split, the number of its input."""
         self._before: dict[int, int] = {}
-        """By split, the lines that its input has before it."""
+        # The objects of splits that the driver has read itself, by key.
         self.buffer: dict[str, bytes] = {}
-        """What the driver has read by itself and handed over, by key."""
         self.export: str | None = None
-        """See Records."""
         self._scratch = TempDirectory("omnigraph-load-")
         self._spec: LoadSpec | None = None
 
     @property
     def inputs(self) -> InputNames:
-        """Every file, and once they are known, every partition of a DataFrame."""
+        """The names of all files and, once they are known, of all partitions of DataFrames."""
         return InputNames(tuple(self._names), tuple(self._units))
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether all of it can be read again."""
+        """Whether all of the input can be read again."""
         return is_repeatable(self.sources)
 
     @property
     def spec(self) -> LoadSpec:
-        """What tasks are told."""
+        """The spec that every task gets."""
         assert self._spec is not None  # noqa: S101 - `begin` comes first
         return self._spec
 
     @property
     def named_types(self) -> list[str]:
         """The types that the input names, whether or not it has rows of them."""
-        files = [one.type.name for one in self.sources if one.type is not None]
-        return list(dict.fromkeys([*files, *(source.type for source, _ in self.frames)]))
+        names = [source.type.name for source in self.sources if source.type is not None]
+        names += [frame.type for frame, _ in self.frames]
+        return list(dict.fromkeys(names))
 
     def get_type(self, name: str) -> AnyType:
-        """A type that rows were read of."""
-        found = self.catalog.find_type(name)
-        assert found is not None  # noqa: S101 - it was read by this very catalog
-        return found
+        """Return the type of rows that were read."""
+        type_ = self.catalog.find_type(name)
+        assert type_ is not None  # noqa: S101 - it was read by this catalog
+        return type_
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes the files have."""
+        """The approximate number of bytes of all files."""
         return sum(split.size for split in self.spec.splits)
 
     def find_name(self, split: int) -> str:
-        """What messages call the input of a split."""
+        """Return the name of a split's input, for messages."""
         return self._names[self.files[split]]
 
     def find_origin(self, split: int) -> tuple[int, int]:
-        """The number of a split's input, and how many lines that has before it."""
+        """Return the number of a split's input, and the number of its lines before the split."""
         return self.files[split], self._before[split]
 
     def begin(self, *, keeps_staged: bool) -> tuple[ArmedWrite, Phases]:
-        """Find the splits, and announce the load before anything is written."""
+        """Plan the splits, and announce the load before any file is written."""
         session, call = self._session, self.call
         inputs = spool_inputs(self.sources, self._scratch.directory)
+        # Planned with paths as they were given, because errors of planning quote them.
         splits = plan_splits(inputs, target_bytes=self._split_bytes)
-        inputs = [make_path_absolute(one) for one in inputs]
+        inputs = [make_path_absolute(source) for source in inputs]
         check_parts("the files", len(splits))
         check_parts("the DataFrames", len(self.frames), MAX_FRAMES)
         armed = arm(session.log, self._head, operation=OPERATION, actor=call.actor, keeps_staged=keeps_staged)
         try:
             phases = Phases(session.store, armed)
             self._spec = self._build_spec(phases.operation_id, inputs, splits)
-        except BaseException as error:  # an interrupt too: nothing was written yet
+        except BaseException as error:  # an interrupt too: no file was written yet
             abandon(session.log, armed, (), error)
             raise
         return armed, phases
 
     def _build_spec(self, operation_id: str, inputs: Sequence[InputSource], splits: Sequence[Split]) -> LoadSpec:
-        """What every task is told."""
         session, call = self._session, self.call
         now = int(session.runtime.clock.now().timestamp() * 1000)
         return LoadSpec(
@@ -144,23 +145,27 @@ class SparkInput:
             splits=tuple(splits),
             keeps_left_out=call.mode is LoadMode.MERGE or call.on_error is not None,
             seed=secrets.randbits(64),
+            # A ULID: the time, random bits of the job, and zeros where tasks put the split and the row.
             first_id=(now << JOB_BITS | secrets.randbits(JOB_BITS)) << (80 - JOB_BITS),
             faults=_select_task_faults(session.runtime.faults),
         )
 
-    def take_over(self, done: Sequence[SplitResult], rejects: UnreadableRecords) -> set[str]:
-        """Where the splits lie in their inputs, and what was refused; the types that records were refused of."""
-        by_split = {one.split: one for one in done}
+    def take_over(self, results: Sequence[SplitResult], rejects: UnreadableRecords) -> set[str]:
+        """Locate the splits in their inputs, add rejected records to `rejects`, and return the types of these."""
+        by_split = {result.split: result for result in results}
         splits = self.spec.splits
         self._before = count_lines_before(splits, {split.number: by_split[split.number].lines for split in splits})
         self.files = {split.number: split.input for split in splits}
+        # Each partition of a DataFrame is an input of its own, numbered after the files.
         del self._names[len(self.sources) :], self._units[len(self.sources) :]
         for number in sorted(split for split in by_split if split >= SPLITS_PER_SOURCE):
-            source, _ = self.frames[number // SPLITS_PER_SOURCE - 1]
+            frame, _ = self.frames[number // SPLITS_PER_SOURCE - 1]
             self.files[number], self._before[number] = len(self._names), 0
-            self._names.append(source.format_name(number - source.first_split))
+            self._names.append(frame.format_name(number - frame.first_split))
             self._units.append("row")
-        self.export = next((one.export for _, one in sorted(by_split.items()) if one.export is not None), None)
+        exports = (result.export for _, result in sorted(by_split.items()) if result.export is not None)
+        self.export = next(exports, None)
+        # Reversed, so that of two inputs with the same name the first one counts.
         rejects.numbers = {name: number for number, name in reversed(list(enumerate(self._names)))}
         unreadable: set[str] = set()
         for number in sorted(by_split):
@@ -171,58 +176,65 @@ class SparkInput:
         rejects.close()
         return unreadable | rejects.types.keys()
 
-    def _take_rejects(self, done: SplitResult, rejects: UnreadableRecords) -> None:
-        assert done.rejected is not None  # noqa: S101 - asked by the one caller
-        name, before = self.find_name(done.split), self._before[done.split]
-        for one in decode_rejected(self._read_scratch(done.rejected)):
-            error = RecordError(name, one.line + before, one.type, one.property, one.value, one.reason, one.unit)
-            rejects.add(error, one.text, one.rule)
+    def _take_rejects(self, result: SplitResult, rejects: UnreadableRecords) -> None:
+        assert result.rejected is not None  # noqa: S101 - checked by the only caller
+        name, before = self.find_name(result.split), self._before[result.split]
+        for record in decode_rejected(self._read_scratch(result.rejected)):
+            line = record.line + before
+            error = RecordError(name, line, record.type, record.property, record.value, record.reason, record.unit)
+            rejects.add(error, record.text, record.rule)
 
-    def iter_fetched(self, done: Sequence[SplitResult]) -> Iterator[tuple[str, FetchedRows]]:
-        """The rows that tasks have handed over, by the name of their type, in the order of the input."""
-        for one in sorted(done, key=lambda one: one.split):
-            for name, told in one.types.items():
-                for piece in told.pieces:
-                    for rows in read_chunk(self.get_type(name), self._read_scratch(piece.key), self._before[one.split]):
-                        yield name, FetchedRows(one.split, self.files[one.split], rows)
+    def iter_fetched(self, results: Sequence[SplitResult]) -> Iterator[tuple[str, FetchedRows]]:
+        """Yield the rows that tasks have handed over, with the name of their type, in the order of the input."""
+        for result in sorted(results, key=lambda result: result.split):
+            split = result.split
+            for name, type_result in result.types.items():
+                for chunk in type_result.chunks:
+                    data = self._read_scratch(chunk.key)
+                    for rows in read_chunk(self.get_type(name), data, self._before[split]):
+                        yield name, FetchedRows(split, self.files[split], rows)
 
     def _read_scratch(self, key: str) -> bytes:
-        """What a task has kept, and nobody needs again if it is held here."""
+        # An object in the buffer is read once, so its memory is freed.
         return self.buffer.pop(key) if key in self.buffer else self._session.store.objects.get(key).data
 
     def close(self) -> None:
-        """Remove what was spooled."""
+        """Remove the spooled files."""
         self._scratch.close()
 
 
 def _select_task_faults(faults: Faults) -> Faults:
-    """Faults that can be sent to another process; what else a test does on the driver stays there."""
+    """Return faults that can be sent to another process; other faults of a test stay on the driver."""
     return faults if isinstance(faults, ArmedFaults) else NoFaults()
 
 
 def _iter_frames(session: Session, call: LoadCall, head: Head) -> Iterator[tuple[FrameSource, DataFrame]]:
     catalog = session.load_catalog(head.snapshot)
-    given = [one for one in call.input.typed if isinstance(one.data, DataFrame)]
-    for number, one in enumerate(given):
-        type_ = resolve_type(one, catalog)
-        source = FrameSource(
+    typed = [source for source in call.input.typed if isinstance(source.data, DataFrame)]
+    for number, source in enumerate(typed):
+        type_ = resolve_type(source, catalog)
+        frame = FrameSource(
             number=number,
             type=type_.name,
-            is_edge=one.is_edge,
-            columns=dict(one.columns),
+            is_edge=source.is_edge,
+            columns=dict(source.columns),
             is_partial=call.mode is LoadMode.MERGE,
         )
-        assert isinstance(one.data, DataFrame)  # noqa: S101 - chosen above
-        check_columns(session, source, type_, one.data)
-        yield source, one.data
+        assert isinstance(source.data, DataFrame)  # noqa: S101 - filtered above
+        check_columns(session, frame, type_, source.data)
+        yield frame, source.data
 
 
 def check_columns(session: Session, source: FrameSource, type_: AnyType, frame: DataFrame) -> None:
-    """ColumnError, before a job starts, for columns of which no row of the type can be made."""
+    """Check, before a job starts, that rows of the type can be built from the columns of a DataFrame.
+
+    Raises:
+        ColumnError: A column is unknown or has a wrong type, or the key has none.
+    """
     name = f"<{'edges' if source.is_edge else 'nodes'} {type_.name}>"
     with surface_errors():
         schema = to_spark_arrow_schema(frame.schema)
-    nothing = TypedTable(
+    empty = TypedTable(
         type=type_,
         columns=source.columns,
         is_partial=source.is_partial,
@@ -230,10 +242,11 @@ def check_columns(session: Session, source: FrameSource, type_: AnyType, frame: 
         data=schema.empty_table(),
         label=name,
     )
-    for _ in read_typed(nothing, session.runtime.ids):
+    # Reading an empty table checks its columns as in any other load.
+    for _ in read_typed(empty, session.runtime.ids):
         pass
-    placed = nothing.locate_columns(schema.names)
+    located = empty.locate_columns(schema.names)
     for key in type_.key:
         p = type_.find_property(key)
-        if p is not None and p.is_required and key not in placed:
+        if p is not None and p.is_required and key not in located:
             raise ColumnError(name, type_.name, key, f"there is no column `{key}`, which is the key")

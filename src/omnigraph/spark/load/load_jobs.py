@@ -1,4 +1,4 @@
-"""The jobs of a Spark load, run and watched: splits are worked on, and keys meet in the ledger."""
+"""Run the Spark jobs of a load and watch their progress: read splits, shuffle keys, fill groups of a merge."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.schema.catalog_codec import decode_catalog
 from omnigraph.spark.load.id_join import (
-    ID_KEYS_DDL,
     MATCHES_DDL,
     ChunkGroup,
     FragmentRange,
@@ -45,18 +44,18 @@ from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.spark.session.job_monitor import build_progress_callback, run_job
 from omnigraph.storage.column_hashing import Hashes
 
+# Up to this number of keys, the driver checks them itself: starting tasks would take longer.
 MAX_LOCAL_KEYS = 200_000
-"""Up to so many keys, the ledger is written on the driver: starting tasks would take longer."""
+# Up to this number of rows, the driver fills, compares and writes a merge itself: the cheapest way where changes are
+# few compared to the committed rows. A row takes about a hundred bytes of its memory.
 MAX_LOCAL_MERGE_ROWS = 2_000_000
-"""Up to so many rows of a merge are filled, compared and written by the driver: where changes are few beside what is
-there, that is cheapest, and a row takes about a hundred bytes of its memory."""
+# Up to this number of bytes, the driver itself reads files that have to be read again.
 MAX_LOCAL_REREAD_BYTES = 8 * 1024 * 1024
-"""Up to so many bytes of files, what has to be read again is read on the driver."""
+# Up to this number of bytes, the driver of a merge reads files itself: their rows would be sent to it anyway.
 MAX_LOCAL_READ_BYTES = 32 * 1024 * 1024
-"""Up to so many bytes of files, the driver of a merge reads them by itself: their rows would come to it anyway."""
+# One task holds the keys of a bucket, and the JVM hands them over in one batch: few enough that a load of any size
+# takes no more memory than one of a million rows.
 _KEYS_PER_BUCKET = 1_000_000
-"""What one task holds, and the JVM hands it in one piece: few enough that a load of many rows takes no more memory than
-one of a million."""
 _MAX_BUCKETS = 4_096
 _SUSPECTS_DDL = "role string, payload binary"
 _SUSPECTS_SCHEMA = pa.schema([pa.field("role", pa.string()), pa.field("payload", pa.binary())])
@@ -64,7 +63,7 @@ _SUSPECTS_SCHEMA = pa.schema([pa.field("role", pa.string()), pa.field("payload",
 
 @dataclass(frozen=True, slots=True)
 class LoadJobs:
-    """Runs the jobs of one load; an interrupt stops them."""
+    """Run the jobs of one load; an interrupt stops them."""
 
     spark: SparkSession
     call: LoadCall
@@ -85,88 +84,93 @@ class LoadJobs:
         max_local_bytes: int | None = None,
         buffer: dict[str, bytes] | None = None,
     ) -> list[SplitResult]:
-        """Work on all splits that the work is about; `is_first` when they have not been read before.
+        """Run the work on all splits that it includes, and return their results.
 
-        Up to `max_local_bytes` bytes of files are read on the driver: without it none at first, and few when read again. What
-        is handed over there goes to `held` if that is given.
+        The driver itself reads files of up to `max_local_bytes`; by default none when `is_first`, and up to
+        `max_local_reread_bytes` when they are read again. Rows that it hands over go to `buffer`, if there is one.
         """
-        here = max_local_bytes if max_local_bytes is not None else -1 if is_first else self.max_local_reread_bytes
-        chosen = [split.number for split in spec.splits if work.is_about(split.number)]
-        total = sum(spec.splits[number].size for number in chosen)
-        found: list[SplitResult] = []
+        if max_local_bytes is None:
+            # Below zero, so that executors read even empty files.
+            max_local_bytes = -1 if is_first else self.max_local_reread_bytes
+        numbers = [split.number for split in spec.splits if work.includes(split.number)]
+        total = sum(spec.splits[number].size for number in numbers)
+        results: list[SplitResult] = []
 
-        def rows() -> int:
-            return sum(told.rows for one in found for told in one.types.values())
+        def count_rows() -> int:
+            return sum(type_result.rows for result in results for type_result in result.types.values())
 
-        tell = build_progress_callback(self.call, doing, rows=rows, total_bytes=total)
-        if chosen and total <= here:
-            found += run_splits(spec, phase, chosen, work, buffer)
-        elif chosen:
-            count = len(chosen)
-            numbers = self.spark.range(0, count, 1, count)
-            frame = map_tasks(numbers, build_split_task(spec, phase, chosen, work), RESULT_SCHEMA)
-            found += _decode_results(
-                run_job(self.spark, frame.collect, description=f"omnigraph load: {doing}", on_progress=tell)
+        on_progress = build_progress_callback(self.call, doing, rows=count_rows, total_bytes=total)
+        if numbers and total <= max_local_bytes:
+            results += run_splits(spec, phase, numbers, work, buffer)
+        elif numbers:
+            # One task per split.
+            count = len(numbers)
+            tasks = self.spark.range(0, count, 1, count)
+            frame = map_tasks(tasks, build_split_task(spec, phase, numbers, work), RESULT_SCHEMA)
+            results += _decode_results(
+                run_job(self.spark, frame.collect, description=f"omnigraph load: {doing}", on_progress=on_progress)
             )
         for source, data in self.frames:
-            if any(map(work.is_about, source.splits)):
+            if any(map(work.includes, source.splits)):
                 frame = map_tasks(data, build_frame_task(spec, phase, source, work), RESULT_SCHEMA)
-                what = f"omnigraph load: {doing} {source.type}"
-                found += _decode_results(run_job(self.spark, frame.collect, description=what, on_progress=tell))
-        self.call.report_progress(doing, rows(), total, total)
-        return found
+                description = f"omnigraph load: {doing} {source.type}"
+                results += _decode_results(
+                    run_job(self.spark, frame.collect, description=description, on_progress=on_progress)
+                )
+        self.call.report_progress(doing, count_rows(), total, total)
+        return results
 
     def find_suspicious_keys(
-        self, spec: LoadSpec, units: Sequence[KeySource], rules: KeyRules, keys: int
+        self, spec: LoadSpec, sources: Sequence[KeySource], rules: KeyRules, keys: int
     ) -> dict[str, Hashes]:
-        """What is suspicious among about so many keys of these units."""
+        """Return the suspicious hashes of these sources, which have about `keys` keys, by type and role."""
         if keys <= self.max_local_keys:
-            return self._find_suspicious_keys_here(spec, units, rules)
-        count = len(units)
+            return self._find_suspicious_keys_here(spec, sources, rules)
+        count = len(sources)
         buckets = self._choose_buckets(keys)
-        ledger = map_tasks(self.spark.range(0, count, 1, count), _build_key_task(spec, units, buckets), KEYS_DDL)
-        frame = map_tasks(ledger.repartitionById(buckets, "bucket"), _build_check_task(spec, rules), _SUSPECTS_DDL)
-        tell = build_progress_callback(self.call, "check", rows=lambda: keys)
-        rows = run_job(self.spark, frame.collect, description="omnigraph load: check", on_progress=tell)
-        found: dict[str, list[Hashes]] = {}
+        key_frame = map_tasks(self.spark.range(0, count, 1, count), _build_key_task(spec, sources, buckets), KEYS_DDL)
+        frame = map_tasks(key_frame.repartitionById(buckets, "bucket"), _build_check_task(spec, rules), _SUSPECTS_DDL)
+        on_progress = build_progress_callback(self.call, "check", rows=lambda: keys)
+        rows = run_job(self.spark, frame.collect, description="omnigraph load: check", on_progress=on_progress)
+        suspicious: dict[str, list[Hashes]] = {}
         for row in rows:
-            found.setdefault(row["role"], []).append(np.frombuffer(bytes(row["payload"]), np.uint64))
-        return {role: np.concatenate(parts) for role, parts in found.items()}
+            suspicious.setdefault(row["role"], []).append(np.frombuffer(bytes(row["payload"]), np.uint64))
+        return {role: np.concatenate(parts) for role, parts in suspicious.items()}
 
     def fill_groups(
-        self, spec: LoadSpec, filling: MergeFill | MergeProbe, stretches: Sequence[FragmentRange], keys: int
+        self, spec: LoadSpec, work: MergeFill | MergeProbe, ranges: Sequence[FragmentRange], keys: int
     ) -> list[FillResult]:
-        """Find the committed rows of all groups among about so many ids; have every group filled, or tell of itself."""
-        groups = len(filling.groups)
-        units, buckets = groups + len(stretches), self._choose_buckets(keys)
-        met = map_tasks(
-            self.spark.range(0, units, 1, units),
-            _build_id_key_task(spec, filling.groups, stretches, buckets),
-            ID_KEYS_DDL,
+        """Join the ids of all groups with the committed ones, about `keys` in all, and run the work on every group."""
+        groups = len(work.groups)
+        tasks, buckets = groups + len(ranges), self._choose_buckets(keys)
+        # Two shuffles in one job: ids by bucket, then matches by group. Neither passes through the driver.
+        key_frame = map_tasks(
+            self.spark.range(0, tasks, 1, tasks), _build_id_key_task(spec, work.groups, ranges, buckets), KEYS_DDL
         )
-        found = map_tasks(met.repartitionById(buckets, "bucket"), _build_join_task(), MATCHES_DDL)
-        frame = map_tasks(found.repartitionById(groups, "number"), _build_fill_task(spec, filling), RESULT_SCHEMA)
-        tell = build_progress_callback(self.call, "check", rows=lambda: keys)
-        rows = run_job(self.spark, frame.collect, description="omnigraph load: merge", on_progress=tell)
-        return sorted((decode_fill_result(bytes(row["payload"])) for row in rows), key=lambda one: one.number)
+        matches = map_tasks(key_frame.repartitionById(buckets, "bucket"), _build_join_task(), MATCHES_DDL)
+        frame = map_tasks(matches.repartitionById(groups, "number"), _build_fill_task(spec, work), RESULT_SCHEMA)
+        on_progress = build_progress_callback(self.call, "check", rows=lambda: keys)
+        rows = run_job(self.spark, frame.collect, description="omnigraph load: merge", on_progress=on_progress)
+        results = [decode_fill_result(bytes(row["payload"])) for row in rows]
+        return sorted(results, key=lambda result: result.number)
 
-    def delete_rows(self, spec: LoadSpec, phase: int, takings: Sequence[DeletionTask]) -> list[DeletionResult]:
-        """Have rows taken away."""
-        if not takings:
+    def delete_rows(self, spec: LoadSpec, phase: int, deletions: Sequence[DeletionTask]) -> list[DeletionResult]:
+        """Run the deletion tasks, and return their results."""
+        if not deletions:
             return []
-        count = len(takings)
+        count = len(deletions)
         frame = map_tasks(
-            self.spark.range(0, count, 1, count), _build_deletion_task(spec, phase, takings), RESULT_SCHEMA
+            self.spark.range(0, count, 1, count), _build_deletion_task(spec, phase, deletions), RESULT_SCHEMA
         )
-        tell = build_progress_callback(self.call, "write")
-        rows = run_job(self.spark, frame.collect, description="omnigraph load: replace", on_progress=tell)
+        on_progress = build_progress_callback(self.call, "write")
+        rows = run_job(self.spark, frame.collect, description="omnigraph load: replace", on_progress=on_progress)
         return [decode_deletion_result(bytes(row["payload"])) for row in rows]
 
     def _find_suspicious_keys_here(
-        self, spec: LoadSpec, units: Sequence[KeySource], rules: KeyRules
+        self, spec: LoadSpec, sources: Sequence[KeySource], rules: KeyRules
     ) -> dict[str, Hashes]:
         parts: dict[str, list[Hashes]] = {}
-        for batch in iter_key_batches(spec, units, iter(range(len(units))), 1):
+        for batch in iter_key_batches(spec, sources, iter(range(len(sources))), 1):
             _add_hashes(parts, batch)
         return find_suspicious_keys(decode_catalog(spec.catalog), rules, parts)
 
@@ -175,11 +179,11 @@ class LoadJobs:
         return min(max(-(-keys // _KEYS_PER_BUCKET), cores), _MAX_BUCKETS)
 
 
-def _build_key_task(spec: LoadSpec, units: Sequence[KeySource], buckets: int) -> TaskBody:
+def _build_key_task(spec: LoadSpec, sources: Sequence[KeySource], buckets: int) -> TaskBody:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carry_errors():
             for batch in batches:
-                yield from iter_key_batches(spec, units, iter(batch.column(0).to_pylist()), buckets)
+                yield from iter_key_batches(spec, sources, iter(batch.column(0).to_pylist()), buckets)
 
     return run
 
@@ -190,26 +194,27 @@ def _build_check_task(spec: LoadSpec, rules: KeyRules) -> TaskBody:
             parts: dict[str, list[Hashes]] = {}
             for batch in batches:
                 _add_hashes(parts, batch)
-            found = find_suspicious_keys(spec.create_worker().catalog, rules, parts)
-            payloads = [hashes.tobytes() for hashes in found.values()]
-            arrays = [pa.array(list(found), pa.string()), pa.array(payloads, pa.binary())]
+            suspicious = find_suspicious_keys(spec.create_worker().catalog, rules, parts)
+            payloads = [hashes.tobytes() for hashes in suspicious.values()]
+            arrays = [pa.array(list(suspicious), pa.string()), pa.array(payloads, pa.binary())]
             yield pa.RecordBatch.from_arrays(arrays, schema=_SUSPECTS_SCHEMA)
 
     return run
 
 
 def _build_id_key_task(
-    spec: LoadSpec, groups: Sequence[ChunkGroup], stretches: Sequence[FragmentRange], buckets: int
+    spec: LoadSpec, groups: Sequence[ChunkGroup], ranges: Sequence[FragmentRange], buckets: int
 ) -> TaskBody:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carry_errors():
             worker = spec.create_worker()
             for batch in batches:
                 for number in batch.column(0).to_pylist():
+                    # Groups come first, then ranges of committed fragments.
                     if number < len(groups):
                         yield from iter_group_keys(worker, number, groups[number], buckets)
                     else:
-                        yield from iter_fragment_keys(worker, stretches[number - len(groups)], buckets)
+                        yield from iter_fragment_keys(worker, ranges[number - len(groups)], buckets)
 
     return run
 
@@ -222,23 +227,23 @@ def _build_join_task() -> TaskBody:
     return run
 
 
-def _build_fill_task(spec: LoadSpec, filling: MergeFill | MergeProbe) -> TaskBody:
+def _build_fill_task(spec: LoadSpec, work: MergeFill | MergeProbe) -> TaskBody:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carry_errors():
             worker = spec.create_worker()
-            for number, places in sorted(collect_matches(batches).items()):
-                yield encode_result(filling.run(worker, number, places))
+            for number, matches in sorted(collect_matches(batches).items()):
+                yield encode_result(work.run(worker, number, matches))
 
     return run
 
 
-def _build_deletion_task(spec: LoadSpec, phase: int, takings: Sequence[DeletionTask]) -> TaskBody:
+def _build_deletion_task(spec: LoadSpec, phase: int, deletions: Sequence[DeletionTask]) -> TaskBody:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carry_errors():
             worker = spec.create_worker()
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    yield encode_result(takings[number].run(worker, phase, number))
+                    yield encode_result(deletions[number].run(worker, phase, number))
 
     return run
 

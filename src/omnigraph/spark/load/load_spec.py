@@ -1,4 +1,4 @@
-"""What every task of a Spark load is told: small, picklable, and the same for all."""
+"""The spec of a Spark load that every task gets: small, picklable, and the same for all; and the task's side of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,43 +22,49 @@ from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.table_cache import TableCache
 from omnigraph.storage.uri import parse_uri
 
+# Open graphs and catalogs that a worker process caches between tasks.
 _MAX_OPEN_GRAPHS = 4
+# The 80 random bits of a generated ULID: the job's own, then the number of the split, then that of the row in it.
 _SPLIT_BITS, _ROW_BITS = 24, 28
 JOB_BITS = 80 - _SPLIT_BITS - _ROW_BITS
-"""How many random bits of a made id are the job's; its split and its row there are the others."""
-
-
+# The limit on the splits of all files together, and on the partitions of one DataFrame.
 SPLITS_PER_SOURCE = 1 << 16
-"""How many splits files may have together, and how many partitions a DataFrame."""
+# The first range of split numbers belongs to the files.
 MAX_FRAMES = (1 << _SPLIT_BITS) // SPLITS_PER_SOURCE - 1
 
 
 class TooManyPartsError(OmnigraphError):
-    """An input is in more parts than one load tells apart."""
+    """An input has more parts than one load can number."""
 
     kind = Kind.USAGE
     code = "too_many_parts"
 
     def __init__(self, what: str, parts: int, most: int) -> None:
         super().__init__(what, parts, most)
-        self.what, self.parts, self.most = what, parts, most
+        self.what = what
+        self.parts = parts
+        self.most = most
 
     def __str__(self) -> str:
         return (
-            f"{self.what}: {self.parts:,} parts are more than the {self.most:,} that one load tells apart;"
+            f"{self.what}: {self.parts:,} parts are more than the limit of {self.most:,} for one load;"
             " coalesce a DataFrame, merge small files, or load in several steps"
         )
 
 
-def check_parts(what: str, parts: int, most: int = SPLITS_PER_SOURCE) -> None:
-    """TooManyPartsError for more than so many."""
-    if parts > most:
-        raise TooManyPartsError(what, parts, most)
+def check_parts(what: str, parts: int, limit: int = SPLITS_PER_SOURCE) -> None:
+    """Check that there are at most `limit` parts.
+
+    Raises:
+        TooManyPartsError: There are more.
+    """
+    if parts > limit:
+        raise TooManyPartsError(what, parts, limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameSource:
-    """Rows of one type from a DataFrame. Each of its partitions is an input of its own."""
+    """Rows of one type from a DataFrame. Each of its partitions is a separate input."""
 
     number: int
     type: str
@@ -68,29 +74,29 @@ class FrameSource:
 
     @property
     def first_split(self) -> int:
-        """The split that its first partition is."""
+        """The split number of its first partition."""
         return SPLITS_PER_SOURCE * (self.number + 1)
 
     @property
     def splits(self) -> range:
-        """The splits that its partitions may be."""
+        """The split numbers that its partitions may have."""
         return range(self.first_split, self.first_split + SPLITS_PER_SOURCE)
 
     def format_name(self, partition: int) -> str:
-        """What messages call a partition."""
+        """Return the name of a partition, for messages."""
         return f"<{'edges' if self.is_edge else 'nodes'} {self.type}, partition {partition}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSpec:
-    """One load, for its tasks."""
+    """The description of one load for its tasks."""
 
     uri: str
     storage: tuple[tuple[str, str], ...]
     operation_id: str
     catalog: bytes
     pins: Mapping[str, tuple[str, str]]
-    """By table key, the path and the version, which no signed 64-bit integer holds, as text."""
+    """By table key, the path, and the version as text: it exceeds a signed 64-bit integer."""
     blobs: BlobSources
     inputs: tuple[InputSource, ...]
     units: tuple[str, ...]
@@ -98,69 +104,70 @@ class LoadSpec:
     keeps_left_out: bool
     seed: int
     first_id: int
-    """The number of the ULID from which the ids of rows without a key are counted."""
+    """The ULID, as a number, from which the ids of rows without a key are counted."""
     faults: Faults
 
-    def create_worker(self, held: dict[str, bytes] | None = None) -> "Worker":
-        """What this process needs to take part; a driver that works for itself gives what is `held` for it."""
-        return Worker(self, held)
+    def create_worker(self, buffer: dict[str, bytes] | None = None) -> "Worker":
+        """Return a worker for this process; a driver that reads splits itself passes a `buffer` for their objects."""
+        return Worker(self, buffer)
 
 
 class Worker:
     """A process that works for a load: the driver, or one of the executors' Python workers."""
 
-    def __init__(self, spec: LoadSpec, held: dict[str, bytes] | None = None) -> None:
-        self.spec, self._buffer = spec, held
+    def __init__(self, spec: LoadSpec, buffer: dict[str, bytes] | None = None) -> None:
+        self.spec, self._buffer = spec, buffer
         self.catalog = _load_catalog(spec.catalog)
         self.store, self.handles = _open_store(spec.uri, spec.storage)
 
     def get_type(self, name: str) -> AnyType:
-        """A type by its name."""
-        found = self.catalog.find_type(name)
-        if found is None:
+        """Return the type with this name."""
+        type_ = self.catalog.find_type(name)
+        if type_ is None:
             raise KeyError(name)
-        return found
+        return type_
 
     def open_table(self, table_key: str) -> LanceTable:
-        """A table at the load's pin."""
+        """Return a table at the version that the load has pinned."""
         path, version = self.spec.pins[table_key]
         return LanceTable(self.handles, path, int(version))
 
-    def begin_note(self, phase: int, task: int) -> TaskJournal:
-        """The note of a task, begun."""
-        note = TaskJournal(self.store, self.spec.operation_id, phase, task)
-        note.begin()
-        return note
+    def begin_journal(self, phase: int, task: int) -> TaskJournal:
+        """Begin and return the journal of a task."""
+        journal = TaskJournal(self.store, self.spec.operation_id, phase, task)
+        journal.begin()
+        return journal
 
     def open_scratch(self, phase: int, task: int) -> ScratchWriter:
-        """What a task that hands something over keeps it with."""
+        """Return a store for the objects that a task hands over: its journal, or the driver's buffer."""
         if self._buffer is None:
-            return self.begin_note(phase, task)
-        return DriverBuffer(self._buffer, task, lambda: self.begin_note(phase, task))
+            return self.begin_journal(phase, task)
+        return DriverBuffer(self._buffer, task, lambda: self.begin_journal(phase, task))
 
     def create_ids(self, split: int) -> "SplitIds":
-        """The ids that rows of a split get, the same whoever reads it, and however often."""
+        """Return the ids for rows of a split: the same in every process and on every read."""
         return SplitIds(self.spec.first_id + (split << _ROW_BITS))
 
 
 class SplitIds:
-    """Successive ULIDs from a given one on."""
+    """Successive ULIDs from a first one, in place of random ones (`Ids`)."""
 
     def __init__(self, first: int) -> None:
         self._first = self._next = first
 
     def ulid(self) -> str:
-        """The next one."""
+        """Return the next ULID."""
         return self.ulids(1).decode()
 
     def ulids(self, count: int) -> bytes:
-        """The next ones."""
+        """Return the next ULIDs, concatenated."""
         first, self._next = self._next, self._next + count
+        # One more row would take an id of the next split.
         check_parts("the rows of one file or partition", self._next - self._first, 1 << _ROW_BITS)
         return format_ulids(first, count) if count else b""
 
     def jitter(self, limit: float) -> float:
-        """Nothing of a split is random."""
+        """Return zero: nothing in a split is random."""
         del limit
         return 0.0
 
@@ -172,7 +179,7 @@ def _load_catalog(data: bytes) -> Catalog:
 
 @lru_cache(maxsize=_MAX_OPEN_GRAPHS)
 def _open_store(uri: str, storage: tuple[tuple[str, str], ...]) -> tuple[GraphStorage, TableCache]:
-    # What tasks write is made durable by the driver, before it is published.
+    # The driver makes the files of tasks durable, before they are published.
     options = Options(storage=dict(storage), durability=Durability.OS)
     store = GraphStorage(parse_uri(uri), Runtime(options=options))
     return store, build_explaining_handles(store)

@@ -1,6 +1,7 @@
-"""A merge on executors: a task fills some rows from the committed ones, compares them, and writes what has changed.
+"""The fill task of a merge on executors: complete rows from the committed ones, compare them, and write changed ones.
 
-It is told where the committed rows lie. What is found wrong here is not told row by row: see `telling`.
+A task gets the positions of the committed rows. At a row that may be wrong it stops, and reports only a number;
+`merge_probe_task` then fetches the rows in question.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,33 +28,33 @@ from omnigraph.storage.staging import delete_rows, list_deletion_files
 
 
 class FillResult(msgspec.Struct, kw_only=True):
-    """What a task made of a group."""
+    """The result of a task for one group."""
 
     number: int
     type: str
     rows: int = 0
-    """Those that count: all, or where only known ones are asked for, those."""
+    """The number of rows that count: not those left out, nor new rows if only existing ones may change."""
     known: int = 0
     unchanged: int = 0
     suspects: int = 0
-    """Rows that something may be wrong with; then not all was written."""
+    """The number of rows that may be wrong; if there are any, not all rows were written."""
     unsure: int = 0
-    """Rows that only the driver can decide about: all rows have to be looked at there."""
+    """The number of rows that only the driver can decide about; if there are any, it takes all rows."""
     fragments: list[str] = msgspec.field(default_factory=list)
     replaced: str | None = None
-    """The key of the addresses of the committed rows whose place is taken, ascending."""
-    gone: str | None = None
-    """The key of the hashes of what those rows said, by role."""
-    told: str | None = None
-    """The key of the hashes of what all rows say, filled, by role; where that was asked."""
-    handed: dict[int, RowChunk] = msgspec.field(default_factory=dict)
-    """By the number of their piece, rows that were wanted, each with its place in that piece as its ordinal."""
+    """The key of the addresses of the replaced committed rows, ascending."""
+    replaced_hashes: str | None = None
+    """The key of the hashes of those rows' keys, by role."""
+    row_hashes: str | None = None
+    """The key of the hashes of all filled rows' keys, by role; of a probe for keys."""
+    fetched: dict[int, RowChunk] = msgspec.field(default_factory=dict)
+    """The requested rows by the number of their chunk; the ordinal of each is its position in that chunk."""
     shared: dict[str, bytes] = msgspec.field(default_factory=dict)
-    """By role, the hashes by which other rows may share something with those."""
+    """By role, the hashes of keys that other rows may share with those."""
 
 
 class DeletionResult(msgspec.Struct, kw_only=True):
-    """What a task took away from some fragments of a table."""
+    """The result of deleting rows from some fragments of a table."""
 
     type: str
     rows: int
@@ -66,29 +67,29 @@ decode_fill_result = msgspec.msgpack.Decoder(FillResult).decode
 decode_deletion_result = msgspec.msgpack.Decoder(DeletionResult).decode
 
 
-def encode_result(one: FillResult | DeletionResult) -> pa.RecordBatch:
-    """What a task hands to the driver."""
-    return pa.RecordBatch.from_arrays([pa.array([_encode(one)], pa.binary())], ["payload"])
+def encode_result(result: FillResult | DeletionResult) -> pa.RecordBatch:
+    """Return the result of a task as a batch of one row, for the driver."""
+    return pa.RecordBatch.from_arrays([pa.array([_encode(result)], pa.binary())], ["payload"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeFill:
-    """How groups are filled."""
+    """The work of filling the groups of a merge."""
 
     groups: tuple[ChunkGroup, ...]
     phase: int
     only_known: bool = False
     left_out: Mapping[int, bytes] | None = None
-    """By the number of their piece, the places of rows that were refused, packed; None when nobody has looked yet."""
+    """The packed positions of rejected rows by the number of their chunk; None before the rows are checked."""
 
-    def run(self, worker: Worker, number: int, places: RowMatches) -> FillResult:
+    def run(self, worker: Worker, number: int, matches: RowMatches) -> FillResult:
         """Fill a group."""
-        return _FillTask(self, worker, number).run(places)
+        return _FillTask(self, worker, number).run(matches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionTask:
-    """Rows that go from some fragments of a type's table, among the addresses in these objects."""
+    """The deletion of rows from some fragments of a type's table; the objects in `addresses` list rows of all."""
 
     type: str
     fragments: tuple[int, ...]
@@ -97,21 +98,22 @@ class DeletionTask:
     def run(self, worker: Worker, phase: int, number: int) -> DeletionResult:
         """Write the deletion files."""
         table = worker.open_table(worker.get_type(self.type).table_key)
-        note = worker.begin_note(phase, number)
-        own = np.sort(np.concatenate([np.empty(0, np.uint64), *self._read_addresses(worker)]))
-        updated, removed = delete_rows(table, own)
-        note.on_complete(list_deletion_files(table, updated))
-        return DeletionResult(type=self.type, rows=len(own), updated=list(updated), removed=list(removed))
+        journal = worker.begin_journal(phase, number)
+        addresses = np.sort(np.concatenate([np.empty(0, np.uint64), *self._read_addresses(worker)]))
+        updated, removed = delete_rows(table, addresses)
+        journal.on_complete(list_deletion_files(table, updated))
+        return DeletionResult(type=self.type, rows=len(addresses), updated=list(updated), removed=list(removed))
 
     def _read_addresses(self, worker: Worker) -> Iterator[Addresses]:
         numbers = np.array(self.fragments, np.uint64)
         for key in self.addresses:
             addresses = np.frombuffer(worker.store.objects.get(key).data, np.uint64)
+            # The high half of a row address is the fragment's number.
             yield addresses[np.isin(addresses >> np.uint64(32), numbers)]
 
 
 class _FillTask:
-    """One group on its way."""
+    """The fill of one group."""
 
     def __init__(self, work: MergeFill, worker: Worker, number: int) -> None:
         self._work, self._worker = work, worker
@@ -119,18 +121,19 @@ class _FillTask:
         self._type = worker.get_type(self._group.type)
         self._result = FillResult(number=number, type=self._group.type)
         self._replaced: list[Addresses] = []
-        self._gone: dict[str, list[bytes]] = {}
+        self._replaced_hashes: dict[str, list[bytes]] = {}
 
-    def run(self, places: RowMatches) -> FillResult:
-        """All pieces, one after the other; the first row that may be wrong ends it."""
-        if self._work.left_out is None and (places[:, 1] == REPEATED).any():
-            self._result.suspects = int((places[:, 1] == REPEATED).sum())
+    def run(self, matches: RowMatches) -> FillResult:
+        """Fill all chunks in order, up to the first one with a row that may be wrong."""
+        # A repeated id is a suspect, which needs no reading of chunks to be found.
+        if self._work.left_out is None and (matches[:, 1] == REPEATED).any():
+            self._result.suspects = int((matches[:, 1] == REPEATED).sum())
             return self._result
-        note = self._worker.begin_note(self._work.phase, self._result.number)
-        writers = FragmentWriters(self._worker, note)
+        journal = self._worker.begin_journal(self._work.phase, self._result.number)
+        writers = FragmentWriters(self._worker, journal)
         try:
-            for piece in open_chunks(self._worker, self._type, self._group, places):
-                self._fill_chunk(piece, writers)
+            for chunk in open_chunks(self._worker, self._type, self._group, matches):
+                self._fill_chunk(chunk, writers)
                 if self._result.suspects or self._result.unsure:
                     writers.abort()
                     return self._result
@@ -138,59 +141,63 @@ class _FillTask:
         except BaseException:
             writers.abort()
             raise
-        self._keep_hashes(note)
+        self._keep_hashes(journal)
         return self._result
 
-    def _fill_chunk(self, piece: ChunkBatch, writers: FragmentWriters) -> None:
-        rows = piece.rows
+    def _fill_chunk(self, chunk: ChunkBatch, writers: FragmentWriters) -> None:
+        rows = chunk.rows
         if self._work.left_out is not None:
-            rows.is_excluded[np.frombuffer(self._work.left_out.get(piece.number, b""), np.int64)] = True
+            rows.is_excluded[np.frombuffer(self._work.left_out.get(chunk.number, b""), np.int64)] = True
         if self._work.only_known:
             rows.is_excluded |= ~rows.exists
-        # Whoever has looked at the rows has also decided which of those stays that have the same id.
-        is_wrong = piece.find_suspects() if self._work.left_out is None else piece.find_suspects() & ~piece.is_repeated
-        self._result.suspects += int(is_wrong.sum())
-        self._result.unsure += piece.count_hash_collisions()
+        is_suspect = chunk.find_suspects()
+        # The check that rejected the left-out rows has also decided which row of a repeated id stays.
+        if self._work.left_out is not None:
+            is_suspect &= ~chunk.is_repeated
+        self._result.suspects += int(is_suspect.sum())
+        self._result.unsure += chunk.count_hash_collisions()
         if not self._result.suspects and not self._result.unsure:
             self._write(rows, writers)
 
     def _write(self, rows: TypeBatch, writers: FragmentWriters) -> None:
         find_unchanged(rows)
-        is_kept = ~rows.is_excluded
-        is_written = is_kept & ~rows.is_unchanged
+        is_accepted = ~rows.is_excluded
+        is_written = is_accepted & ~rows.is_unchanged
         try:
             for batch in iter_merged_batches(rows, is_written):
                 writers.add(self._type, pa.Table.from_batches([batch]))
-        except LoadError as error:  # what a record says and what its row keeps are too much together
+        except LoadError as error:
+            # A record exceeds the size limit only together with the values that its row keeps.
             self._result.unsure += error.total
             return
-        self._result.rows += int(is_kept.sum())
-        self._result.known += int((rows.exists & is_kept).sum())
-        self._result.unchanged += int((rows.is_unchanged & is_kept).sum())
-        self._note_replaced(rows, is_written & rows.exists)
+        self._result.rows += int(is_accepted.sum())
+        self._result.known += int((rows.exists & is_accepted).sum())
+        self._result.unchanged += int((rows.is_unchanged & is_accepted).sum())
+        self._record_replaced(rows, is_written & rows.exists)
 
-    def _note_replaced(self, rows: TypeBatch, is_replacing: Mask) -> None:
+    def _record_replaced(self, rows: TypeBatch, is_replacing: Mask) -> None:
         if rows.existing is None or not is_replacing.any():
             return
+        # The deletion tasks need the addresses, and the key shuffle subtracts the keys from the committed ones.
         self._replaced.append(rows.existing.locate(is_replacing).addresses)
         for role, columns in find_replaced_roles(self._type).items():
             before = rows.existing.fetch(rows.existing.at[is_replacing], columns)
             hashes, _ = hash_keys(before, columns, self._worker.spec.seed)
-            self._gone.setdefault(role, []).append(hashes.tobytes())
+            self._replaced_hashes.setdefault(role, []).append(hashes.tobytes())
 
-    def _keep_hashes(self, note: TaskJournal) -> None:
+    def _keep_hashes(self, journal: TaskJournal) -> None:
         if self._replaced:
-            self._result.replaced = note.keep("replaced", np.sort(np.concatenate(self._replaced)).tobytes())
-        if self._gone:
-            gone = {role: b"".join(parts) for role, parts in self._gone.items()}
-            self._result.gone = note.keep("gone", encode_hashes(gone))
+            self._result.replaced = journal.keep("replaced", np.sort(np.concatenate(self._replaced)).tobytes())
+        if self._replaced_hashes:
+            hashes = {role: b"".join(parts) for role, parts in self._replaced_hashes.items()}
+            self._result.replaced_hashes = journal.keep("gone", encode_hashes(hashes))
 
 
 def plan_deletions(
-    type_name: str, fragments: Sequence[int], filled: Sequence[FillResult], tasks: int
+    type_name: str, fragments: Sequence[int], fills: Sequence[FillResult], tasks: int
 ) -> list[DeletionTask]:
-    """What is taken away from a table, in about so many tasks."""
-    keys = tuple(one.replaced for one in filled if one.type == type_name and one.replaced is not None)
+    """Plan the deletion of replaced rows from a table, in at most `tasks` tasks, each with its own fragments."""
+    keys = tuple(fill.replaced for fill in fills if fill.type == type_name and fill.replaced is not None)
     if not keys:
         return []
     share = -(-len(fragments) // max(tasks, 1))

@@ -1,9 +1,9 @@
-"""A large merge that something may be wrong with: the driver looks at the rows under suspicion, and at no others.
+"""Check a large merge that has suspect rows: only these are sent to the driver.
 
-Tasks tell the keys of all rows, filled, and the ledger finds those that may be wrong. They come to the driver with
-every row that shares an id, a unique value or, where edges are counted, a source with one of them, whether by what it
-will say or by what the committed row says whose place it takes. The ordinary checks refuse what they refuse in one
-process.
+Tasks report the keys of all rows, completed from the committed ones, and the key shuffle finds the suspicious ones.
+Their rows are sent to the driver, with every row that shares an id, a unique value or, where edges are counted, a
+source with one of them, in its new values or in those of the committed row that it replaces. The ordinary checks then
+reject the same rows as in a load in one process (decision 37).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from omnigraph.spark.load.row_chunks import RowChunk, read_chunk
 
 @dataclass(frozen=True, slots=True)
 class ChunkOrigin:
-    """Where the rows of a piece come from: the number of their input, and the lines that it has before them."""
+    """The origin of a chunk's rows: the number of their input, and the number of its lines before them."""
 
     file: int
     lines_before: int
@@ -29,9 +29,9 @@ class ChunkOrigin:
 
 @dataclass(frozen=True, slots=True)
 class MergeCheckResult:
-    """The rows of a merge that were under suspicion, checked; and the merge of all rows that were not refused.
+    """The checked suspect rows of a merge, and the staged merge of all rows that were not rejected.
 
-    `merge` is None when something was refused and nothing may be left out: then nothing is written.
+    `merge` is None if a row was rejected and none may be left out: then nothing is written.
     """
 
     batch: LoadBatch
@@ -41,7 +41,7 @@ class MergeCheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeCheck:
-    """Checks a merge on one state."""
+    """The check of a merge on one state."""
 
     merging: DistributedMerge
     chunks: Mapping[str, Sequence[RowChunk]]
@@ -52,15 +52,15 @@ class MergeCheck:
     unreadable: frozenset[str]
 
     def run(self) -> MergeCheckResult | None:
-        """What is wrong, and the merge without it; None when only a look at all rows can tell."""
-        judged = self.merging.find_suspicious_keys()
-        if judged is None:
+        """Check the suspect rows, and merge without the rejected ones; return None if the driver must take all rows."""
+        suspicious = self.merging.find_suspicious_keys()
+        if suspicious is None:
             return None
         check = SuspectCheck(
             view=self.merging.view,
             mode=LoadMode.MERGE,
             loaded=self.loaded,
-            total={name: sum(piece.rows for piece in self.chunks.get(name, ())) for name in self.loaded},
+            total={name: sum(chunk.rows for chunk in self.chunks.get(name, ())) for name in self.loaded},
             inputs=self.inputs,
             seed=self.merging.spec.seed,
             keeps_left_out=True,
@@ -69,9 +69,10 @@ class MergeCheck:
             fetch=self._fetch_rows,
             only_known=self.merging.jobs.call.only_known,
         )
-        batch, rows = check.run(Suspects.from_hashes(judged, self.merging.view.catalog))
+        batch, rows = check.run(Suspects.from_hashes(suspicious, self.merging.view.catalog))
         if (batch.rejections.records or batch.rejections.global_problems) and not self.leaves_out:
             return MergeCheckResult(batch, rows, None)
+        # The key shuffle of this merge sees all rows, so a suspect that was not fetched can't be published.
         merge = self.merging.merge(self._find_left_out(batch, rows))
         if merge is None:
             rows.spool.close()
@@ -79,20 +80,21 @@ class MergeCheck:
         return MergeCheckResult(batch, rows, merge)
 
     def _fetch_rows(self, wanted: WantedKeys) -> Mapping[str, Sequence[FetchedRows]]:
-        """The rows that are wanted, by type."""
-        every = [piece for group in self.merging.groups for piece in group.chunks]
-        found: dict[str, list[FetchedRows]] = {}
-        for told, number, data in self.merging.fetch_rows(wanted):
-            origin = self.find_origin(every[number])
-            shared = {role: np.frombuffer(packed, np.uint64) for role, packed in told.shared.items()}
-            for rows in read_chunk(self.merging.view.get_type(told.type), data, origin.lines_before):
-                found.setdefault(told.type, []).append(FetchedRows(number, origin.file, rows, shared))
-        return found
+        """Return the requested rows by type."""
+        chunks = [chunk for group in self.merging.groups for chunk in group.chunks]
+        fetched: dict[str, list[FetchedRows]] = {}
+        for result, number, data in self.merging.fetch_rows(wanted):
+            origin = self.find_origin(chunks[number])
+            shared = {role: np.frombuffer(packed, np.uint64) for role, packed in result.shared.items()}
+            for rows in read_chunk(self.merging.view.get_type(result.type), data, origin.lines_before):
+                fetched.setdefault(result.type, []).append(FetchedRows(number, origin.file, rows, shared))
+        return fetched
 
     def _find_left_out(self, batch: LoadBatch, rows: SuspectRows) -> dict[int, bytes]:
-        """By the number of their piece, the places of the rows that are out."""
-        found: dict[int, bytes] = {}
-        for name, incoming in batch.types.items():
-            for number, places in rows.group_ordinals(name, np.flatnonzero(incoming.is_excluded)).items():
-                found[number] = places.tobytes()
-        return found
+        """Return the packed positions of the excluded rows by the number of their chunk."""
+        left_out: dict[int, bytes] = {}
+        for name, type_batch in batch.types.items():
+            # A chunk has rows of one type only, so no entry is overwritten.
+            for number, positions in rows.group_ordinals(name, np.flatnonzero(type_batch.is_excluded)).items():
+                left_out[number] = positions.tobytes()
+        return left_out

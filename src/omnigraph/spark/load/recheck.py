@@ -1,8 +1,8 @@
-"""Rows under suspicion, in a batch of their own: the ordinary checks of a load decide, and say what is wrong.
+"""Check the suspect rows of a load in a batch of their own: the ordinary checks decide, and report errors.
 
-The batch holds every row that shares an id, a unique value or, where edges are counted, a source with a suspect. So
-what the checks decide about it is what they would decide about it among all rows. When they refuse a row, others may
-become wrong by that: edges of a node, nodes that lose an edge. Those join the batch, and it is checked again.
+The batch has every row that shares an id, a unique value or, where edges are counted, a source with a suspect. So the
+checks decide about a row as they would among all rows. A rejected row can make others wrong: edges of a rejected node,
+nodes that lose an edge. Those are added to the batch, and it is checked again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,21 +18,18 @@ from omnigraph.engine.bulk.row_spool import Spool
 from omnigraph.engine.view import View
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import Catalog, EdgeType
-from omnigraph.spark.load.key_hashes import WantedKeys, hash_ids, is_among_sorted
+from omnigraph.spark.load.key_hashes import MISSING_PREFIX, WantedKeys, hash_ids, is_among_sorted
 from omnigraph.spark.load.row_chunks import ChunkRows
 from omnigraph.storage.column_hashing import Hashes
 from omnigraph.storage.columnar_sets import Mask, Positions, is_among
 
-_MISSING_PREFIX = "!"
-"""Before the name of a node type: ids that edges name and no node has."""
-
 
 @dataclass(frozen=True, slots=True)
 class FetchedRows:
-    """Some rows of one type from one split: the number of their input, and the rows.
+    """Rows of one type from one split, with the number of their input.
 
-    In a merge, the number of their piece is in place of the split, and `shared` has by role the hashes by which other
-    rows of the load may share something with them, by what they say or by what the rows say whose places they take.
+    In a merge, `split` is the number of their chunk, and `shared` has by role the hashes of keys, in their new values
+    and in those of the rows they replace, that other rows of the load may share.
     """
 
     split: int
@@ -43,57 +40,57 @@ class FetchedRows:
 
 @dataclass(slots=True)
 class Suspects:
-    """What is wanted so far: sorted hashes by type and role."""
+    """The suspicious keys collected so far: sorted hashes by type and role."""
 
     hashes: dict[tuple[str, str], Hashes] = field(default_factory=dict)
     missing: dict[str, Hashes] = field(default_factory=dict)
     """By node type, the ids that edges name and no node has."""
 
     @classmethod
-    def from_hashes(cls, judged: Mapping[str, Hashes], catalog: Catalog) -> "Suspects":
-        """Those of the ledger, and what goes with them where edges are counted."""
-        found = cls()
-        for key, hashes in judged.items():
+    def from_hashes(cls, suspicious: Mapping[str, Hashes], catalog: Catalog) -> "Suspects":
+        """Build suspects from the result of a key shuffle; with a lower cardinality, sources and edges go together."""
+        suspects = cls()
+        for key, hashes in suspicious.items():
             name, _, role = key.partition("/")
-            if name.startswith(_MISSING_PREFIX):
-                found.missing[name.removeprefix(_MISSING_PREFIX)] = np.unique(hashes)
+            if name.startswith(MISSING_PREFIX):
+                suspects.missing[name.removeprefix(MISSING_PREFIX)] = np.unique(hashes)
             else:
-                found.add(name, role, hashes)
+                suspects.add(name, role, hashes)
         for edge in catalog.edges.values():
             if edge.cardinality.low:
                 for name, role in ((edge.source, ID), (edge.name, SRC)):
                     other = (edge.name, SRC) if role == ID else (edge.source, ID)
-                    if (name, role) in found.hashes:
-                        found.add(*other, found.hashes[name, role])
-        return found
+                    if (name, role) in suspects.hashes:
+                        suspects.add(*other, suspects.hashes[name, role])
+        return suspects
 
     def add(self, name: str, role: str, hashes: Hashes) -> bool:
-        """More of them; whether any was not wanted before."""
+        """Add hashes of a role, and return whether any of them is new."""
         before = self.hashes.get((name, role), np.empty(0, np.uint64))
         after = np.union1d(before, hashes)
         self.hashes[name, role] = after
         return len(after) > len(before)
 
-    def merge(self, others: "Suspects") -> None:
-        """Those of another ledger, too."""
-        for (name, role), hashes in others.hashes.items():
+    def merge(self, other: "Suspects") -> None:
+        """Add all suspects of another key shuffle."""
+        for (name, role), hashes in other.hashes.items():
             self.add(name, role, hashes)
-        for name, hashes in others.missing.items():
+        for name, hashes in other.missing.items():
             self.missing[name] = np.union1d(self.missing.get(name, np.empty(0, np.uint64)), hashes)
 
     def to_wanted(self, loaded: Iterable[str]) -> WantedKeys:
-        """For tasks."""
+        """Return the packed hashes of the loaded types, for tasks that fetch their rows."""
         names = set(loaded)
-        found: dict[str, dict[str, bytes]] = {}
+        wanted: dict[str, dict[str, bytes]] = {}
         for (name, role), hashes in self.hashes.items():
             if name in names and len(hashes):
-                found.setdefault(name, {})[role] = hashes.tobytes()
-        return found
+                wanted.setdefault(name, {})[role] = hashes.tobytes()
+        return wanted
 
 
 @dataclass(slots=True)
 class SuspectRows:
-    """The suspects in a spool, and where each row of it lies: its split and its ordinal there."""
+    """The suspect rows in a spool, with the split and the ordinal of each."""
 
     spool: Spool
     splits: dict[str, Positions]
@@ -108,38 +105,38 @@ class SuspectRows:
         *,
         keeps_left_out: bool,
     ) -> "SuspectRows":
-        """Rows in the order of the input; every type of the load is named, also one without suspects."""
+        """Write rows to a spool in the order of the input; declare all types of the load, also those without rows."""
         spool = Spool(keeps_left_out=keeps_left_out)
         splits: dict[str, Positions] = {}
         ordinals: dict[str, Positions] = {}
+        empty = np.empty(0, np.int64)
         for name in loaded:
             type_ = catalog.find_type(name)
             assert type_ is not None  # noqa: S101 - it was loaded by this catalog
             spool.declare_type(type_)
-            parts = sorted(fetched.get(name, ()), key=lambda one: one.split)
+            parts = sorted(fetched.get(name, ()), key=lambda part: part.split)
             for part in parts:
                 spool.add(part.file, part.rows.window)
-            nothing = np.empty(0, np.int64)
-            splits[name] = np.concatenate([nothing, *(np.full(len(p.rows.ordinals), p.split) for p in parts)])
-            ordinals[name] = np.concatenate([nothing, *(part.rows.ordinals for part in parts)])
+            splits[name] = np.concatenate([empty, *(np.full(len(part.rows.ordinals), part.split) for part in parts)])
+            ordinals[name] = np.concatenate([empty, *(part.rows.ordinals for part in parts)])
         spool.seal()
         return cls(spool, splits, ordinals)
 
     def group_ordinals(self, name: str, rows: Positions) -> dict[int, Positions]:
-        """By split, the ordinals of these rows of a type, ascending."""
+        """Return, by split, the ordinals of these rows of a type, ascending."""
         splits, ordinals = self.splits[name][rows], self.ordinals[name][rows]
         return {int(split): np.sort(ordinals[splits == split]) for split in np.unique(splits)}
 
 
 @dataclass(slots=True)
 class SuspectCheck:
-    """Checks the suspects of a load on one state."""
+    """The check of the suspects of a load on one state."""
 
     view: View
     mode: LoadMode
     loaded: Sequence[str]
     total: Mapping[str, int]
-    """How many rows of each type the load has."""
+    """The number of rows of each type in the load."""
     inputs: Callable[[], InputNames]
     seed: int
     keeps_left_out: bool
@@ -149,28 +146,30 @@ class SuspectCheck:
     only_known: bool = False
 
     def build_empty(self) -> tuple[LoadBatch, SuspectRows]:
-        """The batch of a load without suspects."""
+        """Return the batch of a load without suspects."""
         rows = SuspectRows.from_fetched({}, self.view.catalog, self.loaded, keeps_left_out=self.keeps_left_out)
         return self._build_batch(rows, Suspects()), rows
 
     def run(self, suspects: Suspects) -> tuple[LoadBatch, SuspectRows]:
-        """The batch of all rows that may be wrong, checked, and its rows."""
+        """Return the checked batch of all suspect rows, and the rows; `suspects` grows with each round."""
         while True:
             rows = self._fetch_all(suspects)
             batch = self._build_batch(rows, suspects)
             check_batch(batch, self.inputs())
-            if not self._widen_by_refused(batch, suspects):
+            if not self._widen_by_rejected(batch, suspects):
                 return batch, rows
             rows.spool.close()
 
     def _fetch_all(self, suspects: Suspects) -> SuspectRows:
-        """All that is wanted. Where edges are counted, the edges from the same sources are wanted too."""
+        """Fetch the rows of all suspects, and those that share keys with them, until no further row is suspect."""
         while True:
             wanted = suspects.to_wanted(self.loaded)
+            # In a merge, tasks add rows that are wrong by themselves, which no suspicious key leads to.
             fetched = self.fetch(wanted) if wanted or self.mode is LoadMode.MERGE else {}
             rows = SuspectRows.from_fetched(fetched, self.view.catalog, self.loaded, keeps_left_out=self.keeps_left_out)
             is_wider = self._add_shared(suspects, fetched)
             for edge in self.view.catalog.edges.values():
+                # Where edges are counted, all edges of a source have to be in the batch.
                 if edge.name in rows.spool.types and not _is_unbounded(edge):
                     is_wider |= self._widen(suspects, edge, self._read_column(rows, edge.name, SRC))
                 if edge.source in rows.spool.types and edge.cardinality.low:
@@ -180,7 +179,10 @@ class SuspectCheck:
             rows.spool.close()
 
     def _add_shared(self, suspects: Suspects, fetched: Mapping[str, Sequence[FetchedRows]]) -> bool:
-        """What rows of a merge share with others: a value may change hands only if whoever has it gives it away."""
+        """Add the keys that rows of a merge may share with others, and return whether any is new.
+
+        A unique value may move to another row only if the row that has it gives it up, so both are needed.
+        """
         is_wider = False
         for name, parts in fetched.items():
             for role in {role for part in parts for role in part.shared}:
@@ -191,29 +193,32 @@ class SuspectCheck:
                     is_wider |= suspects.add(edge.source, ID, hashes)
         return is_wider
 
-    def _widen_by_refused(self, batch: LoadBatch, suspects: Suspects) -> bool:
-        """Whether rows that were refused make suspects of others."""
+    def _widen_by_rejected(self, batch: LoadBatch, suspects: Suspects) -> bool:
+        """Add the keys of rows that become suspect by rejected ones, and return whether any is new."""
         is_wider = False
         for edge in self.view.catalog.edges.values():
+            # The edges of a rejected node lose an end.
             for column, node in ((SRC, edge.source), (DST, edge.target)):
                 nodes = batch.types.get(node)
                 if nodes is not None and edge.name in batch.types and nodes.is_excluded.any():
-                    gone = nodes.read_ids().filter(pa.array(nodes.is_excluded))
-                    is_wider |= suspects.add(edge.name, column, hash_ids(gone, self.seed))
+                    rejected = nodes.read_ids().filter(pa.array(nodes.is_excluded))
+                    is_wider |= suspects.add(edge.name, column, hash_ids(rejected, self.seed))
+            # Without a rejected edge, its source may have too few.
             edges = batch.types.get(edge.name)
             if edges is not None and edge.cardinality.low and edges.is_excluded.any():
-                gone = edges.read_column(SRC).filter(pa.array(edges.is_excluded))
-                is_wider |= self._widen(suspects, edge, gone)
+                rejected = edges.read_column(SRC).filter(pa.array(edges.is_excluded))
+                is_wider |= self._widen(suspects, edge, rejected)
         return is_wider
 
     def _widen(self, suspects: Suspects, edge: EdgeType, sources: pa.Array) -> bool:
-        """All edges from these sources, and where there is a least number of them, the sources themselves."""
+        """Add all edges from these sources and, with a lower cardinality, the sources; return whether any is new."""
         hashes = hash_ids(sources, self.seed)
         if not len(hashes):
             return False
         is_wider = suspects.add(edge.name, SRC, hashes)
         if edge.cardinality.low and edge.source in self.loaded:
             is_wider |= suspects.add(edge.source, ID, hashes)
+        # If the load has no edges of this type, there are none to fetch.
         return is_wider and edge.name in self.loaded
 
     def _read_column(self, rows: SuspectRows, name: str, column: str) -> pa.Array:
@@ -222,15 +227,17 @@ class SuspectCheck:
     def _build_batch(self, rows: SuspectRows, suspects: Suspects) -> LoadBatch:
         types: dict[str, TypeBatch] = {}
         for name, spooled in rows.spool.types.items():
-            known = spooled.read_columns([ID]).column(0)
+            ids = spooled.read_columns([ID]).column(0)
             rest = UnloadedRows(
                 rows=self.total[name] - spooled.rows,
-                is_there=_IdExists(suspects.missing.get(name, np.empty(0, np.uint64)), known, self.seed),
+                is_there=_IdExists(suspects.missing.get(name, np.empty(0, np.uint64)), ids, self.seed),
                 is_counted=_SourceIsCounted(suspects.hashes.get((name, SRC), np.empty(0, np.uint64)), self.seed),
             )
-            types[name] = TypeBatch(spooled, self.view.get_table(spooled.type), self.mode, rest=rest)
-            types[name].leaves_out, types[name].has_unreadable = self.leaves_out, name in self.unreadable
-            types[name].only_known = self.only_known
+            batch = TypeBatch(spooled, self.view.get_table(spooled.type), self.mode, rest=rest)
+            batch.leaves_out = self.leaves_out
+            batch.has_unreadable = name in self.unreadable
+            batch.only_known = self.only_known
+            types[name] = batch
         return LoadBatch(view=self.view, mode=self.mode, types=types)
 
 
@@ -240,18 +247,20 @@ def _is_unbounded(edge: EdgeType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _IdExists:
-    """Ids that rows outside of the batch have: the ledger found them, and the batch does not hold them."""
+    """A predicate for ids of rows outside the batch: the key shuffle found their nodes, and the batch lacks them."""
 
     missing: Hashes
-    own: pa.ChunkedArray
+    batch_ids: pa.ChunkedArray
     seed: int
 
     def __call__(self, ids: pa.Array) -> Mask:
-        return ~is_among_sorted(hash_ids(ids, self.seed), self.missing) & ~is_among(ids, self.own)
+        return ~is_among_sorted(hash_ids(ids, self.seed), self.missing) & ~is_among(ids, self.batch_ids)
 
 
 @dataclass(frozen=True, slots=True)
 class _SourceIsCounted:
+    """A predicate for sources that are suspects, whose edges in the load are all in the batch."""
+
     sources: Hashes
     seed: int
 

@@ -1,4 +1,4 @@
-"""Rows on their way from a task to the driver or to other tasks: Arrow streams with the place of every row."""
+"""Write and read chunks of rows that a task leaves for the driver or for other tasks: Arrow streams with ordinals."""
 
 import io
 import json
@@ -18,40 +18,40 @@ from omnigraph.schema.catalog import AnyType
 from omnigraph.spark.load.key_hashes import hash_ids
 from omnigraph.storage.columnar_sets import Positions, concat_chunks
 
+# The column with the number of a row among the rows of its type in its split.
 ORDINAL = "@ordinal"
-"""The column that says the how-manieth row of its type a row is in its split."""
 _CLAIMS = b"claims"
+# A chunk of this size is closed, and the next one begun.
 CHUNK_BYTES = 32 * 1024 * 1024
-"""A piece that has so many bytes is done, and another one begun."""
+# The open chunks of a task have at most this size together; beyond it, the largest one is closed.
 MAX_BUFFERED_BYTES = 128 * 1024 * 1024
-"""How much the unfinished pieces of a task may have together: beyond it, the largest is done."""
 
 
 class RowChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of one type that a task has kept for others."""
+    """A stored chunk of rows of one type."""
 
     key: str
     rows: int
     nbytes: int
     ids: str | None = None
-    """The key of the hashes of their ids, in their order; None when nobody asked for them."""
+    """The key of the hashes of their ids, in their order; None if they were not requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRows:
-    """Some rows of a piece, as they were read, and their ordinals."""
+    """A window of rows of a chunk, as they were read from the input, and their ordinals."""
 
     window: TypedRows
     ordinals: Positions
 
 
 class ChunkWriter:
-    """Collects rows of one type as the bytes of an Arrow stream."""
+    """Collect rows of one type as the bytes of an Arrow stream."""
 
     def __init__(self, type_: AnyType) -> None:
         self._type = type_
         self._sink = io.BytesIO()
-        fields = [pa.field(one.name, one.type) for one in build_arrow_schema(type_)]
+        fields = [pa.field(column.name, column.type) for column in build_arrow_schema(type_)]
         fields += [pa.field(LINE, pa.int64()), pa.field(ORDINAL, pa.int64())]
         self._names = [p.name for p in type_.properties]
         fields += [pa.field(build_left_out_name(name), pa.bool_()) for name in ("id", *self._names)]
@@ -61,33 +61,33 @@ class ChunkWriter:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes there are so far."""
+        """The number of bytes written so far."""
         return self._sink.tell()
 
     def add(self, window: TypedRows, ordinals: Positions) -> None:
-        """Some more rows."""
+        """Add the rows of a window."""
         if not window.rows.num_rows:
             return
-        nowhere = pa.repeat(pa.scalar(False), window.rows.num_rows)
+        no_rows = pa.repeat(pa.scalar(False), window.rows.num_rows)
         columns = [*window.rows.columns, window.lines, pa.array(ordinals)]
-        columns += [window.left_out.get(name, nowhere) for name in ("id", *self._names)]
+        columns += [window.left_out.get(name, no_rows) for name in ("id", *self._names)]
         table = pa.Table.from_arrays(columns, schema=self._schema).combine_chunks()
-        # A claim is marked in the way of this process: what it stands for goes along in plain words.
+        # The mark of a blob claim is valid in this process only, so the URIs of claims are sent as metadata.
         claims = {name: find_claims(table.column(name)) for name in list_blob_properties(self._type)}
         for batch in table.to_batches():
             self._writer.write_batch(batch, custom_metadata={_CLAIMS: json.dumps(claims).encode()})
         self.rows += table.num_rows
 
     def finalize(self) -> bytes:
-        """The whole stream."""
+        """Close the stream and return its bytes."""
         self._writer.close()
         return self._sink.getvalue()
 
 
 class RollingChunkWriter:
-    """The rows of a task in pieces of a size, whatever their number: `keep` puts a finished one somewhere.
+    """Write the rows of a task to chunks of bounded size; `keep` stores a finished one and returns its key.
 
-    With a seed, the hashes of ids go with every piece.
+    With a seed, the hashes of ids are stored beside every chunk.
     """
 
     def __init__(self, keep: Callable[[str, bytes], str], id_seed: int | None = None) -> None:
@@ -95,11 +95,11 @@ class RollingChunkWriter:
         self._open: dict[str, ChunkWriter] = {}
         self._ids: dict[str, list[bytes]] = {}
         self._count = 0
+        # By type, in the order of their rows; complete after `finish`.
         self.chunks: dict[str, list[RowChunk]] = {}
-        """By type, in the order of their rows; complete after `finish`."""
 
     def add(self, window: TypedRows, ordinals: Positions) -> None:
-        """Some more rows of a type."""
+        """Add the rows of a window to the open chunk of their type."""
         name = window.type.name
         if name not in self._open:
             self._open[name] = ChunkWriter(window.type)
@@ -108,11 +108,11 @@ class RollingChunkWriter:
             self._ids.setdefault(name, []).append(hash_ids(window.rows.column(ID), self._seed).tobytes())
         if self._open[name].nbytes >= CHUNK_BYTES:
             self._finish(name)
-        elif sum(one.nbytes for one in self._open.values()) >= MAX_BUFFERED_BYTES:
-            self._finish(max(self._open, key=lambda one: self._open[one].nbytes))
+        elif sum(writer.nbytes for writer in self._open.values()) >= MAX_BUFFERED_BYTES:
+            self._finish(max(self._open, key=lambda other: self._open[other].nbytes))
 
     def finish(self) -> dict[str, list[RowChunk]]:
-        """No more rows come: all pieces, by type."""
+        """Close all open chunks, and return the chunks by type."""
         while self._open:
             self._finish(next(iter(self._open)))
         return self.chunks
@@ -121,20 +121,21 @@ class RollingChunkWriter:
         writer = self._open.pop(name)
         data = writer.finalize()
         ids = self._ids.pop(name, None)
-        piece = RowChunk(
+        chunk = RowChunk(
             key=self._keep(f"{self._count}.piece", data),
             rows=writer.rows,
             nbytes=len(data),
             ids=None if ids is None else self._keep(f"{self._count}.ids", b"".join(ids)),
         )
         self._count += 1
-        self.chunks.setdefault(name, []).append(piece)
+        self.chunks.setdefault(name, []).append(chunk)
 
 
 def read_chunk(type_: AnyType, data: bytes, lines_before: int) -> Iterator[ChunkRows]:
-    """The rows of a piece, with lines counted from the start of their input."""
+    """Yield the rows of a chunk; `lines_before` is added, so that lines count from the start of their input."""
     names = build_arrow_schema(type_).names
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        # Iterating over the reader would drop the metadata of batches.
         while True:
             try:
                 batch, metadata = reader.read_next_batch_with_custom_metadata()
@@ -158,16 +159,16 @@ def read_chunk(type_: AnyType, data: bytes, lines_before: int) -> Iterator[Chunk
 def _restore_claims(rows: pa.Table, claims: Mapping[str, Mapping[str, str]]) -> pa.Table:
     for name, uris in claims.items():
         if uris:
-            place = rows.schema.get_field_index(name)
-            values: list[object] = rows.column(place).to_pylist()
+            index = rows.schema.get_field_index(name)
+            values: list[object] = rows.column(index).to_pylist()
             for row, uri in uris.items():
                 values[int(row)] = encode_claim(uri)
-            rows = rows.set_column(place, rows.schema.field(place), pa.array(values, pa.large_binary()))
+            rows = rows.set_column(index, rows.schema.field(index), pa.array(values, pa.large_binary()))
     return rows
 
 
 def take_rows(window: TypedRows, rows: Positions | Sequence[int]) -> TypedRows:
-    """Some rows of a window."""
+    """Return the rows of a window at these positions."""
     at = pa.array(rows, pa.int64())
     return TypedRows(
         type=window.type,
