@@ -122,7 +122,7 @@ def test_a_schema_without_any_type_needs_a_yes(uri: str, tmp_path: Path, capsys:
 def test_drops_on_a_remote_store_need_a_yes(
     uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.cli.schema_apply.find_location_kind", lambda _: "s3")
+    monkeypatch.setattr("omnigraph.cli.schema.find_location_kind", lambda _: "s3")
     narrower, wider = OLD.replace("\n  age: I32?", ""), OLD.replace("age", "nick: String?\n  age")
 
     assert main(["schema", "apply", uri, "--schema", written(tmp_path, wider)]) == 0
@@ -183,7 +183,7 @@ def test_a_drop_of_values_is_asked_about_at_a_terminal(
     answer: str, code: int, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     narrower = written(tmp_path, OLD.replace("\n  age: I32?", ""))
-    monkeypatch.setattr("omnigraph.cli.schema_apply.can_ask", lambda **_: True)
+    monkeypatch.setattr("omnigraph.cli.schema.can_ask", lambda **_: True)
     monkeypatch.setattr("omnigraph.cli.confirm.can_ask", lambda **_: True)
     monkeypatch.setattr("click.confirm", lambda *_, **__: answer == "y\n")
 

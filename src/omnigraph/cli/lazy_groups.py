@@ -103,5 +103,5 @@ def _load_command(target: str) -> click.Command:
         message = f"{target} is not a command"
         raise TypeError(message)
     if command.epilog is None:
-        command.epilog = format_examples(module)
+        command.epilog = format_examples(target)
     return command
