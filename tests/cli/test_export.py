@@ -124,7 +124,7 @@ def test_a_reader_that_stops_is_no_error_worth_words(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    "format_, told", [("jsonl", "nothing is written"), ("parquet", "types that were done are written, others are not")]
+    "format_, told", [("jsonl", "nothing was written"), ("parquet", "only finished types were written")]
 )
 def test_an_interrupted_export_says_what_is_there(
     session: Session,

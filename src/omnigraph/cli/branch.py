@@ -15,7 +15,7 @@ from omnigraph.cli.options import (
     json_option,
     limit_options,
     open_selected_graph,
-    refuse,
+    refuse_two_states,
     resolve_graph_uri,
     snapshot_option,
 )
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
     from omnigraph.ops.merge_result import MergeResult
 
 EXIT_CONFLICTS = 3
+# Characters of a value in the table of conflicts; --json prints values in full.
 _MAX_VALUE_WIDTH = 40
 
 group = LazyGroup(
     "branch",
-    help="Make, list, merge and delete branches.",
+    help="Create, list, merge and delete branches.",
     lazy={
-        "create": LazyCommand("omnigraph.cli.branch:create", "Make a branch from any state of another."),
-        "delete": LazyCommand("omnigraph.cli.branch:delete", "Delete a branch, with its commits."),
+        "create": LazyCommand("omnigraph.cli.branch:create", "Create a branch from any state of another branch."),
+        "delete": LazyCommand("omnigraph.cli.branch:delete", "Delete a branch and its commits."),
         "list": LazyCommand("omnigraph.cli.branch:list_", "List the branches of a graph."),
         "merge": LazyCommand(
             "omnigraph.cli.branch:merge",
-            "Bring to a branch what the branch SOURCE has done since the two parted.",
+            "Merge the changes of branch SOURCE into another branch.",
         ),
     },
 )
@@ -52,7 +53,7 @@ group = LazyGroup(
 @click.option("--from", "source", default="main", show_default=True, metavar="BRANCH", help="The branch to start from.")
 @snapshot_option
 @at_option
-@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the branch is by.")
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the branch.")
 @json_option
 def create(
     *,
@@ -65,13 +66,13 @@ def create(
     actor: str,
     as_json: bool,
 ) -> int:
-    """Make a branch from any state of another.
+    """Create a branch from any state of another branch.
 
-    The newest state of main, unless another branch, a commit or a time is named. It takes a moment, however large the
-    graph is: nothing is copied. A name has up to 128 letters, digits, `.`, `-` and `_`, in parts joined by `/`.
+    The branch starts at the newest state of main, unless another branch, a commit or a time is given. No data is
+    copied, so this is fast for a graph of any size. A name has up to 128 letters, digits, `.`, `-` and `_`, in parts
+    joined by `/`.
     """
-    if commit_id is not None and at is not None:
-        refuse("give either --snapshot or --at, not both")
+    refuse_two_states(commit_id, at)
     graph = open_selected_graph(uri, store)
     branch = graph.branches.create(name, from_=source, snapshot=commit_id, at=at, actor=actor)
     if as_json:
@@ -85,27 +86,28 @@ def create(
 @click.argument("name")
 @click.argument("uri", required=False)
 @graph_options
-@click.option("--yes", "is_sure", is_flag=True, help="Don't ask before a branch on a remote store is deleted.")
+@click.option("--yes", "assume_yes", is_flag=True, help="Do not ask before deleting a branch on a remote store.")
 @json_option
-def delete(name: str, uri: str | None, store: str | None, is_sure: bool, as_json: bool) -> int:
-    """Delete a branch, with its commits.
+def delete(name: str, uri: str | None, store: str | None, assume_yes: bool, as_json: bool) -> int:
+    """Delete a branch and its commits.
 
-    What was merged into other branches stays there. A branch that others were taken from is deleted after those.
+    Changes that were merged into other branches stay there. Branches created from this one have to be deleted first.
     """
     target = resolve_graph_uri(uri, store)
-    if not is_sure:
+    # Others may share a remote graph, and a deleted branch cannot be restored.
+    if not assume_yes:
         confirm_on_remote(
             target,
             action=f"deleting the branch `{name}` of {target}",
             question=f"Delete the branch `{name}` of {target}, with its commits?",
-            otherwise="nothing is deleted",
+            otherwise="nothing was deleted",
         )
     graph = open_selected_graph(uri, store)
     branch = graph.branches.delete(name)
     if as_json:
         print_json({"uri": graph.uri, "deleted": branch.to_json()})
     else:
-        print_text(f"branch {branch.name} is deleted\n")
+        print_text(f"deleted branch {branch.name}\n")
     return 0
 
 
@@ -116,7 +118,7 @@ def delete(name: str, uri: str | None, store: str | None, is_sure: bool, as_json
 def list_(uri: str | None, store: str | None, as_json: bool) -> int:
     """List the branches of a graph.
 
-    Each with the branch and commit that it was taken from; main, which every graph has, comes first.
+    Shows the branch and commit that each was created from. main, which every graph has, comes first.
     """
     graph = open_selected_graph(uri, store, read_only=True)
     branches = graph.branches.list()
@@ -124,8 +126,14 @@ def list_(uri: str | None, store: str | None, as_json: bool) -> int:
         print_json({"uri": graph.uri, "branches": [branch.to_json() for branch in branches]})
     else:
         rows = [
-            (one.name, one.parent_branch or "", one.parent_commit or "", one.created_at or "", one.created_by or "")
-            for one in branches
+            (
+                branch.name,
+                branch.parent_branch or "",
+                branch.parent_commit or "",
+                branch.created_at or "",
+                branch.created_by or "",
+            )
+            for branch in branches
         ]
         print_text(format_table(("branch", "from", "commit", "at", "by"), rows))
     return 0
@@ -139,14 +147,14 @@ def list_(uri: str | None, store: str | None, as_json: bool) -> int:
 @click.option(
     "--strategy",
     type=click.Choice(["ours", "theirs"]),
-    help="Whose word counts where both changed the same row: the target's, or the source's.",
+    help="Which side wins where both changed the same row: the target (ours) or the source (theirs).",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would come of it.")
-@click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
-@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
+@click.option("--dry-run", is_flag=True, help="Show the result without merging.")
+@click.option("--message", metavar="TEXT", help="A message stored with the commit.")
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the commit.")
 @limit_options
 @json_option
-def merge(  # noqa: PLR0913 - its options
+def merge(  # noqa: PLR0913 - one argument per option
     *,
     source: str,
     uri: str | None,
@@ -160,17 +168,17 @@ def merge(  # noqa: PLR0913 - its options
     memory_bytes: int | None,
     as_json: bool,
 ) -> int:
-    """Bring to a branch what the branch SOURCE has done since the two parted.
+    """Merge the changes of branch SOURCE into another branch.
 
-    Rows are told apart by their ids and merged property by property, in one commit with two parents. What the two
-    branches don't agree about, or would break together, is listed, and then nothing is merged. --strategy settles rows
-    that both changed, and nothing else. A branch can be merged again and again; what was merged is not merged twice.
+    Rows are matched by id and merged property by property, in one commit with two parents. If the branches conflict,
+    or would violate the schema together, the conflicts are listed and nothing is merged. --strategy resolves only rows
+    that both branches changed. A branch can be merged any number of times; no change is merged twice.
 
-    Exit code: 0 when it is done or there is nothing to do, 3 when there are conflicts, or others wrote meanwhile.
+    Exit code: 0 on success or if there is nothing to merge, 3 on conflicts or if other writers interfered.
     """
     graph = open_selected_graph(uri, store, read_only=dry_run)
     try:
-        done = graph.merge(
+        result = graph.merge(
             source,
             into=into,
             strategy=strategy,
@@ -180,40 +188,41 @@ def merge(  # noqa: PLR0913 - its options
             seconds=seconds,
             memory_bytes=memory_bytes,
         )
-    except omnigraph.MergeConflictsError as error:  # conflicts are this command's answer, on stdout
-        done = error.result
+    except omnigraph.MergeConflictsError as error:
+        # Conflicts are the result of this command, not an error: they go to stdout.
+        result = error.result
     if as_json:
-        print_json({"uri": graph.uri, **done.to_json()})
+        print_json({"uri": graph.uri, **result.to_json()})
     else:
-        print_text(_format_result(done))
-    return EXIT_CONFLICTS if done.conflict_total else 0
+        print_text(_format_result(result))
+    return EXIT_CONFLICTS if result.conflict_total else 0
 
 
-def _format_result(done: "MergeResult") -> str:
-    if done.conflict_total:
-        return _format_conflicts(done)
-    if done.outcome.value == "already_up_to_date":
-        return f"{done.into} has everything that {done.source} has\n"
-    verb = "would be" if done.is_dry_run else "is"
-    forward = " (fast forward)" if done.outcome.value == "fast_forward" else ""
-    commit = "" if done.commit_id is None else f", commit {done.commit_id}"
-    head = f"{done.source} {verb} merged into {done.into}{forward}{commit}\n"
+def _format_result(result: "MergeResult") -> str:
+    if result.conflict_total:
+        return _format_conflicts(result)
+    if result.outcome.value == "already_up_to_date":
+        return f"{result.into} is up to date: it has all changes of {result.source}\n"
+    verb = "would be" if result.is_dry_run else "is"
+    forward = " (fast forward)" if result.outcome.value == "fast_forward" else ""
+    commit = "" if result.commit_id is None else f", commit {result.commit_id}"
+    head = f"{result.source} {verb} merged into {result.into}{forward}{commit}\n"
     rows = [
         (
-            one.table,
-            one.how,
-            *map(_format_number, (one.rows_before, one.rows_after, one.inserted, one.updated, one.deleted)),
+            table.table,
+            table.how,
+            *map(_format_number, (table.rows_before, table.rows_after, table.inserted, table.updated, table.deleted)),
         )
-        for one in done.tables
+        for table in result.tables
     ]
     numbers = ("rows before", "after", "inserted", "updated", "deleted")
-    told = format_table(("table", "how", *numbers), rows, right=numbers) if rows else "no row differs\n"
-    return head + told + _format_restored(done)
+    body = format_table(("table", "how", *numbers), rows, right=numbers) if rows else "no row differs\n"
+    return head + body + _format_restored(result)
 
 
-def _format_restored(done: "MergeResult") -> str:
-    """Name the edges that stay with nodes that one side deleted, by table."""
-    counts = [f"{format_count(count, 'edge')} of {table}" for table, count in done.restored_edges.items()]
+def _format_restored(result: "MergeResult") -> str:
+    """Format the number of edges per table that were kept together with nodes that one side had deleted."""
+    counts = [f"{format_count(count, 'edge')} of {table}" for table, count in result.restored_edges.items()]
     return f"kept together with their nodes, which one side had deleted: {', '.join(counts)}\n" if counts else ""
 
 
@@ -221,45 +230,53 @@ def _format_number(count: int | None) -> str:
     return "" if count is None else str(count)
 
 
-def _format_conflicts(done: "MergeResult") -> str:
+def _format_conflicts(result: "MergeResult") -> str:
     """Format the conflicts as tables, and how to resolve them."""
-    of_rows = [one for one in done.conflicts if one.kind.is_of_rows]
-    others = [one for one in done.conflicts if not one.kind.is_of_rows]
-    parts = [f"{format_count(done.conflict_total, 'conflict')}: nothing is merged\n"]
-    with_rows = [one for one in done.conflicts if one.id is not None]
-    if with_rows:
-        parts.append(_format_row_conflicts(done, with_rows))
-    if others:
-        parts.append(format_table(("conflict", "message"), [(one.kind.value, one.message) for one in others]))
-    left = done.conflict_total - len(done.conflicts)
-    if left:
-        parts.append(f"and {left} more\n")
-    ways = [f"change {done.source} or {done.into} so that they agree, and merge again"]
-    if of_rows:
-        ways.append(f"for rows that both changed, --strategy ours keeps those of {done.into}, theirs of {done.source}")
+    row_conflicts = [conflict for conflict in result.conflicts if conflict.kind.is_of_rows]
+    other_conflicts = [conflict for conflict in result.conflicts if not conflict.kind.is_of_rows]
+    parts = [f"{format_count(result.conflict_total, 'conflict')}: nothing is merged\n"]
+    # A violated constraint that names a row is listed twice: with its row, and with its message.
+    with_ids = [conflict for conflict in result.conflicts if conflict.id is not None]
+    if with_ids:
+        parts.append(_format_row_conflicts(result, with_ids))
+    if other_conflicts:
+        messages = [(conflict.kind.value, conflict.message) for conflict in other_conflicts]
+        parts.append(format_table(("conflict", "message"), messages))
+    # The result holds only the first conflicts, and counts all of them.
+    hidden = result.conflict_total - len(result.conflicts)
+    if hidden:
+        parts.append(f"and {hidden} more\n")
+    ways = [f"change {result.source} or {result.into} so that they agree, and merge again"]
+    if row_conflicts:
+        ways.append(
+            f"for rows that both changed, --strategy ours keeps those of {result.into}, theirs of {result.source}"
+        )
     parts.append("".join(f"help: {way}\n" for way in ways))
     return "\n".join(parts)
 
 
-def _format_row_conflicts(done: "MergeResult", conflicts: "Sequence[Conflict]") -> str:
+def _format_row_conflicts(result: "MergeResult", conflicts: "Sequence[Conflict]") -> str:
     rows = [
         (
-            one.kind.value,
-            one.table,
-            one.id or "",
-            one.property or "",
-            _format_value(one.base, is_there=one.kind.is_of_rows and one.kind.value != "DivergentInsert"),
-            _format_value(one.ours, is_there=one.kind.is_of_rows and one.property is not None),
-            _format_value(one.theirs, is_there=one.kind.is_of_rows and one.property is not None),
+            conflict.kind.value,
+            conflict.table,
+            conflict.id or "",
+            conflict.property or "",
+            _format_value(
+                conflict.base,
+                has_row=conflict.kind.is_of_rows and conflict.kind.value != "DivergentInsert",
+            ),
+            _format_value(conflict.ours, has_row=conflict.kind.is_of_rows and conflict.property is not None),
+            _format_value(conflict.theirs, has_row=conflict.kind.is_of_rows and conflict.property is not None),
         )
-        for one in conflicts
+        for conflict in conflicts
     ]
-    return format_table(("conflict", "table", "id", "property", "before", done.into, done.source), rows)
+    return format_table(("conflict", "table", "id", "property", "before", result.into, result.source), rows)
 
 
-def _format_value(value: object, *, is_there: bool) -> str:
+def _format_value(value: object, *, has_row: bool) -> str:
     """Format a value; a dash for None, unless the row exists and its value is null."""
-    if value is None and not is_there:
+    if value is None and not has_row:
         return "-"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_VALUE_WIDTH else text[: _MAX_VALUE_WIDTH - 1] + "…"

@@ -7,7 +7,7 @@ import click
 
 from omnigraph.cli.diff import format_counts
 from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
-from omnigraph.cli.options import branch_option, graph_options, json_option, open_selected_graph
+from omnigraph.cli.options import branch_option, graph_options, json_option, open_selected_graph, refuse
 from omnigraph.cli.render import format_facts, format_table, print_json, print_text
 from omnigraph.lang.lexer import reveal
 
@@ -20,7 +20,7 @@ group = LazyGroup(
     help="Read the history of a graph.",
     lazy={
         "list": LazyCommand("omnigraph.cli.commit:list_", "List the commits of a graph, newest first."),
-        "show": LazyCommand("omnigraph.cli.commit:show", "Show one commit, and what it changed."),
+        "show": LazyCommand("omnigraph.cli.commit:show", "Show one commit and its changes."),
     },
 )
 
@@ -34,12 +34,16 @@ group = LazyGroup(
     "filters",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Only commits that pass: actor, branch, key, message, operation, since, type, until; may be repeated.",
+    help="Only matching commits: actor, branch, key, message, operation, since, type, until; may be repeated.",
 )
-@click.option("--all-branches", is_flag=True, help="Commits of every branch, by their times, instead of one's history.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
 @click.option(
-    "--before", metavar="REF", help="Only what is older than this commit, tag or time: the last one of another page."
+    "--all-branches", is_flag=True, help="List the commits of all branches by time, instead of the history of one."
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List at most N commits.")
+@click.option(
+    "--before",
+    metavar="REF",
+    help="Only commits older than this commit, tag or time, such as the last one of the previous page.",
 )
 @json_option
 def list_(
@@ -55,9 +59,10 @@ def list_(
 ) -> int:
     """List the commits of a graph, newest first.
 
-    Behind the commits of a branch come those of the branch that it was taken from. A commit must pass every filter:
-    `--filter actor=ada --filter since=2026-01-31T00:00:00Z`. A message only has to contain the words, in any case; a
-    type is one whose table the commit changed. With --limit there may be more: --before goes on behind the last one.
+    The commits of a branch are followed by those of the branch that it was created from. A commit must match every
+    filter: `--filter actor=ada --filter since=2026-01-31T00:00:00Z`. `message` matches part of a message, ignoring
+    case; `type` matches commits that changed the table of that type. With --limit there may be more commits: --before
+    continues after the last one.
     """
     graph = open_selected_graph(uri, store, read_only=True)
     page = graph.commit_page(
@@ -66,7 +71,7 @@ def list_(
     if as_json:
         print_json({"uri": graph.uri, **page.to_json()})
     elif not page.commits:
-        print_text("no commit passes the filters\n" if filters else "no commits\n")
+        print_text("no commit matches the filters\n" if filters else "no commits\n")
     else:
         print_text(_format_page(page))
     return 0
@@ -76,13 +81,10 @@ def _parse_filters(filters: Sequence[str]) -> dict[str, str]:
     parsed: dict[str, str] = {}
     for text in filters:
         name, sign, value = text.partition("=")
-        problem = None
         if not sign or not name or not value:
-            problem = f"`{text}` is not a filter; write NAME=VALUE, such as actor=ada"
-        elif name in parsed:
-            problem = f"the filter `{name}` is given twice; a commit passes only one of them"
-        if problem:
-            raise click.UsageError(problem, click.get_current_context())
+            refuse(f"`{text}` is not a filter; write NAME=VALUE, such as actor=ada")
+        if name in parsed:
+            refuse(f"the filter `{name}` is given twice; give each filter once")
         parsed[name] = value
     return parsed
 
@@ -96,6 +98,7 @@ def _format_page(page: "CommitPage") -> str:
             f"{commit.operation} (collected)" if commit.id in page.collected else commit.operation,
             str(len(commit.changes)),
             f"{sum(change.rows_after - change.rows_before for change in commit.changes):+d}",
+            # The first line of a message is its summary.
             (commit.message or "").partition("\n")[0],
         )
         for commit in page.commits
@@ -103,30 +106,32 @@ def _format_page(page: "CommitPage") -> str:
     text = format_table(
         ("commit", "at", "actor", "operation", "tables", "rows", "message"), rows, right=("tables", "rows")
     )
-    return text if page.next is None else f"{text}\nto go on: --before {page.next}\n"
+    return text if page.next is None else f"{text}\nmore commits: --before {page.next}\n"
 
 
 @click.command("show")
 @click.argument("commit_id", metavar="REF")
 @click.argument("uri", required=False)
 @graph_options
-@click.option("--branch", metavar="NAME", help="Look in the history of this branch only.")
-@click.option("--stat", "has_counts", is_flag=True, help="Count the rows that it inserted, updated and deleted.")
+@click.option("--branch", metavar="NAME", help="Search only the history of this branch.")
+@click.option(
+    "--stat", "has_counts", is_flag=True, help="Count the rows that the commit inserted, updated and deleted."
+)
 @json_option
 def show(
     *, commit_id: str, uri: str | None, store: str | None, branch: str | None, has_counts: bool, as_json: bool
 ) -> int:
-    """Show one commit, and what it changed.
+    """Show one commit and its changes.
 
-    REF is its id, a tag, a branch (its newest commit), or a time. An id is looked for on all branches. Per table: the
-    version that it left, the version that it made, the number of rows before and after, and how many more or fewer
-    these are; --stat counts by type what was done to rows. Of a merge, the change against its first parent is shown.
+    REF is a commit id, a tag, a branch (its newest commit) or a time. An id is searched on all branches. Shows, per
+    table, the version and the number of rows before and after the commit; --stat also counts inserted, updated and
+    deleted rows per type. A merge is compared with its first parent.
     """
     graph = open_selected_graph(uri, store, read_only=True)
     commit = graph.commit(commit_id, branch=branch)
     counts = graph.commit_changes(commit_id, branch=branch).counts() if has_counts else None
     if as_json:
-        types = {} if counts is None else {"types": {name: one.to_json() for name, one in counts.items()}}
+        types = {} if counts is None else {"types": {name: count.to_json() for name, count in counts.items()}}
         print_json({**commit.to_json(), **types})
         return 0
     print_text(_format_commit(commit))
@@ -152,6 +157,7 @@ def _format_commit(commit: "Commit") -> str:
             "digest": commit.digest,
         }
     )
+    # The message comes last and indented, as it may have several lines.
     if commit.message:
         facts += "".join(f"\n    {reveal(line)}" for line in commit.message.split("\n")) + "\n"
     if not commit.changes:

@@ -19,6 +19,7 @@ from omnigraph.cli.options import (
     limit_options,
     open_selected_graph,
     refuse,
+    refuse_two_states,
     snapshot_option,
 )
 from omnigraph.cli.render import print_error, print_json, print_text, use_color
@@ -32,21 +33,21 @@ if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
     from omnigraph.lang.source import Source
 
-_WARNING = "warning: what is dropped has data; `omnigraph schema apply` does that with --yes only\n"
+_DROP_WARNING = "warning: this drops types or properties with data; `omnigraph schema apply` needs --yes for that\n"
 
 group = LazyGroup(
     "schema",
-    help="Work with schemas.",
+    help="Plan, apply and show schemas.",
     lazy={
         "apply": LazyCommand(
             "omnigraph.cli.schema:apply",
-            "Change a graph's schema, with all that follows for its tables, in one commit.",
+            "Change a graph's schema and migrate its tables in one commit.",
         ),
         "plan": LazyCommand(
             "omnigraph.cli.schema:plan",
-            "Show what it takes to get from one schema to another: a graph's, or one in a file.",
+            "Show the migration steps from one schema to another.",
         ),
-        "show": LazyCommand("omnigraph.cli.schema:show", "Print the schema that a graph has, as it was written."),
+        "show": LazyCommand("omnigraph.cli.schema:show", "Print the schema of a graph as it was written."),
     },
 )
 
@@ -55,56 +56,55 @@ group = LazyGroup(
 @click.argument("uri", required=False)
 @graph_options
 @branch_option
-@click.option("--schema", required=True, metavar="FILE", help="The schema that is wanted (.pg).")
+@click.option("--schema", required=True, metavar="FILE", help="The new schema (.pg).")
 @click.option(
     "--allow-data-loss",
     is_flag=True,
-    help="Drop for good what the schema has no more: from earlier states of the branch too.",
+    help="Drop removed types and properties permanently, also from earlier states of the branch.",
 )
 @click.option(
     "--yes",
-    "is_sure",
+    "assume_yes",
     is_flag=True,
-    help="Drop types that have rows and properties that have values, every type, or anything on a remote store.",
+    help="Allow dropping types with rows, properties with values, all types, or anything on a remote store.",
 )
-@click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
-@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
+@click.option("--message", metavar="TEXT", help="A message stored with the commit.")
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the commit.")
 @limit_options
 @json_option
-def apply(  # noqa: PLR0913 - its options
+def apply(  # noqa: PLR0913 - one argument per option
     *,
     uri: str | None,
     store: str | None,
     branch: str,
     schema: str,
     allow_data_loss: bool,
-    is_sure: bool,
+    assume_yes: bool,
     message: str | None,
     actor: str,
     seconds: float | None,
     memory_bytes: int | None,
     as_json: bool,
 ) -> int:
-    """Change a graph's schema, with all that follows for its tables, in one commit.
+    """Change a graph's schema and migrate its tables in one commit.
 
-    `omnigraph schema plan` shows the steps beforehand. Rules that are new are checked against the rows that are there;
-    when some break them, or a change has no migration, nothing is changed. `-` is stdin.
+    `omnigraph schema plan` previews the steps. New constraints are checked against existing rows; if some violate them,
+    or a change has no migration, nothing is changed. `-` reads the schema from stdin.
 
-    Types that have rows and properties that have values are dropped only with --yes, or when you say so at the
-    terminal; a schema without any type, and drops on a remote store, are asked about too. What is dropped stays in
-    earlier snapshots.
+    Types with rows and properties with values are dropped only with --yes, or after a confirmation at the terminal. So
+    are all types at once, and anything on a remote store. Dropped data stays readable in earlier snapshots.
 
-    With --allow-data-loss it does not: the data of types and properties that the schema has no more goes for good.
-    Earlier states of their tables can't be read any more, and `omnigraph cleanup` frees the space. Other branches
-    that have the data keep it, and are listed.
+    With --allow-data-loss it does not: the data of removed types and properties is dropped permanently. Earlier states
+    of their tables can no longer be read, and `omnigraph cleanup` frees the space. Other branches that have the data
+    keep it, and are listed.
 
-    Exit code: 0 when it is done or there is nothing to do, 1 when it is refused, 3 when another change of the schema
-    came first or others kept writing the types that it touches.
+    Exit code: 0 on success or if there is nothing to change, 1 if the change is rejected, 3 if another schema change
+    came first or other writers kept writing the affected types.
     """
     source = read_source(schema)
     graph = open_selected_graph(uri, store)
     is_stdin_taken = schema == STDIN
-    is_sure = is_sure or _ask(graph, source, branch, is_stdin_taken=is_stdin_taken)
+    has_consent = assume_yes or _confirm_risky_drops(graph, source, branch, is_stdin_taken=is_stdin_taken)
     apply_schema = partial(
         graph.apply_schema,
         source,
@@ -116,32 +116,34 @@ def apply(  # noqa: PLR0913 - its options
         memory_bytes=memory_bytes,
     )
     try:
-        done = apply_schema(allow_drops=is_sure)
+        result = apply_schema(allow_drops=has_consent)
     except omnigraph.SchemaDropsDataError as error:
+        # Nothing was changed: show what would be dropped, ask, and try again with consent.
         if not can_ask(is_stdin_taken=is_stdin_taken):
             raise
         print_error("\n".join(step.message for step in error.steps))
-        _confirm_drops(graph, "what has data", is_stdin_taken=is_stdin_taken)
-        done = apply_schema(allow_drops=True)
+        _confirm_drops(graph, "types or properties with data", is_stdin_taken=is_stdin_taken)
+        result = apply_schema(allow_drops=True)
     if as_json:
-        print_json(done.to_json())
+        print_json(result.to_json())
     else:
         warn_misspelt_annotations(source)
-        commit = "" if done.commit_id is None else f"commit {done.commit_id}\n"
-        held = "".join(f"still held by the branch {name}\n" for name in done.held_by)
-        print_text(f"{done.plan.render()}\n{commit}{held}")
+        commit = "" if result.commit_id is None else f"commit {result.commit_id}\n"
+        branches = "".join(f"branch {name} still has the data\n" for name in result.held_by)
+        print_text(f"{result.plan.render()}\n{commit}{branches}")
     return 0
 
 
-def _ask(graph: "Graph", source: "Source", branch: str, *, is_stdin_taken: bool) -> bool:
-    """Ask before a change that leaves no type at all, and on a remote store before one that drops anything.
+def _confirm_risky_drops(graph: "Graph", source: "Source", branch: str, *, is_stdin_taken: bool) -> bool:
+    """Ask before a change that drops all types, and on a remote store before one that drops anything.
 
-    Return whether the question was asked, and answered with yes.
+    Return whether a question was asked, and answered with yes.
     """
-    from omnigraph.schema.bind import load_schema  # noqa: PLC0415 - re2, which `--help` does without
+    from omnigraph.schema.bind import load_schema  # noqa: PLC0415 - imports re2: --help stays light
 
-    wanted = load_schema(source)
-    is_empty = not wanted.nodes and not wanted.edges
+    # A schema without types is most likely an empty file by mistake.
+    catalog = load_schema(source)
+    is_empty = not catalog.nodes and not catalog.edges
     if not is_empty and find_location_kind(graph.uri) == "local":
         return False
     dropped = [step for step in graph.plan_schema(source, branch=branch).steps if step.kind.drops_data]
@@ -157,7 +159,7 @@ def _confirm_drops(graph: "Graph", what: str, *, is_stdin_taken: bool) -> None:
     confirm(
         f"dropping {what} of {graph.uri}",
         question=f"Drop {what} of {graph.uri}?",
-        otherwise="nothing is changed",
+        otherwise="nothing was changed",
         is_stdin_taken=is_stdin_taken,
     )
 
@@ -166,8 +168,8 @@ def _confirm_drops(graph: "Graph", what: str, *, is_stdin_taken: bool) -> None:
 @click.argument("uri", required=False)
 @graph_options
 @branch_option
-@click.option("--from", "old", metavar="FILE", help="The schema that is in use (.pg), instead of a graph's.")
-@click.option("--schema", "new", required=True, metavar="FILE", help="The schema that is wanted (.pg).")
+@click.option("--from", "old", metavar="FILE", help="The old schema (.pg), instead of a graph's.")
+@click.option("--schema", "new", required=True, metavar="FILE", help="The new schema (.pg).")
 @click.option("--allow-data-loss", is_flag=True, help="Show the steps of `schema apply --allow-data-loss`.")
 @json_option
 def plan(
@@ -180,13 +182,13 @@ def plan(
     allow_data_loss: bool,
     as_json: bool,
 ) -> int:
-    """Show what it takes to get from one schema to another: a graph's, or one in a file.
+    """Show the migration steps from one schema to another.
 
-    Lists the steps of the migration: which are safe, which check the rows that are there first, which drop something,
-    and which no migration makes. For a graph, a step that drops something says how many rows or values it has.
-    Changes nothing. `-` is stdin.
+    The old schema is that of a graph, or of the file --from. Each step is shown as safe, as checking existing rows
+    first, as dropping something, or as not supported. For a graph, a drop shows the number of rows or values affected.
+    Nothing is changed. `-` reads a schema from stdin.
 
-    Exit code: 0 when every step is supported, 1 otherwise.
+    Exit code: 0 if every step is supported, 1 otherwise.
     """
     if old is not None:
         plan = _plan_from_files(uri, old, new)
@@ -197,13 +199,13 @@ def plan(
     if as_json:
         print_json(plan.to_json())
     else:
-        warning = _WARNING if plan.drops_values and not plan.loses_data else ""
+        warning = _DROP_WARNING if plan.drops_values and not plan.loses_data else ""
         print_text(f"{plan.render()}\n{warning}")
     return 0 if plan.is_supported else 1
 
 
 def _plan_from_files(uri: str | None, old: str, new: str) -> MigrationPlan:
-    from omnigraph.schema.bind import load_schema  # noqa: PLC0415 - re2, which `--help` does without
+    from omnigraph.schema.bind import load_schema  # noqa: PLC0415 - imports re2: --help stays light
 
     if uri is not None:
         refuse("give either a graph or --from FILE, not both")
@@ -223,12 +225,11 @@ def _plan_from_files(uri: str | None, old: str, new: str) -> MigrationPlan:
 def show(
     *, uri: str | None, store: str | None, branch: str, commit_id: str | None, at: datetime | None, as_json: bool
 ) -> int:
-    """Print the schema that a graph has, as it was written.
+    """Print the schema of a graph as it was written.
 
-    That of the newest state, unless a commit or a time is named: each snapshot keeps the schema that it had.
+    Prints the schema of the newest state, unless a commit or a time is given: each snapshot keeps its schema.
     """
-    if commit_id is not None and at is not None:
-        refuse("give either --snapshot or --at, not both")
+    refuse_two_states(commit_id, at)
     graph = open_selected_graph(uri, store, read_only=True)
     schema = graph.accepted_schema(branch=branch, snapshot=commit_id, at=at)
     if as_json:
@@ -239,7 +240,7 @@ def show(
 
 
 def warn_misspelt_annotations(source: "Source") -> None:
-    """Tell on stderr of annotations that mean nothing and are nearly one that does; the schema has no errors."""
-    found = tuple(find_misspelt_annotations(parse_schema(source).tree))
-    if found:
-        print_error(render_text(source, found, color=use_color("auto", sys.stderr)))
+    """Warn on stderr of unknown annotations that resemble a known one, in a schema without errors."""
+    diagnostics = tuple(find_misspelt_annotations(parse_schema(source).tree))
+    if diagnostics:
+        print_error(render_text(source, diagnostics, color=use_color("auto", sys.stderr)))

@@ -17,12 +17,12 @@ from omnigraph.cli.options import (
     snapshot_option,
     store_option,
 )
-from omnigraph.cli.result_formats import FORMATS, resolve_format, write_result
+from omnigraph.cli.result_formats import resolve_format, result_options, write_result
 
 group = LazyGroup(
     "spark",
-    help="Ask a graph on Spark.",
-    lazy={"sql": LazyCommand("omnigraph.cli.spark:sql", "Ask a graph by a SQL statement, on Spark.")},
+    help="Query a graph with Spark.",
+    lazy={"sql": LazyCommand("omnigraph.cli.spark:sql", "Run a SQL statement on a graph with Spark.")},
 )
 
 
@@ -34,10 +34,7 @@ group = LazyGroup(
 @snapshot_option
 @at_option
 @master_option
-@click.option(
-    "--format", "format_", type=click.Choice(FORMATS), help="What to print; a table unless --output says more."
-)
-@click.option("--output", metavar="FILE", help="Write the rows to a file; its name may say the format.")
+@result_options
 @json_option
 def sql(  # noqa: PLR0913 - one argument per option
     *,
@@ -52,15 +49,15 @@ def sql(  # noqa: PLR0913 - one argument per option
     output: str | None,
     as_json: bool,
 ) -> int:
-    """Ask a graph by a SQL statement, on Spark.
+    """Run a SQL statement on a graph with Spark.
 
-    Every node and edge type is a table: `id`, for an edge `src` and `dst`, and the properties. All tables are of one
-    state: the newest, unless a commit or a time is named. `-` as the statement is stdin.
+    Every node and edge type is a table with the columns `id`, `src` and `dst` (edges only) and the properties. All
+    tables show one state: the newest, unless a commit or a time is given. `-` reads the statement from stdin.
     """
     refuse_two_states(commit_id, at)
-    chosen = resolve_format(format_, output, as_json=as_json)
+    output_format = resolve_format(format_, output, as_json=as_json)
     text = read_source(STDIN).text if statement == STDIN else statement
     graph = omnigraph.open_graph(resolve_store_uri(uri, store), read_only=True)
     result = graph.sql(text, branch=branch, snapshot=commit_id, at=at, master=master)
-    write_result(result, chosen, output, as_json=as_json)
+    write_result(result, output_format, output, as_json=as_json)
     return 0
