@@ -34,7 +34,7 @@ def test_a_preview_shows_what_would_go(graph: og.Graph, capsys: pytest.CaptureFi
     out, _ = run("cleanup", graph.uri, "--keep", "2", capsys=capsys)
 
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert lines[0].endswith(" would be removed; what was current or written within 1d stays")
+    assert lines[0].endswith(" would be removed; data current or written within the last 1d is kept")
     assert lines[1:3] == ["branch kept collected", "main 2 2"]
     assert lines[3] == "table files bytes versions error"
     assert lines[4].startswith("node:P 3 ")

@@ -87,7 +87,7 @@ def test_parquet_is_a_file_for_each_type(
     "arguments, message",
     [
         (["--format", "parquet"], "name a directory with --output"),
-        (["--json"], "use --json with --output"),
+        (["--json"], "--json needs --output"),
         (["--snapshot", "x", "--at", "2026-01-31T12:00:00Z"], "not both"),
     ],
 )

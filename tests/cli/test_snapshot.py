@@ -175,7 +175,7 @@ def test_a_store_that_lists_no_sidecars_keeps_nobody_from_reading(
     main(["snapshot", session.uri])
 
     assert document["operations"] is None
-    assert "note: the store does not list the operations" in capsys.readouterr().out
+    assert "note: the store does not list running operations" in capsys.readouterr().out
 
 
 def test_a_running_write_of_two_tables_shows_up(session: Session) -> None:
