@@ -58,7 +58,7 @@ def command(  # noqa: PLR0913 - one argument per option
 
     Each commit is shown exactly once, with the nodes and edges that it inserted, updated and deleted compared with the
     state before it: a consumer that applies all changes in order gets the state of the branch. --since continues after
-    the last commit that was processed. With --format jsonl, each commit starts and ends with a line of its own; a
+    the last commit that was processed. With --format jsonl, each commit starts and ends with a separate line; a
     commit without an end line is incomplete, and will be sent again from its start.
     """
     if as_json and (follow or format_ is not None):
