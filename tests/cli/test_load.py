@@ -289,7 +289,7 @@ def test_a_person_is_asked_before_a_remote_graph_is_overwritten(data: str) -> No
     code, _, seen = on_a_terminal(["load", "s3://bucket/graph", "--mode", "overwrite", "--data", data], b"n\n")
 
     assert code == 1
-    assert "Replace the tables of s3://bucket/graph that the input names?" in seen
+    assert "Replace the tables of s3://bucket/graph for all types in the input?" in seen
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
