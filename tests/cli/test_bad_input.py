@@ -60,7 +60,7 @@ class Loader:
         assert others == {path for path in self.place.rglob("*") if not path.is_relative_to(Path(self.graph.uri))}
         assert list(self.temporary.iterdir()) == []
         assert "Traceback" not in printed.err
-        assert "bug of omnigraph" not in printed.err
+        assert "bug in omnigraph" not in printed.err
         return code, printed.err.replace(f"{self.place}/", "")
 
 

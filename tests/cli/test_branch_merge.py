@@ -60,7 +60,7 @@ def test_a_fast_forward_says_so(graph: og.Graph, capsys: pytest.CaptureFixture[s
 
 
 def test_nothing_to_merge_is_fine(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
-    assert merge(graph, capsys=capsys) == "main has everything that dev has\n"
+    assert merge(graph, capsys=capsys) == "main is up to date: it has all changes of dev\n"
 
 
 def test_edges_that_stay_with_their_node_are_counted(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:

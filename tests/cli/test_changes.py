@@ -58,7 +58,7 @@ def test_people_see_what_each_commit_changed(graph: og.Graph, capfd: pytest.Capt
         ["C", "1", "0", "0"],
     ]
     assert third.id in blocks[2]
-    assert blocks[3].splitlines()[1:] == ["schema: P.n is called m", "schema: P.ok is new", "no row was changed"]
+    assert blocks[3].splitlines()[1:] == ["schema: P.n was renamed to m", "schema: P.ok is new", "no row was changed"]
     assert fourth.id in blocks[3]
 
 

@@ -116,7 +116,7 @@ def test_a_repair_tells_what_it_would_lose(sound: og.Graph, tmp_path: Path, caps
     assert lines[2:] == [
         "    earlier version: 4 → 5 rows",
         f"    loses mutate {lost.id} of anonymous at {lost.at} (5 → 4 rows)",
-        "nothing was done: --confirm publishes what is verified, --force --confirm everything",
+        "nothing was changed; --confirm publishes verified repairs, --force --confirm all repairs",
     ]
 
 

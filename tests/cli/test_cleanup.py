@@ -34,11 +34,11 @@ def test_a_preview_shows_what_would_go(graph: og.Graph, capsys: pytest.CaptureFi
     out, _ = run("cleanup", graph.uri, "--keep", "2", capsys=capsys)
 
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert lines[0].endswith(" would be removed; what was current or written within 1d stays")
+    assert lines[0].endswith(" would be removed; data current or written within the last 1d is kept")
     assert lines[1:3] == ["branch kept collected", "main 2 2"]
     assert lines[3] == "table files bytes versions error"
     assert lines[4].startswith("node:P 3 ")
-    assert lines[-1] == "nothing was removed: --confirm does it"
+    assert lines[-1] == "nothing was removed; run again with --confirm to remove it"
     assert names(graph.uri) == before
 
 
@@ -77,10 +77,10 @@ def test_a_commit_that_is_gone_is_listed_as_collected_and_says_so(
 @pytest.mark.parametrize(
     "arguments, story",
     [
-        ((), "say what to keep"),
+        ((), "specify what to keep"),
         (("--keep", "0"), "0 is not in the range"),
-        (("--older-than", "soon"), "`soon` is no length of time: write 90s, 15m, 24h, 7d or 2w"),
-        (("--older-than", "-1d"), "`-1d` is no length of time"),
+        (("--older-than", "soon"), "`soon` is not a duration, such as 90s, 15m, 24h, 7d or 2w"),
+        (("--older-than", "-1d"), "`-1d` is not a duration"),
     ],
 )
 def test_a_call_that_makes_no_sense_is_refused(
@@ -105,7 +105,7 @@ def test_strangers_are_named(graph: og.Graph, capsys: pytest.CaptureFixture[str]
 
     out, _ = run("cleanup", graph.uri, "--keep", "1", "--confirm", capsys=capsys)
 
-    assert "1 unknown file, nothing of a graph's, left alone:\n  diary.txt\n" in out
+    assert "1 unknown file, not part of the graph, left alone:\n  diary.txt\n" in out
 
 
 def test_a_tag_without_a_ref_is_of_main(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,7 +96,7 @@ def test_after_an_interrupt_the_same_command_goes_on(
     again = main(["clone", uri, str(tmp_path / "c")])
 
     assert (stopped, again) == (130, 0)
-    assert "run it again to go on" in told
+    assert "run the command again to resume" in told
     assert present(og.open_graph(str(tmp_path / "c"))) == present(og.open_graph(uri, read_only=True))
 
 

@@ -126,7 +126,7 @@ def test_a_list_that_may_go_on_says_how(session: Session, capsys: pytest.Capture
     main(["commit", "list", session.uri, "--limit", "4"])
     whole = capsys.readouterr().out.splitlines()
 
-    assert cut[3:] == ["", f"to go on: --before {two[-1].id}"]
+    assert cut[3:] == ["", f"more commits: --before {two[-1].id}"]
     assert len(whole) == 5
 
 
@@ -154,7 +154,7 @@ def test_nothing_that_passes_is_said_in_words(session: Session, capsys: pytest.C
     code = main(["commit", "list", session.uri, "--filter", "actor=omnigraph:recovery"])
 
     assert code == 0
-    assert capsys.readouterr().out == "no commit passes the filters\n"
+    assert capsys.readouterr().out == "no commit matches the filters\n"
 
 
 @pytest.mark.parametrize(

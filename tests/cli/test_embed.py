@@ -31,7 +31,7 @@ def test_missing_vectors_are_computed(graph: og.Graph, capsys: pytest.CaptureFix
     captured = capsys.readouterr()
     assert code == 0
     assert captured.out == (
-        "Doc.vec: 2 vectors computed, 0 still to do\nDoc.vec: 1 row without a text\nmodel hash (hash), 2 commits\n"
+        "Doc.vec: 2 vectors computed, 0 remaining\nDoc.vec: 1 row without a text\nmodel hash (hash), 2 commits\n"
     )
     assert captured.err == ""
 

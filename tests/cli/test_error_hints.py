@@ -79,7 +79,7 @@ def test_a_graph_in_the_place_of_a_name_is_told_its_place(arguments: list[str], 
 
     assert code == 2
     assert message.startswith(
-        f"error: `people.omni` is a graph, and stands where {place} is expected: the graph is the last argument\n"
+        f"error: `people.omni` is a graph, but {place} is expected there: the graph is the last argument\n"
     )
 
 
@@ -88,7 +88,7 @@ def test_a_text_whose_variables_the_shell_has_taken_is_told_of_quotes(told: Told
 
     assert code == 1
     assert message.startswith("error[Q000]: ")
-    assert message.splitlines()[-1].startswith("help: in double quotes the shell takes `$p` for a variable of its own")
+    assert message.splitlines()[-1].startswith("help: in double quotes the shell replaces `$p` as one of its variables")
 
 
 def test_a_graph_of_quite_another_name_is_not_meant(told: Told) -> None:
@@ -132,7 +132,7 @@ def test_a_querys_name_alone_is_told_to_stand_before_the_graph(told: Told) -> No
     code, message = told("query", "friends", "-e", "query friends() { match { $p: P } return { $p.name } }")
 
     assert code == 4
-    assert "a query's name stands before it: `omnigraph query friends URI`" in message
+    assert "put a query's name before it: `omnigraph query friends URI`" in message
 
 
 @pytest.mark.parametrize("name, what", [("people.pg", "a schema"), ("people.gq", "a file of queries")])
@@ -140,7 +140,7 @@ def test_a_text_of_a_language_is_no_data(name: str, what: str, told: Told) -> No
     code, message = told("load", "people.omni", "--mode", "append", "--data", name)
 
     assert code == 2
-    assert f"`{name}` is {what} by its name, and holds no data" in message
+    assert f"`{name}` is {what} by its name, not data" in message
 
 
 def test_short_help_is_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,7 +87,7 @@ def test_parquet_is_a_file_for_each_type(
     "arguments, message",
     [
         (["--format", "parquet"], "name a directory with --output"),
-        (["--json"], "use --json with --output"),
+        (["--json"], "--json needs --output"),
         (["--snapshot", "x", "--at", "2026-01-31T12:00:00Z"], "not both"),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_reader_that_stops_is_no_error_worth_words(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    "format_, told", [("jsonl", "nothing is written"), ("parquet", "types that were done are written, others are not")]
+    "format_, told", [("jsonl", "nothing was written"), ("parquet", "only finished types were written")]
 )
 def test_an_interrupted_export_says_what_is_there(
     session: Session,

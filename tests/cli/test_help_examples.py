@@ -28,6 +28,11 @@ def commands(group: click.Group, above: click.Context | None = None) -> Iterator
 COMMANDS = dict(commands(cli))
 
 
+def key_of(path: str) -> str:
+    """The key of a command's examples: `branch_create` for `omnigraph branch create`."""
+    return "_".join(path.split()[1:])
+
+
 def words_of(example: str) -> list[str]:
     """An example as the shell would hand it over, without settings in front and the file that takes the output."""
     return shlex.split(_SHELL.sub("", _SETTING.sub("", example)))
@@ -50,18 +55,20 @@ def parsed(words: list[str]) -> str:
 
 @pytest.mark.parametrize("path", COMMANDS)
 def test_every_command_shows_an_example_of_itself(path: str) -> None:
-    callback = COMMANDS[path].callback
-    assert callback is not None
-
-    examples = EXAMPLES[callback.__module__.rpartition(".")[2]]
+    examples = EXAMPLES[key_of(path)]
 
     assert {parsed(words_of(one)) for one in examples} == {path}
 
 
 def test_no_example_is_about_a_command_that_there_is_not() -> None:
-    modules = {command.callback.__module__.rpartition(".")[2] for command in COMMANDS.values() if command.callback}
+    assert set(EXAMPLES) == {key_of(path) for path in COMMANDS}
 
-    assert set(EXAMPLES) - modules == set()
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_the_help_of_every_command_ends_with_its_examples(path: str) -> None:
+    epilog = COMMANDS[path].epilog or ""
+
+    assert tuple(line.strip() for line in epilog.splitlines()[2:]) == EXAMPLES[key_of(path)]
 
 
 def test_an_example_that_a_command_does_not_take_is_found() -> None:

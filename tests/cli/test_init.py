@@ -28,7 +28,7 @@ def test_a_graph_is_made_from_a_schema(tmp_path: Path, schema: str, capsys: pyte
     graph = open_graph(uri, read_only=True)
     captured = capsys.readouterr()
     assert code == 0
-    assert captured.out == f"made {uri}: 2 node types, 1 edge type\ncommit {graph.snapshot().commit.id}\n"
+    assert captured.out == f"created {uri}: 2 node types, 1 edge type\ncommit {graph.snapshot().commit.id}\n"
     assert captured.err == ""
     assert graph.schema == PEOPLE
 
@@ -143,4 +143,4 @@ def test_an_annotation_that_is_likely_a_slip_is_told(tmp_path: Path, capsys: pyt
     assert code == 0
     assert captured.err.startswith("warning[L105]: `@kye` is no annotation that means anything")
     assert "did you mean `@key`?" in captured.err
-    assert captured.out.startswith("made ")
+    assert captured.out.startswith("created ")

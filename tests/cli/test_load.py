@@ -217,9 +217,9 @@ def test_too_many_bad_records_fail_the_load(graph: og.Graph, tmp_path: Path) -> 
             "--map names `Person.name` twice",
         ),
         (["--mode", "append", "--data", "{data}", "--map", "Person.name=x"], 2, "`Person` is not of the form"),
-        (["--mode", "append", "--data", "-", "--data", "-"], 2, "stdin can be read once"),
-        (["--mode", "append", "--data", "{data}", "--max-errors", "3"], 2, "goes with --on-error DIR"),
-        (["--mode", "append", "--data", "{data}", "--if-exists"], 2, "goes with --from BRANCH"),
+        (["--mode", "append", "--data", "-", "--data", "-"], 2, "stdin can be read only once"),
+        (["--mode", "append", "--data", "{data}", "--max-errors", "3"], 2, "needs --on-error DIR"),
+        (["--mode", "append", "--data", "{data}", "--if-exists"], 2, "needs --from BRANCH"),
         (["--mode", "append", "--data", "none.jsonl"], 4, "there is no file `none.jsonl`"),
         (["--mode", "append", "--node", "Persn={data}"], 4, "did you mean `Person`"),
         (["--mode", "append", "--data", "{data}", "--branch", "dev"], 4, "no branch `dev`; it has `main`"),
@@ -240,7 +240,7 @@ def test_overwriting_a_remote_graph_needs_a_yes(data: str, capsys: pytest.Captur
     code = main(["load", "s3://bucket/graph", "--mode", "overwrite", "--data", data])
 
     assert code == 2
-    assert "needs --yes where nobody can be asked" in capsys.readouterr().err
+    assert "needs --yes when there is no terminal to ask at" in capsys.readouterr().err
 
 
 # --- on a terminal ---------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def test_a_person_is_asked_before_a_remote_graph_is_overwritten(data: str) -> No
     code, _, seen = on_a_terminal(["load", "s3://bucket/graph", "--mode", "overwrite", "--data", data], b"n\n")
 
     assert code == 1
-    assert "Replace the tables of s3://bucket/graph that the input names?" in seen
+    assert "Replace the tables of s3://bucket/graph for all types in the input?" in seen
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
@@ -313,7 +313,7 @@ def test_an_interrupted_load_leaves_nothing(graph: og.Graph, tmp_path: Path, sig
     _, told = process.communicate(timeout=60)
 
     assert process.returncode == 130
-    assert told.decode() == "interrupted: nothing is loaded\n"
+    assert told.decode() == "interrupted: nothing was loaded\n"
     assert list(spools.iterdir()) == []
     assert len(graph.commits()) == 1
     assert graph.operations().pending == ()

@@ -188,7 +188,7 @@ def test_a_bug_is_told_shortly_and_says_how_to_report_it(
 
     err = capsys.readouterr().err
     assert code == 1
-    assert "this is a bug of omnigraph: KeyError: 'x'" in err
+    assert "this is a bug in omnigraph: KeyError: 'x'" in err
     assert "OMNIGRAPH_DEBUG=1" in err
     assert "Traceback" not in err
 

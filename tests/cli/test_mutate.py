@@ -107,7 +107,7 @@ def test_a_key_makes_a_repetition_harmless(graph: og.Graph, capsys: pytest.Captu
         (["-e", TWO], 2, "has 2 queries; name one: add, drop"),
         (["-e", ADD, "--param", "n"], 2, "--param takes NAME=VALUE"),
         (["-e", ADD, "--param", "n=a", "--params", '{"n": 1}'], 2, "`n` is given twice"),
-        (["-e", ADD, "--params", "[1]"], 2, "--params is one JSON object"),
+        (["-e", ADD, "--params", "[1]"], 2, "--params takes one JSON object"),
         (["-e", ADD, "--params", "{"], 2, "--params is not JSON"),
         (["-e", ADD, "--param", "n=a", "--param", "a=x"], 1, "parameter `$a: I32`"),
         (["-e", "query q() { match { $p: Person } return { $p } }"], 1, "only reads"),

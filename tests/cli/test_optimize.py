@@ -160,7 +160,7 @@ def test_a_snapshot_says_that_optimize_pays(uri: str, capsys: pytest.CaptureFixt
     printed(capsys, "optimize", uri)
     _, after = printed(capsys, "snapshot", uri)
 
-    assert "note: `omnigraph optimize` pays for node:P\n" in before
+    assert "note: `omnigraph optimize` pays off for node:P\n" in before
     assert json.loads(document)["due"] == ["node:P"]
     assert "note:" not in after
 

@@ -103,7 +103,7 @@ def test_a_table_shows_the_first_rows_and_says_so(
 
     text = asked(capsysbinary, graph.uri, "-e", ALL).decode()
 
-    assert text.endswith("zoë      null     null  null\n\nthe first 2 of 3 rows; --format jsonl or csv gives all\n")
+    assert text.endswith("zoë      null     null  null\n\nthe first 2 of 3 rows; --format jsonl or csv prints all\n")
 
 
 def test_long_values_are_shortened_by_what_they_take_on_a_terminal(
@@ -333,11 +333,11 @@ def test_a_size_has_a_unit(text: str, expected: int) -> None:
 @pytest.mark.parametrize(
     "words, problem",
     [
-        (("--output", "rows"), "say what to write to `rows` with --format"),
+        (("--output", "rows"), "the name `rows` selects no format: use --format"),
         (("--output", "-", "--format", "csv"), "without it the result goes to stdout"),
         (("--json", "--format", "csv"), "either --json or --format csv"),
         (("--snapshot", "x", "--at", "2026-01-01T00:00:00Z"), "either --snapshot or --at"),
-        (("--at", "2026-01-01"), "not a time with a zone"),
+        (("--at", "2026-01-01"), "not a time with a time zone"),
         (("--format", "xml"), "xml"),
         (("--query", "q.gq"), "either --query FILE or -e TEXT"),
         (("--param", "n"), "--param takes NAME=VALUE"),
@@ -412,7 +412,7 @@ def test_who_runs_out_of_a_budget_is_told_its_variable(
 ) -> None:
     monkeypatch.setenv("OMNIGRAPH_QUERY_MEMORY_BYTES", "1")
 
-    assert "help: OMNIGRAPH_QUERY_MEMORY_BYTES is the budget" in refused(capsys, 1, graph.uri, "-e", ALL)
+    assert "help: OMNIGRAPH_QUERY_MEMORY_BYTES sets the memory limit" in refused(capsys, 1, graph.uri, "-e", ALL)
 
 
 def test_a_graph_that_is_not_there_exits_with_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

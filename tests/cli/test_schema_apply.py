@@ -113,7 +113,7 @@ def test_a_schema_without_any_type_needs_a_yes(uri: str, tmp_path: Path, capsys:
     refused = main(["schema", "apply", uri, "--schema", nothing])
 
     assert refused == 2
-    assert f"dropping every type of {uri} needs --yes where nobody can be asked" in capsys.readouterr().err
+    assert f"dropping every type of {uri} needs --yes when there is no terminal to ask at" in capsys.readouterr().err
     assert og.open_graph(uri).snapshot().commit.id == before
     assert main(["schema", "apply", uri, "--schema", nothing, "--yes"]) == 0
     assert og.open_graph(uri).snapshot().pins == {}
@@ -122,7 +122,7 @@ def test_a_schema_without_any_type_needs_a_yes(uri: str, tmp_path: Path, capsys:
 def test_drops_on_a_remote_store_need_a_yes(
     uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.cli.schema_apply.find_location_kind", lambda _: "s3")
+    monkeypatch.setattr("omnigraph.cli.schema.find_location_kind", lambda _: "s3")
     narrower, wider = OLD.replace("\n  age: I32?", ""), OLD.replace("age", "nick: String?\n  age")
 
     assert main(["schema", "apply", uri, "--schema", written(tmp_path, wider)]) == 0
@@ -163,7 +163,7 @@ def test_a_drop_of_values_needs_a_yes(uri: str, tmp_path: Path, capsys: pytest.C
     error = json.loads(capsys.readouterr().err)
 
     assert "drop property `Person.age`: its 1 value stays in earlier versions" in planned
-    assert "warning: what is dropped has data; `omnigraph schema apply` does that with --yes only" in planned
+    assert "warning: this drops types or properties with data; `omnigraph schema apply` needs --yes for that" in planned
     assert (refused, error["error"]["code"]) == (1, "schema_drops_data")
     assert "--yes" in error["help"]
     assert error["error"]["steps"][0]["details"]["values"] == 1
@@ -183,7 +183,7 @@ def test_a_drop_of_values_is_asked_about_at_a_terminal(
     answer: str, code: int, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     narrower = written(tmp_path, OLD.replace("\n  age: I32?", ""))
-    monkeypatch.setattr("omnigraph.cli.schema_apply.can_ask", lambda **_: True)
+    monkeypatch.setattr("omnigraph.cli.schema.can_ask", lambda **_: True)
     monkeypatch.setattr("omnigraph.cli.confirm.can_ask", lambda **_: True)
     monkeypatch.setattr("click.confirm", lambda *_, **__: answer == "y\n")
 

@@ -142,7 +142,7 @@ def test_policies_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     code, out, _ = run(capsys, "policy", "check", str(tmp_path))
 
     assert code == 0
-    assert out.startswith("5 policies, all right\n  readers\n")
+    assert out.startswith("5 policies, all valid\n  readers\n")
 
 
 def test_a_decision_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,9 +47,9 @@ def token(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
         (["load", "--mode", "overwrite", "--data", "more.jsonl", "--server", "http://localhost:1"], "--yes"),
         (["cleanup", "--keep", "1", "--confirm", "--server", "http://localhost:1"], "--yes"),
         (["tag", "delete", "v1", "--server", "http://localhost:1"], "--yes"),
-        (["repair", "--confirm", "--server", "http://localhost:1"], "where the graph is"),
-        (["optimize", "--auto", "--server", "http://localhost:1"], "by itself"),
-        (["optimize", "--engine", "spark", "--server", "http://localhost:1"], "by itself"),
+        (["repair", "--confirm", "--server", "http://localhost:1"], "cannot be confirmed over a server"),
+        (["optimize", "--auto", "--server", "http://localhost:1"], "on its own"),
+        (["optimize", "--engine", "spark", "--server", "http://localhost:1"], "on its own"),
         (["export", "--format", "parquet", "--output", "x", "--server", "http://localhost:1", "--graph", "g"], "JSONL"),
         *(
             ([*command, "--server", "http://localhost:1"], "No such option")

@@ -148,7 +148,7 @@ def test_an_operation_under_way_is_mentioned(session: Session, capsys: pytest.Ca
 
     (pending,) = document["operations"]["pending"]  # type: ignore[index]
     assert (pending["id"], pending["operation"], pending["actor"]) == (sidecar.id, "load", "ada")
-    note = f"note: load {sidecar.id} by ada, since 2026-01-31T12:00:00Z, is under way, or died just now\n"
+    note = f"note: load {sidecar.id} by ada, since 2026-01-31T12:00:00Z, is running, or has just crashed\n"
     assert note in capsys.readouterr().out
 
 
@@ -175,7 +175,7 @@ def test_a_store_that_lists_no_sidecars_keeps_nobody_from_reading(
     main(["snapshot", session.uri])
 
     assert document["operations"] is None
-    assert "note: the store does not list the operations" in capsys.readouterr().out
+    assert "note: the store does not list running operations" in capsys.readouterr().out
 
 
 def test_a_running_write_of_two_tables_shows_up(session: Session) -> None:
@@ -231,8 +231,8 @@ def test_what_is_typed_wins_over_the_variable(
         ([], "name the graph: URI, --store URI"),
         (["g", "--store", "h"], "the graph is named twice"),
         (["g", "--snapshot", "x", "--at", "2026-01-31T12:00:00Z"], "give either --snapshot or --at"),
-        (["g", "--at", "yesterday"], "`yesterday` is not a time with a zone"),
-        (["g", "--at", "2026-01-31T12:00:00"], "is not a time with a zone"),
+        (["g", "--at", "yesterday"], "`yesterday` is not a time with a time zone"),
+        (["g", "--at", "2026-01-31T12:00:00"], "is not a time with a time zone"),
     ],
 )
 def test_a_wrong_call_is_a_usage_error(

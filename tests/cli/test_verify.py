@@ -41,8 +41,8 @@ def test_what_is_proved_is_printed_with_the_digest_to_write_down(
 @pytest.mark.parametrize(
     "place, told",
     [
-        (0, "the digest, as that of the newest commit: nothing was changed"),
-        (2, "the digest, as that of commit {}; 2 commits came since"),
+        (0, "the digest, of the newest commit: nothing was altered"),
+        (2, "the digest, of commit {}; 2 commits since then"),
     ],
 )
 def test_a_digest_that_was_written_down_is_found(

@@ -276,7 +276,7 @@ def test_schemas_that_differ_are_told_before_the_rows(graph: og.Graph, capsys: p
     assert capsys.readouterr().out.splitlines() == [
         "schema: C was dropped",
         "schema: Team is new",
-        "schema: P.n is called size",
+        "schema: P.n was renamed to size",
         "schema: P.rank is new",
         "no row differs",
     ]

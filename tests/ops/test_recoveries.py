@@ -114,7 +114,7 @@ def test_the_command_tells_of_them(session: Session, capsys: pytest.CaptureFixtu
 def test_a_graph_on_which_nobody_died_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["recoveries", seeded_world(tmp_path / "g").uri])
 
-    assert capsys.readouterr().out == "nothing had to be recovered\n"
+    assert capsys.readouterr().out == "there were no recoveries\n"
 
 
 def test_a_server_pages_through_them(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_a_preview_writes_nothing(whole: og.Graph, tmp_path: Path, capsys: pytes
     assert contents(root) == before
     assert f"node:P: {file.relative_to(root)}" in told
     assert "it does not match its checksum" in told
-    assert "nothing was done" in told
+    assert "nothing was changed" in told
 
 
 def test_a_sound_graph_is_left_as_it_is(whole: og.Graph, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_an_interrupted_load_leaves_nothing(tmp_path: Path, number: signal.Signa
     process.send_signal(number)
     _, told = process.communicate(timeout=300)
 
-    assert told == "interrupted: nothing is loaded\n"
+    assert told == "interrupted: nothing was loaded\n"
     assert process.returncode == 130
     assert files_below(graph) == before
     assert {path.name for path in tmp_path.iterdir()} == {"g", "people.jsonl"}

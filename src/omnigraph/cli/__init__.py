@@ -1,1 +1,1 @@
-"""The command line: parses, calls one method, renders."""
+"""The command line: each command parses its options, calls one method and formats the result."""

@@ -1,4 +1,4 @@
-"""`omnigraph check`."""
+"""`omnigraph check`: verify the integrity of a graph."""
 
 from typing import TYPE_CHECKING
 
@@ -28,22 +28,24 @@ if TYPE_CHECKING:
 @click.command("check")
 @click.argument("uri", required=False)
 @graph_options
-@click.option("--branch", metavar="NAME", help="Only this branch; else all, and what belongs to none.")
-@click.option("--quick", "is_quick", is_flag=True, help="Only manifests and files; read no row.")
+@click.option("--branch", metavar="NAME", help="Only this branch; by default all, and data that belongs to none.")
+@click.option("--quick", "is_quick", is_flag=True, help="Check only manifests and files; read no rows.")
 @click.option(
     "--deep",
     "is_deep",
     is_flag=True,
-    help="Compare every file, of the past too, with its checksum, and read every column of every row but Blobs.",
+    help="Compare every file, also of earlier commits, with its checksum, and read every column but Blobs.",
 )
 @click.option(
     "--record",
     "is_record",
     is_flag=True,
-    help="Check deeply, and if there is no error, record checksums of files that have none.",
+    help="Run a deep check, and if there is no error, record the checksums of files without one.",
 )
-@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="With --record, who the commits are by.")
-@click.option("--message", metavar="TEXT", help="With --record, a message to keep with the commits.")
+@click.option(
+    "--as", "actor", default="anonymous", metavar="ACTOR", help="With --record, the actor recorded with the commits."
+)
+@click.option("--message", metavar="TEXT", help="With --record, a message stored with the commits.")
 @quiet_option
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
@@ -61,18 +63,19 @@ def command(  # noqa: PLR0913 - one argument per option
 ) -> int:
     """Verify a graph: manifests, files, rows, indexes.
 
-    Nothing is changed. Everything that a branch shows is looked at: that its files are there, that its rows keep the
-    rules of the schema, that edges lead to nodes, that indexes find what is there. What is found has a code and a way
-    out. The exit code is 6 when there is an error among the findings, and 0 when there are only warnings and notes.
+    Checks for each branch that its files exist, that its rows satisfy the constraints of the schema, that edges
+    reference existing nodes, and that indexes find all rows. Nothing is changed. Each finding has a code and a way out.
 
-    With --deep every byte that a kept commit names is compared with its checksum. Files of earlier releases, and all on
-    an object store, have names without one: --record lists theirs, in one commit for each branch that changes nothing
-    else. It records nothing where it finds an error.
+    With --deep every file of a kept commit is compared with its checksum. Files of earlier releases, and all files on
+    an object store, have none in their names: --record stores their checksums, in one commit per branch that changes
+    nothing else. It records nothing if it finds an error.
+
+    Exit code: 0 without errors (warnings and notes are fine), 6 if a finding is an error.
     """
     if is_quick and (is_deep or is_record):
         refuse("give either --quick or --deep, not both" if is_deep else "give either --quick or --record, not both")
     if message is not None and not is_record:
-        refuse("--message is kept with what --record commits: give both")
+        refuse("--message is stored with the commits of --record: give both")
     target = resolve_graph_uri(uri, store)
     with show_progress(f"omnigraph check → {reveal(target)}", is_quiet=quiet) as line:
 
@@ -83,7 +86,8 @@ def command(  # noqa: PLR0913 - one argument per option
             result = open_selected_graph(uri, store).check(
                 branch=branch, quick=is_quick, deep=is_deep, record=is_record, actor=actor, message=message
             )
-        else:  # it may be too damaged to be opened
+        else:
+            # Not through an open graph: it may be too damaged to be opened.
             result = omnigraph.check_graph(
                 target,
                 branch=branch,
@@ -102,25 +106,26 @@ def command(  # noqa: PLR0913 - one argument per option
 
 
 def _format_result(result: "CheckResult", *, is_quick: bool) -> str:
-    looked = [
-        format_count(len(result.branches), "branch").replace("branchs", "branches"),
+    counts = [
+        format_count(len(result.branches), "branch", "branches"),
         format_count(result.commits, "commit"),
         f"{format_count(result.versions, 'table version')}, {format_count(result.files, 'file')}",
         "no row" if is_quick else f"{result.rows_read:,} rows read",
     ]
     if result.verified or result.unrecorded:
-        looked.append(f"{result.verified:,} checksums compared")
+        counts.append(f"{result.verified:,} checksums compared")
     if result.unrecorded:
-        looked.append(f"{format_count(result.unrecorded, 'file')} without one")
-    found = "".join(_format_finding(one) for one in result.findings)
-    recorded = "".join(f"recorded on {reveal(name)}: commit {one}\n" for name, one in result.recorded.items())
-    return f"{found}{'no finding: ' if not result.findings else ''}{', '.join(looked)}\n{recorded}"
+        counts.append(f"{format_count(result.unrecorded, 'file')} without one")
+    findings = "".join(_format_finding(finding) for finding in result.findings)
+    recorded = "".join(f"recorded on {reveal(name)}: commit {commit}\n" for name, commit in result.recorded.items())
+    return f"{findings}{'no finding: ' if not result.findings else ''}{', '.join(counts)}\n{recorded}"
 
 
-def _format_finding(one: "Finding") -> str:
-    branches = f" (branch {', '.join(one.branches)})" if one.branches else ""
+def _format_finding(finding: "Finding") -> str:
+    branches = f" (branch {', '.join(finding.branches)})" if finding.branches else ""
     return (
-        f"{one.severity.value}[{one.code}] {reveal(one.thing)}{reveal(branches)}: {reveal(one.message)}\n"
-        f"    at {reveal(one.place)}\n"
-        f"    help: {one.way_out}\n"
+        f"{finding.severity.value}[{finding.code}] {reveal(finding.thing)}{reveal(branches)}: "
+        f"{reveal(finding.message)}\n"
+        f"    at {reveal(finding.place)}\n"
+        f"    help: {finding.way_out}\n"
     )

@@ -1,4 +1,4 @@
-"""`omnigraph clone`."""
+"""`omnigraph clone`: copy a graph."""
 
 from typing import TYPE_CHECKING
 
@@ -26,16 +26,16 @@ _HEADERS = ("branch", "commit", "rows")
     "branches",
     multiple=True,
     metavar="NAME",
-    help="Beside main only this branch, and those it was taken from; may be repeated.",
+    help="Besides main, only this branch and those it was created from; may be repeated.",
 )
 @quiet_option
 @json_option
 def command(*, source: str, target: str, branches: tuple[str, ...], quiet: bool, as_json: bool) -> int:
-    """Copy a graph with its branches and its past to another place.
+    """Copy a graph with its branches and history to another location.
 
-    SOURCE and TARGET are directories or s3://bucket/prefix. Others may go on writing to the source; this command does
-    not. Commits keep their ids, and every state that can be read in the source can be read in the clone. The target
-    must be empty. It becomes a graph at the very end; after an interruption, the same command goes on.
+    SOURCE and TARGET are directories or s3://bucket/prefix. The source is only read, and others may keep writing to
+    it. Commits keep their ids, and every state that can be read in the source can be read in the clone. The target
+    must be empty. It becomes a graph at the very end; after an interruption, the same command resumes.
     """
     with show_progress(f"omnigraph clone {reveal(source)} → {reveal(target)}", is_quiet=quiet) as line:
 
@@ -48,7 +48,7 @@ def command(*, source: str, target: str, branches: tuple[str, ...], quiet: bool,
             result = omnigraph.clone_graph(source, target, branches=branches or None, progress=show)
         except KeyboardInterrupt:
             line.clear()
-            print_error("interrupted: run it again to go on")
+            print_error("interrupted: run the command again to resume")
             raise
     if as_json:
         print_json(result.to_json())
@@ -60,5 +60,6 @@ def command(*, source: str, target: str, branches: tuple[str, ...], quiet: bool,
 def _format_result(result: "CloneResult") -> str:
     rows = [(name, commit, f"{result.rows[name]:,}") for name, commit in result.branches.items()]
     copied = f"{format_count(result.files, 'file')}, {format_bytes(result.nbytes)}"
-    gone = f"{format_count(result.collected, 'version')} of the past had been collected\n" if result.collected else ""
-    return f"cloned to {reveal(result.target)}: {copied}\n{gone}{format_table(_HEADERS, rows, right=('rows',))}"
+    # Versions that cleanup had collected in the source cannot be read in the clone either.
+    collected = f"{format_count(result.collected, 'old version')} had been collected\n" if result.collected else ""
+    return f"cloned to {reveal(result.target)}: {copied}\n{collected}{format_table(_HEADERS, rows, right=('rows',))}"

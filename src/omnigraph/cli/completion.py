@@ -1,4 +1,4 @@
-"""`omnigraph completion`."""
+"""`omnigraph completion`: print shell completion scripts."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -14,16 +14,16 @@ VARIABLE = "_OMNIGRAPH_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @json_option
 def command(shell: str, as_json: bool) -> int:
-    """Print a script that completes commands and options.
+    """Print a shell completion script for commands and options.
 
-    Put what it prints where your shell looks for completions, or run it at the start of a shell. For zsh:
+    Save the script where your shell looks for completions, or evaluate it when a shell starts. For zsh:
     eval "$(omnigraph completion zsh)" in ~/.zshrc, below compinit.
     """
-    found = get_completion_class(shell)
-    assert found is not None  # noqa: S101 - the choice above is click's own shells
-    maker = found(cli, {}, "omnigraph", VARIABLE)
-    # Not `source`: that starts a shell to ask for its version, which is not that of the one that will read it.
-    script = maker.source_template % maker.source_vars()
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None  # noqa: S101 - the choice above is click's own shells
+    completion = completion_class(cli, {}, "omnigraph", VARIABLE)
+    # Not `source()`: it starts a shell to check its version, which may differ from the shell that reads the script.
+    script = completion.source_template % completion.source_vars()
     if as_json:
         print_json({"shell": shell, "script": script})
     else:

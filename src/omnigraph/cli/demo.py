@@ -1,4 +1,4 @@
-"""`omnigraph demo`."""
+"""`omnigraph demo`: a guided tour on generated data."""
 
 import os
 import sys
@@ -24,49 +24,47 @@ DIRECTORY = "omnigraph-demo"
 
 @click.command("demo")
 @click.argument("directory", required=False, default=DIRECTORY, metavar="[DIR]")
-@click.option("--small", "is_small", is_flag=True, help="A hundredth of the data; takes seconds.")
+@click.option("--small", "is_small", is_flag=True, help="Use a hundredth of the data; takes seconds.")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "local", "spark"]),
     default="auto",
     show_default=True,
-    help="Who loads the data; auto: Spark where it is installed, and this process for --small.",
+    help="What loads the data; auto: Spark if it is installed, this process for --small.",
 )
 @json_option
 def command(directory: str, is_small: bool, engine: str, as_json: bool) -> int:
-    """Show on made-up data what this can do, each step with its command.
+    """Run a guided tour on generated data, showing the command of each step.
 
-    200,000 people, companies and papers with a million edges, texts and vectors are made up and loaded; then come a
-    traversal, an aggregate, a hybrid search, a plan, a killed writer, a branch, a diff, a merge with a conflict, the
-    past, recovery, maintenance, and what each of them cost. All of it stays in DIR, which is ./omnigraph-demo unless
-    given. A tour that was there before is replaced; nothing else is.
+    Generates and loads 200,000 people, companies and papers with a million edges, texts and vectors. Then shows a
+    traversal, an aggregate, a hybrid search, a plan, a killed writer, a branch, a diff, a merge with a conflict,
+    earlier states, recovery, maintenance, and the cost of each step. All files stay in DIR, by default
+    ./omnigraph-demo. An earlier tour in DIR is replaced; other files are not.
 
-    With --json the story goes to stderr, and what each step cost to stdout.
+    With --json the story goes to stderr, and the cost of each step to stdout.
     """
-    place = resolve_local_path(directory).absolute()
-    prepare(place)
-    chosen, reason = _choose_engine(Engine(engine), is_small=is_small)
+    path = resolve_local_path(directory).absolute()
+    prepare(path)
+    selected_engine, reason = _choose_engine(Engine(engine), is_small=is_small)
     with _redirect_story(as_json=as_json):
-        stage = TourRunner(
+        runner = TourRunner(
             run_command=main, write=_write, emphasize=_style_bold if use_color("auto", sys.stdout) else str
         )
-        stage.say(
-            "omnigraph: a typed, versioned property graph. Load it, ask it, change it, and read any state it ever had."
-        )
-        stage.say(f"The files of this tour are in {place}, and so is this process: to follow, cd there.{reason}\n")
-        with _change_directory(place):
-            play(Tour(directory=place, is_small=is_small, engine=chosen), stage)
-        rows = build_cost_rows(stage.costs)
-        stage.say(f"=== What it cost\n\n{format_table(HEADERS, rows, right=HEADERS[1:])}")
-        for line in format_farewell(place):
-            stage.say(line)
+        runner.say("omnigraph: a typed, versioned property graph. Load it, query it, change it, read any state it had.")
+        runner.say(f"The files of this tour are in {path}. To try its commands yourself, cd there.{reason}\n")
+        with _change_directory(path):
+            play(Tour(directory=path, is_small=is_small, engine=selected_engine), runner)
+        rows = build_cost_rows(runner.costs)
+        runner.say(f"=== What it cost\n\n{format_table(HEADERS, rows, right=HEADERS[1:])}")
+        for line in format_farewell(path):
+            runner.say(line)
     if as_json:
-        print_json({"directory": str(place), "engine": chosen.value, "steps": _encode_steps(rows)})
+        print_json({"directory": str(path), "engine": selected_engine.value, "steps": _encode_steps(rows)})
     return 0
 
 
 def _encode_steps(rows: list[tuple[str, ...]]) -> list[dict[str, object]]:
-    """The rows of the table for programs: numbers, and null for what was not counted."""
+    """Return the rows of the cost table as JSON objects, with null for counts that were not measured."""
     return [
         {"step": step, "seconds": float(seconds), **dict(zip(HEADERS[2:], map(_parse_number, counts), strict=True))}
         for step, seconds, *counts in rows
@@ -77,14 +75,14 @@ def _parse_number(cell: str) -> int | None:
     return int(cell.replace(",", "")) if cell else None
 
 
-def _choose_engine(asked: Engine, *, is_small: bool) -> tuple[Engine, str]:
-    """Who loads, and a word about it where it is not what the tour is made for."""
-    if asked is not Engine.AUTO:
-        return asked, ""
+def _choose_engine(requested: Engine, *, is_small: bool) -> tuple[Engine, str]:
+    """Return the engine that loads the data, and a note if Spark is missing although the tour is made for it."""
+    if requested is not Engine.AUTO:
+        return requested, ""
     if is_small:
         return Engine.LOCAL, ""
-    lacks = describe_machine(None).find_missing()
-    return (Engine.SPARK, "") if lacks is None else (Engine.LOCAL, f"\nThis process loads the data: {lacks}.")
+    missing = describe_machine(None).find_missing()
+    return (Engine.SPARK, "") if missing is None else (Engine.LOCAL, f"\nThis process loads the data: {missing}.")
 
 
 def _style_bold(text: str) -> str:
@@ -93,7 +91,8 @@ def _style_bold(text: str) -> str:
 
 def _write(text: str) -> None:
     print_text(text)
-    flush_output()  # commands write to stderr, too: the order on a terminal is the order of the story
+    # Commands write to stderr, too: without a flush, lines would appear out of order on a terminal.
+    flush_output()
 
 
 @contextmanager
@@ -107,9 +106,9 @@ def _redirect_story(*, as_json: bool) -> Iterator[None]:
 
 @contextmanager
 def _change_directory(directory: Path) -> Iterator[None]:
-    before = Path.cwd()
+    previous = Path.cwd()
     os.chdir(directory)
     try:
         yield
     finally:
-        os.chdir(before)
+        os.chdir(previous)

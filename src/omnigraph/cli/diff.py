@@ -1,4 +1,4 @@
-"""`omnigraph diff`."""
+"""`omnigraph diff`: compare two states of a graph."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 @click.argument("after", metavar="B")
 @click.argument("uri", required=False)
 @graph_options
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be given several times.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be repeated.")
 @click.option(
     "--format",
     "format_",
     type=click.Choice(["table", "jsonl"]),
     default="table",
     show_default=True,
-    help="How much differs in each type, or every change as a JSON object a line.",
+    help="Counts per type, or one JSON object per change and line.",
 )
 @json_option
 def command(
@@ -38,72 +38,73 @@ def command(
     format_: str,
     as_json: bool,
 ) -> int:
-    """Show what differs between two states of a graph.
+    """Show the differences between two states of a graph.
 
     A and B are branches, tags, commits, times, or commits or times of a branch: `main`, `review/x`, 01J…, `main@01J…`,
-    `review/x@2026-01-31T12:00:00Z`. Rows that came, went or say something else are counted, and listed with
-    --format jsonl, each with what it said before and says after. Only what differs is read. Before the rows comes what
-    differs between the schemas.
+    `review/x@2026-01-31T12:00:00Z`. Inserted, updated and deleted rows are counted per type. --format jsonl lists them,
+    each with its values before and after. Only data that differs is read. Differences between the schemas come first.
     """
     if as_json and format_ == "jsonl":
-        refuse("--json is one document of counts; leave it out for the lines of --format jsonl")
+        refuse("--json prints one document of counts; leave it out with --format jsonl")
     graph = open_selected_graph(uri, store, read_only=True)
-    found = graph.diff(before, after, types=types or None)
+    diff = graph.diff(before, after, types=types or None)
     if format_ == "jsonl":
         with translate_output_errors():
-            get_binary_stdout().writelines(found.json_lines())
+            get_binary_stdout().writelines(diff.json_lines())
         return 0
     if as_json:
-        print_json({"uri": graph.uri, **found.to_json()})
+        print_json({"uri": graph.uri, **diff.to_json()})
     else:
-        told: dict[str, Any] = found.to_json()
-        shape = format_schema_diff(told["schema"])
-        print_text(shape + (format_json_counts(told["types"]) if told["types"] or not shape else "no row differs\n"))
+        document: dict[str, Any] = diff.to_json()
+        schema_text = format_schema_diff(document["schema"])
+        # With equal schemas and rows, `format_json_counts` itself reports that there are no differences.
+        has_counts = document["types"] or not schema_text
+        print_text(schema_text + (format_json_counts(document["types"]) if has_counts else "no row differs\n"))
     return 0
 
 
-def format_schema_diff(told: "Mapping[str, Any] | None") -> str:
-    """What differs between two schemas, in their JSON form, a line for each part; nothing if that is nothing."""
-    if told is None:
+def format_schema_diff(schema_diff: "Mapping[str, Any] | None") -> str:
+    """Format the JSON form of a schema diff, one line per change; an empty text if there is none."""
+    if schema_diff is None:
         return ""
-    lines = [line for type_ in told["types"] for line in _iter_schema_changes(type_)]
+    lines = [line for type_ in schema_diff["types"] for line in _iter_schema_changes(type_)]
     return "".join(f"schema: {line}\n" for line in lines or ["only rules, indexes or descriptions"])
 
 
-def _iter_schema_changes(told: "Mapping[str, Any]") -> "Iterator[str]":
-    """What a new schema did to one type, a line for each part of it."""
-    name = told.get("type", told.get("edge"))
-    match told["change"]:
+def _iter_schema_changes(type_diff: "Mapping[str, Any]") -> "Iterator[str]":
+    """Yield one line per change of a type."""
+    name = type_diff.get("type", type_diff.get("edge"))
+    match type_diff["change"]:
         case "dropped":
             yield f"{name} was dropped"
         case "added":
             yield f"{name} is new"
         case _:
-            if told["previous"] != name:
-                yield f"{told['previous']} is called {name}"
-            yield from (f"{name}.{old} is called {new}" for old, new in told["renamed"].items())
-            yield from (f"{name}.{new} is new" for new in told["added"])
-            yield from (f"{name}.{old} was dropped" for old in told["dropped"])
+            if type_diff["previous"] != name:
+                yield f"{type_diff['previous']} was renamed to {name}"
+            yield from (f"{name}.{old} was renamed to {new}" for old, new in type_diff["renamed"].items())
+            yield from (f"{name}.{new} is new" for new in type_diff["added"])
+            yield from (f"{name}.{old} was dropped" for old in type_diff["dropped"])
 
 
 def format_counts(counts: "Mapping[str, RowChangeCounts]") -> str:
-    """How much changed in each type, as a table."""
-    return format_json_counts({name: one.to_json() for name, one in counts.items()})
+    """Format the number of changed rows per type as a table."""
+    return format_json_counts({name: type_counts.to_json() for name, type_counts in counts.items()})
 
 
 def format_json_counts(counts: "Mapping[str, Mapping[str, Any]]") -> str:
-    """The same, of counts in their JSON form."""
+    """Format counts like `format_counts`, given in their JSON form."""
     if not counts:
         return "no differences\n"
     rows = [
         (
             name,
-            str(one["inserted"]),
-            str(one["updated"]),
-            str(one["deleted"]),
-            ", ".join(f"{prop} ({number})" for prop, number in sorted(one["properties"].items())),
+            str(type_counts["inserted"]),
+            str(type_counts["updated"]),
+            str(type_counts["deleted"]),
+            ", ".join(f"{prop} ({count})" for prop, count in sorted(type_counts["properties"].items())),
         )
-        for name, one in counts.items()
+        for name, type_counts in counts.items()
     ]
-    counted = ("inserted", "updated", "deleted")
-    return format_table(("type", *counted, "changed properties"), rows, right=counted)
+    number_columns = ("inserted", "updated", "deleted")
+    return format_table(("type", *number_columns, "changed properties"), rows, right=number_columns)

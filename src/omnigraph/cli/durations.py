@@ -1,4 +1,4 @@
-"""Lengths of time on the command line: `90s`, `15m`, `24h`, `7d`, `2w`."""
+"""Durations on the command line: `90s`, `15m`, `24h`, `7d`, `2w`."""
 
 import re
 from datetime import timedelta
@@ -15,24 +15,25 @@ class Duration(click.ParamType[timedelta]):
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        """The length of time, or a usage error that says how one is written."""
+        """Parse a duration; a usage error shows how one is written."""
+        # click may pass a value that is already converted.
         if isinstance(value, timedelta):
             return value
-        found = _DURATION_PATTERN.fullmatch(str(value))
-        if found is None:
-            self.fail(f"`{value}` is no length of time: write 90s, 15m, 24h, 7d or 2w", param, ctx)
+        match = _DURATION_PATTERN.fullmatch(str(value))
+        if match is None:
+            self.fail(f"`{value}` is not a duration, such as 90s, 15m, 24h, 7d or 2w", param, ctx)
         try:
-            return timedelta(**{_UNITS[found[2]]: int(found[1])})
+            return timedelta(**{_UNITS[match[2]]: int(match[1])})
         except OverflowError:
-            self.fail(f"`{value}` is longer than anything", param, ctx)
+            self.fail(f"`{value}` is too long for a duration", param, ctx)
 
 
 DURATION = Duration()
 
 
-def format_duration(length: timedelta) -> str:
-    """A length of time as it is written here, in the largest unit that fits."""
-    seconds = int(length.total_seconds())
+def format_duration(duration: timedelta) -> str:
+    """Format a duration as `Duration` parses it, in the largest unit up to days that divides it."""
+    seconds = int(duration.total_seconds())
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds and seconds % size == 0:
             return f"{seconds // size}{unit}"

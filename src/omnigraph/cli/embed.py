@@ -1,4 +1,4 @@
-"""`omnigraph embed`."""
+"""`omnigraph embed`: compute missing embeddings."""
 
 from typing import TYPE_CHECKING
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 @click.argument("uri", required=False)
 @graph_options
 @click.option("--type", "type_name", required=True, metavar="TYPE", help="The node type.")
-@click.option("--property", "property_name", metavar="NAME", help="Only this vector; without it, all of the type's.")
-@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="How many rows a commit holds; 1000 by default.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Compute at most so many vectors.")
-@click.option("--all", "is_all", is_flag=True, help="Compute all vectors anew, not only those that are missing.")
-@click.option("--dry-run", is_flag=True, help="Only count what would be computed.")
+@click.option("--property", "property_name", metavar="NAME", help="Only this vector; by default all of the type.")
+@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Number of rows per commit; 1000 by default.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Compute at most N vectors.")
+@click.option("--all", "is_all", is_flag=True, help="Compute all vectors again, not only missing ones.")
+@click.option("--dry-run", is_flag=True, help="Only count the vectors to compute.")
 @branch_option
-@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commits are by.")
-@click.option("--message", metavar="TEXT", help="A message to keep with the commits.")
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the commits.")
+@click.option("--message", metavar="TEXT", help="A message stored with the commits.")
 @limit_options
 @quiet_option
 @json_option
@@ -54,11 +54,11 @@ def command(  # noqa: PLR0913 - one argument per option
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Compute vectors that are missing from their texts.
+    """Compute missing vectors from their texts.
 
-    A vector that is declared with @embed is missing when it was never computed, or when its text was changed since. The
-    provider is named by OMNIGRAPH_EMBED_PROVIDER (openai or hash), OMNIGRAPH_EMBED_MODEL and OMNIGRAPH_EMBED_URL, its
-    key by OMNIGRAPH_EMBED_KEY or OPENAI_API_KEY. Each batch is a commit: a run that was stopped goes on where it was.
+    A vector declared with @embed is missing if it was never computed, or if its text has changed since. The provider is
+    set by OMNIGRAPH_EMBED_PROVIDER (openai or hash), OMNIGRAPH_EMBED_MODEL and OMNIGRAPH_EMBED_URL, its key by
+    OMNIGRAPH_EMBED_KEY or OPENAI_API_KEY. Each batch is a commit, so a run that was stopped can be resumed.
     """
     target = resolve_graph_uri(uri, store)
     with show_progress(f"omnigraph embed → {reveal(target)}", is_quiet=quiet) as line:
@@ -67,6 +67,7 @@ def command(  # noqa: PLR0913 - one argument per option
             line.show(f"embedding {progress.property}, {progress.total:,} waiting:", rows=progress.done)
 
         try:
+            # A dry run writes nothing, so that it also works for users who may only read the store.
             result = open_selected_graph(uri, store, read_only=dry_run).embed(
                 type_name,
                 property=property_name,
@@ -83,7 +84,7 @@ def command(  # noqa: PLR0913 - one argument per option
             )
         except KeyboardInterrupt:
             line.clear()
-            print_error("interrupted: the batches that were committed stay; run it again to go on")
+            print_error("interrupted: committed batches stay; run the command again to resume")
             raise
     if as_json:
         print_json(result.to_json())
@@ -94,15 +95,15 @@ def command(  # noqa: PLR0913 - one argument per option
 
 def _format_result(result: "EmbedResult") -> str:
     lines = []
-    for one in result.properties:
-        name = reveal(f"{result.type}.{one.property}")
+    for item in result.properties:
+        name = reveal(f"{result.type}.{item.property}")
         if result.dry_run:
-            lines.append(f"{name}: {format_count(one.waiting, 'vector')} to compute from {one.source}")
+            lines.append(f"{name}: {format_count(item.waiting, 'vector')} to compute from {item.source}")
         else:
             lines.append(
-                f"{name}: {format_count(one.embedded, 'vector')} computed, {one.waiting - one.embedded} still to do"
+                f"{name}: {format_count(item.embedded, 'vector')} computed, {item.waiting - item.embedded} remaining"
             )
-        if one.without_text:
-            lines.append(f"{name}: {format_count(one.without_text, 'row')} without a text")
+        if item.without_text:
+            lines.append(f"{name}: {format_count(item.without_text, 'row')} without a text")
     lines.append(f"model {result.model} ({result.provider}), {format_count(len(result.commits), 'commit')}")
     return "\n".join(lines) + "\n"

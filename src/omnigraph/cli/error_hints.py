@@ -1,4 +1,4 @@
-"""What a mistaken call probably meant: the help that stands below an error."""
+"""Hints below an error: what a mistaken call probably meant."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -12,21 +12,22 @@ from omnigraph.lang.diagnostics import SourceError
 from omnigraph.lang.source import Source
 from omnigraph.lang.spelling import find_closest
 
+# The command or variable that avoids an error, by its code. Other interfaces have other ways out.
 _HINT_BY_CODE = {
     "not_a_read": "`omnigraph mutate` runs it, and `omnigraph explain --schema FILE` shows its plan",
     "not_a_mutation": "`omnigraph query` runs it",
-    "schema_drops_data": "--yes allows it; `@rename_from` keeps the data of what has another name now",
-    "query_timeout": "OMNIGRAPH_QUERY_SECONDS is the deadline",
-    "query_memory": "OMNIGRAPH_QUERY_MEMORY_BYTES is the budget",
+    "schema_drops_data": "--yes allows it; `@rename_from` keeps the data of a renamed type or property",
+    "query_timeout": "OMNIGRAPH_QUERY_SECONDS sets the time limit",
+    "query_memory": "OMNIGRAPH_QUERY_MEMORY_BYTES sets the memory limit",
 }
-"""What only this door can tell: the command or variable with which an error is avoided, by the error's code."""
 _STORE_CODES = frozenset({"store_unavailable", "store_denied"})
 _S3_HINT = (
-    "S3 is reached by AWS_REGION, AWS_ENDPOINT_URL and the other variables of Amazon's tools,"
+    "access to S3 is configured by AWS_REGION, AWS_ENDPOINT_URL and the other variables of Amazon's tools,"
     " which `omnigraph` reads from its environment"
 )
+# Every graph has this directory. storage/layout.py defines it too, but is too heavy to be imported for --help.
 _MANIFEST_DIRECTORY = "__manifest"
-"""What every graph has: storage/layout.py says so too, which is too heavy to be imported for --help."""
+# The option that takes a file, and the hint, by the suffix of its name.
 _OPTION_BY_SUFFIX = {
     ".pg": ("--schema", "a schema is given as `--schema {word}`"),
     ".gq": ("--query", "queries are given as `--query {word}`"),
@@ -37,27 +38,26 @@ _OPTION_BY_SUFFIX = {
     ".parquet": ("--node", "rows of one type are given as `--node TYPE={word}` or `--edge TYPE={word}`"),
     ".orc": ("--node", "rows of one type are given as `--node TYPE={word}` or `--edge TYPE={word}`"),
 }
-"""By which option a file is given, by what its name ends in, and how that is told."""
 _COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".zst", ".xz"})
+# Entries of a directory that are searched for a graph with a similar name.
 _MAX_DIRECTORY_ENTRIES = 1_000
-"""How much of a directory is looked through for a graph that may have been meant."""
 _MULTI_GRAPH_COMMANDS = frozenset({"clone", "serve"})
 _QUERY_COMMANDS = frozenset({"query", "mutate", "explain"})
 
 
-def find_hint(error: Exception, given: Sequence[str]) -> str | None:
-    """What whoever called `omnigraph` with the words `given` may have meant; None where nothing is known."""
+def find_hint(error: Exception, arguments: Sequence[str]) -> str | None:
+    """Return what a user who called `omnigraph` with `arguments` may have meant; None if unknown."""
     match error:
         case SourceError() if _has_lost_variables(error.source):
-            return "in double quotes the shell takes `$p` for a variable of its own: put the text into single quotes"
+            return "in double quotes the shell replaces `$p` as one of its variables: put the text into single quotes"
         case OmnigraphError(code="not_a_graph"):
-            return _hint_missing_graph(str(error.facts().get("uri", "")), given)
-        case OmnigraphError(code=code) if code in _STORE_CODES and any("s3://" in word for word in given):
+            return _hint_missing_graph(str(error.facts().get("uri", "")), arguments)
+        case OmnigraphError(code=code) if code in _STORE_CODES and any("s3://" in word for word in arguments):
             return _S3_HINT
         case OmnigraphError(code=code):
             return _HINT_BY_CODE.get(code)
         case click.UsageError(ctx=click.Context() as ctx) if not isinstance(ctx.command, click.Group):
-            return _hint_misplaced_word(ctx, given)
+            return _hint_misplaced_word(ctx, arguments)
         case _:
             return None
 
@@ -66,63 +66,66 @@ def _has_lost_variables(source: Source) -> bool:
     return source.name == INLINE_NAME and "match" in source.text and "$" not in source.text
 
 
-def is_graph(place: str) -> bool:
-    """Whether there is a graph in the directory."""
-    return Path(place, _MANIFEST_DIRECTORY).is_dir()
+def is_graph(path: str) -> bool:
+    """Return whether the directory contains a graph."""
+    return Path(path, _MANIFEST_DIRECTORY).is_dir()
 
 
-def _hint_missing_graph(uri: str, given: Sequence[str]) -> str | None:
-    place = Path(uri)
-    if place.is_file():
-        return f"{place.name} is a file, and a graph is a directory"
-    if given[0] not in _MULTI_GRAPH_COMMANDS:
-        # Whoever gives the graph first has its name taken for that of a branch, a query or a tag.
-        there = next((word for word in given[:-1] if is_graph(word)), None)
-        if there is not None:
-            return f"there is one at {there}; the graph is the last argument"
-    near = _find_similar_graph(place)
-    if near is not None:
-        return f"did you mean {near}?"
-    if given[0] in _QUERY_COMMANDS and place.name.isidentifier():
-        return f"a single word is the graph; a query's name stands before it: `omnigraph {given[0]} {place.name} URI`"
+def _hint_missing_graph(uri: str, arguments: Sequence[str]) -> str | None:
+    path = Path(uri)
+    if path.is_file():
+        return f"{path.name} is a file, and a graph is a directory"
+    if arguments[0] not in _MULTI_GRAPH_COMMANDS:
+        # A graph given as the first argument was read as the name of a branch, a query or a tag.
+        misplaced = next((word for word in arguments[:-1] if is_graph(word)), None)
+        if misplaced is not None:
+            return f"there is one at {misplaced}; the graph is the last argument"
+    similar = _find_similar_graph(path)
+    if similar is not None:
+        return f"did you mean {similar}?"
+    if arguments[0] in _QUERY_COMMANDS and path.name.isidentifier():
+        return f"a single word is the graph; put a query's name before it: `omnigraph {arguments[0]} {path.name} URI`"
     return None
 
 
-def _find_similar_graph(place: Path) -> str | None:
-    """The graph beside it whose name is nearly the same."""
+def _find_similar_graph(path: Path) -> str | None:
+    """Find a graph in the same directory with almost the same name."""
     try:
-        beside = {one.stem: one for one in islice(place.parent.iterdir(), _MAX_DIRECTORY_ENTRIES) if is_graph(str(one))}
-    except OSError:  # nothing is there to be meant, or nothing that may be seen
+        entries = islice(path.parent.iterdir(), _MAX_DIRECTORY_ENTRIES)
+        graphs = {entry.stem: entry for entry in entries if is_graph(str(entry))}
+    except OSError:  # the directory is missing, or may not be read
         return None
-    near = place.stem if place.stem in beside else find_closest(place.stem, beside)
-    return None if near is None else str(beside[near])
+    closest = path.stem if path.stem in graphs else find_closest(path.stem, graphs)
+    return None if closest is None else str(graphs[closest])
 
 
-def _hint_misplaced_word(ctx: click.Context, given: Sequence[str]) -> str | None:
-    """The option by which a word should have been given that stands alone."""
-    options = {name for one in ctx.command.params if isinstance(one, click.Option) for name in one.opts}
-    for word in _iter_plain_words(ctx, given):
+def _hint_misplaced_word(ctx: click.Context, arguments: Sequence[str]) -> str | None:
+    """Find the option that a plain word should have been given with."""
+    options = {name for param in ctx.command.params if isinstance(param, click.Option) for name in param.opts}
+    for word in _iter_plain_words(ctx, arguments):
         if "{" in word and "-e" in options:
             return "a query's text is given as `-e TEXT`, in single quotes because of its `$`"
-        name = PurePath(word)
-        suffix = PurePath(name.stem).suffix if name.suffix.lower() in _COMPRESSION_SUFFIXES else name.suffix
-        option, told = _OPTION_BY_SUFFIX.get(suffix.lower(), ("", ""))
+        path = PurePath(word)
+        suffix = PurePath(path.stem).suffix if path.suffix.lower() in _COMPRESSION_SUFFIXES else path.suffix
+        option, hint = _OPTION_BY_SUFFIX.get(suffix.lower(), ("", ""))
         if option in options:
-            return told.format(word=word)
+            return hint.format(word=word)
     return None
 
 
-def _iter_plain_words(ctx: click.Context, given: Sequence[str]) -> Iterator[str]:
-    """The words of a call that are no options, nor values of options; none where even that can't be told."""
+def _iter_plain_words(ctx: click.Context, arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a call that are neither options nor their values; none if it can't be parsed."""
     depth = len(ctx.command_path.split()) - 1
+    # `resilient_parsing` ignores missing arguments, which the failed call may have.
     fresh = click.Context(ctx.command, parent=ctx.parent, info_name=ctx.info_name, resilient_parsing=True)
     try:
-        values, extra, _ = ctx.command.make_parser(fresh).parse_args(list(given[depth:]))
+        values, extra, _ = ctx.command.make_parser(fresh).parse_args(list(arguments[depth:]))
     except click.UsageError:
         return
     for argument in ctx.command.params:
         if isinstance(argument, click.Argument):
             value = values.get(argument.name or "")
             words = value if isinstance(value, list | tuple) else [value]
-            yield from (word for word in words if isinstance(word, str))  # what is missing is no text
+            # click represents a missing argument by a value that is no text.
+            yield from (word for word in words if isinstance(word, str))
     yield from extra

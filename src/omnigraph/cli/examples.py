@@ -1,4 +1,4 @@
-"""What the help of each command shows as examples, by the module that the command is in. A test parses all of them."""
+"""The examples in the help of each command, by its words joined with `_`. A test parses all of them."""
 
 # fmt: off
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -95,10 +95,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 # fmt: on
 
 
-def format_examples(module: str) -> str | None:
-    """The end of a command's help; the mark in front keeps its lines as they are."""
-    lines = EXAMPLES.get(module.rpartition(".")[2])
+def format_examples(target: str) -> str | None:
+    """Return the examples of the command at `package.module:function` as the end of its help, or None.
+
+    The function of a command that is no subcommand is called `command`, and its key is the module alone.
+    """
+    module, _, function = target.rpartition(".")[2].partition(":")
+    # `list_` is the function of `list`, which would hide the built-in.
+    lines = EXAMPLES.get(module if function == "command" else f"{module}_{function.removesuffix('_')}")
     if not lines:
         return None
     title = "Example:" if len(lines) == 1 else "Examples:"
+    # click keeps the line breaks of a paragraph that starts with \b.
     return "\n".join(["\b", title, *(f"  {line}" for line in lines)])

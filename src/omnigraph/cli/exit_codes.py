@@ -1,9 +1,13 @@
-"""How a failure is told: an exit code by its kind, text or one JSON document on stderr."""
+"""Exit codes, the report of a failure on stderr, and the signals that end a command."""
 
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 import click
 
@@ -25,23 +29,41 @@ EXIT_CODES: dict[Kind, int] = {
     Kind.CORRUPT: 6,
     Kind.INTERNAL: 1,
 }
+# As in a shell, the exit code of a process that a signal ended is 128 plus the number of the signal.
+EXIT_SIGNAL_BASE = 128
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
-def report_failure(error: Exception, given: Sequence[str], *, as_json: bool) -> int:
-    """Report the `error` of the command `given` on stderr, and return the exit code of its kind."""
+@contextmanager
+def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Call `handler` on Ctrl-C and SIGTERM while the context is open."""
+    # Python allows signal handlers in the main thread only.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, previous_handler in previous.items():
+            signal.signal(number, previous_handler)
+
+
+def report_failure(error: Exception, arguments: Sequence[str], *, as_json: bool) -> int:
+    """Report the error of a command called with `arguments` on stderr, and return the exit code of its kind."""
     if os.environ.get("OMNIGRAPH_DEBUG"):
         traceback.print_exception(error)
     if isinstance(error, OmnigraphError) and error.code == "output_failed":
         discard_output()
-    kind, meant = _find_kind(error), find_hint(error, given)
+    kind = _find_kind(error)
+    hint = find_hint(error, arguments)
     if as_json:
-        # Beside the error, which is the same through every door: only this one knows the words that it was given.
-        help_ = {} if meant is None else {"help": meant}
+        # Beside the error, which is the same in every interface: only the command line knows its arguments.
+        help_ = {} if hint is None else {"help": hint}
         print_error(format_json({"error": _encode_error(error, kind), **help_}, sys.stderr))
     else:
-        print_error(_format_error(error) if meant is None else f"{_format_error(error)}\nhelp: {_reveal_lines(meant)}")
+        print_error(_format_error(error) if hint is None else f"{_format_error(error)}\nhelp: {_reveal_lines(hint)}")
     return EXIT_CODES[kind]
 
 
@@ -58,8 +80,8 @@ def _find_kind(error: Exception) -> Kind:
 def _encode_error(error: Exception, kind: Kind) -> dict[str, object]:
     match error:
         case SourceError():
-            found = [diagnostic_to_json(error.source, one) for one in error.diagnostics]
-            facts = {**error.facts(), "diagnostics": found}
+            diagnostics = [diagnostic_to_json(error.source, diagnostic) for diagnostic in error.diagnostics]
+            facts = {**error.facts(), "diagnostics": diagnostics}
             return {"code": error.code, "kind": kind.value, "message": str(error), **facts}
         case OmnigraphError():
             return {"code": error.code, "kind": kind.value, "message": str(error), **error.facts()}
@@ -77,7 +99,7 @@ def _format_error(error: Exception) -> str:
             return f"error: {_reveal_lines(str(error))}"
         case click.UsageError(ctx=click.Context() as ctx):
             usage = ctx.get_usage().replace("Usage: ", "usage: ", 1)
-            # click lists the choices of an option that is missing on lines of their own, behind tabs
+            # click lists the choices of a missing option on separate lines, each after a tab.
             message = _reveal_lines(error.format_message().replace("\n\t", " "))
             return f"error: {message}\n{usage}\nhelp: {ctx.command_path} --help"
         case click.UsageError():
@@ -89,14 +111,14 @@ def _format_error(error: Exception) -> str:
 
 
 def _reveal_lines(text: str) -> str:
-    # A file name may hold anything; it must not drive the terminal.
+    # A file name may contain control characters, which must not reach the terminal.
     return "\n".join(reveal(line) for line in text.split("\n"))
 
 
 def _format_bug(error: Exception) -> str:
-    told = str(error).splitlines()
-    what = f"{type(error).__name__}: {told[0]}" if told else type(error).__name__
+    lines = str(error).splitlines()
+    what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return (
-        f"this is a bug of omnigraph: {what}\n"
+        f"this is a bug in omnigraph: {what}\n"
         "Please report it with the command and its input; OMNIGRAPH_DEBUG=1 shows where it happened."
     )

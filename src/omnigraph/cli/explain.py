@@ -1,4 +1,4 @@
-"""`omnigraph explain`."""
+"""`omnigraph explain`: show query plans."""
 
 from datetime import datetime
 
@@ -26,8 +26,8 @@ from omnigraph.schema.bind import load_schema
 
 @click.command("explain")
 @read_options
-@click.option("--analyze", is_flag=True, help="Run the query, and show what each step really did.")
-@click.option("--schema", metavar="FILE", help="A schema file (.pg) instead of a graph: only the logical plan.")
+@click.option("--analyze", is_flag=True, help="Run the query, and show the actual rows and time of each step.")
+@click.option("--schema", metavar="FILE", help="A schema file (.pg) instead of a graph; shows only the logical plan.")
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
     *,
@@ -46,26 +46,26 @@ def command(  # noqa: PLR0913 - one argument per option
     schema: str | None,
     as_json: bool,
 ) -> int:
-    """Show how a query is run.
+    """Show the plan of a query.
 
-    The steps of its plan on a graph: how rows are found, and how many are expected; with --analyze also how many there
-    were, and how long it took. Without a graph, for a schema file, it is the logical plan of a query or mutation.
+    Shows the steps of the plan on a graph: how rows are found, and the estimated number of rows; with --analyze also
+    the actual number and the time. With a schema file instead of a graph, shows the logical plan of a query or
+    mutation.
 
-    NAME picks one query of the file and may be left out when there is only one. A single word is the URI, unless the
-    graph is named otherwise: then it is the NAME. `-` as a file is stdin.
+    NAME selects one query of the file; it can be omitted if there is only one. A single word is the URI, unless the
+    graph is given otherwise: then it is the NAME. `-` reads a file from stdin.
     """
     if schema is not None:
-        given = (params, pairs or None, commit_id, at, seconds, memory_bytes, analyze or None)
-        if any(one is not None for one in given):
-            refuse("a schema has no rows: leave --schema out, and name the graph")
+        graph_only = (params, pairs or None, commit_id, at, seconds, memory_bytes, analyze or None)
+        if any(option is not None for option in graph_only):
+            refuse("parameters, --snapshot, --at, limits and --analyze need a graph: name it instead of --schema")
         if len(words) > 1:
             refuse("give either a graph or --schema")
         if path == STDIN and schema == STDIN:
             refuse("stdin can be the schema or the queries, not both")
         name = words[0] if words else None
-        plan = _build_logical_plan(name, read_query(path, text), read_source(schema))
-        document: dict[str, object] = {"query_name": plan[0], "plan": plan[1]}
-        shown = plan[1]
+        query_name, plan_text = _build_logical_plan(name, read_query(path, text), read_source(schema))
+        document: dict[str, object] = {"query_name": query_name, "plan": plan_text}
     else:
         refuse_two_states(commit_id, at)
         name, uri = split_name_and_uri(words, store)
@@ -82,18 +82,19 @@ def command(  # noqa: PLR0913 - one argument per option
             memory_bytes=memory_bytes,
             analyze=analyze,
         )
-        document, shown = explained.to_json(), explained.text
+        document = explained.to_json()
+        plan_text = explained.text
     if as_json:
         print_json(document)
     else:
-        print_text(shown.rstrip("\n") + "\n")
+        print_text(plan_text.rstrip("\n") + "\n")
     return 0
 
 
 def _build_logical_plan(name: str | None, source: Source, schema: Source) -> tuple[str, str]:
-    """The name of the chosen query, and its plan."""
+    """Return the name of the selected query, and its logical plan."""
     catalog = load_schema(schema)
-    chosen = choose_query(source, name)
-    bound = bind_query(chosen, catalog).require(source)
-    assert bound is not None  # noqa: S101 - without a mistake there is a query
+    query = choose_query(source, name)
+    bound = bind_query(query, catalog).require(source)
+    assert bound is not None  # noqa: S101 - `require` raises if the query has errors
     return bound.name, explain(rewrite(bound))

@@ -1,13 +1,12 @@
-"""`omnigraph export`."""
+"""`omnigraph export`: write rows to files or stdout."""
 
-import sys
 from datetime import datetime
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from omnigraph.cli.options import (
-    Instant,
+    at_option,
     branch_option,
     engine_option,
     graph_options,
@@ -16,10 +15,20 @@ from omnigraph.cli.options import (
     master_option,
     open_selected_graph,
     quiet_option,
+    refuse,
+    refuse_two_states,
+    snapshot_option,
 )
 from omnigraph.cli.progress import show_progress
-from omnigraph.cli.render import ReaderGoneError, format_count, format_facts, print_error, print_json, print_text
-from omnigraph.errors import OutputError
+from omnigraph.cli.render import (
+    format_count,
+    format_facts,
+    get_binary_stdout,
+    print_error,
+    print_json,
+    print_text,
+    translate_output_errors,
+)
 from omnigraph.lang.lexer import reveal
 
 if TYPE_CHECKING:
@@ -29,19 +38,19 @@ if TYPE_CHECKING:
 @click.command("export")
 @click.argument("uri", required=False)
 @graph_options
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be given several times.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be repeated.")
 @click.option(
     "--format",
     "format_",
     type=click.Choice(["jsonl", "parquet"]),
     default="jsonl",
     show_default=True,
-    help="One JSON object a line, or a Parquet file for each type.",
+    help="One JSON object per line, or one Parquet file per type.",
 )
 @click.option("--output", metavar="PATH", help="A file for jsonl, a directory for parquet; also on s3://bucket/…")
 @branch_option
-@click.option("--snapshot", "commit_id", metavar="ID", help="The state of a commit, tag or manifest version.")
-@click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
+@snapshot_option
+@at_option
 @engine_option
 @master_option
 @limit_options
@@ -64,34 +73,30 @@ def command(  # noqa: PLR0913 - one argument per option
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Write a graph's rows as JSONL or Parquet.
+    """Export a graph's rows as JSONL or Parquet.
 
-    The newest state, unless a commit or a time is named. Graph JSONL goes to stdout, or to the file --output: node
-    types, then edge types, in the order the schema declares them, and the rows of each by id. Parquet goes to the
-    directory --output, as nodes/TYPE.parquet and edges/TYPE.parquet. With --output, what was written is printed.
+    Exports the newest state, unless a commit or a time is given. Graph JSONL goes to stdout, or to the file --output:
+    node types, then edge types, in the order of the schema, and the rows of each type by id. Parquet goes to the
+    directory --output, as nodes/TYPE.parquet and edges/TYPE.parquet. With --output, a summary is printed.
 
-    With --engine spark, or --master, executors write it: to a directory --output, which all of them see, of files that,
-    one behind the other by name, are the same rows in the same order.
+    With --engine spark or --master, Spark executors write files to the directory --output, which all of them must be
+    able to reach. Read in the order of their names, the files contain the same rows in the same order.
     """
-    _check_options(format_, output, commit_id, at, as_json=as_json)
-    _check_engine(engine, master, output)
+    refuse_two_states(commit_id, at)
+    _check_output_options(format_, output, as_json=as_json)
+    _check_engine_options(engine, master, output)
     graph = open_selected_graph(uri, store, read_only=True)
-    chosen = types or None
     if output is None:
-        try:
+        with translate_output_errors():
             graph.export(
-                _get_stdout(),
-                types=chosen,
+                get_binary_stdout(),
+                types=types or None,
                 branch=branch,
                 snapshot=commit_id,
                 at=at,
                 seconds=seconds,
                 memory_bytes=memory_bytes,
             )
-        except BrokenPipeError as error:
-            raise ReaderGoneError from error
-        except OSError as error:
-            raise OutputError(error.strerror or str(error)) from error
         return 0
     with show_progress(f"omnigraph export → {reveal(output)}", is_quiet=quiet) as line:
 
@@ -103,7 +108,7 @@ def command(  # noqa: PLR0913 - one argument per option
             exported = graph.export(
                 output,
                 format=format_,
-                types=chosen,
+                types=types or None,
                 branch=branch,
                 snapshot=commit_id,
                 at=at,
@@ -115,8 +120,9 @@ def command(  # noqa: PLR0913 - one argument per option
             )
         except KeyboardInterrupt:
             line.clear()
-            told = "types that were done are written, others are not" if format_ == "parquet" else "nothing is written"
-            print_error(f"interrupted: {told}")
+            # Each Parquet file appears once it is complete; a JSONL file only at the very end.
+            outcome = "only finished types were written" if format_ == "parquet" else "nothing was written"
+            print_error(f"interrupted: {outcome}")
             raise
     if as_json:
         print_json({"output": output, **exported.to_json()})
@@ -125,33 +131,18 @@ def command(  # noqa: PLR0913 - one argument per option
     return 0
 
 
-def _check_options(
-    format_: str, output: str | None, commit_id: str | None, at: datetime | None, *, as_json: bool
-) -> None:
-    message = None
-    if commit_id is not None and at is not None:
-        message = "give either --snapshot or --at, not both"
-    elif format_ == "parquet" and output is None:
-        message = "Parquet is a file for each type: name a directory with --output"
-    elif as_json and output is None:
-        message = "stdout takes the rows: use --json with --output"
-    if message is not None:
-        raise click.UsageError(message, click.get_current_context())
+def _check_output_options(format_: str, output: str | None, *, as_json: bool) -> None:
+    if format_ == "parquet" and output is None:
+        refuse("Parquet is written as one file per type: name a directory with --output")
+    if as_json and output is None:
+        refuse("the rows go to stdout, so --json needs --output")
 
 
-def _check_engine(engine: str, master: str | None, output: str | None) -> None:
-    message = None
+def _check_engine_options(engine: str, master: str | None, output: str | None) -> None:
     if master is not None and engine == "local":
-        message = "--master is for Spark: leave out --engine local"
-    elif (master is not None or engine == "spark") and output is None:
-        message = "Spark writes several files: name a directory with --output"
-    if message is not None:
-        raise click.UsageError(message, click.get_current_context())
-
-
-def _get_stdout() -> BinaryIO:
-    sys.stdout.flush()
-    return cast("BinaryIO", sys.stdout.buffer)
+        refuse("--master is for Spark: leave out --engine local")
+    if (master is not None or engine == "spark") and output is None:
+        refuse("Spark writes several files: name a directory with --output")
 
 
 def _format_result(output: str, exported: "Exported") -> str:

@@ -1,13 +1,14 @@
-"""`omnigraph fmt`."""
+"""`omnigraph fmt`: format schema and query files."""
 
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import PurePath
 
 import click
 
 from omnigraph.cli.input_files import STDIN, find_language_files, read_source
-from omnigraph.cli.options import color_option, json_option
+from omnigraph.cli.options import color_option, json_option, refuse
 from omnigraph.cli.output_files import write_source
 from omnigraph.cli.render import format_count, print_error, print_json, print_text, use_color
 from omnigraph.lang.diagnostic_rendering import diagnostic_to_json, render_text
@@ -22,7 +23,7 @@ _LANGUAGE_BY_SUFFIX = {".pg": Language.SCHEMA, ".gq": Language.QUERY}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FormattedFile:
-    """What became of one file: `text` is None when it has errors, and is then left as it is."""
+    """The outcome for one file: `text` is None if the file has errors, and it is then left unchanged."""
 
     path: str
     source: Source
@@ -38,26 +39,27 @@ class _FormattedFile:
 
 @click.command("fmt")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--check", is_flag=True, help="Write nothing; list the files that would change, and exit 1 if any.")
 @click.option(
-    "--language", type=click.Choice(sorted(_LANGUAGES)), help="What the files are, where the name does not tell."
+    "--check", is_flag=True, help="Write nothing; list files that would change, and exit with 1 if there are any."
+)
+@click.option(
+    "--language", type=click.Choice(sorted(_LANGUAGES)), help="The language of files whose suffix does not show it."
 )
 @color_option
 @json_option
 def command(files: tuple[str, ...], check: bool, language: str | None, color: str, as_json: bool) -> int:
     """Format schema and query files.
 
-    Files are rewritten in place, each at one moment; comments are kept. A directory stands for the .pg and .gq files
-    below it. `-` reads stdin and prints the formatted text, and needs --language. A file with errors is left as it is
-    and reported on stderr.
+    Files are replaced atomically; comments are kept. A directory means all .pg and .gq files below it. `-` reads stdin
+    and prints the formatted text, and needs --language. A file with errors is left unchanged and reported on stderr.
 
-    Exit code: 0 when all is well, 1 when a file has errors or, with --check, would change.
+    Exit code: 0 on success, 1 if a file has errors or, with --check, would change.
     """
-    context = click.get_current_context()
-    wanted = _LANGUAGES.values() if language is None else [_LANGUAGES[language]]
-    suffixes = [suffix for suffix, one in _LANGUAGE_BY_SUFFIX.items() if one in wanted]
+    requested = _LANGUAGES.values() if language is None else [_LANGUAGES[language]]
+    suffixes = [suffix for suffix, suffix_language in _LANGUAGE_BY_SUFFIX.items() if suffix_language in requested]
     paths = tuple(dict.fromkeys(path for word in files for path in find_language_files(word, suffixes)))
-    languages = {path: _detect_language(path, language, context) for path in paths}
+    # All files are checked and formatted before the first one is written.
+    languages = {path: _detect_language(path, language) for path in paths}
     results = [_format_file(path, languages[path]) for path in paths]
 
     if not check:
@@ -72,15 +74,14 @@ def command(files: tuple[str, ...], check: bool, language: str | None, color: st
     return 1 if "invalid" in statuses or (check and "changed" in statuses) else 0
 
 
-def _detect_language(path: str, given: str | None, context: click.Context) -> Language:
-    if given is not None:
-        return _LANGUAGES[given]
-    found = _LANGUAGE_BY_SUFFIX.get(PurePath(path).suffix)
-    if found is None:
+def _detect_language(path: str, language_name: str | None) -> Language:
+    if language_name is not None:
+        return _LANGUAGES[language_name]
+    language = _LANGUAGE_BY_SUFFIX.get(PurePath(path).suffix)
+    if language is None:
         what = "stdin" if path == STDIN else f"`{path}`"
-        message = f"{what} ends neither in .pg nor in .gq; say what it is: --language schema or --language query"
-        raise click.UsageError(message, context)
-    return found
+        refuse(f"{what} ends neither in .pg nor in .gq; name its language: --language schema or --language query")
+    return language
 
 
 def _format_file(path: str, language: Language) -> _FormattedFile:
@@ -97,8 +98,10 @@ def _encode_results(results: list[_FormattedFile]) -> dict[str, object]:
         if result.path == STDIN:
             entry["text"] = result.text
         files.append(entry)
-    found = [diagnostic_to_json(result.source, one) for result in results for one in result.diagnostics]
-    return {"files": files, "diagnostics": found}
+    diagnostics = [
+        diagnostic_to_json(result.source, diagnostic) for result in results for diagnostic in result.diagnostics
+    ]
+    return {"files": files, "diagnostics": diagnostics}
 
 
 def _print(results: list[_FormattedFile], *, check: bool, color: str) -> None:
@@ -110,8 +113,9 @@ def _print(results: list[_FormattedFile], *, check: bool, color: str) -> None:
         elif result.status == "changed":
             print_text(f"{'would change' if check else 'formatted'} {result.source.name}\n")
     if any(result.path == STDIN for result in results) and not check:
-        return  # stdout holds the formatted text, and nothing else
-    tally = [f"{len([r for r in results if r.status == status])} {status}" for status in ("changed", "unchanged")]
-    invalid = [result for result in results if result.status == "invalid"]
-    tally += [f"{len(invalid)} with errors"] if invalid else []
-    print_text(f"{format_count(len(results), 'file')}: {', '.join(tally)}\n")
+        return  # stdout contains the formatted text and nothing else
+    counts = Counter(result.status for result in results)
+    parts = [f"{counts['changed']} changed", f"{counts['unchanged']} unchanged"]
+    if counts["invalid"]:
+        parts.append(f"{counts['invalid']} with errors")
+    print_text(f"{format_count(len(results), 'file')}: {', '.join(parts)}\n")

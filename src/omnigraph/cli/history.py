@@ -1,4 +1,4 @@
-"""`omnigraph history`."""
+"""`omnigraph history`: show the versions of one row."""
 
 from typing import Any, TypeAlias
 
@@ -9,8 +9,8 @@ from omnigraph.cli.render import format_json, format_table, print_json, print_te
 
 Document: TypeAlias = dict[str, Any]
 
+# Characters of a value in the table; --json prints values in full.
 MAX_VALUE_CHARACTERS = 40
-"""How much of a value the table shows."""
 
 
 @click.command("history")
@@ -19,48 +19,56 @@ MAX_VALUE_CHARACTERS = 40
 @click.argument("uri", required=False)
 @graph_options
 @branch_option
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many versions.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show at most N versions.")
 @json_option
 def command(
     *, type_name: str, row_id: str, uri: str | None, store: str | None, branch: str, limit: int | None, as_json: bool
 ) -> int:
     """Show every version of one node or edge, newest first.
 
-    Each with its commit, who made it and when, and the properties that it changed. Deletions and re-creations are
-    versions too; names of types and properties are those of the time. With --json, the whole of each version before
-    and after.
+    Shows the commit, time and actor of each version, and the properties that changed. Deletions and re-creations are
+    versions too. Types and properties have the names they had at the time. --json contains the full row before and
+    after each version.
     """
     graph = open_selected_graph(uri, store, read_only=True)
-    found = graph.history(type_name, row_id, branch=branch, limit=limit).to_json()
+    history = graph.history(type_name, row_id, branch=branch, limit=limit).to_json()
     if as_json:
-        print_json({"uri": graph.uri, "branch": branch, "type": type_name, "id": row_id, **found})
+        print_json({"uri": graph.uri, "branch": branch, "type": type_name, "id": row_id, **history})
     else:
-        print_text(_format_history(found))
+        print_text(_format_history(history))
     return 0
 
 
-def _format_history(found: Document) -> str:
+def _format_history(history: Document) -> str:
     rows = [
-        (one["commit"], one["at"], one["actor"], _format_operation(one), one["change"], _format_change(one))
-        for one in found["versions"]
+        (
+            version["commit"],
+            version["at"],
+            version["actor"],
+            _format_operation(version),
+            version["change"],
+            _format_change(version),
+        )
+        for version in history["versions"]
     ]
     text = format_table(("commit", "at", "actor", "operation", "change", "what"), rows) if rows else "no version\n"
-    if found["ends_before"] is not None:
-        text += f"\nolder versions, from before commit {found['ends_before']}, can't be read any more\n"
+    if history["ends_before"] is not None:
+        text += f"\nolder versions, from before commit {history['ends_before']}, can no longer be read\n"
     return text
 
 
 def _format_operation(version: Document) -> str:
-    """What the commit did; of a merge also what was merged, since that branch has the history of how it came about."""
+    """Format the operation of a commit; for a merge also the merged branch, whose history has the original commits."""
     operation, merged = version["operation"], version["merged_branch"]
     return str(operation) if merged is None else f"{operation} of {merged}"
 
 
 def _format_change(version: Document) -> str:
-    """What changed, in a line: for an update each property before and after."""
+    """Format the changed properties in one line; for an update with their values before and after."""
     before, after = version["before"] or {}, version["after"] or {}
     if version["change"] != "updated":
         return ", ".join(version["changed"])
+    # Blobs are named in `changed`, but not contained in the rows.
     return ", ".join(
         f"{name}: {_format_value(before[name])} → {_format_value(after[name])}"
         if name in before and name in after

@@ -1,4 +1,4 @@
-"""`omnigraph indexes`."""
+"""`omnigraph indexes`: show index coverage."""
 
 from typing import TYPE_CHECKING
 
@@ -21,36 +21,37 @@ _STALE_STATES = ("lagging", "missing")
 @branch_option
 @json_option
 def command(uri: str | None, store: str | None, branch: str, as_json: bool) -> int:
-    """Show the indexes of a graph, and what they cover.
+    """Show the indexes of a graph and their coverage.
 
-    Writes never build indexes: rows that an index does not cover are found all the same, more slowly. `omnigraph
-    optimize` builds what is missing and completes what is lagging. An index is small where the table has so few rows
-    that it would not help, and unused where no query asks it; `omnigraph optimize --all-indexes` builds those too.
+    Writes never build indexes: rows that an index does not cover are still found, but more slowly. `omnigraph
+    optimize` builds missing indexes and completes lagging ones. An index is small if its table has too few rows for it
+    to help, and unused if no query can use it; `omnigraph optimize --all-indexes` builds those too.
     """
     graph = open_selected_graph(uri, store, read_only=True)
-    found = graph.indexes(branch=branch)
+    reports = graph.indexes(branch=branch)
     if as_json:
-        print_json({"uri": graph.uri, "branch": branch, "indexes": [one.to_json() for one in found]})
+        print_json({"uri": graph.uri, "branch": branch, "indexes": [report.to_json() for report in reports]})
     else:
-        print_text(_format_indexes(found))
+        print_text(_format_indexes(reports))
     return 0
 
 
-def _format_indexes(found: "list[IndexReport]") -> str:
+def _format_indexes(reports: "list[IndexReport]") -> str:
+    # An index that is declared but not built has no name.
     rows = [
         (
-            one.type_name,
-            one.column,
-            one.kind,
-            "" if one.name is None else f"{one.coverage:.1%}",
-            f"{one.rows:,}",
-            format_bytes(one.nbytes) if one.name is not None else "",
-            one.state.value,
+            report.type_name,
+            report.column,
+            report.kind,
+            "" if report.name is None else f"{report.coverage:.1%}",
+            f"{report.rows:,}",
+            format_bytes(report.nbytes) if report.name is not None else "",
+            report.state.value,
         )
-        for one in found
+        for report in reports
     ]
     table = format_table(_HEADERS, rows, right=("coverage", "rows", "size"))
-    waiting = sum(one.state.value in _STALE_STATES for one in found)
-    if not waiting:
+    stale = sum(report.state.value in _STALE_STATES for report in reports)
+    if not stale:
         return table
-    return f"{table}\n{format_count(waiting, 'index').replace('indexs', 'indexes')} to complete: run `omnigraph optimize`\n"
+    return f"{table}\n{format_count(stale, 'index', 'indexes')} to complete: run `omnigraph optimize`\n"

@@ -1,4 +1,4 @@
-"""`omnigraph init`."""
+"""`omnigraph init`: create a graph."""
 
 import click
 
@@ -6,20 +6,20 @@ import omnigraph
 from omnigraph.cli.input_files import read_source
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import format_count, print_json, print_text
-from omnigraph.cli.schema_warnings import warn_misspelt_annotations
+from omnigraph.cli.schema import warn_misspelt_annotations
 from omnigraph.lang.lexer import reveal
 
 
 @click.command("init")
 @click.argument("uri")
 @click.option("--schema", required=True, metavar="FILE", help="The schema file (.pg).")
-@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the first commit is by.")
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the first commit.")
 @json_option
 def command(uri: str, schema: str, actor: str, as_json: bool) -> int:
-    """Make a new, empty graph.
+    """Create a new, empty graph.
 
-    URI is a directory, or s3://bucket/prefix. The graph is there whole or not at all; a place where a graph, or
-    anything else, already is, is refused. `-` as the schema is stdin.
+    URI is a directory or s3://bucket/prefix, and must be empty or not exist yet. The graph is created completely or
+    not at all. `-` reads the schema from stdin.
     """
     source = read_source(schema)
     graph = omnigraph.create_graph(uri, source, actor=actor)
@@ -30,5 +30,5 @@ def command(uri: str, schema: str, actor: str, as_json: bool) -> int:
         warn_misspelt_annotations(source)
         kinds = [key.partition(":")[0] for key in snapshot.pins]
         types = f"{format_count(kinds.count('node'), 'node type')}, {format_count(kinds.count('edge'), 'edge type')}"
-        print_text(f"made {reveal(graph.uri)}: {types}\ncommit {snapshot.commit.id}\n")
+        print_text(f"created {reveal(graph.uri)}: {types}\ncommit {snapshot.commit.id}\n")
     return 0

@@ -1,4 +1,4 @@
-"""Schema and query files, read as sources."""
+"""Read schema and query files, and stdin."""
 
 import errno
 import sys
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 STDIN_NAME = "<stdin>"
+# The source name of a text given with -e.
 INLINE_NAME = "<-e>"
-"""What a text is called that was typed on the command line."""
+# The limit that the reference of the command line documents.
 MAX_SOURCE_BYTES = 16 * 1024 * 1024
 
 
 def read_source(path: str) -> Source:
-    """The text of a file, or of stdin for `-`; whatever stands in the way is an error that names the file."""
+    """Read the text of a file, or of stdin for `-`; every error names the file."""
     name = STDIN_NAME if path == STDIN else path
     try:
         if path == STDIN:
@@ -49,46 +50,56 @@ def read_source(path: str) -> Source:
 
 
 def _read_stdin() -> bytes:
-    if sys.stdin is None:  # whoever started us has closed it
+    if sys.stdin is None:  # closed by the parent process
         reason = "stdin is closed"
         raise ValueError(reason)
-    # In pieces: between two of them an interrupt is noticed, within one long read it may not be.
+    # In chunks: an interrupt is noticed between two of them, but perhaps not within one long read.
     stdin = cast("BufferedReader", sys.stdin.buffer)
     data = bytearray()
-    while len(data) <= MAX_SOURCE_BYTES and (piece := stdin.read1()):
-        data += piece
+    while len(data) <= MAX_SOURCE_BYTES and (chunk := stdin.read1()):
+        data += chunk
     return bytes(data)
 
 
 def find_language_files(path: str, suffixes: Collection[str]) -> list[str]:
-    """The files that a word of the command line stands for: itself, or those below a directory, by their suffixes.
+    """Return the path itself, or the files with one of the suffixes below a directory, except hidden ones.
 
-    What is hidden is left out. A directory without such a file is an error: nothing would be checked.
+    Raises:
+        click.UsageError: the directory has no such file, so that nothing would be checked.
     """
-    place = Path(path)
-    if path == STDIN or not place.is_dir():
+    directory = Path(path)
+    if path == STDIN or not directory.is_dir():
         return [path]
-    below = sorted(one for one in place.rglob("*") if one.suffix in suffixes and one.is_file())
-    found = [str(one) for one in below if not any(part.startswith(".") for part in one.relative_to(place).parts)]
-    if not found:
+    below = sorted(file for file in directory.rglob("*") if file.suffix in suffixes and file.is_file())
+    files = [str(file) for file in below if not _is_hidden(file.relative_to(directory))]
+    if not files:
         message = f"`{path}` is a directory without a file that ends in {' or '.join(sorted(suffixes))}"
         raise click.UsageError(message, click.get_current_context())
-    return found
+    return files
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def require_directory(path: str) -> Path:
-    """A directory that is there; anything else is an error that says so."""
-    place = Path(path)
-    if place.is_dir():
-        return place
-    if not place.exists():
+    """Return an existing directory.
+
+    Raises:
+        FileMissingError: nothing exists at the path.
+        click.UsageError: the path is a file.
+    """
+    directory = Path(path)
+    if directory.is_dir():
+        return directory
+    if not directory.exists():
         raise FileMissingError(path)
     message = f"`{path}` is a file; name the directory that it is in"
     raise click.UsageError(message, click.get_current_context())
 
 
 def build_file_error(path: str, action: str, error: OSError | ValueError) -> OmnigraphError:
-    """What stands in the way of reading or writing a file, in our words."""
+    """Translate an error of reading or writing a file."""
     if isinstance(error, ValueError):  # a path with a NUL, a closed stdin
         return FileUnreadableError(path, str(error))
     match error.errno:

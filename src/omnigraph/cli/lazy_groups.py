@@ -1,4 +1,4 @@
-"""Groups whose commands are imported when they are called, so that `--help` stays fast."""
+"""Command groups that import a command only when it is called, so that `--help` stays fast."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from omnigraph.lang.spelling import find_closest
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """A command that is not imported yet: `module:attribute`, and its line in the help of the group."""
+    """A command not yet imported: its `module:attribute`, and its line in the help of the group."""
 
     target: str
     summary: str
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and summary, and imports one only to run it.
+    """A click group that knows its commands by name and summary, and imports one only to run it.
 
-    A test holds each summary to the command's own help. `elsewhere` are words that people may look for here, and the
-    commands that do it.
+    A test compares each summary with the command's own help. `synonyms` maps words that users of other tools may try
+    to the command that does it here.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class LazyGroup(click.Group):
         self.synonyms = dict(synonyms or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in alphabetical order."""
+        """Return the names of the commands in alphabetical order."""
         del ctx
         return sorted(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported now; None for a name that the group does not have."""
+        """Import and return the command of this name; None for an unknown name."""
         del ctx
         entry = self.lazy.get(cmd_name)
         return None if entry is None else _load_command(entry.target)
@@ -63,8 +63,13 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command to run; an unknown name is a usage error that names the nearest one."""
+        """Find the command to run.
+
+        Raises:
+            click.UsageError: the name is unknown; the message suggests the closest one.
+        """
         name = args[0]
+        # click itself reports unknown options, and completion must not fail on half a word.
         if name in self.lazy or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         near = self.synonyms.get(name) or find_closest(name, sorted(self.lazy))
@@ -73,16 +78,17 @@ class LazyGroup(click.Group):
         raise click.UsageError(message, ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands that begin so, from the table, and the group's own options: nothing is imported."""
-        named = [
+        """Return the commands with this prefix, and the options of the group, without importing a command."""
+        items = [
             CompletionItem(name, help=self.lazy[name].summary)
             for name in self.list_commands(ctx)
             if name.startswith(incomplete)
         ]
-        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
+        # Not `super()`: click's groups complete by importing every command.
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The help's list of commands, from the table: nothing is imported."""
+        """Write the list of commands from their summaries, without importing a command."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.lazy[name].summary) for name in sorted(self.lazy)])
@@ -90,7 +96,7 @@ class LazyGroup(click.Group):
 
 @click.pass_context
 def show_help(ctx: click.Context) -> int:
-    """What a group does when it is called alone."""
+    """Print the help of a group that is called without a command."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
     return 0
@@ -103,5 +109,5 @@ def _load_command(target: str) -> click.Command:
         message = f"{target} is not a command"
         raise TypeError(message)
     if command.epilog is None:
-        command.epilog = format_examples(module)
+        command.epilog = format_examples(target)
     return command

@@ -1,4 +1,4 @@
-"""`omnigraph lint`."""
+"""`omnigraph lint`: check schema and query files."""
 
 import sys
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ from pathlib import PurePath
 import click
 
 from omnigraph.cli.input_files import STDIN, find_language_files, read_source
-from omnigraph.cli.options import color_option, json_option
+from omnigraph.cli.options import color_option, json_option, refuse
 from omnigraph.cli.render import format_count, print_json, print_text, use_color
 from omnigraph.cli.static_checks import FileReport, check_queries, check_schema
 from omnigraph.lang.diagnostic_rendering import diagnostic_to_json, render_text
 
-_WITHOUT_SCHEMA = "no --schema was given: types, properties and edges of the queries were not checked"
-_WITHOUT_GOOD_SCHEMA = "the schema has errors: types, properties and edges of the queries were not checked"
+_NO_SCHEMA = "no --schema was given: types, properties and edges of the queries were not checked"
+_INVALID_SCHEMA = "the schema has errors: types, properties and edges of the queries were not checked"
 
 
 @click.command("lint")
@@ -27,24 +27,24 @@ def command(
 ) -> int:
     """Check schema and query files.
 
-    Reports everything that is wrong in all of them, and gives advice on files without errors. Queries are checked
-    against the one schema; without it only what needs no schema is checked. More files may stand behind the options
-    (`--query queries/*.gq`): .pg is a schema, .gq holds queries, and a directory stands for those below it. `-` is
-    stdin.
+    Reports all errors of all files, and warnings for files without errors. Queries are checked against the schema;
+    without one, only checks that need no schema are run. More files may follow the options (`--query queries/*.gq`):
+    .pg is a schema, .gq contains queries, and a directory means all such files below it. `-` is stdin.
 
-    The findings go to stdout. Exit code: 0 without errors (warnings are fine), 1 with errors, 4 when a file is missing.
+    Findings go to stdout. Exit code: 0 without errors (warnings are fine), 1 with errors, 4 if a file is missing.
     """
     schemas, queries = _collect_files(schemas, queries, files)
     schema_sources = [read_source(path) for path in schemas]
     query_sources = [read_source(path) for path in queries]
 
     checked = [check_schema(source) for source in schema_sources]
+    # `_collect_files` has rejected queries together with several schemas.
     catalog = checked[0][1] if len(checked) == 1 else None
     reports = [report for report, _ in checked] + [check_queries(source, catalog) for source in query_sources]
 
     note = None
     if query_sources and catalog is None:
-        note = _WITHOUT_GOOD_SCHEMA if checked else _WITHOUT_SCHEMA
+        note = _INVALID_SCHEMA if checked else _NO_SCHEMA
     if as_json:
         print_json(_encode_reports(reports, note))
     else:
@@ -55,26 +55,29 @@ def command(
 def _collect_files(
     schemas: Sequence[str], queries: Sequence[str], files: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """All schema files and all query files, each once; refuses what leaves open what to check."""
-    by_suffix: dict[str, list[str]] = {".pg": list(schemas), ".gq": list(queries)}
-    for path in (one for word in files for one in find_language_files(word, by_suffix)):
-        of_language = by_suffix.get(PurePath(path).suffix)
-        if of_language is None:
-            message = f"`{path}` ends neither in .pg nor in .gq; name it with --schema or --query"
-            raise click.UsageError(message, click.get_current_context())
-        of_language.append(path)
-    all_schemas, all_queries = (tuple(dict.fromkeys(by_suffix[suffix])) for suffix in (".pg", ".gq"))
+    """Return the schema files and the query files, each once.
 
-    problem = None
+    Raises:
+        click.UsageError: there is no file, or it is ambiguous which schema the queries are checked against.
+    """
+    by_suffix: dict[str, list[str]] = {".pg": list(schemas), ".gq": list(queries)}
+    for word in files:
+        for path in find_language_files(word, by_suffix):
+            language_files = by_suffix.get(PurePath(path).suffix)
+            if language_files is None:
+                refuse(f"`{path}` ends neither in .pg nor in .gq; name it with --schema or --query")
+            language_files.append(path)
+    # A file that is named twice is checked once; a dict keeps the order.
+    all_schemas = tuple(dict.fromkeys(by_suffix[".pg"]))
+    all_queries = tuple(dict.fromkeys(by_suffix[".gq"]))
+
     if not all_schemas and not all_queries:
-        problem = "name at least one file: --query FILE, --schema FILE"
-    elif all_queries and len(all_schemas) > 1:
+        refuse("name at least one file: --query FILE, --schema FILE")
+    if all_queries and len(all_schemas) > 1:
         listed = ", ".join(all_schemas)
-        problem = f"queries are checked against one schema, and {listed} are {len(all_schemas)}; give --schema once"
-    elif STDIN in all_schemas and STDIN in all_queries:
-        problem = "stdin can be the schema or the queries, not both"
-    if problem:
-        raise click.UsageError(problem, click.get_current_context())
+        refuse(f"queries are checked against one schema, and {listed} are {len(all_schemas)}; give --schema once")
+    if STDIN in all_schemas and STDIN in all_queries:
+        refuse("stdin can be the schema or the queries, not both")
     return all_schemas, all_queries
 
 
@@ -89,7 +92,9 @@ def _encode_reports(reports: Sequence[FileReport], note: str | None) -> dict[str
             }
             for report in reports
         ],
-        "diagnostics": [diagnostic_to_json(report.source, found) for report in reports for found in report.diagnostics],
+        "diagnostics": [
+            diagnostic_to_json(report.source, diagnostic) for report in reports for diagnostic in report.diagnostics
+        ],
         "errors": sum(report.errors for report in reports),
         "warnings": sum(report.warnings for report in reports),
         "note": note,

@@ -1,4 +1,4 @@
-"""The command `omnigraph`: its commands, and how each run ends."""
+"""The entry point of `omnigraph`: its commands, and the exit code of a run."""
 
 import atexit
 import gc
@@ -15,12 +15,13 @@ from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
 from omnigraph.cli.render import ReaderGoneError, discard_output, flush_output, require_output
 
 
-def _print_release(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
+def _print_release(ctx: click.Context, _parameter: click.Parameter, is_requested: bool) -> None:
+    if is_requested and not ctx.resilient_parsing:
         click.echo(f"omnigraph {__version__}")
         ctx.exit()
 
 
+# Words that users of other tools may try, and the command that does it here.
 _SYNONYMS = {
     "apply": "schema apply",
     "backup": "clone",
@@ -52,7 +53,6 @@ _SYNONYMS = {
     "upsert": "load",
     "vacuum": "cleanup",
 }
-"""What people of other tools type, and what does it here."""
 
 cli = LazyGroup(
     "omnigraph",
@@ -70,59 +70,61 @@ cli = LazyGroup(
     synonyms=_SYNONYMS,
     context_settings={"help_option_names": ["-h", "--help"]},
     lazy={
-        "branch": LazyCommand("omnigraph.cli.branch:group", "Make, list, merge and delete branches."),
+        "branch": LazyCommand("omnigraph.cli.branch:group", "Create, list, merge and delete branches."),
         "check": LazyCommand("omnigraph.cli.check:command", "Verify a graph: manifests, files, rows, indexes."),
-        "cleanup": LazyCommand("omnigraph.cli.cleanup:command", "Remove what no kept commit needs; shows it first."),
-        "clone": LazyCommand(
-            "omnigraph.cli.clone:command", "Copy a graph with its branches and its past to another place."
+        "cleanup": LazyCommand(
+            "omnigraph.cli.cleanup:command", "Remove data that no kept commit needs; preview by default."
         ),
-        "changes": LazyCommand("omnigraph.cli.changes:command", "Show what each commit changed, oldest first."),
+        "clone": LazyCommand(
+            "omnigraph.cli.clone:command", "Copy a graph with its branches and history to another location."
+        ),
+        "changes": LazyCommand("omnigraph.cli.changes:command", "Show the changes of each commit, oldest first."),
         "commit": LazyCommand("omnigraph.cli.commit:group", "Read the history of a graph."),
         "completion": LazyCommand(
-            "omnigraph.cli.completion:command", "Print a script that completes commands and options."
+            "omnigraph.cli.completion:command", "Print a shell completion script for commands and options."
         ),
         "demo": LazyCommand(
-            "omnigraph.cli.demo:command", "Show on made-up data what this can do, each step with its command."
+            "omnigraph.cli.demo:command", "Run a guided tour on generated data, showing the command of each step."
         ),
-        "diff": LazyCommand("omnigraph.cli.diff:command", "Show what differs between two states of a graph."),
-        "embed": LazyCommand("omnigraph.cli.embed:command", "Compute vectors that are missing from their texts."),
-        "explain": LazyCommand("omnigraph.cli.explain:command", "Show how a query is run."),
-        "export": LazyCommand("omnigraph.cli.export:command", "Write a graph's rows as JSONL or Parquet."),
+        "diff": LazyCommand("omnigraph.cli.diff:command", "Show the differences between two states of a graph."),
+        "embed": LazyCommand("omnigraph.cli.embed:command", "Compute missing vectors from their texts."),
+        "explain": LazyCommand("omnigraph.cli.explain:command", "Show the plan of a query."),
+        "export": LazyCommand("omnigraph.cli.export:command", "Export a graph's rows as JSONL or Parquet."),
         "fmt": LazyCommand("omnigraph.cli.fmt:command", "Format schema and query files."),
         "history": LazyCommand(
             "omnigraph.cli.history:command", "Show every version of one node or edge, newest first."
         ),
-        "indexes": LazyCommand("omnigraph.cli.indexes:command", "Show the indexes of a graph, and what they cover."),
-        "init": LazyCommand("omnigraph.cli.init:command", "Make a new, empty graph."),
+        "indexes": LazyCommand("omnigraph.cli.indexes:command", "Show the indexes of a graph and their coverage."),
+        "init": LazyCommand("omnigraph.cli.init:command", "Create a new, empty graph."),
         "lint": LazyCommand("omnigraph.cli.lint:command", "Check schema and query files."),
-        "load": LazyCommand("omnigraph.cli.load:command", "Load files into a graph, in one commit."),
-        "mcp": LazyCommand("omnigraph.cli.mcp:command", "Let an agent work with a graph, by MCP on stdin and stdout."),
-        "mutate": LazyCommand("omnigraph.cli.mutate:command", "Change a graph by a query, in one commit."),
+        "load": LazyCommand("omnigraph.cli.load:command", "Load files into a graph in one commit."),
+        "mcp": LazyCommand("omnigraph.cli.mcp:command", "Serve a graph to an agent over MCP on stdin and stdout."),
+        "mutate": LazyCommand("omnigraph.cli.mutate:command", "Run a mutation query in one commit."),
         "optimize": LazyCommand(
-            "omnigraph.cli.optimize:command", "Merge small files, complete indexes; no row changes."
+            "omnigraph.cli.optimize:command", "Compact small files and complete indexes; rows stay unchanged."
         ),
-        "policy": LazyCommand("omnigraph.cli.policy:group", "Check policies, and ask them."),
-        "query": LazyCommand("omnigraph.cli.query:command", "Ask a graph by a query."),
-        "recoveries": LazyCommand(
-            "omnigraph.cli.recoveries:command", "List what recovery did about operations that died."
+        "policy": LazyCommand("omnigraph.cli.policy:group", "Check and evaluate access policies."),
+        "query": LazyCommand("omnigraph.cli.query:command", "Run a query on a graph."),
+        "recoveries": LazyCommand("omnigraph.cli.recoveries:command", "List the recoveries of crashed operations."),
+        "repair": LazyCommand(
+            "omnigraph.cli.repair:command", "Restore damaged tables to their newest readable versions."
         ),
-        "repair": LazyCommand("omnigraph.cli.repair:command", "Go back to what can be read, where tables are damaged."),
-        "schema": LazyCommand("omnigraph.cli.schema:group", "Work with schemas."),
+        "schema": LazyCommand("omnigraph.cli.schema:group", "Plan, apply and show schemas."),
         "serve": LazyCommand("omnigraph.cli.serve:command", "Serve graphs over HTTP."),
-        "snapshot": LazyCommand("omnigraph.cli.snapshot:command", "Show which tables a graph has, at which versions."),
-        "spark": LazyCommand("omnigraph.cli.spark:group", "Ask a graph on Spark."),
-        "tag": LazyCommand("omnigraph.cli.tag:group", "Name states, which cleanup then keeps."),
-        "token": LazyCommand("omnigraph.cli.token:group", "Make tokens for a server."),
-        "verify": LazyCommand("omnigraph.cli.verify:command", "Prove by digests that a branch is what it was."),
-        "version": LazyCommand("omnigraph.cli.version:command", "Show the release, and what it works with."),
+        "snapshot": LazyCommand("omnigraph.cli.snapshot:command", "Show the tables of a graph and their versions."),
+        "spark": LazyCommand("omnigraph.cli.spark:group", "Query a graph with Spark."),
+        "tag": LazyCommand("omnigraph.cli.tag:group", "Name states of a graph, so that cleanup keeps them."),
+        "token": LazyCommand("omnigraph.cli.token:group", "Create tokens for a server."),
+        "verify": LazyCommand("omnigraph.cli.verify:command", "Prove by digests that a branch was not altered."),
+        "version": LazyCommand("omnigraph.cli.version:command", "Show the release and its component versions."),
     },
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; every error has been reported by then."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    # When the process ends, all that was imported would be looked through for garbage, which is a tenth of a short run.
+    """Run one command and return its exit code, after reporting any error."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    # At exit, Python would search all imported objects for garbage, which took a tenth of a short run.
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
     if os.environ.get("OMNIGRAPH_DEBUG"):
@@ -130,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.getLogger("omnigraph").setLevel(logging.DEBUG)
     try:
         require_output()
-        result = cli.main(given, prog_name="omnigraph", standalone_mode=False)
+        result = cli.main(words, prog_name="omnigraph", standalone_mode=False)
         flush_output()
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
@@ -138,12 +140,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         discard_output()
         return EXIT_BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - the one place where every error becomes an exit code
-        return report_failure(error, given, as_json=_has_json_flag(given))
+        return report_failure(error, words, as_json=_has_json_flag(words))
     return result if isinstance(result, int) else 0
 
 
 def _has_json_flag(arguments: Sequence[str]) -> bool:
-    # An error may come before the options are parsed, so the words themselves are asked.
+    # An error may occur before the options are parsed, so the arguments themselves are searched.
     words = list(arguments)
     if "--" in words:
         words = words[: words.index("--")]

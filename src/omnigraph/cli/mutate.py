@@ -1,4 +1,4 @@
-"""`omnigraph mutate`."""
+"""`omnigraph mutate`: run a mutation query."""
 
 from typing import TYPE_CHECKING
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @click.command("mutate")
 @query_options
-@click.option("--if-commit", metavar="ID", help="Only if this commit is still the newest.")
-@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commit is by.")
-@click.option("--message", metavar="TEXT", help="A message to keep with the commit.")
+@click.option("--if-commit", metavar="ID", help="Run only if this commit is still the newest.")
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the commit.")
+@click.option("--message", metavar="TEXT", help="A message stored with the commit.")
 @click.option(
     "--idempotency-key",
     metavar="KEY",
-    help="Repeating a mutation with its key within 7 days does nothing again; another request with it is refused.",
+    help="A repeated mutation with the same key within 7 days has no effect; a different request is rejected.",
 )
 @limit_options
 @json_option
@@ -48,11 +48,11 @@ def command(  # noqa: PLR0913 - one argument per option
     memory_bytes: int | None,
     as_json: bool,
 ) -> int:
-    """Change a graph by a query, in one commit.
+    """Run a mutation query in one commit.
 
-    NAME picks one query of the file and may be left out when there is only one. A single word is the URI, unless the
-    graph is named by --store or its variable: then it is the NAME. `-` as the file is stdin. Without an effect there is
-    no commit.
+    NAME selects one query of the file; it can be omitted if there is only one. A single word is the URI, unless the
+    graph is given by --store or OMNIGRAPH_STORE: then it is the NAME. `-` reads the queries from stdin. A mutation
+    without effect makes no commit.
     """
     name, uri = split_name_and_uri(words, store)
     source = read_query(path, text)

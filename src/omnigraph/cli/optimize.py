@@ -1,4 +1,4 @@
-"""`omnigraph optimize`."""
+"""`omnigraph optimize`: compact tables and complete indexes, once or continuously."""
 
 import signal
 import sys
@@ -32,37 +32,37 @@ if TYPE_CHECKING:
 
 
 def run_reconciler(graph: "Graph", *, every: float, budget: float, actor: str | None, as_json: bool) -> int:
-    """Optimise what pays until SIGTERM, which lets the table at hand be finished, or Ctrl-C, which does not."""
+    """Optimize tables until SIGTERM, which waits for the current table, or Ctrl-C, which does not."""
 
-    def tell(done: "ReconcileRound") -> None:
+    def report_round(done: "ReconcileRound") -> None:
         now = format_instant(SystemClock().now())
-        for branch, one in done.tables:
-            line = (
-                format_json({"at": now, "branch": branch, **one.to_json()}, sys.stdout)
-                if as_json
-                else _format_line(now, branch, one)
-            )
+        for branch, table in done.tables:
+            if as_json:
+                line = format_json({"at": now, "branch": branch, **table.to_json()}, sys.stdout)
+            else:
+                line = _format_line(now, branch, table)
             print_text(f"{line}\n")
+        # The command runs for long: a reader of its output sees each round when it ends.
         sys.stdout.flush()
 
-    reconciler = graph.reconciler(every_seconds=every, budget=budget, actor=actor, tell=tell)
-    before = signal.signal(signal.SIGTERM, lambda *_: reconciler.stop())
+    reconciler = graph.reconciler(every_seconds=every, budget=budget, actor=actor, tell=report_round)
+    previous = signal.signal(signal.SIGTERM, lambda *_: reconciler.stop())
     try:
         reconciler.run()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous)
     return 0
 
 
-def _format_line(now: str, branch: str, one: "TableUpkeep") -> str:
-    if one.error is not None:
-        return f"{now} {branch} {one.table_key}: failed: {one.error}"
-    if one.commit_id is None:
-        return f"{now} {branch} {one.table_key}: {one.skipped}"
-    fragments = f"{one.fragments_removed} → {one.fragments_added} fragments" if one.fragments_removed else ""
-    indexes = f"indexes {', '.join(one.indexes_built)}" if one.indexes_built else ""
-    done = "; ".join(part for part in (fragments, indexes) if part)
-    return f"{now} {branch} {one.table_key}: {done}, commit {one.commit_id}"
+def _format_line(now: str, branch: str, table: "TableUpkeep") -> str:
+    if table.error is not None:
+        return f"{now} {branch} {table.table_key}: failed: {table.error}"
+    if table.commit_id is None:
+        return f"{now} {branch} {table.table_key}: {table.skipped}"
+    fragments = f"{table.fragments_removed} → {table.fragments_added} fragments" if table.fragments_removed else ""
+    indexes = f"indexes {', '.join(table.indexes_built)}" if table.indexes_built else ""
+    changes = "; ".join(part for part in (fragments, indexes) if part)
+    return f"{now} {branch} {table.table_key}: {changes}, commit {table.commit_id}"
 
 
 _HEADERS = ("table", "fragments", "indexes built", "pending", "outcome")
@@ -72,23 +72,28 @@ _HEADERS = ("table", "fragments", "indexes built", "pending", "outcome")
 @click.argument("uri", required=False)
 @graph_options
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be repeated.")
+@click.option("--all-indexes", is_flag=True, help="Also build declared indexes that no query uses, for other tools.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
 @click.option(
-    "--all-indexes", is_flag=True, help="Also build declared indexes that no query asks, for other tools that do."
+    "--auto",
+    "is_auto",
+    is_flag=True,
+    help="Run continuously: check all tables regularly, and optimize where it pays off.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what is worth doing; write nothing.")
-@click.option("--auto", "is_auto", is_flag=True, help="Go on for ever: look again and again, and do what pays.")
-@click.option("--every", type=Seconds(), metavar="SECONDS", help="With --auto, the time between two looks; 60.")
+@click.option(
+    "--every", type=Seconds(), metavar="SECONDS", help="With --auto, the time between two checks; 60 by default."
+)
 @click.option(
     "--budget",
     type=click.FloatRange(0, 100, min_open=True),
     metavar="PERCENT",
-    help="With --auto, the most of the time that it may work; 10.",
+    help="With --auto, the limit of the share of time spent working; 10 by default.",
 )
 @engine_option
 @master_option
 @branch_option
-@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commits are by.")
-@click.option("--message", metavar="TEXT", help="A message to keep with the commits.")
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the commits.")
+@click.option("--message", metavar="TEXT", help="A message stored with the commits.")
 @quiet_option
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
@@ -109,37 +114,39 @@ def command(  # noqa: PLR0913 - one argument per option
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Merge small files, complete indexes; no row changes.
+    """Compact small files and complete indexes; rows stay unchanged.
 
-    Small fragments are merged, those with many deleted rows are written anew, and indexes are built or completed where
-    that pays. Each table gets a commit of its own; a table with nothing to do costs nothing. Others may read and write
-    meanwhile. OMNIGRAPH_MAINTENANCE_CONCURRENCY is how many tables are worked on at once. With --engine spark large
-    tables are compacted and indexed by Spark's executors; otherwise this process does it. With --auto it runs until it
-    is ended, on all branches, and prints a line (with --json a JSON object) for each table that it worked on.
+    Merges small fragments, rewrites those with many deleted rows, and builds or completes indexes where it pays off.
+    Each table gets its own commit; a table with nothing to do costs nothing. Reads and writes may run at the same time.
+    OMNIGRAPH_MAINTENANCE_CONCURRENCY sets the number of tables optimized concurrently. With --engine spark, Spark
+    executors compact and index large tables; otherwise this process does. With --auto the command runs until it is
+    stopped, on all branches, and prints a line (with --json a JSON object) for each table that it worked on.
     """
     if master is not None and engine == "local":
         refuse("--master is for Spark: leave out --engine local")
     target = resolve_graph_uri(uri, store)
     if is_served() and (is_auto or engine == "spark" or master is not None):
-        refuse("a server optimises by itself: leave --auto, --engine spark and --master out, and see its settings")
+        refuse("a server optimizes on its own: leave out --auto, --engine spark and --master, and see its settings")
     if is_auto:
         if types or all_indexes or dry_run or engine == "spark" or master is not None or message is not None:
-            refuse("--auto looks after all of a graph by itself: it goes with --every, --budget, --as and --json only")
+            refuse("--auto optimizes the whole graph: it can be combined only with --every, --budget, --as and --json")
         return run_reconciler(
             open_selected_graph(uri, store),
             every=60.0 if every is None else every,
             budget=0.1 if budget is None else budget / 100,
+            # Without --as, the commits of the reconciler have its own default actor.
             actor=None if actor == "anonymous" else actor,
             as_json=as_json,
         )
     if every is not None or budget is not None:
-        refuse("--every and --budget go with --auto")
+        refuse("--every and --budget need --auto")
     with show_progress(f"omnigraph optimize → {reveal(target)}", is_quiet=quiet) as line:
 
         def show(progress: "OptimizeProgress") -> None:
-            line.show(f"{progress.table_key} is done;", rows=0, share=progress.done / progress.total)
+            line.show(f"optimized {progress.table_key}:", rows=0, share=progress.done / progress.total)
 
         try:
+            # A dry run writes nothing, so that it also works for users who may only read the store.
             result = open_selected_graph(uri, store, read_only=dry_run).optimize(
                 types=types or None,
                 all_indexes=all_indexes,
@@ -153,7 +160,7 @@ def command(  # noqa: PLR0913 - one argument per option
             )
         except KeyboardInterrupt:
             line.clear()
-            print_error("interrupted: tables that were done stay so; run it again for the others")
+            print_error("interrupted: finished tables stay optimized; run the command again for the others")
             raise
     if as_json:
         print_json(result.to_json())
@@ -165,18 +172,18 @@ def command(  # noqa: PLR0913 - one argument per option
 def _format_result(result: "OptimizeResult") -> str:
     rows = [
         (
-            one.table_key,
-            f"{one.fragments_removed} → {one.fragments_added}" if one.fragments_removed else "",
-            ", ".join(one.indexes_built),
-            ", ".join(one.indexes_pending),
-            _format_outcome(one),
+            table.table_key,
+            f"{table.fragments_removed} → {table.fragments_added}" if table.fragments_removed else "",
+            ", ".join(table.indexes_built),
+            ", ".join(table.indexes_pending),
+            _format_outcome(table),
         )
-        for one in result.tables
+        for table in result.tables
     ]
     return format_table(_HEADERS, rows)
 
 
-def _format_outcome(one: "TableUpkeep") -> str:
-    if one.error is not None:
-        return f"failed: {one.error}"
-    return f"commit {one.commit_id}" if one.commit_id is not None else f"{one.skipped}"
+def _format_outcome(table: "TableUpkeep") -> str:
+    if table.error is not None:
+        return f"failed: {table.error}"
+    return f"commit {table.commit_id}" if table.commit_id is not None else f"{table.skipped}"

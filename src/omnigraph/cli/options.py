@@ -1,4 +1,4 @@
-"""The options that commands share."""
+"""Options that commands share, and how they select a graph."""
 
 import json
 import re
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
 _SIZE_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(B|[KMGT]i?B?)?", re.IGNORECASE)
+# K, KB and KiB as in most tools: KB counts by 1000, K and KiB by 1024.
 _UNITS = {"": 1, "b": 1} | {
     f"{letter}{end}": base**power
     for power, letter in enumerate("kmgt", start=1)
@@ -46,13 +47,13 @@ engine_option = click.option(
     type=click.Choice(["auto", "local", "spark"]),
     default="auto",
     show_default=True,
-    help="Who does the work: this process, or Spark; the result is the same.",
+    help="Run in this process (local) or on Spark; the result is the same.",
 )
 
 master_option = click.option(
     "--master",
     metavar="URL",
-    help="Where Spark runs, such as spark://host:7077; else OMNIGRAPH_SPARK_MASTER, else all cores here.",
+    help="The Spark master, such as spark://host:7077; by default OMNIGRAPH_SPARK_MASTER, or all local cores.",
 )
 
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress on a terminal.")
@@ -63,7 +64,7 @@ store_option = click.option(
 
 
 def _store_in_context(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Keep an option that commands don't take as an argument: which graph they work on is not their matter."""
+    """Store an option for `open_selected_graph`, so that commands need no argument for it."""
     ctx.meta[f"{__name__}.{parameter.name}"] = value
 
 
@@ -72,10 +73,10 @@ server_option = click.option(
     metavar="URL",
     expose_value=False,
     callback=_store_in_context,
-    help="A server that has the graph; the token is in OMNIGRAPH_TOKEN.",
+    help="The server of the graph; OMNIGRAPH_TOKEN contains the token.",
 )
 graph_option = click.option(
-    "--graph", metavar="ID", expose_value=False, callback=_store_in_context, help="The graph's name on the server."
+    "--graph", metavar="ID", expose_value=False, callback=_store_in_context, help="The graph's ID on the server."
 )
 
 
@@ -84,7 +85,7 @@ snapshot_option = click.option(
 )
 
 query_option = click.option("--query", "path", metavar="FILE", help="The query file (.gq).")
-text_option = click.option("-e", "text", metavar="TEXT", help="The query itself, instead of a file.")
+text_option = click.option("-e", "text", metavar="TEXT", help="The text of the query, instead of a file.")
 params_option = click.option("--params", metavar="JSON", help="The parameters, as one JSON object.")
 param_option = click.option(
     "--param", "pairs", multiple=True, metavar="NAME=VALUE", help="One parameter; may be repeated."
@@ -92,12 +93,19 @@ param_option = click.option(
 
 
 def refuse(message: str) -> NoReturn:
-    """The command was called wrongly."""
+    """Reject the call of the current command.
+
+    Raises:
+        click.UsageError: always.
+    """
     raise click.UsageError(message, click.get_current_context())
 
 
 def split_name_and_uri(words: tuple[str, ...], store: str | None, what: str = "NAME") -> tuple[str | None, str | None]:
-    """A name and the graph's URI among the words of a command: one alone is the URI, unless there is one elsewhere."""
+    """Split the words of a command into a name and the URI of the graph.
+
+    A single word is the URI, unless an option or a variable selects the graph.
+    """
     if len(words) > 2:
         refuse(f"expected at most {what} and URI, found {len(words)} words")
     if len(words) == 1:
@@ -106,101 +114,107 @@ def split_name_and_uri(words: tuple[str, ...], store: str | None, what: str = "N
 
 
 def parse_params(text: str | None, pairs: tuple[str, ...]) -> dict[str, object]:
-    """The parameters of --params and --param together, each once."""
-    found: dict[str, object] = {}
+    """Return the parameters of --params and --param; none may be given twice."""
+    parsed: dict[str, object] = {}
     if text is not None:
         try:
-            given = json.loads(text)
+            document = json.loads(text)
         except (ValueError, RecursionError) as error:
             refuse(f"--params is not JSON: {error}")
-        if not isinstance(given, dict):
-            refuse('--params is one JSON object, such as {"name": "Ada"}')
-        found.update(given)
+        if not isinstance(document, dict):
+            refuse('--params takes one JSON object, such as {"name": "Ada"}')
+        parsed.update(document)
     for pair in pairs:
         name, sign, value = pair.partition("=")
         if not sign:
             refuse(f"--param takes NAME=VALUE, not `{pair}`")
-        if name in found:
+        if name in parsed:
             refuse(f"the parameter `{name}` is given twice")
-        found[name] = ParamText(value)
-    return found
+        # A text of the command line is converted to the type that the query declares.
+        parsed[name] = ParamText(value)
+    return parsed
 
 
 def read_query(path: str | None, text: str | None) -> Source:
-    """The text of --query or -e, exactly one of which is given."""
+    """Read the text of --query or -e, exactly one of which must be given."""
     if (path is None) == (text is None):
         refuse("name the query with either --query FILE or -e TEXT")
     return Source(text, INLINE_NAME) if text is not None else read_source(path or STDIN)
 
 
 def resolve_store_uri(uri: str | None, store: str | None) -> str:
-    """The graph that a command is about: its URI, else --store, else OMNIGRAPH_STORE; two at once are refused."""
+    """Return the graph of a command: its URI, else --store, else OMNIGRAPH_STORE.
+
+    Raises:
+        click.UsageError: no graph is named, or both URI and --store.
+    """
     context = click.get_current_context()
     if uri is not None and store is not None:
+        # The variable OMNIGRAPH_STORE is only a default, which URI overrides.
         if context.get_parameter_source("store") is ParameterSource.COMMANDLINE:
-            message = "the graph is named twice: give either URI or --store"
-            raise click.UsageError(message, context)
+            refuse("the graph is named twice: give either URI or --store")
         return uri
-    chosen = uri if uri is not None else store
-    if chosen is None:
+    selected = uri if uri is not None else store
+    if selected is None:
         message = "name the graph: URI, --store URI, or the environment variable OMNIGRAPH_STORE"
         for parameter in context.command.params:
             word = context.params.get(parameter.name or "")
             if isinstance(word, str) and is_graph(word):
-                place = parameter.human_readable_name
-                message = f"`{word}` is a graph, and stands where {place} is expected: the graph is the last argument"
-        raise click.UsageError(message, context)
-    return chosen
+                expected = parameter.human_readable_name
+                message = f"`{word}` is a graph, but {expected} is expected there: the graph is the last argument"
+        refuse(message)
+    return selected
 
 
 def _get_server() -> str | None:
-    """The server that --server names."""
-    found: str | None = click.get_current_context().meta.get(f"{__name__}.server")
-    return found
+    """Return the URL given by --server."""
+    server: str | None = click.get_current_context().meta.get(f"{__name__}.server")
+    return server
 
 
 def is_served() -> bool:
-    """Whether the graph is one of a server."""
+    """Return whether the graph is on a server."""
     return _get_server() is not None
 
 
 def resolve_graph_uri(uri: str | None, store: str | None) -> str:
-    """As `resolve_store_uri`; of a graph on a server, its address there."""
+    """Return the URI of the graph like `resolve_store_uri`, or its URL on a server."""
     server = _get_server()
     graph: str | None = click.get_current_context().meta.get(f"{__name__}.graph")
     if server is None:
         if graph is not None:
-            refuse("--graph is a graph's name on a server: name that with --server URL")
+            refuse("--graph is the ID of a graph on a server: give --server URL, too")
         return resolve_store_uri(uri, store)
-    by_hand = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE
-    if uri is not None or by_hand:
-        refuse("the graph is named twice: give either URI, --store or --server")
+    is_store_typed = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE
+    if uri is not None or is_store_typed:
+        refuse("the graph is named twice: give only one of URI, --store and --server")
     return f"{server.rstrip('/')}/graphs/{graph or ''}"
 
 
 def open_selected_graph(uri: str | None, store: str | None, *, read_only: bool = False) -> "Graph":
-    """The graph that a command is about, which has the same verbs here and on a server."""
-    place = resolve_graph_uri(uri, store)
+    """Open the graph of a command, in its store or on a server."""
+    graph_uri = resolve_graph_uri(uri, store)
     server = _get_server()
     if server is None:
-        return omnigraph.open_graph(place, read_only=read_only)
+        return omnigraph.open_graph(graph_uri, read_only=read_only)
     context = click.get_current_context()
-    served = omnigraph.connect(server, read_client_token(), graph=context.meta.get(f"{__name__}.graph"))
-    context.call_on_close(served.close)
-    return cast("Graph", served)
+    remote_graph = omnigraph.connect(server, read_client_token(), graph=context.meta.get(f"{__name__}.graph"))
+    context.call_on_close(remote_graph.close)
+    # A graph on a server has the same methods as a local one.
+    return cast("Graph", remote_graph)
 
 
 class Instant(click.ParamType[datetime]):
-    """A time with a zone."""
+    """A time with a time zone."""
 
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """The time, in UTC."""
+        """Parse a time, and convert it to UTC."""
         try:
             return parse_instant(str(value))
         except ValueError:
-            self.fail(f"`{value}` is not a time with a zone, such as 2026-01-31T12:00:00Z", param, ctx)
+            self.fail(f"`{value}` is not a time with a time zone, such as 2026-01-31T12:00:00Z", param, ctx)
 
 
 at_option = click.option(
@@ -214,21 +228,21 @@ class ByteSize(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The bytes; at least one."""
-        found = _SIZE_PATTERN.fullmatch(str(value).strip())
-        size = 0 if found is None else int(float(found[1]) * _UNITS[(found[2] or "").lower()])
+        """Parse a size of at least one byte."""
+        match = _SIZE_PATTERN.fullmatch(str(value).strip())
+        size = 0 if match is None else int(float(match[1]) * _UNITS[(match[2] or "").lower()])
         if size < 1:
             self.fail(f"`{value}` is not a size, such as 500MB or 2GiB", param, ctx)
         return size
 
 
 class Seconds(click.ParamType[float]):
-    """A time above 0."""
+    """A positive number of seconds."""
 
     name = "seconds"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds."""
+        """Parse a finite number of seconds above 0."""
         try:
             seconds = float(str(value))
         except ValueError:
@@ -243,21 +257,22 @@ timeout_option = click.option(
     "seconds",
     type=Seconds(),
     metavar="SECONDS",
-    help="How long it may run; OMNIGRAPH_QUERY_SECONDS unless given.",
+    help="The time limit; by default OMNIGRAPH_QUERY_SECONDS.",
 )
 memory_option = click.option(
     "--memory",
     "memory_bytes",
     type=ByteSize(),
     metavar="SIZE",
-    help="What it may use, such as 500MB or 2GiB; OMNIGRAPH_QUERY_MEMORY_BYTES unless given.",
+    help="The memory limit, such as 500MB or 2GiB; by default OMNIGRAPH_QUERY_MEMORY_BYTES.",
 )
 
 
 def combine_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several options as one decorator, in this order."""
+    """Combine several options into one decorator; --help lists them in this order."""
 
     def decorate(command: Command) -> Command:
+        # Decorators apply from the last to the first.
         for option in reversed(options):
             command = option(command)
         return command
@@ -265,6 +280,7 @@ def combine_options(*options: Callable[[Command], Command]) -> Callable[[Command
     return decorate
 
 
+# Select a query and a graph, for all commands that run a query.
 query_options: Callable[[Command], Command] = combine_options(
     click.argument("words", nargs=-1, metavar="[NAME] [URI]"),
     store_option,
@@ -276,20 +292,20 @@ query_options: Callable[[Command], Command] = combine_options(
     param_option,
     branch_option,
 )
-"""Which query of which graph: what every command takes that runs one."""
+
+# Select a graph in a store or on a server.
 graph_options: Callable[[Command], Command] = combine_options(store_option, server_option, graph_option)
-"""Which graph, for a command that works on one of a server, too."""
+
+# Select a query, a graph and one of its states, and limit resources, for commands that only read.
 read_options: Callable[[Command], Command] = combine_options(
     query_options, snapshot_option, at_option, timeout_option, memory_option
 )
-"""Likewise for one that reads: also of which state, and what it may use."""
 
-
+# Limit the resources of commands that write, or read whole tables.
 limit_options: Callable[[Command], Command] = combine_options(timeout_option, memory_option)
-"""What a command may use that writes, or moves whole tables."""
 
 
 def refuse_two_states(commit_id: str | None, at: datetime | None) -> None:
-    """A query reads one state."""
+    """Reject a call with both --snapshot and --at: a command reads one state."""
     if commit_id is not None and at is not None:
         refuse("give either --snapshot or --at, not both")

@@ -1,4 +1,4 @@
-"""Files that commands write: formatted sources, and results."""
+"""Write files atomically: formatted sources and results."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,16 +10,16 @@ from omnigraph.locations import resolve_local_path
 
 
 def write_source(path: str, text: str) -> None:
-    """Replace the file's text at one moment: a reader sees the old or the new, and a crash leaves the old."""
+    """Replace the text of a file atomically: readers see the old or the new text, and a crash leaves the old."""
     with open_output_file(path) as file:
         file.write(text.encode("utf-8"))
 
 
 @contextmanager
 def open_output_file(path: str) -> Iterator[BinaryIO]:
-    """A file to write bytes to, which takes its name when all of it is written.
+    """Open a file for writing bytes that appears under its name once it is complete.
 
-    A device or pipe is written to as it is. Whatever stands in the way is an error that names the file.
+    A device or pipe is written directly. Every error names the file.
     """
     try:
         with open_atomic_file(resolve_local_path(path)) as file:

@@ -1,4 +1,4 @@
-"""How far a long command is: one line on stderr, on a terminal only, gone when the command is done."""
+"""The progress line of a long command: on stderr, on a terminal only, and removed at the end."""
 
 import shutil
 import sys
@@ -10,14 +10,16 @@ from typing import TextIO
 
 from omnigraph.telemetry import format_bytes
 
+# The line is redrawn at most this often.
 _MIN_REDRAW_SECONDS = 0.1
 _BAR_CELLS = 24
+# Back to the start of the line, then erase it.
 _CLEAR = "\r\x1b[2K"
 
 
 @dataclass(slots=True)
 class ProgressLine:
-    """A line that is written over and over. Off a terminal, or told to be quiet, it writes nothing."""
+    """A line that is redrawn in place. It writes nothing if it is quiet or the stream is no terminal."""
 
     stream: TextIO | None
     is_quiet: bool = False
@@ -26,29 +28,31 @@ class ProgressLine:
 
     @property
     def is_shown(self) -> bool:
-        """Whether there is anybody to look at it."""
+        """Whether the stream is a terminal, and the line is not quiet."""
         return not self.is_quiet and self.stream is not None and self.stream.isatty()
 
     def show(self, phase: str, *, rows: int | None = None, nbytes: int = 0, share: float | None = None) -> None:
-        """Say what is being done, to how many rows and bytes so far, and which share of all that is, where it is known.
+        """Show the phase, the rows and bytes processed so far, and their share of the total if known.
 
-        A few times in a second at most; a new phase is shown at once.
+        Redraws are limited to a few per second; a new phase is shown immediately.
         """
         now = time.monotonic()
         if not self.is_shown or (phase == self._phase and now - self._shown_at < _MIN_REDRAW_SECONDS):
             return
-        self._shown_at, self._phase = now, phase
+        self._shown_at = now
+        self._phase = phase
+        # One column less than the terminal has: a full line would wrap, and could not be erased.
         width = shutil.get_terminal_size().columns - 1
         self._write(_CLEAR + format_progress(phase, rows=rows, nbytes=nbytes, share=share)[:width])
 
     def say(self, text: str) -> None:
-        """A line that stays, above what is under way."""
+        """Print a line that stays above the progress line."""
         if self.is_shown:
             self.clear()
             self._write(f"{text}\n")
 
     def clear(self) -> None:
-        """Leave nothing behind."""
+        """Remove the progress line."""
         if self._phase is not None:
             self._write(_CLEAR)
             self._phase = None
@@ -61,7 +65,7 @@ class ProgressLine:
 
 @contextmanager
 def show_progress(title: str, *, is_quiet: bool) -> Iterator[ProgressLine]:
-    """The title on a line of its own, then what is under way below it; both on a terminal's stderr only."""
+    """Print the title and yield the progress line below it; both on a terminal's stderr only."""
     line = ProgressLine(sys.stderr, is_quiet=is_quiet)
     if line.is_shown:
         sys.stderr.write(f"{title}\n")
@@ -72,9 +76,11 @@ def show_progress(title: str, *, is_quiet: bool) -> Iterator[ProgressLine]:
 
 
 def format_progress(phase: str, *, rows: int | None = None, nbytes: int = 0, share: float | None = None) -> str:
-    """`reading  [=========>              ]  41%  120,000 rows  12.3 MB`."""
+    """Format the line, such as `reading  [=========>              ]  41%  120,000 rows  12.3 MB`."""
     parts = [] if rows is None else [f"{rows:,} rows"]
-    counts = "  ".join([*parts, format_bytes(nbytes)] if nbytes else parts)
+    if nbytes:
+        parts.append(format_bytes(nbytes))
+    counts = "  ".join(parts)
     if share is None:
         return f"{phase}  {counts}"
     full = int(min(share, 1.0) * _BAR_CELLS)

@@ -1,4 +1,4 @@
-"""`omnigraph query`."""
+"""`omnigraph query`: run a query."""
 
 from datetime import datetime
 
@@ -13,15 +13,12 @@ from omnigraph.cli.options import (
     refuse_two_states,
     split_name_and_uri,
 )
-from omnigraph.cli.result_formats import FORMATS, resolve_format, write_result
+from omnigraph.cli.result_formats import resolve_format, result_options, write_result
 
 
 @click.command("query")
 @read_options
-@click.option(
-    "--format", "format_", type=click.Choice(FORMATS), help="What to print; a table unless --output says more."
-)
-@click.option("--output", metavar="FILE", help="Write the rows to a file; its name may say the format.")
+@result_options
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
     *,
@@ -40,19 +37,20 @@ def command(  # noqa: PLR0913 - one argument per option
     output: str | None,
     as_json: bool,
 ) -> int:
-    """Ask a graph by a query.
+    """Run a query on a graph.
 
-    NAME picks one query of the file and may be left out when there is only one. A single word is the URI, unless the
-    graph is named by --store or its variable: then it is the NAME. `-` as the file is stdin.
+    NAME selects one query of the file; it can be omitted if there is only one. A single word is the URI, unless the
+    graph is given by --store or OMNIGRAPH_STORE: then it is the NAME. `-` reads the queries from stdin.
 
-    A query reads one state: the newest, unless a commit or a time is named. A table shows the first 1,000 rows, and
-    kv every value in full; the other formats have all rows for programs. arrow is Arrow's stream format on stdout, and
-    its file format in a file.
+    A query reads one state: the newest, unless a commit or a time is given. table shows the first 1,000 rows, kv
+    every value in full; the other formats contain all rows for programs. arrow is the Arrow stream format on stdout,
+    and the Arrow file format in a file.
     """
     name, uri = split_name_and_uri(words, store)
     source = read_query(path, text)
     refuse_two_states(commit_id, at)
-    chosen = resolve_format(format_, output, as_json=as_json)
+    output_format = resolve_format(format_, output, as_json=as_json)
+    # The options are checked first, so that mistakes are reported before the graph is opened.
     graph = open_selected_graph(uri, store, read_only=True)
     result = graph.query(
         source,
@@ -64,5 +62,5 @@ def command(  # noqa: PLR0913 - one argument per option
         seconds=seconds,
         memory_bytes=memory_bytes,
     )
-    write_result(result, chosen, output, as_json=as_json)
+    write_result(result, output_format, output, as_json=as_json)
     return 0

@@ -1,4 +1,4 @@
-"""`omnigraph recoveries`."""
+"""`omnigraph recoveries`: list past recoveries."""
 
 from typing import TYPE_CHECKING
 
@@ -17,38 +17,38 @@ _HEADERS = ("at", "kind", "operation", "by", "branch", "commit", "files", "freed
 @click.command("recoveries")
 @click.argument("uri", required=False)
 @graph_options
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List at most N recoveries.")
 @json_option
 def command(uri: str | None, store: str | None, limit: int | None, as_json: bool) -> int:
-    """List what recovery did about operations that died.
+    """List the recoveries of crashed operations.
 
-    Newest first. RolledForward is an operation that had landed: its commit is named. RolledBack is one of which nothing
-    is visible: its files were removed, and the commit that is named is the empty one that keeps it from landing later.
-    Branches that were deleted since are listed too.
+    Newest first. RolledForward is an operation that had been committed: its commit is shown. RolledBack is one without
+    any visible effect: its files were removed, and the commit shown is the empty one that prevents a late commit of
+    the operation. Branches that have been deleted since are included.
     """
     graph = open_selected_graph(uri, store, read_only=True)
-    found = graph.recoveries(limit=limit)
+    recoveries = graph.recoveries(limit=limit)
     if as_json:
-        print_json({"uri": graph.uri, "recoveries": [one.to_json() for one in found]})
-    elif not found:
-        print_text("nothing had to be recovered\n")
+        print_json({"uri": graph.uri, "recoveries": [recovery.to_json() for recovery in recoveries]})
+    elif not recoveries:
+        print_text("there were no recoveries\n")
     else:
-        print_text(_format_recoveries(found))
+        print_text(_format_recoveries(recoveries))
     return 0
 
 
-def _format_recoveries(found: "list[Recovery]") -> str:
+def _format_recoveries(recoveries: "list[Recovery]") -> str:
     rows = [
         (
-            one.at,
-            one.kind,
-            one.operation,
-            one.actor,
-            one.branch or "",
-            one.commit_id or "",
-            str(sum(table.files for table in one.tables)),
-            format_bytes(one.bytes_reclaimed),
+            recovery.at,
+            recovery.kind,
+            recovery.operation,
+            recovery.actor,
+            recovery.branch or "",
+            recovery.commit_id or "",
+            str(sum(table.files for table in recovery.tables)),
+            format_bytes(recovery.bytes_reclaimed),
         )
-        for one in found
+        for recovery in recoveries
     ]
     return format_table(_HEADERS, rows, right=("files", "freed"))

@@ -1,4 +1,4 @@
-"""What commands print: text for people, one JSON document for programs, colours on a terminal only."""
+"""Output of commands: text for people, one JSON document for programs, colours on a terminal only."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from omnigraph.lang.lexer import reveal
 
 
 class ReaderGoneError(Exception):
-    """Whoever read our output has stopped reading; there is nobody left to tell anything."""
+    """The reader of stdout has closed the pipe; further output is pointless."""
 
 
 def use_color(choice: str, stream: TextIO | None) -> bool:
-    """Whether to colour what goes to `stream`: `always`, `never`, or by terminal, NO_COLOR and TERM."""
+    """Return whether to colour text on `stream`: by the choice, or for `auto` by terminal, NO_COLOR and TERM."""
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
@@ -26,80 +26,78 @@ def use_color(choice: str, stream: TextIO | None) -> bool:
 
 
 def print_json(document: object) -> None:
-    """The one JSON document of a command, on stdout."""
+    """Print the one JSON document of a command on stdout."""
     print_text(format_json(document, sys.stdout, indent=2) + "\n")
 
 
 def format_json(document: object, stream: TextIO | None, *, indent: int | None = None) -> str:
-    """JSON that `stream` can encode: readable where that is UTF-8, in ASCII where it is not."""
+    """Encode JSON for `stream`: as UTF-8 if that is its encoding, else in ASCII."""
     encoding = None if stream is None else stream.encoding
     is_utf8 = (encoding or "").lower().replace("-", "") == "utf8"
     return json.dumps(document, ensure_ascii=not is_utf8, indent=indent, default=str)
 
 
 def print_text(text: str) -> None:
-    """Text on stdout, as it is. A lone surrogate of a file name is shown escaped, never an exception."""
-    try:
-        sys.stdout.write(text)
-    except UnicodeEncodeError:
-        encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    except BrokenPipeError as error:
-        raise ReaderGoneError from error
-    except OSError as error:
-        raise OutputError(error.strerror or str(error)) from error
+    """Print text on stdout unchanged, but escape characters that its encoding does not have."""
+    with translate_output_errors():
+        try:
+            sys.stdout.write(text)
+        except UnicodeEncodeError:
+            # Such as a lone surrogate, with which Python represents a file name that is not UTF-8.
+            encoding = sys.stdout.encoding or "utf-8"
+            sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def print_error(text: str) -> None:
-    """A message on stderr, on lines of its own; nobody reads it if whoever started us has closed that."""
+    """Print a message on stderr, unless the parent process has closed it."""
     if sys.stderr is not None:
         sys.stderr.write(text + "\n")
 
 
 def require_output() -> None:
-    """Refuse to run with stdout closed: Python then has none, and the result would be lost without a word."""
+    """Check that stdout is open: without it, the result would be lost silently.
+
+    Raises:
+        OutputError: the parent process has closed stdout.
+    """
     if sys.stdout is None:
         reason = "stdout is closed"
         raise OutputError(reason)
 
 
 def flush_output() -> None:
-    """Write what is still buffered, so that a full disk is an error and not a silent loss."""
-    try:
+    """Flush stdout, so that a full disk is an error and not a silent loss."""
+    with translate_output_errors():
         sys.stdout.flush()
-    except BrokenPipeError as error:
-        raise ReaderGoneError from error
-    except OSError as error:
-        raise OutputError(error.strerror or str(error)) from error
 
 
 def discard_output() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush does not fail again."""
+    """Redirect stdout to the null device, so that the interpreter's last flush does not fail again."""
     if sys.stdout is None:
         return
     try:
         descriptor = sys.stdout.fileno()
     except OSError:  # a stream without a descriptor, in tests
         return
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, descriptor)
-    os.close(nothing)
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_device, descriptor)
+    os.close(null_device)
 
 
-def format_count(number: int, thing: str) -> str:
-    """`1 error`, `2 errors`."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+def format_count(number: int, thing: str, plural: str | None = None) -> str:
+    """Format a number of things: `1 error`, `2 errors`; `plural` is for words that take more than an s."""
+    return f"{number} {thing}" if number == 1 else f"{number} {plural or thing + 's'}"
 
 
 def format_facts(facts: Mapping[str, str | None]) -> str:
-    """One fact a line, the values below each other; a fact without a value is left out."""
-    shown = {name: value for name, value in facts.items() if value is not None}
-    width = max(map(len, shown), default=0)
-    return "".join(f"{name:{width}}  {reveal(value)}\n" for name, value in shown.items())
+    """Format one fact per line, with aligned values; facts without a value are left out."""
+    present = {name: value for name, value in facts.items() if value is not None}
+    width = max(map(len, present), default=0)
+    return "".join(f"{name:{width}}  {reveal(value)}\n" for name, value in present.items())
 
 
 def format_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()) -> str:
-    """A table with aligned columns and no lines; the columns named in `right` are numbers."""
+    """Format a table with aligned columns and no borders; the columns named in `right` are right-aligned."""
     cells = [list(headers), *([reveal(cell) for cell in row] for row in rows)]
     widths = [max(map(measure_width, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(_pad_cells(headers, row, widths, right)).rstrip() for row in cells]
@@ -115,23 +113,30 @@ def _pad_cells(
 
 
 def measure_width(text: str) -> int:
-    """How many columns of a terminal a text takes: East Asian characters and emoji two, marks on others none."""
+    """Return the number of terminal columns of a text.
+
+    East Asian characters and emoji take two columns, combining marks none.
+    """
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
-    )
+    return sum(map(_measure_char, text))
+
+
+def _measure_char(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def get_binary_stdout() -> BinaryIO:
-    """Stdout for bytes, behind what was written as text."""
+    """Return stdout for bytes, after flushing the text written so far."""
     sys.stdout.flush()
     return cast("BinaryIO", sys.stdout.buffer)
 
 
 @contextmanager
 def translate_output_errors() -> Iterator[None]:
-    """What goes wrong with writing to stdout, in our terms."""
+    """Translate errors of writing to stdout into ReaderGoneError and OutputError."""
     try:
         yield
     except BrokenPipeError as error:

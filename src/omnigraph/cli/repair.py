@@ -1,4 +1,4 @@
-"""`omnigraph repair`."""
+"""`omnigraph repair`: restore damaged tables and files."""
 
 from typing import TYPE_CHECKING
 
@@ -14,19 +14,22 @@ if TYPE_CHECKING:
     from omnigraph.ops.repair_plan import LostStep
     from omnigraph.ops.repair_result import FileRepair, HistoryRepair, ManifestRepair, RepairResult, TableRepair
 
+# Lost commits listed per table; --json lists all of them.
 _MAX_LISTED_STEPS = 20
 
 
 @click.command("repair")
 @click.argument("uri", required=False)
 @graph_options
-@click.option("--confirm", is_flag=True, help="Publish what loses nothing; else only show what would be done.")
-@click.option("--force", is_flag=True, help="With --confirm, publish also what loses rows.")
-@click.option("--from", "source", metavar="COPY", help="Put damaged files back from a clone or a backup, and no more.")
-@click.option("--deep", "is_deep", is_flag=True, help="Read every column of every row, but for Blobs.")
-@click.option("--branch", metavar="NAME", help="Only this branch; else all.")
-@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="Who the commits are by.")
-@click.option("--message", metavar="TEXT", help="A message to keep with the commits.")
+@click.option(
+    "--confirm", is_flag=True, help="Publish repairs that lose nothing. Without it, only show what would be done."
+)
+@click.option("--force", is_flag=True, help="With --confirm, also publish repairs that lose rows.")
+@click.option("--from", "source", metavar="COPY", help="Only restore damaged files from a clone or a backup.")
+@click.option("--deep", "is_deep", is_flag=True, help="Read every column of every row, except Blobs.")
+@click.option("--branch", metavar="NAME", help="Only this branch; by default all.")
+@click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the commits.")
+@click.option("--message", metavar="TEXT", help="A message stored with the commits.")
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
     *,
@@ -41,26 +44,28 @@ def command(  # noqa: PLR0913 - one argument per option
     message: str | None,
     as_json: bool,
 ) -> int:
-    """Go back to what can be read, where tables are damaged.
+    """Restore damaged tables to their newest readable versions.
 
-    A table that can't be read any more, because another tool has removed or damaged its files, goes back to the newest
-    of its earlier versions that can. Without --confirm nothing is done, and what would be is shown: it is verified when
-    nothing is lost by that, suspicious when rows of some commits are, and unverifiable when that can't be told.
-    --confirm publishes what is verified, and ends with exit code 1 if there is more; --force --confirm publishes that
-    too. No data file is rewritten or removed.
+    A table that can no longer be read, because another tool removed or damaged its files, is reset to its newest
+    readable version. Without --confirm nothing is changed, and the plan is shown: a repair is verified if nothing is
+    lost, suspicious if rows of some commits are lost, and unverifiable if that cannot be determined. --confirm
+    publishes verified repairs; --force --confirm publishes all of them. No data file is rewritten or removed.
 
-    Of what is there, only ids and the ends of edges are read, and with --deep everything: damage in the midst of a file
-    is found by that alone. What a table goes back to is always read whole.
+    Of existing data, only ids and the ends of edges are read; --deep reads everything, and is the only way to find
+    damage inside a file. The version that a table is reset to is always read completely.
 
-    With --from, files that are missing or damaged are put back from a copy of this very graph, which may be a clone or
-    a backup, each verified first. Nothing is lost by that and no commit is made; try it before anything else.
+    With --from, missing or damaged files are restored from a copy of the same graph, such as a clone or a backup, after
+    each was verified. This loses nothing and makes no commit; try it first.
+
+    Exit code: 0 on success, 1 if --confirm did not make all repairs.
     """
     target = resolve_graph_uri(uri, store)
     if is_served():
         if confirm or force or source is not None:
-            refuse("a repair is confirmed where the graph is: leave --server out, and name the graph itself")
+            refuse("a repair cannot be confirmed over a server: leave out --server, and name the graph itself")
         result = open_selected_graph(uri, store).repair(deep=is_deep, branch=branch, actor=actor, message=message)
-    else:  # it may be too damaged to be opened
+    else:
+        # Not through an open graph: it may be too damaged to be opened.
         result = omnigraph.repair_graph(
             target,
             confirm=confirm,
@@ -79,70 +84,71 @@ def command(  # noqa: PLR0913 - one argument per option
 
 
 def _format_result(result: "RepairResult") -> str:
-    parts = [_format_file(one) for one in result.files]
-    parts += [_format_manifest(one) for one in result.manifests]
-    parts += [_format_history(one) for one in result.histories]
-    parts += [_format_table_repair(one) for one in result.tables]
+    parts = [_format_file(file) for file in result.files]
+    parts += [_format_manifest(manifest) for manifest in result.manifests]
+    parts += [_format_history(history) for history in result.histories]
+    parts += [_format_table_repair(table) for table in result.tables]
     parts += [
-        f"{reveal(key)}: another tool has moved its head to version {version}; the graph does not look at that\n"
+        f"{reveal(key)}: another tool has moved its head to version {version}; the graph does not use it\n"
         for key, version in result.moved_heads.items()
     ]
     if not result.files and not result.manifests and not result.histories and not result.tables:
         parts.append("nothing to repair\n")
     elif result.files and not result.is_confirmed:
-        parts.append("nothing was done: --confirm puts them back, and what they name is looked at then\n")
+        parts.append(
+            "nothing was changed; run again with --confirm to restore the files, and then check what they reference\n"
+        )
     elif not result.is_confirmed:
-        parts.append("nothing was done: --confirm publishes what is verified, --force --confirm everything\n")
+        parts.append("nothing was changed; --confirm publishes verified repairs, --force --confirm all repairs\n")
     return "".join(parts)
 
 
-def _format_file(one: "FileRepair") -> str:
-    lines = [f"{one.owner}: {one.place}", f"    {one.reason}"]
-    if one.trouble is None:
-        what = "put back from the copy" if one.outcome.value == "published" else "the copy has it"
-        lines.append(f"    {what}, {format_bytes(one.nbytes)}")
+def _format_file(file: "FileRepair") -> str:
+    lines = [f"{file.owner}: {file.place}", f"    {file.reason}"]
+    if file.trouble is None:
+        what = "restored from the copy" if file.outcome.value == "published" else "the copy has it"
+        lines.append(f"    {what}, {format_bytes(file.nbytes)}")
     else:
-        lines.append(f"    left as it is: {one.trouble}")
+        lines.append(f"    left unchanged: {file.trouble}")
     return "".join(f"{reveal(line)}\n" for line in lines)
 
 
-def _format_manifest(one: "ManifestRepair") -> str:
-    if one.to_version is None:
-        target = "no version of it is whole: put it back from a backup"
+def _format_manifest(manifest: "ManifestRepair") -> str:
+    if manifest.to_version is None:
+        target = "no version of it is intact: restore it from a backup"
     else:
-        target = f"version {one.to_version} is whole, of commit {one.to_commit} at {one.to_time}"
+        target = f"version {manifest.to_version} is intact, of commit {manifest.to_commit} at {manifest.to_time}"
     return (
-        f"manifest of {reveal(one.branch)}: {one.certainty.value}, {one.outcome.value}\n"
-        f"    {reveal(one.reason)}\n"
-        f"    from version {one.from_version}: {target}\n"
+        f"manifest of {reveal(manifest.branch)}: {manifest.certainty.value}, {manifest.outcome.value}\n"
+        f"    {reveal(manifest.reason)}\n"
+        f"    from version {manifest.from_version}: {target}\n"
     )
 
 
-def _format_history(one: "HistoryRepair") -> str:
+def _format_history(history: "HistoryRepair") -> str:
     return (
-        f"history of {reveal(one.branch)}: {one.certainty.value}, {one.outcome.value}\n"
-        f"    {reveal(one.place)}: {reveal(one.reason)}\n"
-        f"    without it, the history begins with commit {one.oldest_commit} at {one.oldest_time}\n"
+        f"history of {reveal(history.branch)}: {history.certainty.value}, {history.outcome.value}\n"
+        f"    {reveal(history.place)}: {reveal(history.reason)}\n"
+        f"    without it, the history begins with commit {history.oldest_commit} at {history.oldest_time}\n"
     )
 
 
-def _format_table_repair(one: "TableRepair") -> str:
-    plan, target = one.plan, one.plan.target
-    rows = 0 if target is None else target.rows
-    lines = [f"{plan.pin.table_key} of {one.branch}: {plan.certainty.value}, {one.outcome.value}"]
+def _format_table_repair(repair: "TableRepair") -> str:
+    plan = repair.plan
+    # Without a readable version, the table starts again without rows.
+    rows = 0 if plan.target is None else plan.target.rows
+    lines = [f"{plan.pin.table_key} of {repair.branch}: {plan.certainty.value}, {repair.outcome.value}"]
     lines += [f"    {reason}" for reason in plan.reasons]
     lines.append(f"    {plan.remedy.value.replace('_', ' ')}: {plan.pin.rows:,} → {rows:,} rows")
     if plan.dropped_indexes:
-        lines.append(
-            f"    without the indexes {', '.join(plan.dropped_indexes)}: `omnigraph optimize` builds them anew"
-        )
+        lines.append(f"    without the indexes {', '.join(plan.dropped_indexes)}: `omnigraph optimize` rebuilds them")
     content = [step for step in plan.lost if step.is_content]
     lines += [f"    loses {_format_step(step)}" for step in content[:_MAX_LISTED_STEPS]]
     if len(content) > _MAX_LISTED_STEPS:
         lines.append(f"    and {format_count(len(content) - _MAX_LISTED_STEPS, 'commit')} more")
-    lines += [f"    leaves {message}" for message in one.dangling]
-    if one.commit_id is not None:
-        lines.append(f"    commit {one.commit_id}")
+    lines += [f"    leaves {message}" for message in repair.dangling]
+    if repair.commit_id is not None:
+        lines.append(f"    commit {repair.commit_id}")
     return "".join(f"{reveal(line)}\n" for line in lines)
 
 

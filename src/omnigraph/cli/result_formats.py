@@ -1,4 +1,4 @@
-"""The rows of a query for people and for programs: a table, records, JSON, CSV, Arrow, Parquet."""
+"""Output formats of query results: table and records for people; JSON, CSV, Arrow and Parquet for programs."""
 
 import json
 import sys
@@ -7,7 +7,9 @@ from itertools import islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING, BinaryIO
 
-from omnigraph.cli.options import refuse
+import click
+
+from omnigraph.cli.options import Command, combine_options, refuse
 from omnigraph.cli.output_files import open_output_file
 from omnigraph.cli.render import (
     format_count,
@@ -36,38 +38,53 @@ _FORMAT_BY_SUFFIX = {
     ".arrow": "arrow",
     ".parquet": "parquet",
 }
+# A table is for people, who do not read more rows than this; programs use another format.
 MAX_TABLE_ROWS = 1_000
-"""People read no more rows than these; a program takes another format."""
+# Terminal columns of one value in a table.
 MAX_CELL_WIDTH = 80
-"""Columns of the terminal that one value of a table may take."""
+# Rows encoded per chunk of a JSON document, which may be larger than memory.
 _BATCH_ROWS = 1_024
 _INDENT = 2
 _NULL = "null"
+# Arrow types whose columns are right-aligned, whatever their values look like in JSON.
 _NUMBER_TYPES = ("int32", "int64", "uint32", "uint64", "float", "double")
-"""Arrow's types of columns that are aligned as numbers, whatever they look like in JSON."""
+
+result_options: Callable[[Command], Command] = combine_options(
+    click.option(
+        "--format",
+        "format_",
+        type=click.Choice(FORMATS),
+        help="The output format; by default a table, or the format that the suffix of --output selects.",
+    ),
+    click.option("--output", metavar="FILE", help="Write the rows to a file."),
+)
 
 
 def resolve_format(format_: str | None, output: str | None, *, as_json: bool) -> str:
-    """The format that is asked for, by name, by --json or by the end of the file's name; what can't be is refused."""
+    """Return the output format selected by --format, --json or the suffix of the output file.
+
+    Raises:
+        click.UsageError: the options contradict each other, or none of them selects a format.
+    """
     if output is not None:
         if output == "-":
             refuse("--output names a file; without it the result goes to stdout")
-        chosen = format_ or _FORMAT_BY_SUFFIX.get(PurePath(output).suffix.lower())
-        if chosen is None:
-            refuse(f"say what to write to `{output}` with --format, or let its name end with .csv, .jsonl or the like")
-        return chosen
+        selected = format_ or _FORMAT_BY_SUFFIX.get(PurePath(output).suffix.lower())
+        if selected is None:
+            refuse(f"the name `{output}` selects no format: use --format, or a suffix such as .csv or .jsonl")
+        return selected
     if as_json:
         if format_ not in (None, "json"):
             refuse(f"--json prints the result as JSON: give either --json or --format {format_}")
         return "json"
-    chosen = format_ or "table"
-    if chosen in BINARY_FORMATS and sys.stdout.isatty():
-        refuse(f"{chosen} is not for a terminal: name a file with --output, or pipe it into a program")
-    return chosen
+    selected = format_ or "table"
+    if selected in BINARY_FORMATS and sys.stdout.isatty():
+        refuse(f"{selected} is binary, not for a terminal: name a file with --output, or pipe it into a program")
+    return selected
 
 
 def write_result(result: "Result", format_: str, output: str | None, *, as_json: bool) -> None:
-    """Print a result, or write it to a file and print what was written."""
+    """Print a result, or write it to a file and print a summary."""
     if output is None:
         _print(result, format_)
         return
@@ -122,14 +139,15 @@ def _write(result: "Result", format_: str, file: BinaryIO) -> None:
 
 
 def iter_json_document(result: "Result", encode: Callable[[object], str]) -> Iterator[str]:
-    """The JSON document that `Result.to_json` is, some rows at a time: it may be larger than memory."""
+    """Yield the JSON document of `Result.to_json` in chunks of rows, as it may be larger than memory."""
     head = encode(_build_facts(result))
     gap = " " * _INDENT
     yield head.removesuffix("\n}") + f',\n{gap}"rows": ['
     rows = result.json_rows()
     is_first = True
-    while some := list(islice(rows, _BATCH_ROWS)):
-        lines = encode(some).removeprefix("[").removesuffix("\n]").replace("\n", f"\n{gap}")
+    while batch := list(islice(rows, _BATCH_ROWS)):
+        # Only the inside of the encoded list is written, one level deeper than it was encoded.
+        lines = encode(batch).removeprefix("[").removesuffix("\n]").replace("\n", f"\n{gap}")
         yield lines if is_first else f",{lines}"
         is_first = False
     yield "]\n}\n" if is_first else f"\n{gap}]\n}}\n"
@@ -139,22 +157,22 @@ def iter_json_document(result: "Result", encode: Callable[[object], str]) -> Ite
 
 
 def format_result_table(result: "Result") -> str:
-    """The first rows, aligned; what was left out or shortened is said below."""
+    """Format the first rows as a table, with a note if rows are omitted or values truncated."""
     rows = list(islice(result.json_rows(MAX_TABLE_ROWS), MAX_TABLE_ROWS))
     numbers = [field.name for field in result.schema if str(field.type) in _NUMBER_TYPES]
     texts = [[_format_cell(row[name]) for name in result.columns] for row in rows]
-    is_cut = any(measure_width(cell) > MAX_CELL_WIDTH for row in texts for cell in row)
-    shown = [[_truncate(cell) for cell in row] for row in texts] if is_cut else texts
+    is_truncated = any(measure_width(cell) > MAX_CELL_WIDTH for row in texts for cell in row)
+    cells = [[_truncate(cell) for cell in row] for row in texts] if is_truncated else texts
     notes = [format_count(result.row_count, "row")]
     if len(rows) < result.row_count:
-        notes = [f"the first {len(rows):,} of {result.row_count:,} rows; --format jsonl or csv gives all"]
-    if is_cut:
+        notes = [f"the first {len(rows):,} of {result.row_count:,} rows; --format jsonl or csv prints all"]
+    if is_truncated:
         notes.append("long values are shortened; --format kv shows them whole")
-    return f"{format_table(result.columns, shown, right=numbers)}\n{'; '.join(notes)}\n"
+    return f"{format_table(result.columns, cells, right=numbers)}\n{'; '.join(notes)}\n"
 
 
 def iter_records(result: "Result") -> Iterator[str]:
-    """Each row as lines of `name  value`, under a line with its number."""
+    """Yield each row as lines of `name  value`, below a line with its number."""
     if not result.row_count:
         yield "0 rows\n"
     for number, row in enumerate(result.json_rows(), start=1):
@@ -183,10 +201,12 @@ def _format_value(value: object) -> str:
 def _truncate(cell: str) -> str:
     if measure_width(cell) <= MAX_CELL_WIDTH:
         return cell
-    width, kept = 1, ""
+    # By terminal columns, not characters: an East Asian character takes two. The ellipsis takes the first.
+    width = 1
+    prefix = ""
     for char in cell:
         width += measure_width(char)
         if width > MAX_CELL_WIDTH:
             break
-        kept += char
-    return kept + "…"
+        prefix += char
+    return prefix + "…"

@@ -1,4 +1,4 @@
-"""`omnigraph serve`."""
+"""`omnigraph serve`: run the HTTP server."""
 
 import click
 
@@ -10,33 +10,37 @@ from omnigraph.runtime_memory import prefer_system_allocator
 
 @click.command("serve")
 @click.argument("graphs", nargs=-1, metavar="[[ID=]URI]...")
-@click.option("--config", metavar="FILE", help="The settings; omnigraph.toml here, if no graph is named.")
-@click.option("--bind", metavar="HOST:PORT", help="Where to listen; 127.0.0.1:8080 unless the settings say otherwise.")
+@click.option("--config", metavar="FILE", help="The settings file; by default omnigraph.toml, if no graph is named.")
+@click.option(
+    "--bind", metavar="HOST:PORT", help="The address to listen on; by default that of the settings, or 127.0.0.1:8080."
+)
 @click.option(
     "--unauthenticated",
     count=True,
-    help="Let everybody do everything. Needs to be said twice where others than this machine can ask.",
+    help="Allow all clients everything. Must be given twice if other machines can connect.",
 )
-@click.option("--check", is_flag=True, help="Check everything, listen to nobody, and exit.")
+@click.option("--check", is_flag=True, help="Check the settings and graphs, and exit without serving.")
 @json_option
 def command(
     *, graphs: tuple[str, ...], config: str | None, bind: str | None, unauthenticated: int, check: bool, as_json: bool
 ) -> int:
     """Serve graphs over HTTP.
 
-    Of a URI alone, the last part is the graph's ID. Who may ask is up to tokens, what they may do is up to policies:
-    see `omnigraph token` and `omnigraph policy`. The log goes to stderr, one JSON object a line.
+    The default ID of a graph is the last part of its URI. Tokens control who may connect, policies what they may do:
+    see `omnigraph token` and `omnigraph policy`. The log goes to stderr, one JSON object per line.
 
-    The first Ctrl-C or SIGTERM lets what runs finish, the second does not.
+    The first Ctrl-C or SIGTERM waits for running requests, the second does not.
     """
     if not check:
-        prefer_system_allocator()  # before Arrow is loaded
+        # The allocator has to be chosen before Arrow is loaded.
+        prefer_system_allocator()
         omnigraph.serve(graphs, config=config, bind=bind, unauthenticated=unauthenticated)
         return 0
-    found = omnigraph.check_server(graphs, config=config, bind=bind, unauthenticated=unauthenticated)
+    settings = omnigraph.check_server(graphs, config=config, bind=bind, unauthenticated=unauthenticated)
+    address = f"{settings.host}:{settings.port}"
+    names = [graph.id for graph in settings.graphs]
     if as_json:
-        print_json({"ok": True, "bind": f"{found.host}:{found.port}", "graphs": [one.id for one in found.graphs]})
+        print_json({"ok": True, "bind": address, "graphs": names})
     else:
-        names = ", ".join(one.id for one in found.graphs)
-        print_text(f"ready to serve {format_count(len(found.graphs), 'graph')} on {found.host}:{found.port}: {names}\n")
+        print_text(f"ready to serve {format_count(len(names), 'graph')} on {address}: {', '.join(names)}\n")
     return 0

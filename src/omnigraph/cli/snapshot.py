@@ -1,4 +1,4 @@
-"""`omnigraph snapshot`."""
+"""`omnigraph snapshot`: show the tables of one state."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import Instant, branch_option, graph_options, json_option, open_selected_graph
+from omnigraph.cli.options import (
+    at_option,
+    branch_option,
+    graph_options,
+    json_option,
+    open_selected_graph,
+    refuse_two_states,
+    snapshot_option,
+)
 from omnigraph.cli.render import format_facts, format_table, print_json, print_text
 from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 from omnigraph.lang.lexer import reveal
@@ -16,13 +24,12 @@ if TYPE_CHECKING:
     from omnigraph.graph import Graph
     from omnigraph.ops.operations import Operations
 
-
+# Tables listed in a note; --json lists all of them.
 _MAX_LISTED_TABLES = 5
-"""How many tables a note names."""
 _STATES = {
-    "running": "under way, or died just now",
-    "dead": "dead: the next writer settles it",
-    "abandoned": "being settled by recovery",
+    "running": "running, or has just crashed",
+    "dead": "crashed: the next writer recovers it",
+    "abandoned": "being recovered",
 }
 
 
@@ -30,23 +37,22 @@ _STATES = {
 @click.argument("uri", required=False)
 @graph_options
 @branch_option
-@click.option("--snapshot", "commit_id", metavar="ID", help="The state of a commit, tag or manifest version.")
-@click.option("--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z.")
+@snapshot_option
+@at_option
 @json_option
 def command(
     *, uri: str | None, store: str | None, branch: str, commit_id: str | None, at: datetime | None, as_json: bool
 ) -> int:
-    """Show which tables a graph has, at which versions.
+    """Show the tables of a graph and their versions.
 
-    The newest state, unless a commit or a time is named. Other tools that read Lance find a table's rows at its
-    location, below the graph, in exactly the version shown. Operations that are under way, or died, are mentioned.
+    Shows the newest state, unless a commit or a time is given. Other tools that read Lance find the rows of a table at
+    its location, below the graph, in exactly the version shown. Running and crashed operations are noted.
     """
-    if commit_id is not None and at is not None:
-        message = "give either --snapshot or --at, not both"
-        raise click.UsageError(message, click.get_current_context())
+    refuse_two_states(commit_id, at)
     graph = open_selected_graph(uri, store, read_only=True)
     snapshot = graph.snapshot(branch=branch, snapshot=commit_id, at=at)
     operations = _read_operations(graph)
+    # Only the newest state can be optimized.
     due = _find_due_tables(graph, branch) if commit_id is None and at is None else ()
     if as_json:
         print_json(
@@ -79,7 +85,7 @@ def _format_snapshot(uri: str, snapshot: "Snapshot") -> str:
 
 
 def _read_operations(graph: "Graph") -> "Operations | None":
-    """What is under way; None when the store does not tell: that must not keep anybody from reading."""
+    """Read the pending operations; None if the store is unavailable for that, which must not prevent reads."""
     try:
         return graph.operations()
     except omnigraph.StoreUnavailableError:
@@ -87,26 +93,28 @@ def _read_operations(graph: "Graph") -> "Operations | None":
 
 
 def _find_due_tables(graph: "Graph", branch: str) -> tuple[str, ...]:
-    """The tables that `optimize` would improve; none of those that can't be looked at, or that are others' to keep."""
+    """Return the tables that `optimize` would improve; none if the actor may not optimize."""
     try:
-        return tuple(one.table_key for one in graph.optimize(branch=branch, dry_run=True).due)
+        return tuple(table.table_key for table in graph.optimize(branch=branch, dry_run=True).due)
     except omnigraph.DeniedError:
         return ()
 
 
 def _format_notes(operations: "Operations | None", due: tuple[str, ...]) -> str:
     if operations is None:
-        return "\nnote: the store does not list the operations that are under way\n"
+        return "\nnote: the store does not list running operations\n"
     lines = [
-        f"note: {one.operation} {one.id} by {one.actor}, since {one.started_at}, is {_STATES[operations.state(one)]}"
-        for one in operations.pending
+        f"note: {operation.operation} {operation.id} by {operation.actor}, since {operation.started_at}, "
+        f"is {_STATES[operations.state(operation)]}"
+        for operation in operations.pending
     ]
     lines += [
-        f"note: the sidecar {one.key} can't be read, and blocks nothing: {one.reason}" for one in operations.broken
+        f"note: the sidecar {sidecar.key} can't be read, and blocks nothing: {sidecar.reason}"
+        for sidecar in operations.broken
     ]
     if due:
-        shown = ", ".join(due[:_MAX_LISTED_TABLES]) + (
-            f" and {len(due) - _MAX_LISTED_TABLES} more" if len(due) > _MAX_LISTED_TABLES else ""
-        )
-        lines.append(f"note: `omnigraph optimize` pays for {shown}")
+        listed = ", ".join(due[:_MAX_LISTED_TABLES])
+        hidden = len(due) - _MAX_LISTED_TABLES
+        rest = f" and {hidden} more" if hidden > 0 else ""
+        lines.append(f"note: `omnigraph optimize` pays off for {listed}{rest}")
     return "".join(["\n", *(f"{reveal(line)}\n" for line in lines)]) if lines else ""

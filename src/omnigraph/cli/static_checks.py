@@ -1,4 +1,4 @@
-"""Everything that can be said about schema and query texts without a graph; pure."""
+"""Static checks of schema and query texts, without a graph; pure functions."""
 
 import re
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ from omnigraph.schema.bind import bind_schema
 from omnigraph.schema.catalog import Catalog, build_catalog
 from omnigraph.schema.lint import lint_schema
 
+# Findings about a query that no schema could change.
 SCHEMA_FREE_CODES = frozenset({"Q002", "Q003", "Q004", "T6", "T9", "T15", "T18", "T23", "T24", "T25", "D2"})
-"""Findings about a query that no schema could change."""
 
+# Findings about a name without a declaration.
 _UNKNOWN_CODES = frozenset({"S006", "S007", "S010", "S016", "T1", "T2", "T4", "T6", "T11"})
-"""Findings about a name that nothing declares."""
 
+# Findings that need a complete query: in a broken one, the missing part may only have been unreadable.
 _HOLISTIC_CODES = frozenset({"T5", "T9", "T10", "T12", "T17"})
-"""Findings that need a whole query: in a broken one they may only miss what could not be read."""
 
 _WORD = re.compile(r"\$?\w+")
 
@@ -37,60 +37,60 @@ class FileReport:
 
     @property
     def errors(self) -> int:
-        """How many of the findings are errors."""
-        return sum(found.is_error for found in self.diagnostics)
+        """The number of findings that are errors."""
+        return sum(diagnostic.is_error for diagnostic in self.diagnostics)
 
     @property
     def warnings(self) -> int:
-        """How many of the findings are warnings."""
+        """The number of findings that are warnings."""
         return len(self.diagnostics) - self.errors
 
 
 def check_schema(source: Source) -> tuple[FileReport, Catalog | None]:
-    """Grammar, rules and lint of a schema; the catalog only when nothing found is an error."""
+    """Check the grammar, constraints and style of a schema; return its catalog only if there are no errors."""
     parsed = parse_schema(source)
     bound = bind_schema(parsed.tree)
-    found = list(bound.diagnostics)
+    diagnostics = list(bound.diagnostics)
     if not parsed.ok:
         damage = _find_damage(source, Language.SCHEMA, parsed.diagnostics)
-        found = [one for one in found if not damage.explains(one)]
+        diagnostics = [diagnostic for diagnostic in diagnostics if not damage.explains(diagnostic)]
     elif bound.ok:
-        found += lint_schema(parsed.tree, bound.value)
+        diagnostics += lint_schema(parsed.tree, bound.value)
     report = FileReport(
-        source=source, language=Language.SCHEMA, diagnostics=sort_diagnostics([*parsed.diagnostics, *found])
+        source=source, language=Language.SCHEMA, diagnostics=sort_diagnostics([*parsed.diagnostics, *diagnostics])
     )
     return report, bound.value if report.errors == 0 else None
 
 
 def check_queries(source: Source, catalog: Catalog | None) -> FileReport:
-    """Grammar, types and lint of a file of queries; without a catalog only what needs none."""
+    """Check the grammar, types and style of queries; without a catalog only what needs none."""
     parsed = parse_queries(source)
     bound = bind_file(parsed.tree, catalog or build_catalog())
-    found = list(bound.diagnostics)
+    diagnostics = list(bound.diagnostics)
     if not parsed.ok:
         damage = _find_damage(source, Language.QUERY, parsed.diagnostics)
         broken = [query.span for query in parsed.tree.queries if damage.is_in(query.span)]
-        found = [
-            one
-            for one in found
-            if not any(span.start <= one.span.start < span.end for span in broken)
-            or (one.code not in _HOLISTIC_CODES and not damage.explains(one))
+        diagnostics = [
+            diagnostic
+            for diagnostic in diagnostics
+            if not any(span.start <= diagnostic.span.start < span.end for span in broken)
+            or (diagnostic.code not in _HOLISTIC_CODES and not damage.explains(diagnostic))
         ]
     if catalog is None:
-        found = [one for one in found if one.code in SCHEMA_FREE_CODES]
+        diagnostics = [diagnostic for diagnostic in diagnostics if diagnostic.code in SCHEMA_FREE_CODES]
     elif parsed.ok and bound.ok:
-        found += lint_file(parsed.tree, bound.value, catalog)
+        diagnostics += lint_file(parsed.tree, bound.value, catalog)
     return FileReport(
-        source=source, language=Language.QUERY, diagnostics=sort_diagnostics([*parsed.diagnostics, *found])
+        source=source, language=Language.QUERY, diagnostics=sort_diagnostics([*parsed.diagnostics, *diagnostics])
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Damage:
-    """Where the grammar of a text is broken, and which words may not have been read because of that.
+    """The positions of syntax errors in a text, and the words that may not have been parsed because of them.
 
-    What follows from such a mistake is no second mistake: a clause that could not be read leaves its variables
-    unbound, a type that could not be read leaves references to it without an end.
+    Consequences of a syntax error are not reported: a clause that could not be parsed leaves its variables unbound, a
+    type that could not be parsed leaves references to it unresolved.
     """
 
     source: Source
@@ -99,19 +99,19 @@ class _Damage:
     words: frozenset[str]
 
     def is_in(self, span: Span) -> bool:
-        return any(span.start <= place <= span.end for place in self.offsets)
+        return any(span.start <= offset <= span.end for offset in self.offsets)
 
-    def explains(self, found: Diagnostic) -> bool:
-        """Whether a finding may be a consequence: it stands on a broken line, or misses a name that stands on one."""
-        if self.source.position(found.span.start).line in self.lines:
+    def explains(self, diagnostic: Diagnostic) -> bool:
+        """Return whether a finding may be a consequence: it is on a broken line, or misses a name that is on one."""
+        if self.source.position(diagnostic.span.start).line in self.lines:
             return True
-        named = _WORD.findall(self.source.slice(found.span))
-        return found.code in _UNKNOWN_CODES and not self.words.isdisjoint(named)
+        names = _WORD.findall(self.source.slice(diagnostic.span))
+        return diagnostic.code in _UNKNOWN_CODES and not self.words.isdisjoint(names)
 
 
 def _find_damage(source: Source, language: Language, diagnostics: Iterable[Diagnostic]) -> _Damage:
-    places = frozenset(found.span.start for found in diagnostics)
-    lines = frozenset(source.position(place).line for place in places)
+    offsets = frozenset(diagnostic.span.start for diagnostic in diagnostics)
+    lines = frozenset(source.position(offset).line for offset in offsets)
     tokens = tokenize(source, language).tokens
     on_lines = {token.text for token in tokens if source.position(token.span.start).line in lines}
-    return _Damage(source=source, offsets=places, lines=lines, words=frozenset(on_lines))
+    return _Damage(source=source, offsets=offsets, lines=lines, words=frozenset(on_lines))

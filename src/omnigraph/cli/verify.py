@@ -1,4 +1,4 @@
-"""`omnigraph verify`."""
+"""`omnigraph verify`: verify the history of a branch by its digests."""
 
 from typing import TYPE_CHECKING
 
@@ -27,17 +27,18 @@ if TYPE_CHECKING:
 @click.argument("uri", required=False)
 @graph_options
 @branch_option
-@click.option("--digest", metavar="DIGEST", help="One that was written down: the history must contain it.")
+@click.option("--digest", metavar="DIGEST", help="A digest printed earlier, which the history must contain.")
 @quiet_option
 @json_option
 def command(*, uri: str | None, store: str | None, branch: str, digest: str | None, quiet: bool, as_json: bool) -> int:
-    """Prove by digests that a branch is what it was.
+    """Prove by digests that a branch was not altered.
 
-    Every commit has a SHA-256 digest over what it says and over its parent's digest. All are computed again, back to
-    the first; then it is checked that the branch shows what its commits say, and that its files are whole. Nothing is
-    changed. The digest that is printed stands for the whole history: write it down elsewhere, and --digest proves
-    later that nothing was changed since, of the graph or of a clone. The exit code is 6 when something was changed,
-    or when the history does not contain the digest.
+    Every commit has a SHA-256 digest of its content and its parent's digest. All digests are computed again, back to
+    the first commit; then the state of the branch is compared with its commits, and its files are checked. Nothing is
+    changed. The printed digest covers the whole history: store it elsewhere, and --digest proves later that neither
+    the graph nor a clone was altered since.
+
+    Exit code: 0 on success, 6 if something was altered or the history does not contain the digest.
     """
     target = resolve_graph_uri(uri, store)
     with show_progress(f"omnigraph verify → {reveal(target)}", is_quiet=quiet) as line:
@@ -47,7 +48,8 @@ def command(*, uri: str | None, store: str | None, branch: str, digest: str | No
 
         if is_served():
             result = open_selected_graph(uri, store).verify(branch=branch, digest=digest)
-        else:  # it may be too damaged to be opened
+        else:
+            # Not through an open graph: it may be too damaged to be opened.
             result = omnigraph.verify_graph(target, branch=branch, digest=digest, progress=show)
     if as_json:
         print_json(result.to_json())
@@ -58,7 +60,7 @@ def command(*, uri: str | None, store: str | None, branch: str, digest: str | No
 
 def _format_result(result: "VerifyResult") -> str:
     begin = "since" if result.is_from_start else "(older ones can't be read)  since"
-    merges = f"{result.merges} compared, {result.merges_gone} of branches that are gone"
+    merges = f"{result.merges} compared, {result.merges_gone} of deleted branches"
     facts = {
         "branch": result.branch,
         "commit": result.commit_id,
@@ -73,10 +75,10 @@ def _format_result(result: "VerifyResult") -> str:
 
 
 def _format_digest_match(result: "VerifyResult") -> str | None:
-    """Return which commit has the digest that was asked for."""
+    """Format which commit has the requested digest."""
     if result.found_commit_id is None:
         return None
     if not result.commits_since:
-        return "the digest, as that of the newest commit: nothing was changed"
+        return "the digest, of the newest commit: nothing was altered"
     since = format_count(result.commits_since, "commit")
-    return f"the digest, as that of commit {result.found_commit_id}; {since} came since"
+    return f"the digest, of commit {result.found_commit_id}; {since} since then"

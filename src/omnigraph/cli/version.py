@@ -1,4 +1,4 @@
-"""`omnigraph version`."""
+"""`omnigraph version`: show versions."""
 
 import platform
 from importlib import metadata
@@ -14,11 +14,13 @@ from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 @click.command("version")
 @json_option
 def command(as_json: bool) -> int:
-    """Show the release, and what it works with.
+    """Show the release and its component versions.
 
     `internal-schema` is the version of the stored format that this release writes and reads.
     """
-    lance, spark = _find_version("pylance"), _find_version("pyspark")
+    # From the metadata of the installation: importing either would take long.
+    lance = _find_version("pylance")
+    spark = _find_version("pyspark")
     if as_json:
         print_json(
             {
