@@ -24,6 +24,7 @@ class Diff:
     """
 
     def __init__(self, session: Session, before: Snapshot, after: Snapshot, types: Sequence[str] | None = None) -> None:
+        # The states may be on two branches, each with its own policy.
         for state in (before, after):
             session.allow(Action.READ, state.branch)
         self.before, self.after = before, after

@@ -14,6 +14,7 @@ from omnigraph.ops.session import Session
 from omnigraph.query.explain import explain_output
 from omnigraph.query.logical_plan import ReadQuery
 
+# Below the heading, which names query, branch and commit.
 _INDENT = "  "
 
 

@@ -161,6 +161,7 @@ def iter_ordered_rows(table: LanceTable, type_: AnyType) -> Iterator[pa.Table]:
     # Indexes are not read by an export, so only the fragments are verified.
     verify(table, VerifyLevel.WHOLE, only={fragment.number for fragment in table.list_fragments()})
     schema = build_arrow_schema(type_)
+    # Blobs decide the size of such a batch, not the number of rows.
     if list_blob_properties(type_):
         yield from (pa.Table.from_batches([batch]) for batch in iter_stored_by_id(type_, table))
         return
@@ -170,6 +171,7 @@ def iter_ordered_rows(table: LanceTable, type_: AnyType) -> Iterator[pa.Table]:
         for batch in table.iter_batches(schema.names, batch_rows=batch_rows):
             yield pa.Table.from_batches([batch]).select(schema.names)
         return
+    # Positions take 8 bytes a row; the rows themselves are fetched batch by batch.
     positions = pc.sort_indices(ids)
     for start in range(0, len(positions), batch_rows):
         yield table.take(positions.slice(start, batch_rows), schema.names)
@@ -259,6 +261,7 @@ def _open_output(session: Session, location: Location, name: str) -> Iterator[Bi
         with wrap_file_errors(name), _open_replacement(session, Path(location.path), name) as file:
             yield file
     else:
+        # An upload in parts becomes an object when it is completed, so no temporary key is needed.
         with S3ObjectStore(location.bucket, "", session.runtime.options.storage).open_writer(location.path) as file:
             yield file
 

@@ -53,6 +53,7 @@ def export_stream(session: Session, snapshot: Snapshot, types: Sequence[str] | N
     session.allow(Action.EXPORT, snapshot.branch)
     selected = select_types(session.load_catalog(snapshot), types)
     tables = session.open_tables(snapshot)
+    # A generator: rows are read when the consumer asks for the next chunk.
     chunks: Iterator[bytes] = (
         chunk
         for type_ in selected

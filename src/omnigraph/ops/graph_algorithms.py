@@ -24,6 +24,7 @@ from omnigraph.ops.session import Session
 from omnigraph.options import Engine
 
 
+# One checked list of keyword arguments for all algorithms. A missing key has the default of `AlgorithmCall`.
 class AlgorithmOptions(TypedDict, total=False):
     """The keyword arguments that every algorithm accepts.
 
@@ -58,6 +59,7 @@ class Algorithms:
     """
 
     _session: Session
+    # A factory, so that pyspark is imported only if an algorithm runs on Spark.
     _distributed: Callable[[Session], DistributedAlgorithms]
 
     def pagerank(
@@ -110,6 +112,7 @@ class Algorithms:
         return self._run(edge, TriangleCount(), options)
 
     def _run(self, edge: str, algorithm: Algorithm, options: AlgorithmOptions) -> AlgorithmResult:
+        # A session that acts for a user signs with that user's name, whatever `actor` is.
         call = AlgorithmCall(
             edge=edge,
             into=options.get("into"),

@@ -94,6 +94,7 @@ def find_matching_index(recommended: RecommendedIndex, stored: tuple[StoredIndex
 
 
 def _iter_reports(type_: AnyType, table: LanceTable, min_rows: int) -> Iterator[IndexReport]:
+    # Deleted rows don't count as uncovered.
     rows = {fragment.number: fragment.rows - fragment.deleted for fragment in table.list_fragments()}
     total = sum(rows.values())
     stored = list_stored_indexes(table)
