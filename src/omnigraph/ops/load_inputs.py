@@ -235,7 +235,8 @@ def count_bytes(load_input: LoadInput, storage: Mapping[str, str] | None = None)
 
 def is_rereadable(load_input: LoadInput, storage: Mapping[str, str] | None = None) -> bool:
     """Return whether all sources are regular files, which a second load can read again."""
-    contents: list[object] = [source.data for source in (*load_input.graph, *load_input.typed)]
+    contents: list[object] = [source.data for source in load_input.graph]
+    contents += [source.data for source in load_input.typed]
     paths = [path for data in contents for path in (data if isinstance(data, tuple) else (data,))]
     return all(
         isinstance(path, str | os.PathLike)
@@ -313,7 +314,7 @@ def resolve_type(source: TypedSource, catalog: Catalog) -> AnyType:
         TypeMissingError: The schema has no type of that name.
     """
     candidates: Mapping[str, AnyType] = catalog.edges if source.is_edge else catalog.nodes
-    # Edge types are found in any case, as in queries.
+    # The name of an edge type is matched in any case, that of a node type exactly.
     type_ = catalog.find_edge(source.type) if source.is_edge else catalog.nodes.get(source.type)
     if type_ is None:
         if source.type in (catalog.nodes if source.is_edge else catalog.edges):
