@@ -299,5 +299,5 @@ def test_a_branch_that_is_not_there_is_not_found(graph: og.Graph) -> None:
 @pytest.mark.parametrize("argument", ["nodes", "edges", "map"])
 @pytest.mark.parametrize("given", [{5: "things.csv"}, "Thing=things.csv"])
 def test_names_that_are_no_text_are_refused(graph: og.Graph, argument: str, given: Any) -> None:
-    with pytest.raises(TypeError, match=f"`{argument}` has .*, such as "):
+    with pytest.raises(TypeError, match=f"`{argument}` must map .*, such as "):
         graph.load([], mode="append", **{argument: given})

@@ -426,12 +426,12 @@ def _measure_size(path: InputFile) -> int:
 
 def _check_distinct(inputs: list[InputSource]) -> None:
     seen: dict[InputFile, str] = {}
-    for source in inputs:
-        path = source.source.data if isinstance(source.source, GraphLines) else getattr(source.source, "path", None)
+    for item in inputs:
+        path = item.source.data if isinstance(item.source, GraphLines) else getattr(item.source, "path", None)
         if not isinstance(path, InputFile):
             continue
         # Two paths may name the same file through links or `..`.
         file = path.resolve() if isinstance(path, Path) else path
         if file in seen:
-            raise InputTwiceError(source.name, seen[file])
-        seen[file] = source.name
+            raise InputTwiceError(item.name, seen[file])
+        seen[file] = item.name
