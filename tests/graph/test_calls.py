@@ -145,12 +145,12 @@ def test_a_slip_is_told_what_was_meant(slip: str, graph: og.Graph) -> None:
 LOADS: dict[str, tuple[dict[str, object], str]] = {
     "a table without its type": (
         {"data": pa.table({"name": ["ada"]})},
-        "a Table holds rows of one type: give it by the type's name",
+        "a Table has rows of one type: pass it under the type's name",
     ),
     "a text": ({"data": '{"type": "P"}'}, "not its text .*; io.BytesIO makes a file of it"),
     "a number": ({"data": 3}, "graph JSONL is a path, a binary file or records, not a int"),
-    "pairs": ({"nodes": [("P", "p.csv")]}, "`nodes` has the rows of types by their names"),
-    "a file without its type": ({"edges": "p.csv"}, "`edges` has the rows of types by their names"),
+    "pairs": ({"nodes": [("P", "p.csv")]}, "`nodes` must map type names to rows"),
+    "a file without its type": ({"edges": "p.csv"}, "`edges` must map type names to rows"),
 }
 
 

@@ -262,7 +262,7 @@ def test_a_load_with_if_exists_uses_a_branch_that_another_load_makes_meanwhile(
         done = graph.load(data, mode="append", branch="new", from_="main", if_exists=True)
         assert (done.branch, done.nodes["Person"].inserted) == ("new", 1)
     else:
-        with pytest.raises(og.ConflictError, match=r"branch changed .*somebody else made it.*retry"):
+        with pytest.raises(og.ConflictError, match=r"branch changed .*another writer created it.*retry"):
             graph.load(data, mode="append", branch="new", from_="main", if_exists=True)
 
     assert names(graph, branch="new") == ["a", "b", "y", *(["z"] if is_file else [])]

@@ -290,7 +290,7 @@ def test_without_a_provider_the_way_out_is_told(tmp_path: Path) -> None:
     [
         ("Dco", None, TypeMissingError, "did you mean `Doc`"),
         ("Plain", None, NotEmbeddedError, "`Plain` has no vector"),
-        ("Doc", "text", NotEmbeddedError, r"`Doc\.text` is no vector"),
+        ("Doc", "text", NotEmbeddedError, r"`Doc\.text` is not a vector"),
         ("Doc", "vex", NotEmbeddedError, "did you mean `vec`"),
     ],
 )

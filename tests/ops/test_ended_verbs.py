@@ -150,7 +150,7 @@ def test_an_optimisation_is_ended_while_it_works(tmp_path: Path, monkeypatch: py
     compact = LocalOptimizeWorker.compact
 
     def waits(hands: LocalOptimizeWorker, *given: object) -> object:
-        assert hands._is_over.wait(60)
+        assert hands._is_stopped.wait(60)
         return compact(hands, *given)  # type: ignore[arg-type]  # handed on as they are
 
     monkeypatch.setattr(LocalOptimizeWorker, "compact", waits)

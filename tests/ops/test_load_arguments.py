@@ -149,8 +149,8 @@ def test_a_record_that_does_not_fit_can_be_set_aside(graph: og.Graph, tmp_path: 
         (Decimal("0.1"), r"the Decimal 0\.1 can't be held exactly by a float; give float\(…\) if rounding is meant"),
         ([Decimal("0.1")], r"the Decimal 0\.1 can't be held"),
         (np.datetime64("2026"), r"a datetime64\[Y\] names no single day"),
-        ({1, 2}, "a set is no value of a record"),
-        (object(), "an? object is no value of a record"),
+        ({1, 2}, "a set can't be a value of a record"),
+        (object(), "an? object can't be a value of a record"),
     ],
 )
 def test_a_value_that_is_none_stops_the_load(graph: og.Graph, value: object, reason: str) -> None:
@@ -175,7 +175,7 @@ def test_a_value_of_another_library_is_taken_for_what_it_says(
 def test_a_record_that_is_no_mapping_is_told_by_its_number(graph: og.Graph) -> None:
     records: Any = [thing("a"), {"name"}]
 
-    with pytest.raises(og.RecordError, match="record 2: a set is no value of a record"):
+    with pytest.raises(og.RecordError, match="record 2: a set can't be a value of a record"):
         graph.load(records, mode="append")
 
 
@@ -240,8 +240,8 @@ def test_a_number_of_bad_records_that_means_nothing_is_refused(
 @pytest.mark.parametrize(
     "given, reason",
     [
-        ({"edges": {"Thing": pa.table({"name": ["a"]})}}, "`Thing` is a node type.*give them by `nodes`"),
-        ({"nodes": {"Near": pa.table({"from": ["a"], "to": ["a"]})}}, "`Near` is an edge type.*give them by `edges`"),
+        ({"edges": {"Thing": pa.table({"name": ["a"]})}}, "`Thing` is a node type.*pass them as `nodes`"),
+        ({"nodes": {"Near": pa.table({"from": ["a"], "to": ["a"]})}}, "`Near` is an edge type.*pass them as `edges`"),
     ],
 )
 def test_rows_of_the_other_kind_are_told_where_they_belong(graph: og.Graph, given: Any, reason: str) -> None:
@@ -299,5 +299,5 @@ def test_a_branch_that_is_not_there_is_not_found(graph: og.Graph) -> None:
 @pytest.mark.parametrize("argument", ["nodes", "edges", "map"])
 @pytest.mark.parametrize("given", [{5: "things.csv"}, "Thing=things.csv"])
 def test_names_that_are_no_text_are_refused(graph: og.Graph, argument: str, given: Any) -> None:
-    with pytest.raises(TypeError, match=f"`{argument}` has .*, such as "):
+    with pytest.raises(TypeError, match=f"`{argument}` must map .*, such as "):
         graph.load([], mode="append", **{argument: given})

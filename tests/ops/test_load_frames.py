@@ -119,7 +119,7 @@ REFUSED = {
         og.LoadError,
         "2.50 can't be held exactly by I64",
     ),
-    "a plan": (pl.DataFrame({"s": ["a"]}).lazy(), TypeError, "give frame.collect()"),
+    "a plan": (pl.DataFrame({"s": ["a"]}).lazy(), TypeError, "pass frame.collect()"),
 }  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def test_what_is_no_value_of_ours_is_refused_in_our_words(empty: og.Graph, name:
 def test_a_plan_is_no_graph_jsonl_either(empty: og.Graph) -> None:
     plan: Any = pl.DataFrame({"s": ["a"]}).lazy()
 
-    with pytest.raises(TypeError, match=r"give frame\.collect\(\)"):
+    with pytest.raises(TypeError, match=r"pass frame\.collect\(\)"):
         empty.load(plan, mode="append")
 
 

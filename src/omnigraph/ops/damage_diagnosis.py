@@ -1,8 +1,8 @@
-"""The last net: an error that nobody expected leads to one look at the files that were read, which may be to blame.
+"""Diagnose unexpected errors: check whether a damaged file that was read is the cause.
 
-A damaged file that is too large to be verified at every read, or of which nothing is recorded, may decode to something
-that fails much later. If one of the files that were open does not hold what it should, that is told, with the original
-error as its cause; else the original error is a bug, and goes on as it is.
+A damaged file that is too large to be verified at every read, or that has no recorded checksum, may decode to values
+that fail much later. If one of the open files does not match its checksum, the damage is raised with the original error
+as its cause; otherwise the original error is a bug, and is raised unchanged.
 """
 
 from collections.abc import Iterator
@@ -19,34 +19,35 @@ from omnigraph.storage.lance_table import LanceTable, find_index_mismatches, fin
 from omnigraph.storage.table_cache import PinUnreadableError
 from omnigraph.telemetry import log
 
+# The most recently used table versions are checked, up to this number.
 MAX_TABLES = 32
-"""Versions of tables that are looked at, those that were used last."""
+# Limit for the data read from all of them: 0.3 s of a core if it is in the page cache.
 MAX_BYTES = 4 * 1024**3
-"""Data that is read of all of them: 0.3 s of a core where it is in the page cache."""
 
 
 def blame_damage(session: Session, error: BaseException) -> None:
-    """Raise the damage that an unexpected error comes from, if a file that was read is damaged; else return.
+    """Raise the damage that caused an unexpected error, or return if no file that was read is damaged.
 
     Raises:
-        PinUnreadableError: A file of a table is.
-        DamagedError: A file of the branch's manifest is.
+        PinUnreadableError: A file of a table is damaged.
+        DamagedError: A file of the branch's manifest is damaged.
     """
     try:
-        found = next(_find_damage(session), None)
-    except Exception as failure:  # noqa: BLE001 - the original error is the one to tell
-        log.info("it is not known whether %s is to blame on damage: %s", type(error).__name__, failure)
+        damage = next(_find_damage(session), None)
+    except Exception as failure:  # noqa: BLE001 - the caller raises the original error
+        log.info("could not check whether damaged files caused %s: %s", type(error).__name__, failure)
         return
-    if found is not None:
-        raise found from error
+    if damage is not None:
+        raise damage from error
 
 
 def _find_damage(session: Session) -> Iterator[OmnigraphError]:
+    # A fresh session reads from storage: the caches of this one may hold what was read before the damage.
     fresh = open_fresh_session(session)
     fault = inspect_manifest(fresh.store, session.log.branch, session.log.path).fault
     if fault is not None:
         yield DamagedError(fault.place, fault.reason)
-    left = MAX_BYTES
+    remaining_bytes = MAX_BYTES
     for path, version in session.handles.list_open()[-MAX_TABLES:]:
         expected = session.store.verifier.get_expected(path, version)
         if expected is not None:
@@ -54,28 +55,29 @@ def _find_damage(session: Session) -> Iterator[OmnigraphError]:
         table = LanceTable(fresh.handles, path, version)
         try:
             with translate_damage(path):
-                found = next(_find_table_damage(fresh, table, left), None)
-                left -= sum(one.nbytes for one in table.list_fragments())
+                file_fault = next(_find_table_damage(fresh, table, remaining_bytes), None)
+                remaining_bytes -= sum(fragment.nbytes for fragment in table.list_fragments())
         except DamagedError as damage:
-            found = (damage.place, damage.reason)
-        if found is not None:
-            place, reason = found
+            file_fault = (damage.place, damage.reason)
+        if file_fault is not None:
+            place, reason = file_fault
             yield session.handles.explain(PinUnreadableError(path, version, f"{place}: {reason}"))
 
 
-def _find_table_damage(session: Session, table: LanceTable, left: int) -> Iterator[tuple[str, str]]:
-    """Yield the files of a version that are damaged, what is cheap to find first."""
+def _find_table_damage(session: Session, table: LanceTable, max_bytes: int) -> Iterator[tuple[str, str]]:
+    """Yield path and reason of each damaged file of a version, the cheap checks first."""
     mismatch = session.store.verifier.find_version_mismatch(table.path, table.version)
     if mismatch is not None:
         yield mismatch.key, mismatch.reason
         return
     for fault in find_table_faults(table, list_table(session.store, table.path)):
         yield fault.place, fault.reason
-    if sum(one.nbytes for one in table.list_fragments()) <= left:
-        for one in find_row_mismatches(table, table.list_fragments(), None):
-            yield one.key, one.reason
-        for one in find_index_mismatches(table, None):
-            yield one.key, one.reason
+    fragments = table.list_fragments()
+    if sum(fragment.nbytes for fragment in fragments) <= max_bytes:
+        for mismatch in find_row_mismatches(table, fragments, None):
+            yield mismatch.key, mismatch.reason
+        for mismatch in find_index_mismatches(table, None):
+            yield mismatch.key, mismatch.reason
         for fault in find_column_faults(table, {}):
             yield fault.place, fault.reason
         for index in list_stored_indexes(table):

@@ -1,4 +1,4 @@
-"""What differs between two states of a graph: rows that came, went or say something else, type by type."""
+"""Compare two states of a graph: rows inserted, deleted or updated, type by type."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,21 +17,22 @@ from omnigraph.storage.lance_table import LanceTable
 
 
 class Diff:
-    """What has to be done to one state to make it another. Found when it is asked for, a part at a time.
+    """The changes that turn one state into another, computed lazily and a chunk at a time.
 
-    It costs what differs: tables with the same version, and fragments that both have, are not read. A property that
-    only one of the states has is a difference of the rows that have a value of it.
+    The cost follows the difference: tables with the same version, and fragments that both states have, are not read. A
+    property that only one of the states has is a difference of the rows that have a value for it.
     """
 
     def __init__(self, session: Session, before: Snapshot, after: Snapshot, types: Sequence[str] | None = None) -> None:
+        # The states may be on two branches, each with its own policy.
         for state in (before, after):
             session.allow(Action.READ, state.branch)
         self.before, self.after = before, after
-        shapes = _CatalogPair(session, before, after)
-        shapes.check_names(types)
-        self.schema = shapes.build_change(types)
-        """What differs between the schemas of the two; None when they say the same."""
-        self._pairs = _build_pairs(session, shapes, types)
+        catalogs = _CatalogPair(session, before, after)
+        catalogs.check_names(types)
+        self.schema = catalogs.build_change(types)
+        """The difference between the two schemas; None if they are equal."""
+        self._pairs = _build_pairs(session, catalogs, types)
 
     def __repr__(self) -> str:
         return f"<Diff of {_format_state(self.before)} and {_format_state(self.after)}>"
@@ -41,23 +42,23 @@ class Diff:
             yield from pair.iter_changes()
 
     def counts(self) -> dict[str, RowChangeCounts]:
-        """By type, how much differs; types in which nothing does are left out."""
+        """Return the number of changed rows by type, without types that have none."""
         totals: dict[str, RowChangeCounts] = {}
         for pair in self._pairs:
             pair.count_into(totals.setdefault(pair.type.name, RowChangeCounts()))
         return drop_zeros(totals)
 
     def to_json(self) -> dict[str, object]:
-        """The two commits, what differs between their schemas, and in how many rows; `json_lines` tells which."""
+        """Return the JSON form: both commits, the schema change and row counts. `json_lines` has the rows."""
         return {
             "before": self.before.commit.id,
             "after": self.after.commit.id,
             "schema": None if self.schema is None else self.schema.to_json(),
-            "types": {name: one.to_json() for name, one in self.counts().items()},
+            "types": {name: counts.to_json() for name, counts in self.counts().items()},
         }
 
     def json_lines(self) -> Iterator[bytes]:
-        """Each change as a JSON object with its line feed: type, id, kind, the properties before and after."""
+        """Yield each change as a line of JSON: type, id, kind, and the properties before and after."""
         for changes in self:
             for record in changes.records():
                 yield encode(record) + b"\n"
@@ -68,56 +69,70 @@ def _format_state(state: Snapshot) -> str:
 
 
 class _CatalogPair:
-    """The types of two states, and which of them are the same: what two branches added alike is one."""
+    """The types of two states, matched by identity.
+
+    A type that two branches added alike, and that a merge unified, counts as one.
+    """
 
     def __init__(self, session: Session, before: Snapshot, after: Snapshot) -> None:
         self.before, self.after = before, after
         self.same = join_aliases(before.manifest.schema.same, after.manifest.schema.same)
-        self.old, self.new = (renumber_catalog(session.load_catalog(state), self.same) for state in (before, after))
-        self.twins = _match_types(self.old, self.new)
-        lasting = {twin.name for twin in self.twins.values()}
-        self.gone = [type_ for type_ in list_types(self.old) if type_.name not in lasting]
+        self.old = renumber_catalog(session.load_catalog(before), self.same)
+        self.new = renumber_catalog(session.load_catalog(after), self.same)
+        self.old_types = _match_types(self.old, self.new)
+        lasting = {type_.name for type_ in self.old_types.values()}
+        self.dropped = [type_ for type_ in list_types(self.old) if type_.name not in lasting]
 
     def check_names(self, names: Sequence[str] | None) -> None:
-        """TypeMissingError for a name that neither state has."""
-        known = {type_.name for catalog in (self.old, self.new) for type_ in list_types(catalog)}
+        """Check that at least one of the states has each type.
+
+        Raises:
+            TypeMissingError: Neither state has a type of that name.
+        """
+        type_names = {type_.name for catalog in (self.old, self.new) for type_ in list_types(catalog)}
         for name in names or ():
-            if name not in known:
-                raise TypeMissingError(name, find_closest(name, known))
+            if name not in type_names:
+                raise TypeMissingError(name, find_closest(name, type_names))
 
     def build_change(self, names: Sequence[str] | None) -> SchemaChange | None:
-        """What became of the types of these names, or of all."""
-        old, new = (state.manifest.schema for state in (self.before, self.after))
+        """Return how the schemas differ in the selected types, or None if they don't."""
+        old = self.before.manifest.schema
+        new = self.after.manifest.schema
         if old.fingerprint == new.fingerprint:
             return None
-        lasting = [TypeChange(self.twins[one.name], one) for one in list_types(self.new) if one.name in self.twins]
-        found = SchemaChange(
+        new_types = list_types(self.new)
+        matched = [TypeChange(self.old_types[type_.name], type_) for type_ in new_types if type_.name in self.old_types]
+        added = (type_ for type_ in new_types if type_.name not in self.old_types)
+        change = SchemaChange(
             before=old.id,
             after=new.id,
-            added=tuple(one for one in list_types(self.new) if one.name not in self.twins and _is_selected(names, one)),
-            dropped=tuple(one for one in self.gone if _is_selected(names, one)),
-            lasting=tuple(one for one in lasting if one.old != one.new and _is_selected(names, one.old, one.new)),
+            added=tuple(type_ for type_ in added if _is_selected(names, type_)),
+            dropped=tuple(type_ for type_ in self.dropped if _is_selected(names, type_)),
+            lasting=tuple(pair for pair in matched if pair.old != pair.new and _is_selected(names, pair.old, pair.new)),
         )
-        return found if names is None or found.added or found.dropped or found.lasting else None
+        # Without a selection, schemas with other fingerprints differ even if no type does.
+        return change if names is None or change.added or change.dropped or change.lasting else None
 
 
-def _build_pairs(session: Session, shapes: _CatalogPair, names: Sequence[str] | None) -> list[Pair]:
-    """The tables that differ, in declared order; those of types that are gone come last."""
-    before, after, pairs = shapes.before, shapes.after, []
-    for type_ in list_types(shapes.new):
-        twin = shapes.twins.get(type_.name)
-        if not _is_selected(names, type_, twin):
-            continue  # not even looked at: a state whose data was dropped may still be asked for other types
-        pin, there = after.pin(type_.table_key), None if twin is None else before.pin(twin.table_key)
-        if there is None or (there.path, there.version) != (pin.path, pin.version):
-            earlier = None if there is None else LanceTable(session.handles, there.path, there.version)
-            later = LanceTable(session.handles, pin.path, pin.version)
-            pairs.append(Pair(type=type_, old_type=twin or type_, before=earlier, after=later, same=shapes.same))
-    for type_ in shapes.gone:
+def _build_pairs(session: Session, catalogs: _CatalogPair, names: Sequence[str] | None) -> list[Pair]:
+    """Return the tables that differ, in declared order; those of dropped types come last."""
+    pairs: list[Pair] = []
+    for type_ in list_types(catalogs.new):
+        old_type = catalogs.old_types.get(type_.name)
+        if not _is_selected(names, type_, old_type):
+            continue  # its pin is not even resolved: a state that lost the data of one type can still be compared
+        new_pin = catalogs.after.pin(type_.table_key)
+        old_pin = None if old_type is None else catalogs.before.pin(old_type.table_key)
+        # The same version at the same location has the same rows, so the table need not be opened.
+        if old_pin is None or (old_pin.path, old_pin.version) != (new_pin.path, new_pin.version):
+            before = None if old_pin is None else LanceTable(session.handles, old_pin.path, old_pin.version)
+            after = LanceTable(session.handles, new_pin.path, new_pin.version)
+            pairs.append(Pair(type=type_, old_type=old_type or type_, before=before, after=after, same=catalogs.same))
+    for type_ in catalogs.dropped:
         if _is_selected(names, type_):
-            pin = before.pin(type_.table_key)
-            gone = LanceTable(session.handles, pin.path, pin.version)
-            pairs.append(Pair(type=type_, old_type=type_, before=gone, after=None))
+            pin = catalogs.before.pin(type_.table_key)
+            before = LanceTable(session.handles, pin.path, pin.version)
+            pairs.append(Pair(type=type_, old_type=type_, before=before, after=None))
     return pairs
 
 
@@ -126,21 +141,24 @@ def _is_selected(names: Sequence[str] | None, *types: AnyType | None) -> bool:
 
 
 def _match_types(old: Catalog, new: Catalog) -> dict[str, AnyType]:
-    """By the name of a later type, the earlier one: the same, whatever its name; else one of that kind and name."""
-    left = {type_.identity: type_ for type_ in list_types(old)}
-    found = {type_.name: left.pop(type_.identity) for type_ in list_types(new) if type_.identity in left}
-    by_key = {type_.table_key: type_ for type_ in left.values()}
-    others = (type_ for type_ in list_types(new) if type_.name not in found and type_.table_key in by_key)
-    return {**found, **{type_.name: _as_twin(by_key[type_.table_key], type_) for type_ in others}}
+    """Return the old type of each new one, by the new name: the same identity, else the same kind and name."""
+    unmatched = {type_.identity: type_ for type_ in list_types(old)}
+    new_types = list_types(new)
+    by_name = {type_.name: unmatched.pop(type_.identity) for type_ in new_types if type_.identity in unmatched}
+    # A type that was dropped and declared again has another identity. Its rows are compared all the same.
+    by_key = {type_.table_key: type_ for type_ in unmatched.values()}
+    redeclared = [type_ for type_ in new_types if type_.name not in by_name and type_.table_key in by_key]
+    by_name.update({type_.name: _adopt_identities(by_key[type_.table_key], type_) for type_ in redeclared})
+    return by_name
 
 
-def _as_twin(old: AnyType, new: AnyType) -> AnyType:
-    """A type that is known by its name alone, with the identities of properties of that name and type."""
+def _adopt_identities(old: AnyType, new: AnyType) -> AnyType:
+    """Return the old type with the property identities of the new one, where names and types are equal."""
     identities = {(p.name, p.type): p.identity for p in new.properties}
-    known = tuple(replace(p, identity=identities.get((p.name, p.type), p.identity)) for p in old.properties)
-    return replace(old, properties=known)
+    properties = tuple(replace(p, identity=identities.get((p.name, p.type), p.identity)) for p in old.properties)
+    return replace(old, properties=properties)
 
 
 def list_types(catalog: Catalog) -> list[AnyType]:
-    """All types with a table, in declared order, nodes first."""
+    """Return all types with a table, in declared order, nodes first."""
     return [*catalog.nodes.values(), *catalog.edges.values()]

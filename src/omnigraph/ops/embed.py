@@ -1,6 +1,6 @@
-"""Compute the vectors that `@embed` declares: some rows after the other, each batch a commit of its own.
+"""Compute the vectors that `@embed` declares, in batches with one commit each.
 
-What is done stays done: a run that was stopped goes on where it was. A row whose text is changed while its vector is
+Committed batches stay: a run that was stopped resumes where it ended. A row whose text changes while its vector is
 computed does not get the vector of the old text: the batch is then read and computed again.
 """
 
@@ -32,32 +32,35 @@ from omnigraph.schema.catalog import Catalog, NodeType, Property
 from omnigraph.storage.staging import RowStream
 
 OPERATION = "embed"
+# Rows per commit. An interrupted run loses the vectors of at most one batch.
 DEFAULT_BATCH = 1_000
 _SCAN_ROWS = 8_192
+# Memory of an id that waits for its batch: a Python string and its slot in a list.
 _ID_BYTES = 90
-"""What an id takes that waits for its turn: a text of Python, and its place in a list."""
 
 
 class NotEmbeddedError(OmnigraphError):
-    """The type has no vector that is computed from a text, or the named property is none; `near` was likely meant."""
+    """The type has no vector computed from a text, or the named property is not one; `near` was likely meant."""
 
     kind = Kind.NOT_FOUND
     code = "embedding_not_declared"
 
     def __init__(self, type: str, property: str | None, near: str | None) -> None:
         super().__init__(type, property, near)
-        self.type, self.property, self.near = type, property, near
+        self.type = type
+        self.property = property
+        self.near = near
 
     def __str__(self) -> str:
         way_out = f"; did you mean `{self.near}`?" if self.near else ': declare one with @embed("text")'
         if self.property is None:
             return f"`{self.type}` has no vector that is computed from a text{way_out}"
-        return f"`{self.type}.{self.property}` is no vector that is computed from a text{way_out}"
+        return f"`{self.type}.{self.property}` is not a vector that is computed from a text{way_out}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedCall:
-    """What to compute, as it was asked for."""
+    """The arguments of an embed run."""
 
     type_name: str
     property: str | None = None
@@ -71,7 +74,7 @@ class EmbedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedProgress:
-    """How far a run is: `done` of `total` rows of one property are dealt with."""
+    """The progress of a run: `done` of `total` rows of one property are processed."""
 
     property: str
     done: int
@@ -80,9 +83,9 @@ class EmbedProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedProperty:
-    """What was done for one property.
+    """The row counts of one property.
 
-    `waiting` rows were to be computed when the run began, `embedded` were, `without_text` have nothing to compute from.
+    `waiting` rows had no vector when the run began, `embedded` got one, `without_text` have no text to compute it from.
     """
 
     property: str
@@ -92,7 +95,7 @@ class EmbeddedProperty:
     without_text: int
 
     def to_json(self) -> dict[str, object]:
-        """For programs."""
+        """Return the JSON form."""
         return {
             "property": self.property,
             "source": self.source,
@@ -104,7 +107,7 @@ class EmbeddedProperty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedResult:
-    """What a run did; `commits` are those it made, oldest first."""
+    """The result of a run; `commits` are those it made, oldest first."""
 
     type: str
     branch: str
@@ -115,28 +118,28 @@ class EmbedResult:
     commits: tuple[str, ...]
 
     def to_json(self) -> dict[str, object]:
-        """For programs."""
+        """Return the JSON form."""
         return {
             "type": self.type,
             "target": {"branch": self.branch},
             "provider": self.provider,
             "model": self.model,
             "dry_run": self.dry_run,
-            "properties": [one.to_json() for one in self.properties],
+            "properties": [prop.to_json() for prop in self.properties],
             "commits": list(self.commits),
         }
 
 
 def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress], None] | None = None) -> EmbedResult:
-    """Fill the vectors that are missing, or compute all of them anew.
+    """Compute the missing vectors of a type, or all of them again.
 
     Raises:
-        TypeMissingError, NotEmbeddedError: There is nothing of that name to compute.
+        TypeMissingError, NotEmbeddedError: No type or computed vector has that name.
         NoProviderError, ProviderSettingsError, ModelDiffersError, VectorSizeError: The provider does not fit.
-        ProviderRefusedError, ProviderFailedError: The provider gave no answer; what was committed before stays.
-        ConflictError: Others kept changing the very rows of a batch.
-        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; what was committed
-            before stays.
+        ProviderRefusedError, ProviderFailedError: The provider failed; batches committed before stay.
+        ConflictError: Other writers kept changing the rows of a batch.
+        QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; batches
+            committed before stay.
     """
     session.allow(Action.READ if call.dry_run else Action.CHANGE, signed=None if call.dry_run else call.actor)
     check_count("batch", call.batch, minimum=1)
@@ -144,19 +147,20 @@ def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress],
     if not call.dry_run:
         session.check_writable()
     snapshot = session.resolve_snapshot()
-    type_, chosen = _select_properties(session.load_catalog(snapshot), call)
+    type_, properties = _select_properties(session.load_catalog(snapshot), call)
     provider = create_provider(session.runtime, session.watch)
     if provider is None:
-        raise NoProviderError(f"{type_.name}.{chosen[0].name}")
-    for prop in chosen:
+        raise NoProviderError(f"{type_.name}.{properties[0].name}")
+    # Before the first batch: no commit is made if the provider fits only some of the properties.
+    for prop in properties:
         check_fits(provider, prop)
     run = _EmbedRun(session, call, provider, progress or (lambda _: None))
-    left = call.limit
+    remaining = call.limit
     done: list[EmbeddedProperty] = []
-    for prop in chosen:
-        found = run.fill(prop, left)
-        done.append(found)
-        left = None if left is None else left - found.embedded
+    for prop in properties:
+        result = run.fill(prop, remaining)
+        done.append(result)
+        remaining = None if remaining is None else remaining - result.embedded
     return EmbedResult(
         type=type_.name,
         branch=snapshot.branch,
@@ -169,7 +173,7 @@ def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress],
 
 
 def _select_properties(catalog: Catalog, call: EmbedCall) -> tuple[NodeType, list[Property]]:
-    """The type and those of its vectors that are meant."""
+    """Return the type and its selected properties with computed vectors."""
     type_ = catalog.nodes.get(call.type_name)
     if type_ is None:
         raise TypeMissingError(call.type_name, find_closest(call.type_name, list(catalog.nodes)))
@@ -185,26 +189,29 @@ def _select_properties(catalog: Catalog, call: EmbedCall) -> tuple[NodeType, lis
 
 
 class _EmbedRun:
-    """One run over the properties of a type."""
+    """A run over the properties of a type, which collects the commits it makes."""
 
     def __init__(
         self, session: Session, call: EmbedCall, provider: Provider, progress: Callable[[EmbedProgress], None]
     ) -> None:
-        self.session, self.call, self.provider, self.progress = session, call, provider, progress
+        self.session = session
+        self.call = call
+        self.provider = provider
+        self.progress = progress
         self.commits: list[str] = []
 
     def fill(self, prop: Property, limit: int | None) -> EmbeddedProperty:
-        """Compute one property of the rows that wait for it, up to a limit."""
+        """Compute one property of the rows without a vector, up to a limit."""
         ids, without_text = self._find_waiting(prop)
-        wanted = ids if limit is None else ids[: max(limit, 0)]
+        selected = ids if limit is None else ids[: max(limit, 0)]
         embedded = 0
         if not self.call.dry_run:
-            self.progress(EmbedProgress(property=prop.name, done=0, total=len(wanted)))
-            for start in range(0, len(wanted), self.call.batch):
+            self.progress(EmbedProgress(property=prop.name, done=0, total=len(selected)))
+            for start in range(0, len(selected), self.call.batch):
                 self.session.check_cancelled()
-                batch = wanted[start : start + self.call.batch]
+                batch = selected[start : start + self.call.batch]
                 embedded += self._embed_batch(prop.name, batch)
-                self.progress(EmbedProgress(property=prop.name, done=start + len(batch), total=len(wanted)))
+                self.progress(EmbedProgress(property=prop.name, done=start + len(batch), total=len(selected)))
         return EmbeddedProperty(
             property=prop.name,
             source=_get_source(prop),
@@ -214,7 +221,7 @@ class _EmbedRun:
         )
 
     def _find_waiting(self, prop: Property) -> tuple[list[str], int]:
-        """The ids of the rows to compute, ascending, and how many have no text to compute from."""
+        """Return the ids of the rows to compute, ascending, and the number of rows without a text."""
         head = self.session.head()
         type_, _ = _select_properties(self.session.load_catalog(head.snapshot), self.call)
         table = self.session.open_tables(head.snapshot).open_table(type_.table_key)
@@ -232,43 +239,47 @@ class _EmbedRun:
         return sorted(ids), without_text
 
     def _embed_batch(self, name: str, ids: Sequence[str]) -> int:
-        """Compute and commit some rows; what was computed is not computed again when a commit must be tried again."""
-        known: dict[str, NDArray[np.float32]] = {}
-        return rerun_on_conflict(self.session.runtime, lambda: self._attempt(name, ids, known))
+        """Compute and commit a batch; return its number of rows. Retries reuse the vectors of unchanged texts."""
+        cached: dict[str, NDArray[np.float32]] = {}
+        return rerun_on_conflict(self.session.runtime, lambda: self._attempt(name, ids, cached))
 
-    def _attempt(self, name: str, ids: Sequence[str], known: dict[str, NDArray[np.float32]]) -> int:
+    def _attempt(self, name: str, ids: Sequence[str], cached: dict[str, NDArray[np.float32]]) -> int:
         head = self.session.head()
+        # Other writers may have changed the schema since the run began, so the property is looked up again.
         catalog = self.session.load_catalog(head.snapshot)
-        type_, chosen = _select_properties(catalog, self.call)
-        prop = next((p for p in chosen if p.name == name), None)
+        type_, properties = _select_properties(catalog, self.call)
+        prop = next((p for p in properties if p.name == name), None)
         if prop is None:
             raise NotEmbeddedError(type_.name, name, None)
         pending = WriteBuffer(View(catalog, self.session.open_tables(head.snapshot)), self.session.blob_sources)
         table = pending.get_table(type_)
-        found = table.table.find_rows(ID, ids, table.schema.names, with_address=True)
-        table.known.note(found)
-        rows = _select_missing(reference_blobs(type_, found), prop, is_all=self.call.all)
+        stored = table.table.find_rows(ID, ids, table.schema.names, with_address=True)
+        table.known.note(stored)
+        # Rows may have got a vector, or lost their text, since their ids were collected.
+        rows = _select_missing(reference_blobs(type_, stored), prop, is_all=self.call.all)
         rows = rows.filter(_has_text(rows.column(_get_source(prop))))
         if not rows.num_rows:
             return 0
-        vectors = self._compute_vectors(prop, rows.column(_get_source(prop)).to_pylist(), known)
-        self.session.check_cancelled()  # a provider may take its time; what it gave is not published behind a deadline
-        place = rows.schema.get_field_index(name)
-        table.put(rows.set_column(place, table.schema.field(name), _as_column(vectors)))
+        vectors = self._compute_vectors(prop, rows.column(_get_source(prop)).to_pylist(), cached)
+        # A provider can be slow: nothing is published after the deadline.
+        self.session.check_cancelled()
+        position = rows.schema.get_field_index(name)
+        table.put(rows.set_column(position, table.schema.field(name), _as_column(vectors)))
         self._commit(head, table)
         return int(rows.num_rows)
 
     def _compute_vectors(
-        self, prop: Property, texts: Sequence[str], known: dict[str, NDArray[np.float32]]
+        self, prop: Property, texts: Sequence[str], cached: dict[str, NDArray[np.float32]]
     ) -> NDArray[np.float32]:
-        """The vector of each text; equal texts are asked for once."""
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        known.update(zip(new, embed_texts(self.provider, prop, new), strict=True))
-        return np.stack([known[text] for text in texts])
+        """Return the vector of each text; equal texts are sent to the provider once."""
+        missing = [text for text in dict.fromkeys(texts) if text not in cached]
+        cached.update(zip(missing, embed_texts(self.provider, prop, missing), strict=True))
+        return np.stack([cached[text] for text in texts])
 
     def _commit(self, head: Head, table: PendingTable) -> None:
         key, ids = table.type.table_key, table.ids
         rows: pa.Table | RowStream = table.rows
+        # The stored form contains the bytes of the row's blobs, so it is read batch by batch.
         if list_blob_properties(table.type):
             rows = RowStream(batches=table.iter_stored, keys=pa.array(ids, pa.string()))
         done = write_tables(
@@ -277,6 +288,7 @@ class _EmbedRun:
             operation=OPERATION,
             actor=self.call.actor,
             base=head,
+            # The vectors belong to the texts that were read: a row changed in the meantime is a conflict.
             requirements=[RowsUnchanged(table_key=key, ids=tuple(ids))],
             message=self.call.message,
             affected=(len(ids), 0),
@@ -286,17 +298,18 @@ class _EmbedRun:
 
 
 def _get_source(prop: Property) -> str:
-    assert prop.embedding is not None  # noqa: S101 - only such properties are chosen
+    assert prop.embedding is not None  # noqa: S101 - `_select_properties` returns only such
     return prop.embedding.source
 
 
 def _select_missing(rows: pa.Table, prop: Property, *, is_all: bool) -> pa.Table:
-    """The rows whose vector is to be computed."""
+    """Return the rows whose vector has to be computed."""
     return rows if is_all else rows.filter(pc.is_null(rows.column(prop.name)))
 
 
 def _has_text(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whether there is anything to compute from: no model takes a text without a sign in it."""
+    """Return a mask of texts with a visible character."""
+    # No model accepts a text without one.
     return pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(texts), ""), fill_value=False)
 
 

@@ -1,7 +1,7 @@
-"""The history of one node or edge: every version that it has had on a branch, newest first.
+"""Read the history of one node or edge: every version it had on a branch, newest first.
 
-Only commits that moved the table of its type are looked into, and of these only what they changed. A table is known by
-its location, so a type that was renamed is followed back, and properties are shown by the names that they had then.
+Only commits that wrote the table of its type are read, and of these only what they changed. A table is identified by
+its location, so a renamed type is followed back, and properties are shown by the names they had at the time.
 """
 
 from bisect import bisect_left
@@ -38,21 +38,24 @@ from omnigraph.storage.table_cache import PinUnreadableError
 
 VersionKind: TypeAlias = Literal["inserted", "updated", "deleted", "reshaped", "as_of"]
 
+# Number of commits skipped together at first, if the row has the same location before all of them.
 MIN_LOOKAHEAD = 16
-"""So many commits are looked at together at first: whether the row lies where it lay before all of them."""
+# Number of ids that are compared with a missing one to suggest the id that was likely meant.
 MAX_SUGGESTION_IDS = 5_000
-"""Among so many ids the one is looked for that was likely meant."""
 
 
 class EntityMissingError(OmnigraphError):
-    """No node or edge of the type has that id, nor had it ever; `near` is one that was likely meant."""
+    """No node or edge of the type has or ever had that id; `near` is the id that was likely meant."""
 
     kind = Kind.NOT_FOUND
     code = "entity_not_found"
 
     def __init__(self, type: str, id: str, branch: str, near: str | None) -> None:
         super().__init__(type, id, branch, near)
-        self.type, self.id, self.branch, self.near = type, id, branch, near
+        self.type = type
+        self.id = id
+        self.branch = branch
+        self.near = near
 
     def __str__(self) -> str:
         way_out = f"; did you mean `{self.near}`?" if self.near else ""
@@ -61,15 +64,15 @@ class EntityMissingError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityVersion:
-    """What one commit made of a node or edge; blobs are named in `changed` and left out of the documents.
+    """The version of a node or edge that one commit made; blobs are named in `changed` and omitted from documents.
 
-    `reshaped` is a version that only a new schema made, and `as_of` what the row was behind the oldest commit that can
-    be looked into, whoever made it so. What is `after` here is `before` in the next later one.
+    `reshaped` is a version made by a schema change alone. `as_of` is the row after the oldest commit that can be read,
+    which may be a version that an earlier commit made. `after` equals `before` of the next later version.
     """
 
     commit: Commit
     type: AnyType
-    """As the commit left it, or found it when it went."""
+    """The type after the commit; the type before it, if the row was deleted."""
     id: str
     change: VersionKind
     changed: tuple[str, ...] = ()
@@ -77,7 +80,7 @@ class EntityVersion:
     after: Document | None = None
 
     def to_json(self) -> Document:
-        """What every door shows."""
+        """Return the JSON form."""
         commit = self.commit
         return {
             "commit": commit.id,
@@ -103,19 +106,19 @@ class EntityHistory:
 
     versions: tuple[EntityVersion, ...]
     ends_before: str | None = None
-    """The oldest commit that could be looked into, when what it was made on was collected or dropped for good."""
+    """The oldest commit that could be read, if the state before it was collected or permanently dropped."""
 
     def to_json(self) -> Document:
-        """What every door shows."""
-        return {"versions": [one.to_json() for one in self.versions], "ends_before": self.ends_before}
+        """Return the JSON form."""
+        return {"versions": [version.to_json() for version in self.versions], "ends_before": self.ends_before}
 
 
 def read_entity_history(session: Session, type_name: str, row_id: str, *, limit: int | None = None) -> EntityHistory:
-    """The versions of one node or edge on a branch, newest first and at most `limit`, with what each changed.
+    """Return the versions of a node or edge on a branch, newest first and at most `limit`, with their changes.
 
     Raises:
-        TypeMissingError: The branch has no type of that name, nor ever had.
-        EntityMissingError: There never was one with that id.
+        TypeMissingError: The branch has and had no type of that name.
+        EntityMissingError: No row of the type has or had that id.
     """
     session.allow(Action.READ)
     check_text("type_name", type_name)
@@ -124,13 +127,13 @@ def read_entity_history(session: Session, type_name: str, row_id: str, *, limit:
     head = session.head()
     walk = _HistoryWalk(session, head, _locate_table(session, head, type_name), row_id)
     versions = tuple(islice(walk.iter_versions(), limit))
-    if not versions and not walk.is_there:
+    if not versions and not walk.has_row:
         raise EntityMissingError(type_name, row_id, session.log.branch, walk.find_near_id())
     return EntityHistory(versions=versions, ends_before=walk.ends_before)
 
 
 def _locate_table(session: Session, head: Head, name: str) -> str:
-    """The location of a type's table: of the one that has the name now, or had it last."""
+    """Return the location of the table of the type that has a name now, or else had it last."""
     snapshot = head.snapshot
     catalog = session.load_catalog(snapshot)
     type_ = catalog.find_type(name) or catalog.find_edge(name)
@@ -143,10 +146,10 @@ def _locate_table(session: Session, head: Head, name: str) -> str:
             continue
         earlier = schemas.load_catalog(head, commit.schema_before)
         type_ = earlier.find_type(name) or earlier.find_edge(name)
-        found = None if type_ is None else next((c for c in commit.changes if c.table_key == type_.table_key), None)
-        if found is not None:
-            return _get_old_path(found)
-    raise TypeMissingError(name, find_closest(name, {one.name for one in list_types(catalog)}))
+        change = None if type_ is None else next((c for c in commit.changes if c.table_key == type_.table_key), None)
+        if change is not None:
+            return _get_old_path(change)
+    raise TypeMissingError(name, find_closest(name, {candidate.name for candidate in list_types(catalog)}))
 
 
 def _get_old_path(change: PinChange) -> str:
@@ -155,98 +158,104 @@ def _get_old_path(change: PinChange) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _RowState:
-    """The row before or behind a commit; the table may not be there, and the row not in it."""
+    """The row before or after a commit: its type, table and location, or None where they don't exist."""
 
     type: AnyType | None = None
     table: LanceTable | None = None
-    spot: RowLocation | None = None
+    location: RowLocation | None = None
 
     def to_document(self) -> Document | None:
-        if self.type is None or self.table is None or self.spot is None:
+        if self.type is None or self.table is None or self.location is None:
             return None
-        return build_documents(self.type, read_row(self.table, self.spot, list_visible_columns(self.table)))[0]
+        return build_documents(self.type, read_row(self.table, self.location, list_visible_columns(self.table)))[0]
 
 
 @dataclass(frozen=True, slots=True)
 class _HistoryStep:
-    """A commit that touched the table: how it found and left it, and what it made of the schema."""
+    """A commit that wrote the table: the table before and after it, and the schemas before and after it."""
 
     commit: Commit
     before: PinChange | None
     after: PinChange | None
     schemas: tuple[Catalog, Catalog]
     is_end: bool = False
-    """What the commit was made on can't be read any more."""
+    """Whether the state before the commit can no longer be read."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether it brought no earlier version of a row back, as merges and repairs can, and reshaped none."""
+        """Whether it can't restore an earlier version of a row, as merges and repairs can, nor change the schema."""
         commit = self.commit
         is_forward = commit.merged_parent is None and commit.operation != REPAIR and commit.schema_after is None
         return is_forward and not self.is_end and self.before is not None and self.after is not None
 
 
 class _HistoryWalk:
-    """From the newest state back, holding where the row lies."""
+    """A walk from the newest state back through history, tracking the location of the row."""
 
     def __init__(self, session: Session, head: Head, path: str, row_id: str) -> None:
-        self._session, self._head, self._path, self._id = session, head, path, row_id
+        self._session = session
+        self._head = head
+        self._path = path
+        self._id = row_id
         self._schemas = SchemaHistory(session.log)
+        # The row after the commit that is visited next, and the key of its table at that time.
         self._current = _RowState()
-        """The row behind the commit that is looked at next."""
-        self._key: str | None = None
-        """What the table is called there."""
-        self._newest: LanceTable | None = None
+        self._table_key: str | None = None
+        self._head_table: LanceTable | None = None
         for pin in head.snapshot.pins.values():
             if pin.path == path:
-                self._key = pin.table_key
-                self._newest = LanceTable(session.handles, path, pin.version)
-                self._current = _RowState(table=self._newest, spot=locate_row(self._newest, row_id))
-        self.is_there = self._current.spot is not None
+                self._table_key = pin.table_key
+                self._head_table = LanceTable(session.handles, path, pin.version)
+                self._current = _RowState(table=self._head_table, location=locate_row(self._head_table, row_id))
+        self.has_row = self._current.location is not None
         self.ends_before: str | None = None
 
     def iter_versions(self) -> Iterator[EntityVersion]:
-        """The versions, newest first, as far back as they can be read."""
-        steps, ahead = self._iter_steps(), MIN_LOOKAHEAD
+        """Yield the versions that can be read, newest first."""
+        steps = self._iter_steps()
+        lookahead = MIN_LOOKAHEAD
         waiting: deque[_HistoryStep] = deque()
         while waiting or (waiting := deque(islice(steps, 1))):
             self._session.check_cancelled()
-            if self._current.spot is not None and waiting[0].is_plain:
-                waiting.extend(islice(steps, max(ahead - len(waiting), 0)))
+            if self._current.location is not None and waiting[0].is_plain:
+                waiting.extend(islice(steps, max(lookahead - len(waiting), 0)))
                 run = list(takewhile(lambda step: step.is_plain, waiting))
                 skipped = self._skip_unchanged(run)
-                ahead = ahead * 4 if skipped == len(run) else MIN_LOOKAHEAD
+                # Most commits leave a row alone: grow the window while all of its commits could be skipped.
+                lookahead = lookahead * 4 if skipped == len(run) else MIN_LOOKAHEAD
                 for _ in range(skipped):
                     waiting.popleft()
                 if skipped:
                     continue
             step = waiting.popleft()
             try:
-                found, there = (None, _RowState()) if step.is_end else self._apply_step(step)
-            except PinUnreadableError:  # damaged by something else: `check` tells about that
-                step, found, there = replace(step, is_end=True), None, _RowState()
+                version, state_before = (None, _RowState()) if step.is_end else self._apply_step(step)
+            except PinUnreadableError:  # damaged, not collected: `check` reports it, the history just ends
+                step, version, state_before = replace(step, is_end=True), None, _RowState()
             if step.is_end:
                 self.ends_before = step.commit.id
-                found = self._build_as_of(step)
-                if found is not None:
-                    yield found
+                version = self._build_as_of(step)
+                if version is not None:
+                    yield version
                 return
-            self._current, self._key = there, None if step.before is None else step.before.table_key
-            if found is not None:
-                yield found
+            self._current, self._table_key = state_before, None if step.before is None else step.before.table_key
+            if version is not None:
+                yield version
 
     def _iter_steps(self) -> Iterator[_HistoryStep]:
-        """The commits that touched the table, newest first, to the one that made it."""
+        """Yield the commits that wrote the table, newest first, down to the one that created it."""
         session, head, path = self._session, self._head, self._path
         is_collected = build_collected_predicate(session.log, head)
-        same = head.snapshot.manifest.schema.same  # what two branches added alike has one identity since they merged
+        # A type that two branches added alike has had one identity since their merge.
+        same = head.snapshot.manifest.schema.same
         new = renumber_catalog(session.load_catalog(head.snapshot), same)
         for commit, parent in pairwise(chain(session.log.iter_history(head), [None])):
-            assert commit is not None  # noqa: S101 - only the last one is none, and it is never first
+            assert commit is not None  # noqa: S101 - only the last item is None, and it is never the first of a pair
             session.check_cancelled()
             old = new
             if commit.schema_before is not None:
                 old = renumber_catalog(self._schemas.load_catalog(head, commit.schema_before), same)
+            # A purge cuts off the earlier states of the table; those of a collected parent can't be read either.
             is_lost = any(purge.path == path for purge in commit.purged)
             if is_lost or (parent is not None and is_collected(parent)):
                 yield _HistoryStep(commit, None, None, (old, new), is_end=True)
@@ -263,103 +272,105 @@ class _HistoryWalk:
             new = old
 
     def _skip_unchanged(self, run: Sequence[_HistoryStep]) -> int:
-        """How many of these commits, one after the other, have left the row where it lies; then it lies there still.
+        """Skip the leading commits that did not move the row, and return their number.
 
-        A row that was deleted from its place never comes back to it, so not all of them have to be looked at.
+        A row deleted from its location never returns to it, so a binary search finds the first commit that moved it.
         """
-        spot = self._current.spot
-        assert spot is not None  # noqa: S101 - asked only then
+        location = self._current.location
+        assert location is not None  # noqa: S101 - the caller has checked it
 
-        def is_there_before(step: _HistoryStep) -> bool:
+        def is_live_before(step: _HistoryStep) -> bool:
             try:
-                return spot.is_live_in(self._open_table(step))
+                return location.is_live_in(self._open_table(step))
             except PinUnreadableError:
                 return False
 
-        if is_there_before(run[-1]):
+        # Usually the whole run left the row alone: one lookup before the oldest commit is enough.
+        if is_live_before(run[-1]):
             skipped = len(run)
         else:
-            skipped = bisect_left(run, True, key=lambda step: not is_there_before(step))
+            skipped = bisect_left(run, True, key=lambda step: not is_live_before(step))
         if skipped:
-            self._current = _RowState(table=self._open_table(run[skipped - 1]), spot=spot)
+            self._current = _RowState(table=self._open_table(run[skipped - 1]), location=location)
         return skipped
 
     def _apply_step(self, step: _HistoryStep) -> tuple[EntityVersion | None, _RowState]:
-        """What a commit made of the row, if it made something of it, and the row as it found it."""
+        """Return the version that a commit made of the row, if any, and the row before the commit."""
         old, new = step.schemas
-        here = _RowState() if step.after is None else replace(self._current, type=_find_type(new, step.after.table_key))
+        state_after = _RowState()
+        if step.after is not None:
+            state_after = replace(self._current, type=_find_type(new, step.after.table_key))
         if step.before is None:
-            there = _RowState()
+            state_before = _RowState()
         else:
             table = self._open_table(step)
-            spot = (
-                locate_row(table, self._id)
-                if self._current.table is None
-                else locate_row_before(
-                    table,
-                    self._current.table,
-                    self._id,
-                    self._current.spot,
-                    is_maintenance=step.commit.is_maintenance,
+            newer = self._current
+            if newer.table is None:
+                location = locate_row(table, self._id)
+            else:
+                is_maintenance = step.commit.is_maintenance
+                location = locate_row_before(
+                    table, newer.table, self._id, newer.location, is_maintenance=is_maintenance
                 )
-            )
-            there = _RowState(_find_type(old, step.before.table_key), table, spot)
-        return self._build_version(step.commit, there, here), there
+            state_before = _RowState(_find_type(old, step.before.table_key), table, location)
+        return self._build_version(step.commit, state_before, state_after), state_before
 
     def _build_as_of(self, step: _HistoryStep) -> EntityVersion | None:
-        """The row behind a commit that can't be looked into, if there was one."""
-        if self._key is None or self._current.spot is None:
+        """Return the row after a commit whose earlier state can't be read, if the row existed."""
+        if self._table_key is None or self._current.location is None:
             return None
         self._allow(step.commit)
-        type_ = _find_type(step.schemas[1], self._key)
+        type_ = _find_type(step.schemas[1], self._table_key)
         try:
             after = replace(self._current, type=type_).to_document()
-        except PinUnreadableError:  # then this, too, is damaged
+        except PinUnreadableError:  # this version is damaged as well
             return None
         return EntityVersion(commit=step.commit, type=type_, id=self._id, change="as_of", after=after)
 
     def _allow(self, commit: Commit) -> None:
+        # A history continues through the branches that this one was forked from, which a policy may deny.
         if commit.branch != self._session.log.branch:
             self._session.allow(Action.READ, commit.branch)
 
     def _open_table(self, step: _HistoryStep) -> LanceTable:
-        """The table as a commit found it."""
+        """Open the table as it was before a commit."""
         self._allow(step.commit)
-        assert step.before is not None and step.before.before is not None  # noqa: PT018, S101 - asked only then
+        assert step.before is not None and step.before.before is not None  # noqa: PT018, S101 - the caller has checked it
         expect_versions(self._session.store.verifier, [step.before])
         return LanceTable(self._session.handles, _get_old_path(step.before), int(step.before.before))
 
     def find_near_id(self) -> str | None:
-        """An id of the newest state that was likely meant."""
-        if self._newest is None or not self._id:
+        """Return the id of the newest state that was likely meant, or None."""
+        if self._head_table is None or not self._id:
             return None
-        begins_alike = filters.build_prefix_match(ID, self._id[0])
-        return find_closest(
-            self._id, self._newest.scan([ID], begins_alike, limit=MAX_SUGGESTION_IDS).column(ID).to_pylist()
-        )
+        same_first = filters.build_prefix_match(ID, self._id[0])
+        ids = self._head_table.scan([ID], same_first, limit=MAX_SUGGESTION_IDS).column(ID).to_pylist()
+        return find_closest(self._id, ids)
 
     def _build_version(self, commit: Commit, old: _RowState, new: _RowState) -> EntityVersion | None:
-        """What a commit made of the row, if it made something of it."""
-        if commit.is_maintenance or (old.spot is None and new.spot is None):
+        """Return the version that a commit made of the row, or None if it left the row unchanged."""
+        # Maintenance moves rows without changing them.
+        if commit.is_maintenance or (old.location is None and new.location is None):
             return None
         kind: VersionKind
         changed: tuple[str, ...] = ()
-        if old.spot is None or new.spot is None:
-            kind = "inserted" if old.spot is None else "deleted"
+        if old.location is None or new.location is None:
+            kind = "inserted" if old.location is None else "deleted"
         else:
             assert old.type and new.type and old.table and new.table  # noqa: PT018, S101 - there is a row
             shape = TypeChange(old.type, new.type) if commit.schema_after is not None else None
-            if shape is None and old.spot == new.spot:
+            # Rows are never changed in place, so the same location means the same values.
+            if shape is None and old.location == new.location:
                 return None
             fills = None if shape is None else build_fills(shape)
-            found = compare_row(old.table, old.spot, new.table, new.spot, fills)
-            if found is not None:
-                kind, changed = "updated", tuple(map(to_jsonl_name, found.changed))
+            difference = compare_row(old.table, old.location, new.table, new.location, fills)
+            if difference is not None:
+                kind, changed = "updated", tuple(map(to_jsonl_name, difference.changed))
             elif shape is not None and describe_reshape(shape) is not None:
                 kind, changed = "reshaped", _list_reshaped_names(shape)
             else:
                 return None
-        type_ = new.type if new.type is not None and new.spot is not None else old.type
+        type_ = new.type if new.type is not None and new.location is not None else old.type
         assert type_ is not None  # noqa: S101 - there is a row on one side
         return EntityVersion(
             commit=commit,
@@ -373,20 +384,20 @@ class _HistoryWalk:
 
 
 def _find_type(catalog: Catalog, table_key: str) -> AnyType:
-    return next(one for one in list_types(catalog) if one.table_key == table_key)
+    return next(type_ for type_ in list_types(catalog) if type_.table_key == table_key)
 
 
 def _find_earlier_table(commit: Commit, after: PinChange, old: Catalog, new: Catalog) -> PinChange | None:
-    """The table that a type had before a commit, if that is another one than it left.
+    """Return the change of the table that a type had before a commit, if the commit replaced the table.
 
-    Two branches added the same type, each with a table of its own, and a merge took one of them.
+    This happens when two branches added the same type, each with its own table, and a merge took one of them.
     """
     identity = _find_type(new, after.table_key).identity
-    left = (change for change in commit.changes if change.before is not None)
-    return next((change for change in left if _find_type(old, change.table_key).identity == identity), None)
+    removed = (change for change in commit.changes if change.before is not None)
+    return next((change for change in removed if _find_type(old, change.table_key).identity == identity), None)
 
 
 def _list_reshaped_names(change: TypeChange) -> tuple[str, ...]:
-    """The properties that a new schema renamed, added or dropped: by their names in it, if they have one."""
+    """Return the properties that a new schema renamed, added or dropped, by new name where they have one."""
     renamed = [new for new, old in change.old_names.items() if new != old]
     return (*renamed, *(p.name for p in change.iter_added()), *(p.name for p in change.iter_dropped()))

@@ -1,4 +1,4 @@
-"""Show how a query is run: the plan with its estimates, and after running it with what each step really did."""
+"""Explain a query: its plan with estimates and, after running it, the measured work of each step."""
 
 from dataclasses import dataclass
 
@@ -14,22 +14,23 @@ from omnigraph.ops.session import Session
 from omnigraph.query.explain import explain_output
 from omnigraph.query.logical_plan import ReadQuery
 
+# Below the heading, which names query, branch and commit.
 _INDENT = "  "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryMeasurement:
-    """A run of the whole query: its rows, what it took (also to read the result), and what planning took before it."""
+    """The measured run of a query: its rows, time and requests, including those to read the result, and planning."""
 
     rows: int
     seconds: float
     requests: int
     planning_seconds: float
     planning_requests: int
-    """To the store, for statistics that no plan had asked for before."""
+    """Store requests for column statistics that no earlier plan had read."""
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         planning = {"ms": round(self.planning_seconds * 1e3, 3), "requests": self.planning_requests}
         ms = round(self.seconds * 1e3, 3)
         return {"rows": self.rows, "ms": ms, "requests": self.requests, "planning": planning}
@@ -37,7 +38,7 @@ class QueryMeasurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """How a query is run on one snapshot."""
+    """The plan of a query on one snapshot, with the measurements of a run if it was analyzed."""
 
     query: ReadQuery
     snapshot: Snapshot
@@ -54,8 +55,9 @@ class Explained:
 
     @property
     def text(self) -> str:
-        """One step a line, ending with a line break."""
+        """The plan as text, one step per line, with a trailing line break."""
         heading = f"query {self.query.name} at {self.snapshot.branch}, commit {self.snapshot.commit.id}\n"
+        # The plan ends with the pattern; the steps after it, such as sorting, come from the query itself.
         steps = format_plan(self.plan, self.trace) + "".join(f"{line}\n" for line in explain_output(self.query))
         body = "".join(f"{_INDENT}{line}\n" for line in steps.splitlines())
         return heading + body + self._format_total()
@@ -71,8 +73,8 @@ class Explained:
         return f"{_format_count(measured.rows, 'row')} in {running}, after planning for {planning}\n"
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
-        found: dict[str, object] = {
+        """Return the JSON form."""
+        result: dict[str, object] = {
             "query_name": self.query.name,
             "target": {"branch": self.snapshot.branch},
             "commit_id": self.snapshot.commit.id,
@@ -80,37 +82,39 @@ class Explained:
             "output": list(explain_output(self.query)),
         }
         if self.measured is not None:
-            found["measured"] = self.measured.to_json()
-        return found
+            result["measured"] = self.measured.to_json()
+        return result
 
 
 def explain(session: Session, call: QueryCall, *, analyze: bool = False, budget: Budget | None = None) -> Explained:
-    """The plan of a read on the state that the call asks for; with `analyze`, it is run, and its result thrown away.
+    """Plan a read on the snapshot of the call; with `analyze`, also run it and discard its result.
 
     Raises:
-        What `query` raises for a call that is wrong; with `analyze`, also what it raises while it runs.
+        What `query` raises for a wrong call; with `analyze`, also what it raises while it runs.
     """
     runtime = session.runtime
     snapshot = resolve_snapshot(session, call)
     trace = QueryProfile(runtime.clock, runtime.telemetry) if analyze else None
-    planned, reading = begin(session, call, snapshot, budget or start_budget(session, call), trace)
+    query, context = begin(session, call, snapshot, budget or start_budget(session, call), trace)
+    # Planned here and not taken from the plan cache: planning is measured too.
     clock = runtime.clock
-    begun = clock.monotonic()
+    planning_start = clock.monotonic()
     with runtime.telemetry.count_requests() as planning:
-        plan = plan_read(planned, reading)
+        plan = plan_read(query, context)
     if trace is None:
-        return Explained(query=planned, snapshot=snapshot, plan=plan)
-    before = clock.monotonic()
+        return Explained(query=query, snapshot=snapshot, plan=plan)
+    # The run is timed and its requests are counted apart from planning.
+    run_start = clock.monotonic()
     with runtime.telemetry.count_requests() as running:
-        answer = execute(planned, plan, reading)
+        result = execute(query, plan, context)
     measured = QueryMeasurement(
-        rows=answer.size,
-        seconds=clock.monotonic() - before,
+        rows=result.size,
+        seconds=clock.monotonic() - run_start,
         requests=running.count(),
-        planning_seconds=before - begun,
+        planning_seconds=run_start - planning_start,
         planning_requests=planning.count(),
     )
-    return Explained(query=planned, snapshot=snapshot, plan=plan, trace=trace, measured=measured)
+    return Explained(query=query, snapshot=snapshot, plan=plan, trace=trace, measured=measured)
 
 
 def _format_count(count: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""Write a graph out: graph JSONL in one stream, or Parquet in a file for each type; of any state, in bounded memory."""
+"""Export a snapshot as one stream of graph JSONL, or as a Parquet file per type, in bounded memory."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,20 +28,22 @@ from omnigraph.storage.lance_table import LanceTable, verify
 from omnigraph.storage.s3_object_store import S3ObjectStore
 from omnigraph.storage.table_cache import VerifyLevel
 
+# A batch has at most this number of rows, and of vector components: 4 Mi floats are 16 MiB.
 BATCH_ROWS = 8_192
 BATCH_FLOATS = 4 * 1024 * 1024
+# Lines of JSON are written in chunks of about this size.
 CHUNK_BYTES = 1024 * 1024
 
 
 class ExportFormat(Enum):
-    """What an export writes."""
+    """The file format of an export."""
 
     JSONL = "jsonl"
     PARQUET = "parquet"
 
 
 class ExportTargetError(OmnigraphError):
-    """The place that an export should write to can't take it."""
+    """The target of an export can't be written to."""
 
     kind = Kind.INVALID
     code = "export_target"
@@ -56,20 +58,20 @@ class ExportTargetError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written: the state it shows, and how many rows of each type."""
+    """The result of an export: the exported commit, and the number of rows by type."""
 
     commit_id: str
     format: ExportFormat
     rows: dict[str, int]
 
     def to_json(self) -> dict[str, object]:
-        """For programs."""
+        """Return the JSON form."""
         return {"commit_id": self.commit_id, "format": self.format.value, "rows": dict(self.rows)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportProgress:
-    """How far an export is: the type it is at, and how many rows of all types are written."""
+    """The progress of an export: the current type, and the number of rows written of all types."""
 
     type: str
     rows: int
@@ -87,14 +89,17 @@ def export_graph(
 ) -> Exported:
     """Write the rows of a snapshot: node types then edge types in declared order, the rows of each by id.
 
-    A file appears when it is complete, or not at all; a writer that was passed in has what was written so far.
+    A file appears when it is complete, or not at all; a stream that was passed in keeps what was written to it.
 
     Raises:
+        TypeMissingError: The snapshot has no type of that name.
+        ExportTargetError: The target can't be written to.
+        PinUnreadableError: A file of a table is damaged.
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out.
     """
     session.allow(Action.EXPORT, snapshot.branch)
-    chosen = select_types(session.load_catalog(snapshot), types)
-    counts = _ExportCounter(chosen, sum(snapshot.pin(type_.table_key).rows for type_ in chosen), progress)
+    selected = select_types(session.load_catalog(snapshot), types)
+    counts = _ExportCounter(selected, sum(snapshot.pin(type_.table_key).rows for type_ in selected), progress)
     if format is ExportFormat.PARQUET:
         if not isinstance(target, str | os.PathLike):
             raise ExportTargetError("a stream", "Parquet is a file for each type; name a directory")
@@ -108,7 +113,7 @@ def export_graph(
 
 
 class _ExportCounter:
-    """The types to write, and how many rows of each are."""
+    """The types to write, and the number of rows written of each."""
 
     def __init__(self, types: Sequence[AnyType], total: int, progress: Callable[[ExportProgress], None] | None) -> None:
         self.types = types
@@ -116,7 +121,7 @@ class _ExportCounter:
         self._total, self._progress = total, progress
 
     def add(self, type_: AnyType, rows: int) -> None:
-        """So many more."""
+        """Add to the rows of a type, and report progress."""
         self.written[type_.name] += rows
         if self._progress is not None:
             done = sum(self.written.values())
@@ -124,45 +129,52 @@ class _ExportCounter:
 
 
 def select_types(catalog: Catalog, names: Sequence[str] | None) -> list[AnyType]:
-    """The types of these names, or all: node types then edge types, in declared order; or TypeMissingError."""
-    everything: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    """Return the types of these names, or all: node types then edge types, in declared order.
+
+    Raises:
+        TypeMissingError: The schema has no type of that name.
+    """
+    all_types: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
     if names is None:
-        return everything
-    wanted: set[str] = set()
+        return all_types
+    selected: set[str] = set()
     for name in names:
         type_ = catalog.find_type(name) or catalog.find_edge(name)
         if type_ is None:
-            raise TypeMissingError(name, find_closest(name, [one.name for one in everything]))
-        wanted.add(type_.name)
-    return [type_ for type_ in everything if type_.name in wanted]
+            raise TypeMissingError(name, find_closest(name, [candidate.name for candidate in all_types]))
+        selected.add(type_.name)
+    return [type_ for type_ in all_types if type_.name in selected]
 
 
 # --- rows, by id -----------------------------------------------------------------------------------
 
 
 def iter_ordered_rows(table: LanceTable, type_: AnyType) -> Iterator[pa.Table]:
-    """All rows of a table by id, some at a time: only the ids are held together.
+    """Yield all rows of a table by id, in batches; only the ids are in memory together.
 
-    A table that lies in order is streamed; of another, the rows are looked up in order. Its files are compared with
-    their checksums first, however large: an export may be all that is kept of them.
+    A table stored in this order is streamed; otherwise the rows are looked up in order. All files are compared with
+    their checksums first, whatever their size: an export may become the only copy.
 
     Raises:
-        PinUnreadableError: A file does not match.
+        PinUnreadableError: A file does not match its checksum.
     """
-    verify(table, VerifyLevel.WHOLE, only={one.number for one in table.list_fragments()})  # no index, which is not read
+    # Indexes are not read by an export, so only the fragments are verified.
+    verify(table, VerifyLevel.WHOLE, only={fragment.number for fragment in table.list_fragments()})
     schema = build_arrow_schema(type_)
+    # Blobs decide the size of such a batch, not the number of rows.
     if list_blob_properties(type_):
         yield from (pa.Table.from_batches([batch]) for batch in iter_stored_by_id(type_, table))
         return
-    size = _choose_batch_rows(type_)
+    batch_rows = _choose_batch_rows(type_)
     ids = table.scan([ID])[ID]
     if _is_sorted(ids):
-        for batch in table.iter_batches(schema.names, batch_rows=size):
+        for batch in table.iter_batches(schema.names, batch_rows=batch_rows):
             yield pa.Table.from_batches([batch]).select(schema.names)
         return
+    # Positions take 8 bytes a row; the rows themselves are fetched batch by batch.
     positions = pc.sort_indices(ids)
-    for start in range(0, len(positions), size):
-        yield table.take(positions.slice(start, size), schema.names)
+    for start in range(0, len(positions), batch_rows):
+        yield table.take(positions.slice(start, batch_rows), schema.names)
 
 
 def _is_sorted(ids: pa.ChunkedArray) -> bool:
@@ -173,7 +185,7 @@ def _is_sorted(ids: pa.ChunkedArray) -> bool:
 
 
 def _choose_batch_rows(type_: AnyType) -> int:
-    """So many rows that a batch stays in the tens of megabytes."""
+    """Return the number of rows that keeps a batch in the tens of megabytes."""
     floats = sum(p.type.size for p in type_.properties if isinstance(p.type, VectorOf))
     return min(BATCH_ROWS, BATCH_FLOATS // floats) if floats else BATCH_ROWS
 
@@ -191,27 +203,28 @@ def _export_jsonl(session: Session, snapshot: Snapshot, counts: _ExportCounter, 
 
 
 def iter_chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes, in pieces that are worth a write; a line with a large blob is not copied once more."""
+    """Yield the same bytes in chunks large enough for a write."""
     parts: list[bytes] = []
-    held = 0
+    buffered = 0
     for line in lines:
         parts.append(line)
-        held += len(line)
-        if held >= CHUNK_BYTES:
+        buffered += len(line)
+        if buffered >= CHUNK_BYTES:
+            # A single line with a large blob is not copied once more.
             yield b"".join(parts) if len(parts) > 1 else parts[0]
-            parts, held = [], 0
+            parts, buffered = [], 0
     if parts:
         yield b"".join(parts)
 
 
 def _export_parquet(session: Session, snapshot: Snapshot, counts: _ExportCounter, directory: str) -> None:
     tables = session.open_tables(snapshot)
-    place = locate_target(directory)
+    location = locate_target(directory)
     for type_ in counts.types:
         name = build_parquet_name(type_)
         schema = build_arrow_schema(type_)
         with (
-            _open_output(session, place.join(name), f"{directory.rstrip('/')}/{name}") as file,
+            _open_output(session, location.join(name), f"{directory.rstrip('/')}/{name}") as file,
             pa_parquet.ParquetWriter(file, schema) as writer,
         ):
             for rows in iter_ordered_rows(tables.open_table(type_.table_key), type_):
@@ -225,11 +238,15 @@ def build_parquet_name(type_: AnyType) -> str:
     return f"{'nodes' if isinstance(type_, NodeType) else 'edges'}/{type_.name}.parquet"
 
 
-# --- places --------------------------------------------------------------------------------------------
+# --- targets -------------------------------------------------------------------------------------------
 
 
 def locate_target(target: str | os.PathLike[str]) -> Location:
-    """Return the place that an export is to write to; ExportTargetError when it is none that can be."""
+    """Return the location that an export writes to.
+
+    Raises:
+        ExportTargetError: The address is not one that can be written to.
+    """
     text = os.fspath(target)
     try:
         return locate(text) if parse_scheme(text) is not None else Location(str(resolve_local_path(text).absolute()))
@@ -238,22 +255,24 @@ def locate_target(target: str | os.PathLike[str]) -> Location:
 
 
 @contextmanager
-def _open_output(session: Session, place: Location, name: str) -> Iterator[BinaryIO]:
-    """Open a file or object for writing; it is there when all of it is written, or not at all."""
-    if place.bucket is None:
-        with wrap_file_errors(name), _open_replacement(session, Path(place.path), name) as file:
+def _open_output(session: Session, location: Location, name: str) -> Iterator[BinaryIO]:
+    """Open a file or object for writing; it appears when it is complete, or not at all."""
+    if location.bucket is None:
+        with wrap_file_errors(name), _open_replacement(session, Path(location.path), name) as file:
             yield file
     else:
-        with S3ObjectStore(place.bucket, "", session.runtime.options.storage).open_writer(place.path) as file:
+        # An upload in parts becomes an object when it is completed, so no temporary key is needed.
+        with S3ObjectStore(location.bucket, "", session.runtime.options.storage).open_writer(location.path) as file:
             yield file
 
 
 @contextmanager
 def _open_replacement(session: Session, path: Path, name: str) -> Iterator[BinaryIO]:
-    """A file that takes its name when all of it is written."""
+    """Open a temporary file that is renamed to `path` when it is complete."""
     if path.is_dir():
         raise ExportTargetError(f"`{name}`", "it is a directory; name a file")
     path.parent.mkdir(parents=True, exist_ok=True)
+    # In the same directory, so that the rename stays on one file system; hidden, so that loads ignore it.
     unfinished = path.with_name(f".{path.name}.{session.runtime.ids.ulid()}")
     try:
         with unfinished.open("xb") as file:
@@ -265,7 +284,7 @@ def _open_replacement(session: Session, path: Path, name: str) -> Iterator[Binar
 
 @contextmanager
 def wrap_file_errors(name: str) -> Iterator[None]:
-    """What the system refuses to write is an ExportTargetError."""
+    """Convert errors of the file system to ExportTargetError."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A graph's rows as graph JSONL, a piece at a time: for whoever takes them as they come."""
+"""Stream the rows of a snapshot as graph JSONL, for callers that consume them chunk by chunk."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,52 +15,54 @@ from omnigraph.policy import Action
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportStream:
-    """What `export_graph` writes as JSONL, in pieces of about a megabyte that are made as they are asked for, once."""
+    """An iterator over the JSONL of `export_graph`, in chunks of about a megabyte, built on demand and only once."""
 
     commit_id: str
-    """The commit whose state it shows."""
+    """The exported commit."""
     pieces: Iterator[bytes]
     types: tuple[str, ...] = ()
-    """The types that it is of, in their order; there may be no row of one."""
+    """The exported types, in their order; a type may have no rows."""
 
     def __iter__(self) -> Iterator[bytes]:
         return self.pieces
 
 
 def _with_cancellation(session: Session, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same rows, each part after a look at the session's limits."""
-    for part in rows:
+    """Yield the same rows, and check the session's limits before each batch."""
+    for batch in rows:
         session.check_cancelled()
-        yield part
+        yield batch
 
 
-def _time_chunks(budget: Budget, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the same pieces; the budget's clock runs while one is made, and not while a caller has it."""
+def _time_chunks(budget: Budget, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the same chunks; the budget's clock runs while one is built, and is paused while the caller uses it."""
     while True:
         with budget.resume():
-            piece = next(pieces, None)
-        if piece is None:
+            chunk = next(chunks, None)
+        if chunk is None:
             return
-        yield piece
+        yield chunk
 
 
 def export_stream(session: Session, snapshot: Snapshot, types: Sequence[str] | None = None) -> ExportStream:
-    """The rows of a snapshot, as a stream.
+    """Return the rows of a snapshot as a stream of graph JSONL.
 
     Raises:
-        TypeMissingError: The schema of that snapshot has no such type; it is told at once.
+        TypeMissingError: The schema of that snapshot has no such type; raised by the call, not by the iterator.
     """
     session.allow(Action.EXPORT, snapshot.branch)
-    chosen = select_types(session.load_catalog(snapshot), types)
+    selected = select_types(session.load_catalog(snapshot), types)
     tables = session.open_tables(snapshot)
-    pieces: Iterator[bytes] = (
-        piece
-        for type_ in chosen
+    # A generator: rows are read when the consumer asks for the next chunk.
+    chunks: Iterator[bytes] = (
+        chunk
+        for type_ in selected
         for rows in _with_cancellation(session, iter_ordered_rows(tables.open_table(type_.table_key), type_))
-        for piece in iter_chunks(iter_json_lines(type_, rows))
+        for chunk in iter_chunks(iter_json_lines(type_, rows))
     )
-    names = tuple(type_.name for type_ in chosen)
+    names = tuple(type_.name for type_ in selected)
+    # A slow consumer must not use up the deadline of the export.
     if session.watch is not None:
         session.watch.pause()
-        pieces = _time_chunks(session.watch, pieces)
-    return ExportStream(commit_id=snapshot.commit.id, pieces=pieces, types=names)
+        chunks = _time_chunks(session.watch, chunks)
+    return ExportStream(commit_id=snapshot.commit.id, pieces=chunks, types=names)

@@ -1,4 +1,4 @@
-"""The algorithms of a graph, each one call: what `Graph.algorithms` is."""
+"""Offer the graph algorithms as methods: the object that `Graph.algorithms` returns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,12 +24,13 @@ from omnigraph.ops.session import Session
 from omnigraph.options import Engine
 
 
+# One checked list of keyword arguments for all algorithms. A missing key has the default of `AlgorithmCall`.
 class AlgorithmOptions(TypedDict, total=False):
-    """What every algorithm may be given, by name.
+    """The keyword arguments that every algorithm accepts.
 
     `into` is a `Type.property` that gets the value of each node, in one commit. `engine` is `auto`, `local` or
-    `spark`. `snapshot` is a commit's id and `at` an instant, for the state of then. `seconds` is how long it may run,
-    and `memory_bytes` what it may use in this process; a `budget` can also be cancelled, and counts instead.
+    `spark`. `snapshot` is a commit's id and `at` an instant, to read an earlier state. `seconds` limits the run time
+    and `memory_bytes` the memory of this process; a `budget` replaces both, and can also be cancelled.
     """
 
     into: str | None
@@ -46,18 +47,19 @@ class AlgorithmOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Algorithms:
-    """Algorithms over the edges of one type, which lead from nodes of one type to nodes of the same.
+    """The algorithms over the edges of one type, whose source and target nodes have the same type.
 
-    Each gives `id` and a value for every node, by id, and the same values on either engine. See `AlgorithmOptions` for what all
-    of them take.
+    Each returns `id` and a value for every node, by id, and the same values on either engine. See `AlgorithmOptions`
+    for the keyword arguments of all of them.
 
     Raises:
         TypeMissingError, MixedEndsError, AlgorithmArgumentError: The call is wrong.
-        QueryTimeoutError, QueryMemoryError: It needs more than it may use.
+        QueryTimeoutError, QueryMemoryError: It exceeds its time or memory limit.
         LoadError, ConflictError: The values can't be written.
     """
 
     _session: Session
+    # A factory, so that pyspark is imported only if an algorithm runs on Spark.
     _distributed: Callable[[Session], DistributedAlgorithms]
 
     def pagerank(
@@ -67,26 +69,26 @@ class Algorithms:
         damping: float = 0.85,
         tolerance: float = 1e-10,
         max_rounds: int = 100,
-        **asked: Unpack[AlgorithmOptions],
+        **options: Unpack[AlgorithmOptions],
     ) -> AlgorithmResult:
-        """How central each node is; all ranks add up to 1.
+        """Compute the PageRank of each node; the ranks add up to 1.
 
-        Rounds go on until all ranks together change by less than `tolerance`.
+        Iterates until the sum of all changes in a round is below `tolerance`, for at most `max_rounds` rounds.
         """
-        return self._run(edge, Pagerank(damping=damping, tolerance=tolerance, max_rounds=max_rounds), asked)
+        return self._run(edge, Pagerank(damping=damping, tolerance=tolerance, max_rounds=max_rounds), options)
 
-    def connected_components(self, edge: str, **asked: Unpack[AlgorithmOptions]) -> AlgorithmResult:
-        """Which nodes are connected, whichever way edges run: the smallest id of the component."""
-        return self._run(edge, Components(), asked)
+    def connected_components(self, edge: str, **options: Unpack[AlgorithmOptions]) -> AlgorithmResult:
+        """Compute the weakly connected component of each node, named by its smallest node id."""
+        return self._run(edge, Components(), options)
 
     def label_propagation(
-        self, edge: str, *, max_rounds: int = 10, **asked: Unpack[AlgorithmOptions]
+        self, edge: str, *, max_rounds: int = 10, **options: Unpack[AlgorithmOptions]
     ) -> AlgorithmResult:
-        """Communities: in each round every node takes the label that most of its neighbours have.
+        """Compute communities: in each round every node takes the label that most of its neighbours have.
 
-        A label is the id of the node that it started from; of several as frequent ones the smallest is taken.
+        A label is the id of the node it started from; the smallest of equally frequent labels is taken.
         """
-        return self._run(edge, LabelPropagation(max_rounds=max_rounds), asked)
+        return self._run(edge, LabelPropagation(max_rounds=max_rounds), options)
 
     def shortest_paths(
         self,
@@ -95,32 +97,33 @@ class Algorithms:
         *,
         direction: Direction | str = Direction.OUT,
         weight: str | None = None,
-        **asked: Unpack[AlgorithmOptions],
+        **options: Unpack[AlgorithmOptions],
     ) -> AlgorithmResult:
-        """How far each node is from the one with the id `start`; null where no path leads.
+        """Compute the distance of each node from the node with the id `start`; null if there is no path.
 
-        `direction` is `out`, `in` or `both`. With `weight`, a property of the edges that is never negative, the least
-        sum of weights counts instead of the number of edges.
+        `direction` is `out`, `in` or `both`. The distance is the number of edges or, with `weight`, a non-negative
+        property of the edges, the smallest sum of weights.
         """
-        way = parse_choice("direction", Direction, direction)
-        return self._run(edge, ShortestPaths(start=start, direction=way, weight=weight), asked)
+        parsed_direction = parse_choice("direction", Direction, direction)
+        return self._run(edge, ShortestPaths(start=start, direction=parsed_direction, weight=weight), options)
 
-    def triangle_count(self, edge: str, **asked: Unpack[AlgorithmOptions]) -> AlgorithmResult:
-        """In how many triangles each node is: sets of three nodes that are all connected, whichever way edges run."""
-        return self._run(edge, TriangleCount(), asked)
+    def triangle_count(self, edge: str, **options: Unpack[AlgorithmOptions]) -> AlgorithmResult:
+        """Count the triangles of each node: sets of three nodes connected to each other in any direction."""
+        return self._run(edge, TriangleCount(), options)
 
-    def _run(self, edge: str, algorithm: Algorithm, asked: AlgorithmOptions) -> AlgorithmResult:
+    def _run(self, edge: str, algorithm: Algorithm, options: AlgorithmOptions) -> AlgorithmResult:
+        # A session that acts for a user signs with that user's name, whatever `actor` is.
         call = AlgorithmCall(
             edge=edge,
-            into=asked.get("into"),
-            engine=parse_choice("engine", Engine, asked.get("engine", Engine.AUTO)),
-            branch=asked.get("branch", "main"),
-            snapshot=asked.get("snapshot"),
-            at=asked.get("at"),
-            actor=self._session.resolve_signer(asked.get("actor", "anonymous")),
-            message=asked.get("message"),
+            into=options.get("into"),
+            engine=parse_choice("engine", Engine, options.get("engine", Engine.AUTO)),
+            branch=options.get("branch", "main"),
+            snapshot=options.get("snapshot"),
+            at=options.get("at"),
+            actor=self._session.resolve_signer(options.get("actor", "anonymous")),
+            message=options.get("message"),
             limits=ResourceLimits(
-                seconds=asked.get("seconds"), memory_bytes=asked.get("memory_bytes"), budget=asked.get("budget")
+                seconds=options.get("seconds"), memory_bytes=options.get("memory_bytes"), budget=options.get("budget")
             ),
         )
         return run_algorithm(self._session, call, algorithm, self._distributed)

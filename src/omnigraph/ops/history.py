@@ -1,4 +1,4 @@
-"""Commits: list them with filters, a page at a time; find one, on whichever branch it is."""
+"""List commits with filters and pages, and find a commit on any branch."""
 
 import heapq
 import sys
@@ -25,7 +25,7 @@ FILTERS = ("actor", "branch", "key", "message", "operation", "since", "type", "u
 
 
 class BadFilterError(OmnigraphError):
-    """A filter of `commit list` that does not exist, or whose value can't be read."""
+    """A filter of `commit list` does not exist, or its value can't be parsed."""
 
     kind = Kind.USAGE
     code = "bad_filter"
@@ -40,16 +40,16 @@ class BadFilterError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPage:
-    """Some commits of a branch's history, newest first."""
+    """A page of a branch's history, newest first."""
 
     commits: tuple[Commit, ...]
     collected: frozenset[str] = frozenset()
-    """The ids of those whose states cleanup has taken: they are known, and can't be read."""
+    """The ids of commits whose data cleanup has collected: they are listed, but can't be read."""
     next: str | None = None
-    """What to ask for commits `before`, for the next page; None when there is none. The next page may be empty."""
+    """The value of `before` for the next page, which may be empty; None if this is the last page."""
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         listed = [{**commit.to_json(), "collected": commit.id in self.collected} for commit in self.commits]
         return {"commits": listed, "next": self.next}
 
@@ -62,52 +62,59 @@ def list_commits(
     before: str | None = None,
     all_branches: bool = False,
 ) -> list[Commit]:
-    """The branch's commits, newest first; `limit` bounds both the result and, without filters, the cost.
+    """Return the branch's commits, newest first; `limit` bounds both the result and, without filters, the cost.
 
-    With `all_branches` come those of every branch that may be read, each once, by their times.
+    With `all_branches`, return those of every readable branch, each once, by time.
 
-    `before` is a commit of the history, by its id, a tag, a branch or a time: what is older than it comes.
+    `before` names a commit of the history by id, tag, branch or time; only older commits are returned.
 
     Raises:
-        BadFilterError: There is no such filter, or its value can't be read.
-        CommitMissingError: `before` is no commit of the branch's history.
+        BadFilterError: There is no such filter, or its value can't be parsed.
+        CommitMissingError: `before` is not in the branch's history.
     """
     if not all_branches:
         session.allow(Action.READ)
     check_count("limit", limit)
-    most = None if limit is None else min(limit, sys.maxsize)
+    # `islice` accepts no larger number.
+    max_commits = None if limit is None else min(limit, sys.maxsize)
     tests = [_build_filter(name, value) for name, value in (filters or {}).items()]
     newest = _merge_histories(session) if all_branches else session.log.iter_history(session.head())
     history = _with_cancellation(session, newest)
     if before is not None:
-        last = resolve_commit(session, before)
-        if all(commit.id != last for commit in history):
-            raise CommitMissingError(last, session.log.branch)
-    return list(islice((commit for commit in history if all(test(commit) for test in tests)), most))
+        before_id = resolve_commit(session, before)
+        # Consumes the iterator up to and including that commit: the older ones are left in it.
+        if all(commit.id != before_id for commit in history):
+            raise CommitMissingError(before_id, session.log.branch)
+    return list(islice((commit for commit in history if all(test(commit) for test in tests)), max_commits))
 
 
 def _merge_histories(session: Session) -> Iterator[Commit]:
-    """Merge the histories of all branches that may be read, newest first; what a branch comes from is main's."""
-    there = [one.log for one in _list_readable_branches(session)]
-    histories = [_iter_own_commits(log) for log in there]
+    """Merge the histories of all readable branches by time, newest first."""
+    logs = [branch.log for branch in _list_readable_branches(session)]
+    # Commits before a fork belong to the parent branch, so that each commit comes once.
+    histories = [_iter_own_commits(log) for log in logs]
     return heapq.merge(*histories, key=lambda commit: (parse_instant(commit.at), commit.id), reverse=True)
 
 
 def _list_readable_branches(session: Session) -> list[Session]:
-    """Return the graph on main and every other branch that may be read; DeniedError when none may."""
-    found: list[Session] = []
+    """Return sessions on main and every other branch that may be read.
+
+    Raises:
+        DeniedError: No branch may be read.
+    """
+    sessions: list[Session] = []
     denied: DeniedError | None = None
     for name in (MAIN, *(record.name for record in session.branches.list_records())):
         try:
             session.allow(Action.READ, name)
-            found.append(session.checkout(name))
+            sessions.append(session.checkout(name))
         except DeniedError as error:
             denied = denied or error
         except (BranchGoneError, BranchMissingError):
-            continue  # deleted just now
-    if denied is not None and not found:
+            continue  # deleted since the records were listed
+    if denied is not None and not sessions:
         raise denied
-    return found
+    return sessions
 
 
 def _with_cancellation(session: Session, commits: Iterator[Commit]) -> Iterator[Commit]:
@@ -124,104 +131,107 @@ def read_commit_page(
     before: str | None = None,
     all_branches: bool = False,
 ) -> CommitPage:
-    """As `list_commits`, with what can't be read any more, and how to go on."""
-    found = list_commits(session, filters=filters, limit=limit, before=before, all_branches=all_branches)
-    is_full = bool(found) and len(found) == limit and found[-1].parent is not None
+    """Return `list_commits` as a page, with its collected commits and the start of the next page."""
+    commits = list_commits(session, filters=filters, limit=limit, before=before, all_branches=all_branches)
+    # A page that ends with the first commit of the graph is the last one, also when it is full.
+    is_full = bool(commits) and len(commits) == limit and commits[-1].parent is not None
     return CommitPage(
-        commits=tuple(found),
-        collected=_find_collected(session, found, all_branches=all_branches),
-        next=found[-1].id if is_full else None,
+        commits=tuple(commits),
+        collected=_find_collected(session, commits, all_branches=all_branches),
+        next=commits[-1].id if is_full else None,
     )
 
 
-def _find_collected(session: Session, found: Sequence[Commit], *, all_branches: bool) -> frozenset[str]:
-    """Return the ids of those of the commits that cleanup has collected."""
+def _find_collected(session: Session, commits: Sequence[Commit], *, all_branches: bool) -> frozenset[str]:
+    """Return the ids of the commits that cleanup has collected."""
     if not all_branches:
         is_collected = build_collected_predicate(session.log, session.head())
-        return frozenset(commit.id for commit in found if is_collected(commit))
+        return frozenset(commit.id for commit in commits if is_collected(commit))
+    # Each branch has its own garbage-collection horizon.
     by_branch: dict[str, list[Commit]] = {}
-    for commit in found:
+    for commit in commits:
         by_branch.setdefault(commit.branch, []).append(commit)
-    gone: set[str] = set()
-    for there in _list_readable_branches(session):
-        mine = by_branch.pop(there.log.branch, [])
-        gone |= _find_collected(there, mine, all_branches=False) if mine else set()
-    return frozenset(gone)
+    collected: set[str] = set()
+    for branch_session in _list_readable_branches(session):
+        branch_commits = by_branch.pop(branch_session.log.branch, [])
+        collected |= _find_collected(branch_session, branch_commits, all_branches=False) if branch_commits else set()
+    return frozenset(collected)
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedCommit:
-    """A commit, and the graph on the branch in whose history it stands."""
+    """A commit, and a session on the branch whose history contains it."""
 
     commit: Commit
     session: Session
 
 
 def find_commit(session: Session, ref: str, *, branch: str | None = None) -> LocatedCommit:
-    """A commit of a branch's history, or of any branch's when none is named; those of merged branches are found too.
+    """Find a commit in a branch's history, or in that of any branch if none is named, including merged branches.
 
-    It is named by its id, a tag, a branch, or a time of the branch, which is main unless another is named.
+    `ref` is an id, a tag, a branch, or a time on the branch, which is main by default.
 
     Raises:
-        CommitMissingError: No branch has it that may be read.
+        CommitMissingError: No readable branch has it.
         BranchMissingError: There is no such branch.
     """
     check_text("a commit", ref)
     if branch is not None:
         session.allow(Action.READ, branch)
-        there = session.checkout(branch)
-        return _find_in_branch(there, resolve_commit(there, ref), None)
+        branch_session = session.checkout(branch)
+        return _find_in_branch(branch_session, resolve_commit(branch_session, ref), None)
     tagged = None if looks_like_id(ref) else _find_tagged(session, ref)
     if tagged is not None:
         return tagged
     commit_id = resolve_commit(session, ref)
     merged: dict[str, MergedFrom] = {}
     denied: DeniedError | None = None
-    is_read = False
+    is_any_readable = False
     for name in (MAIN, *(record.name for record in session.branches.list_records())):
         try:
             session.allow(Action.READ, name)
             return _find_in_branch(session.checkout(name), commit_id, merged)
         except CommitMissingError:
-            is_read = True
+            is_any_readable = True
         except (BranchGoneError, BranchMissingError):
-            continue  # deleted just now
+            continue  # deleted since the records were listed
         except DeniedError as error:
             denied = denied or error
-    if denied is not None and not is_read:
+    if denied is not None and not is_any_readable:
         raise denied
     return _find_in_merged(session, commit_id, merged)
 
 
 def _find_tagged(session: Session, name: str) -> LocatedCommit | None:
-    """The commit of a tag, whose branch may have been deleted; None when there is no such tag."""
+    """Return the commit of a tag, whose branch may have been deleted, or None if there is no such tag."""
     for record in session.branches.tags.list_records():
         if record.name == name:
             session.allow(Action.READ, record.branch)
-            there = session.checkout_log(session.branches.get_journal(record.branch, record.path))
-            history = there.log.iter_history(there.log.final_head())
-            commit = next((one for one in history if one.id == record.commit_id), None)
-            return None if commit is None else LocatedCommit(commit, there)
+            branch_session = session.checkout_log(session.branches.get_journal(record.branch, record.path))
+            history = branch_session.log.iter_history(branch_session.log.final_head())
+            commit = next((commit for commit in history if commit.id == record.commit_id), None)
+            return None if commit is None else LocatedCommit(commit, branch_session)
     return None
 
 
 def show_commit(session: Session, ref: str, *, branch: str | None = None) -> Commit:
-    """One commit; raises what `find_commit` raises."""
+    """Return a commit; raises what `find_commit` raises."""
     return find_commit(session, ref, branch=branch).commit
 
 
 def _find_in_branch(session: Session, commit_id: str, merged: dict[str, MergedFrom] | None) -> LocatedCommit:
-    """A commit of one branch. With `merged`, main has been looked at: what came from there is not read again.
+    """Find a commit in the history of one branch.
 
-    And the journals that merges came from are added to it.
+    With `merged`, main was searched before: commits from before the fork are not read again, and the journals of the
+    branches merged into this one are added to `merged`.
     """
     head = session.head()
     fork = head.snapshot.manifest.fork
-    first = -1 if fork is None or merged is None else fork.seq
+    fork_seq = -1 if fork is None or merged is None else fork.seq
     for commit in session.log.iter_history(head):
         if commit.id == commit_id:
             return LocatedCommit(commit, session)
-        if commit.seq <= first:
+        if commit.seq <= fork_seq:
             break
         if merged is not None and commit.merged_from is not None:
             merged.setdefault(commit.merged_from.path, commit.merged_from)
@@ -229,26 +239,28 @@ def _find_in_branch(session: Session, commit_id: str, merged: dict[str, MergedFr
 
 
 def _find_in_merged(session: Session, commit_id: str, merged: Mapping[str, MergedFrom]) -> LocatedCommit:
-    """A commit of a branch that was merged and deleted since; its journal is there until cleanup takes it."""
+    """Find a commit of a branch that was merged and then deleted; its journal exists until cleanup removes it."""
     live = {record.path for record in session.branches.list_records()}
-    waiting = [one for path, one in merged.items() if path not in live]
-    seen = {one.path for one in waiting}
-    while waiting:
-        there = waiting.pop()
-        session_there = session.checkout_log(session.log.open_other(there.branch, there.path))
-        for commit in _iter_own_commits(session_there.log):
+    pending = [source for path, source in merged.items() if path not in live]
+    seen = {source.path for source in pending}
+    while pending:
+        source = pending.pop()
+        branch_session = session.checkout_log(session.log.open_other(source.branch, source.path))
+        for commit in _iter_own_commits(branch_session.log):
             if commit.id == commit_id:
-                session.allow(Action.READ, there.branch)
-                return LocatedCommit(commit, session_there)
-            more = commit.merged_from
-            if more is not None and more.path not in live | seen:
-                seen.add(more.path)
-                waiting.append(more)
+                # Only now: a commit elsewhere must not be hidden by a deleted branch that may not be read.
+                session.allow(Action.READ, source.branch)
+                return LocatedCommit(commit, branch_session)
+            # A deleted branch may itself have merged another one.
+            earlier = commit.merged_from
+            if earlier is not None and earlier.path not in live | seen:
+                seen.add(earlier.path)
+                pending.append(earlier)
     raise CommitMissingError(commit_id, None)
 
 
 def _iter_own_commits(log: ManifestLog) -> Iterator[Commit]:
-    """What a branch itself had, newest first; nothing when its journal is gone."""
+    """Yield the commits made on a branch since its fork, newest first; none if its journal was removed."""
     try:
         head: Head = log.final_head()
     except NotAGraphError:
@@ -261,7 +273,11 @@ def _iter_own_commits(log: ManifestLog) -> Iterator[Commit]:
 
 
 def _build_filter(name: str, value: str) -> Callable[[Commit], bool]:
-    """A filter as a function, or BadFilterError: before the history is read, whatever it holds."""
+    """Build the predicate of a filter.
+
+    Raises:
+        BadFilterError: There is no such filter, or its value can't be parsed.
+    """
     match name:
         case "actor":
             return lambda commit: commit.actor == value
@@ -270,8 +286,8 @@ def _build_filter(name: str, value: str) -> Callable[[Commit], bool]:
         case "key":
             return lambda commit: commit.idempotency_key == value
         case "message":
-            wanted = value.casefold()
-            return lambda commit: wanted in (commit.message or "").casefold()
+            folded = value.casefold()
+            return lambda commit: folded in (commit.message or "").casefold()
         case "operation":
             return lambda commit: commit.operation == value
         case "since":

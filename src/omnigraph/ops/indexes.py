@@ -1,4 +1,4 @@
-"""Which indexes a graph's tables have and should have, and how much of the rows each one covers. Changes nothing."""
+"""Report the declared and stored indexes of a graph's tables, and their coverage. Read-only."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,30 +14,30 @@ from omnigraph.storage.lance_table import LanceTable
 
 
 class IndexState(Enum):
-    """How an index is."""
+    """The state of an index."""
 
     COMPLETE = "complete"
     LAGGING = "lagging"
-    """Rows were written since: they are found all the same, more slowly."""
+    """Rows were written after it was built: they are found too, but more slowly."""
     MISSING = "missing"
     SMALL = "small"
-    """The table has so few rows that an index would not help."""
+    """The table has too few rows for an index to help."""
     UNUSED = "unused"
-    """Declared, and not built: queries don't ask it. Other tools may; `optimize --all-indexes` builds it."""
+    """Declared but not built: queries don't use it. Other tools may; `optimize --all-indexes` builds it."""
     UNDECLARED = "undeclared"
-    """There, though the schema does not ask for it."""
+    """Stored, though the schema does not declare it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexReport:
-    """One index of one table."""
+    """The report of an index of a table."""
 
     type_name: str
     column: str
     kind: str
     state: IndexState
     rows: int
-    """How many rows the table has."""
+    """The number of rows of the table."""
     covered: int = 0
     name: str | None = None
     segments: int = 0
@@ -45,13 +45,13 @@ class IndexReport:
 
     @property
     def coverage(self) -> float:
-        """The share of rows that it covers; of no rows, all."""
+        """The fraction of rows that it covers; 1 for an empty table."""
         if self.name is None:
             return 0.0
         return self.covered / self.rows if self.rows else 1.0
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "type": self.type_name,
             "property": self.column,
@@ -68,58 +68,64 @@ class IndexReport:
 
 
 def list_indexes(session: Session, snapshot: Snapshot) -> list[IndexReport]:
-    """Every index that is declared or there, types in declared order."""
+    """Return a report of every index that is declared or stored, types in declared order."""
     session.allow(Action.READ, snapshot.branch)
     tables = session.open_tables(snapshot)
-    fewest = session.runtime.options.upkeep.index_rows
+    min_rows = session.runtime.options.upkeep.index_rows
     return [
         report
         for type_ in map_types(session.load_catalog(snapshot)).values()
         if type_.table_key in snapshot.pins
-        for report in _iter_reports(type_, tables.open_table(type_.table_key), fewest)
+        for report in _iter_reports(type_, tables.open_table(type_.table_key), min_rows)
     ]
 
 
 def map_types(catalog: Catalog) -> Mapping[str, AnyType]:
-    """The types by the keys of their tables, in declared order."""
+    """Return the types by table key, in declared order."""
     types: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
     return {type_.table_key: type_ for type_ in types}
 
 
-def find_matching_index(wanted: RecommendedIndex, stored: tuple[StoredIndex, ...]) -> StoredIndex | None:
-    """The stored index of that column and kind; a rename of the property leaves its name as it was."""
-    return next((one for one in stored if one.columns == (wanted.column,) and one.kind == wanted.kind), None)
+def find_matching_index(recommended: RecommendedIndex, stored: tuple[StoredIndex, ...]) -> StoredIndex | None:
+    """Return the stored index of a column and kind, or None."""
+    # Not by name: a renamed property leaves the name of its index unchanged.
+    columns = (recommended.column,)
+    return next((index for index in stored if index.columns == columns and index.kind == recommended.kind), None)
 
 
-def _iter_reports(type_: AnyType, table: LanceTable, fewest: int) -> Iterator[IndexReport]:
-    rows = {one.number: one.rows - one.deleted for one in table.list_fragments()}
+def _iter_reports(type_: AnyType, table: LanceTable, min_rows: int) -> Iterator[IndexReport]:
+    # Deleted rows don't count as uncovered.
+    rows = {fragment.number: fragment.rows - fragment.deleted for fragment in table.list_fragments()}
     total = sum(rows.values())
     stored = list_stored_indexes(table)
     declared = set()
-    for wanted in recommend_indexes(type_):
-        found = find_matching_index(wanted, stored)
-        if found is not None:
-            declared.add(found.name)
-            yield _build_stored_report(type_, found, rows, None)
+    for recommended in recommend_indexes(type_):
+        index = find_matching_index(recommended, stored)
+        if index is not None:
+            declared.add(index.name)
+            yield _build_stored_report(type_, index, rows, None)
             continue
-        missing = IndexState.SMALL if total < fewest else IndexState.MISSING
+        # `optimize` does not build an index of a smaller table.
+        missing = IndexState.SMALL if total < min_rows else IndexState.MISSING
         yield IndexReport(
             type_name=type_.name,
-            column=wanted.column,
-            kind=wanted.kind,
-            state=missing if wanted.is_consulted else IndexState.UNUSED,
+            column=recommended.column,
+            kind=recommended.kind,
+            state=missing if recommended.is_consulted else IndexState.UNUSED,
             rows=total,
         )
-    for other in stored:
-        if other.name not in declared:
-            yield _build_stored_report(type_, other, rows, IndexState.UNDECLARED)
+    for index in stored:
+        if index.name not in declared:
+            yield _build_stored_report(type_, index, rows, IndexState.UNDECLARED)
 
 
 def _build_stored_report(
     type_: AnyType, index: StoredIndex, rows: Mapping[int, int], state: IndexState | None
 ) -> IndexReport:
-    fragments = frozenset[int]().union(*(one.fragments for one in index.segments)) & rows.keys()
-    covered, total = sum(rows[number] for number in fragments), sum(rows.values())
+    # Segments also name fragments that were compacted away since.
+    fragments = frozenset[int]().union(*(segment.fragments for segment in index.segments)) & rows.keys()
+    covered = sum(rows[number] for number in fragments)
+    total = sum(rows.values())
     return IndexReport(
         type_name=type_.name,
         column=", ".join(index.columns),

@@ -1,4 +1,4 @@
-"""The deadline and memory limit of a verb: what its caller says, else what the settings say."""
+"""Resolve the deadline and memory limit of an operation: those of its caller, else those of the settings."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,13 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.ops.argument_checks import check_count, check_number
 from omnigraph.ops.session import Session, with_budget
 
+# The effect that a budget error reports for a write that was not published.
 UNCHANGED = "nothing was changed"
-"""What became of a write that ran out of its budget before it was published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceLimits:
-    """What a caller allows a verb to use; None: as the settings say. A `budget` counts instead of the other two."""
+    """The limits that a caller sets; None uses the settings. A `budget` replaces the other two."""
 
     seconds: float | None = None
     memory_bytes: int | None = None
@@ -20,10 +20,10 @@ class ResourceLimits:
 
 
 def resolve_budget(session: Session, limits: ResourceLimits) -> Budget:
-    """Return the budget that a caller handed in, or start one: its deadline counts from now.
+    """Return the budget of the caller, or start a new one, whose deadline counts from now.
 
     Raises:
-        BadArgumentError: A limit is no number of seconds or bytes.
+        BadArgumentError: A limit is not a number of seconds or bytes.
     """
     if limits.budget is not None:
         return limits.budget
@@ -38,7 +38,7 @@ def resolve_budget(session: Session, limits: ResourceLimits) -> Budget:
 
 
 def with_limits(session: Session, limits: ResourceLimits, subject: str, effect: str = UNCHANGED) -> Session:
-    """Return the session for one verb with these limits; errors name the verb and say what became of it."""
+    """Return the session with these limits for one operation; budget errors state its subject and effect."""
     budget = resolve_budget(session, limits)
     budget.subject, budget.effect = subject, effect
     return with_budget(session, budget)

@@ -1,4 +1,4 @@
-"""Load records: read, checked as a whole, written in one commit or not at all; in bounded memory."""
+"""Load records in bounded memory: read them, check them as a whole, write them in one commit or not at all."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,22 +37,22 @@ __all__ = [
 ]
 
 OPERATION = "load"
+# Rules that a correct record breaks if another writer commits the same key or unique value first.
 _RACE_RULES = frozenset({"exists", "unique"})
-"""What a record may break because somebody else was faster with its key."""
 
 
 def load(session: Session, call: LoadCall, reader: Reader = read_locally) -> LoadResult:
-    """Load all records of the input, in one commit. `reader` says who reads, checks and writes them.
+    """Load all records of the input in one commit. `reader` selects the engine that reads, checks and writes them.
 
-    An append and a merge are checked again when another writer was faster, without reading the input again. An
-    overwrite is a ConflictError when its tables changed.
+    If another writer commits first, an append or a merge is checked again without reading the input again. An overwrite
+    fails if its tables have changed.
 
     Raises:
-        LoadError: Records can't be taken; it says why, for the first of them.
-        ConflictError: Somebody else was faster, with records of the same keys, or on tables to be overwritten.
+        LoadError: Records were rejected; it lists the first of them with reasons.
+        ConflictError: Another writer committed first: records of the same keys, or tables to be overwritten.
         KeyReusedError: The actor's idempotency key belongs to another kind of request, or to a load of other data, in
             another mode or with other options.
-        SpoolError, QuarantineError: The disk does not take what a load keeps there.
+        SpoolError, QuarantineError: Temporary files or rejected records can't be written to disk.
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; nothing was changed.
     """
     session.allow(Action.CHANGE, signed=call.actor)
@@ -73,25 +73,32 @@ def load(session: Session, call: LoadCall, reader: Reader = read_locally) -> Loa
 
 
 def _find_earlier_result(session: Session, head: Head, digest: RequestDigest) -> LoadResult | None:
-    """What this very call did before, when its answer did not reach the caller. A dry run answers for itself."""
+    """Return the result of an earlier call with the same idempotency key, or None; always None for a dry run.
+
+    Raises:
+        KeyReusedError: The key belongs to another request.
+    """
     call = digest.call
     key = None if call.is_dry_run else call.idempotency_key
     commit = find_earlier_commit(session.log, head, operation=OPERATION, actor=call.actor, key=key)
     if commit is None:
         return None
-    found = restore_result(commit, call, session.load_catalog(head.snapshot), head.snapshot.branch)
+    result = restore_result(commit, call, session.load_catalog(head.snapshot), head.snapshot.branch)
+    # Commits of older versions have no digest of their request: the key alone decides.
     if commit.request is not None:
         check_same_request(commit, OPERATION, digest.get_or_compute())
-    if found.quarantine is not None:
-        settle_published(Path(found.quarantine))  # that call's process may have died right behind its commit
-    return found
+    if result.quarantine is not None:
+        # The process of that call may have died right after its commit.
+        settle_published(Path(result.quarantine))
+    return result
 
 
 def _with_cancellation(session: Session, progress: Callable[[Progress], None] | None) -> Callable[[Progress], None]:
-    """Return what the load reports to: the session's limits are looked at, then the caller is told."""
+    """Return a progress callback that checks the session's limits, then calls the callback of the caller."""
 
     def report(done: Progress) -> None:
-        if done.phase != PUBLISHING:  # from there on the publisher looks, which knows what may still be undone
+        # Once publishing begins, the publisher checks: it knows what can still be undone.
+        if done.phase != PUBLISHING:
             session.check_cancelled()
         if progress is not None:
             progress(done)
@@ -100,10 +107,12 @@ def _with_cancellation(session: Session, progress: Callable[[Progress], None] | 
 
 
 class _Load:
-    """One load on its way: its input is read once, and checked and written as often as it takes."""
+    """A load in progress: its input is read once, then checked and written until a commit succeeds."""
 
     def __init__(self, session: Session, digest: RequestDigest, reader: Reader) -> None:
-        self._session, self._digest, self._reader = session, digest, reader
+        self._session = session
+        self._digest = digest
+        self._reader = reader
         self._call = digest.call
         self._records: LoadRecords | None = None
         self._quarantine: Quarantine | None = None
@@ -112,12 +121,12 @@ class _Load:
 
     @property
     def records(self) -> LoadRecords:
-        """What was read."""
+        """The records that were read."""
         assert self._records is not None  # noqa: S101 - `read` comes first
         return self._records
 
     def read(self, head: Head) -> None:
-        """Read the whole input by the schema of a state."""
+        """Read the whole input with the schema of a state."""
         self.close()
         self._records = self._reader(self._session, self._call, head)
         if self._call.on_error is not None:
@@ -126,22 +135,23 @@ class _Load:
         self._records.read()
 
     def close(self) -> None:
-        """Leave no temporary files."""
+        """Remove the temporary files."""
         if self._quarantine is not None:
             self._quarantine.discard()
         if self._records is not None:
             self._records.close()
 
     def run(self) -> LoadResult:
-        """Check and write, again after a conflict where the mode allows it."""
+        """Check and write the records, again after a conflict if the mode allows it."""
         if self._call.mode is LoadMode.OVERWRITE:
             return self._attempt()
         try:
             return rerun_on_conflict(self._session.runtime, self._attempt)
         except LoadError as error:
             is_append = self._call.mode is LoadMode.APPEND
-            if is_append and self._conflicts and any(one.rule in _RACE_RULES for one in error.problems):
-                raise self._conflicts[-1] from error  # the records were right when they were checked first
+            if is_append and self._conflicts and any(problem.rule in _RACE_RULES for problem in error.problems):
+                # The records were valid at the first attempt, so the other writer is the cause.
+                raise self._conflicts[-1] from error
             raise
 
     def _attempt(self) -> LoadResult:
@@ -164,47 +174,58 @@ class _Load:
         return result
 
     def _choose_head(self) -> Head:
-        """The state to load onto: the newest; for an overwrite the one that the call met, so that no change is lost."""
+        """Return the state to load onto: the newest, or for an overwrite the one that the call started from.
+
+        An overwrite must not replace rows that were committed after it started.
+        """
         assert self._base is not None  # noqa: S101 - `read` comes first
         if self._call.mode is LoadMode.OVERWRITE:
             return self._base
         head = self._session.head()
-        known, found = self.records.schema_id, head.snapshot.manifest.schema.id
-        if known != found:
+        old_schema, new_schema = self.records.schema_id, head.snapshot.manifest.schema.id
+        # Records were decoded by the old schema.
+        if old_schema != new_schema:
             if not self.records.is_repeatable:
-                raise ConflictError("schema", known, found, "the schema was changed, and a stream can't be read again")
+                raise ConflictError(
+                    "schema", old_schema, new_schema, "the schema was changed, and a stream can't be read again"
+                )
             self.read(head)
         return head
 
     def _check(self, head: Head) -> LoadBatch:
-        """All rows checked on a state; LoadError when there is more wrong with them than may be."""
+        """Check all rows against a state.
+
+        Raises:
+            LoadError: More records are rejected than `max_errors` allows.
+        """
         session, call, records = self._session, self._call, self.records
         view = View(session.load_catalog(head.snapshot), session.open_tables(head.snapshot))
         batch = records.check(view, leaves_out=self._quarantine is not None)
         total = records.rejects.count + batch.rejections.records
-        keeps = self._quarantine if total and not call.is_dry_run else None
-        if keeps is not None:
-            keeps.prepare(records.rejects, batch.rejections, records.inputs)
-        unplaced = sum(one.count for one in batch.rejections.global_problems)
-        most = call.max_errors if self._quarantine is not None else 0
-        if unplaced or (most is not None and total > most):
-            kept = None if keeps is None else keeps.settle(is_loaded=False)
-            raise LoadError(self._collect_problems(batch), total + unplaced, kept)
+        quarantine = self._quarantine if total and not call.is_dry_run else None
+        if quarantine is not None:
+            quarantine.prepare(records.rejects, batch.rejections, records.inputs)
+        global_count = sum(problem.count for problem in batch.rejections.global_problems)
+        max_errors = call.max_errors if self._quarantine is not None else 0
+        if global_count or (max_errors is not None and total > max_errors):
+            quarantine_path = None if quarantine is None else quarantine.settle(is_loaded=False)
+            raise LoadError(self._collect_problems(batch), total + global_count, quarantine_path)
         records.compare(batch)
         return batch
 
     def _collect_problems(self, batch: LoadBatch) -> list[Problem]:
-        """The first of everything that is wrong, by file and line."""
-        found = self.records.rejects.list_first()
+        """Return the first problems by file and line."""
+        positioned = self.records.rejects.list_first()
         numbers = self.records.rejects.numbers
         for problem in batch.rejections.list_first(self.records.inputs):
+            # Problems of no file, such as those between rows, come last.
             last = (len(numbers), 0)
-            place = last if problem.file is None else (numbers[problem.file], problem.line or 0)
-            found.append((place, problem))
-        return [problem for _, problem in sorted(found, key=lambda one: one[0])[:MAX_REPORTED_PROBLEMS]]
+            position = last if problem.file is None else (numbers[problem.file], problem.line or 0)
+            positioned.append((position, problem))
+        return [problem for _, problem in sorted(positioned, key=lambda item: item[0])[:MAX_REPORTED_PROBLEMS]]
 
     def _build_result(self, batch: LoadBatch) -> LoadResult:
-        """What the load does, but for its commit."""
+        """Return the result without its commit."""
         rejected = self.records.rejects.count + batch.rejections.records
         return LoadResult(
             mode=self._call.mode,

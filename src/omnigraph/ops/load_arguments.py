@@ -1,4 +1,4 @@
-"""What a caller of Python hands to a load becomes the load's input: paths, streams, records, tables."""
+"""Build the input of a load from Python arguments: paths, streams, records and tables."""
 
 import base64
 import json
@@ -18,11 +18,12 @@ from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, format_value
 
 Record: TypeAlias = Mapping[str, object]
 GraphData: TypeAlias = PathLike | BinaryIO | Iterable[PathLike | BinaryIO] | Iterable[Record]
-"""Graph JSONL by its path, as an open binary file, several of these; or its records as mappings."""
+"""Graph JSONL: a path, an open binary file, several of these, or its records as mappings."""
 TypedData: TypeAlias = PathLike | Iterable[PathLike] | ArrowStream
-"""Rows of one type: a path, several, or a table of Arrow, pandas, polars or whatever else has a C stream."""
+"""Rows of one type: a path, several paths, or a table of Arrow, pandas, polars or another library with a C stream."""
 
 RECORDS_NAME = "<records>"
+# Encoded records are handed to the decoder in chunks of about this size.
 _CHUNK_BYTES = 1 << 20
 
 
@@ -32,58 +33,70 @@ def build_load_input(
     edges: Mapping[str, TypedData] | None,
     columns: Mapping[str, str] | None,
 ) -> LoadInput:
-    """The input of a load; `columns` is by `Type.property`.
+    """Build the input of a load; `columns` maps `Type.property` to a column.
 
     Raises:
-        TypeError: Something is given that no load can read.
-        BadArgumentError: Nothing is given at all.
-        BadInputNameError: A column is named for a type that is not loaded by columns.
+        TypeError: An argument can't be read by a load.
+        BadArgumentError: No input is given.
+        BadInputNameError: A column is mapped for a type that is not loaded from columns.
     """
     if data is None and nodes is None and edges is None:
         raise BadArgumentError("data", "left out", "name what to load: graph JSONL, or rows by `nodes` and `edges`")
-    for argument, given in (("nodes", nodes), ("edges", edges)):
-        _check_names(argument, given, 'the rows of types by their names, such as {"Person": "people.csv"}')
-    _check_names("map", columns, 'columns by the properties that they hold, such as {"Person.name": "full_name"}')
+    for argument, rows_by_type in (("nodes", nodes), ("edges", edges)):
+        _check_mapping(argument, rows_by_type, 'type names to rows, such as {"Person": "people.csv"}')
+    _check_mapping("map", columns, 'properties to columns, such as {"Person.name": "full_name"}')
     maps = parse_maps(f"{target}={column}" for target, column in (columns or {}).items())
     typed = (
-        *(_build_typed_source(name, one, maps.pop(name, {}), is_edge=False) for name, one in (nodes or {}).items()),
-        *(_build_typed_source(name, one, maps.pop(name, {}), is_edge=True) for name, one in (edges or {}).items()),
+        *(_build_typed_source(name, rows, maps.pop(name, {}), is_edge=False) for name, rows in (nodes or {}).items()),
+        *(_build_typed_source(name, rows, maps.pop(name, {}), is_edge=True) for name, rows in (edges or {}).items()),
     )
+    # Each source has taken the columns of its type: what is left belongs to none.
     if maps:
         name = next(iter(maps))
-        raise BadInputNameError(name, "the name of a type whose rows are loaded by columns")
+        raise BadInputNameError(name, "the name of a type that is loaded from columns")
     return LoadInput(graph=() if data is None else tuple(_iter_graph_sources(data)), typed=typed)
 
 
-def _check_names(argument: str, given: object, holds: str) -> None:
-    """TypeError for what is no mapping from texts."""
-    if given is not None and not (isinstance(given, Mapping) and all(isinstance(name, str) for name in given)):
-        msg = f"`{argument}` has {holds}"
+def _check_mapping(argument: str, value: object, content: str) -> None:
+    """Check that an argument is None or a mapping with string keys.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if value is not None and not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
+        msg = f"`{argument}` must map {content}"
         raise TypeError(msg)
 
 
 def _check_collected(data: object, what: str) -> None:
-    """TypeError for a plan of polars that has no rows yet."""
+    """Check that the data is not a lazy frame of polars, which has no rows yet.
+
+    Raises:
+        TypeError: It is one.
+    """
+    # By name: polars is not a dependency, and need not be imported.
     if type(data).__name__ == "LazyFrame":
-        msg = f"{what} are given by a LazyFrame, which has none yet: give frame.collect(), or sink it to Parquet"
+        msg = f"{what} come from a LazyFrame, which has no rows yet: pass frame.collect(), or sink it to Parquet"
         raise TypeError(msg)
 
 
 def _iter_graph_sources(data: GraphData) -> Iterator[GraphSource]:
     _check_collected(data, "records")
     if isinstance(data, ArrowStream):
-        msg = f"a {type(data).__name__} holds rows of one type: give it by the type's name, as nodes={{TYPE: table}}"
+        msg = f"a {type(data).__name__} has rows of one type: pass it under the type's name, as nodes={{TYPE: table}}"
         raise TypeError(msg)
+    # A string is a path. JSON text passed by mistake gets its own message.
     is_text = isinstance(data, str) and data.lstrip().startswith("{")
     if is_text or isinstance(data, Mapping | bytes | bytearray | TextIOBase) or not _is_readable(data):
         what = "a text file" if isinstance(data, TextIOBase) else f"a {type(data).__name__}"
-        told = f"its text {format_value(data)}; io.BytesIO makes a file of it" if is_text else what
-        msg = f"graph JSONL is a path, a binary file or records, not {told}"
+        description = f"its text {format_value(data)}; io.BytesIO makes a file of it" if is_text else what
+        msg = f"graph JSONL is a path, a binary file or records, not {description}"
         raise TypeError(msg)
     if _is_source(data):
         yield _build_graph_source(cast("PathLike | BinaryIO", data))
         return
     items = iter(cast("Iterable[PathLike | BinaryIO | Record]", data))
+    # The first item decides: a list has sources or records, not both.
     first = next(items, None)
     if first is None:
         return
@@ -91,11 +104,14 @@ def _iter_graph_sources(data: GraphData) -> Iterator[GraphSource]:
         records = chain([cast("Record", first)], cast("Iterator[Record]", items))
         yield GraphSource(data=_encode_lines(records), name=RECORDS_NAME)
         return
-    for one in chain([first], items):
-        if not _is_source(one):
-            msg = f"a list of graph JSONL holds paths and binary files, or records; not {format_value(one)} beside {first!r}"
+    for item in chain([first], items):
+        if not _is_source(item):
+            msg = (
+                "a list of graph JSONL holds paths and binary files, or records;"
+                f" not {format_value(item)} beside {first!r}"
+            )
             raise TypeError(msg)
-        yield _build_graph_source(cast("PathLike | BinaryIO", one))
+        yield _build_graph_source(cast("PathLike | BinaryIO", item))
 
 
 def _is_readable(data: object) -> bool:
@@ -127,27 +143,27 @@ def _build_typed_source(name: str, data: TypedData, columns: Mapping[str, str], 
 
 
 def _encode_lines(records: Iterable[Record]) -> Iterator[bytes]:
-    """Records as lines of JSON, some at a time; whether their values fit is found out when these are read."""
+    """Yield records as lines of JSON, in chunks; their values are checked when the lines are decoded."""
     parts: list[bytes] = []
-    held = 0
+    buffered = 0
     for number, record in enumerate(records, start=1):
         try:
-            # A NaN is written as such: reading refuses it, as every other value that does not fit.
+            # A NaN is written as such: decoding rejects it, like any other invalid value.
             line = json.dumps(record, default=_to_json_form).encode() + b"\n"
         except (TypeError, ValueError, RecursionError) as error:
             type_, name = _find_unencodable(record)
             raise RecordError(RECORDS_NAME, number, type_, name, None, str(error), "record") from error
         parts.append(line)
-        held += len(line)
-        if held >= _CHUNK_BYTES:
+        buffered += len(line)
+        if buffered >= _CHUNK_BYTES:
             yield b"".join(parts)
-            parts, held = [], 0
+            parts, buffered = [], 0
     if parts:
         yield b"".join(parts)
 
 
 def _find_unencodable(record: object) -> tuple[str | None, str | None]:
-    """Type and property of the first value that has no JSON form, where it is a property's."""
+    """Return type and property of the first value without a JSON form, None where there is none."""
     if not isinstance(record, Mapping):
         return None, None
     data = record.get("data")
@@ -161,22 +177,22 @@ def _find_unencodable(record: object) -> tuple[str | None, str | None]:
 
 
 def _to_json_form(value: object) -> object:
-    """The JSON form of a Python value that has one beyond those that `json` knows."""
-    own = to_python_value(value)
-    match own:
+    """Return the JSON form of a Python value that `json` does not support."""
+    converted = to_python_value(value)
+    match converted:
         case InvalidValue(reason):
             raise TypeError(reason)
         case Mapping():
-            return dict(own)
+            return dict(converted)
         case datetime() | date():
-            return own.isoformat()
+            return converted.isoformat()
         case bytes() | bytearray() | memoryview():
-            return BASE64_PREFIX + base64.b64encode(own).decode()
-        case _ if own is not value:
-            return own
+            return BASE64_PREFIX + base64.b64encode(converted).decode()
+        case _ if converted is not value:
+            return converted
         case _:
             items = to_items(value)
             if items is not value:
                 return items
-            msg = f"a {type(value).__name__} is no value of a record; make it text, a number or a list first"
+            msg = f"a {type(value).__name__} can't be a value of a record; convert it to text, a number or a list first"
             raise TypeError(msg)

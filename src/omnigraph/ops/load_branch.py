@@ -1,4 +1,4 @@
-"""Load into a branch that is made for it: both are there at one moment, or neither ever was."""
+"""Load into a new branch: branch and records become visible together, or not at all."""
 
 from dataclasses import replace
 
@@ -26,23 +26,24 @@ def load_on_new_branch(
     uses_existing: bool = False,
     reader: Reader = read_locally,
 ) -> LoadResult:
-    """Make `branch` from the newest state of `source` and load into it.
+    """Create `branch` from the newest state of `source` and load into it.
 
-    When the load fails there is no branch; when it changes nothing there is one without a commit of its own. A repeated
-    call with its idempotency key finds what it did before. With `uses_existing`, a branch of that name is loaded into
-    as it is, whatever it was made from.
+    If the load fails, no branch is created; if it changes nothing, the branch has no commit of its own. A repeated call
+    with the same idempotency key returns the earlier result. With `uses_existing`, an existing branch of that name is
+    loaded into, whatever it was created from.
 
     Raises:
         What `load` raises, and:
-        BadBranchNameError, BranchExistsError: The name won't do.
+        BadBranchNameError, BranchExistsError: The name is invalid or in use.
         BranchMissingError: There is no branch `source`.
-        ConflictError: With `uses_existing`, somebody else made the branch meanwhile, and the input can be read once.
+        ConflictError: With `uses_existing`, another writer created the branch in the meantime, and the input can
+            be read only once.
     """
     session.allow(Action.READ, source)
     session.allow(Action.CHANGE, branch, signed=call.actor)
     check_branch_name(branch)
     while True:
-        if uses_existing and any(one.name == branch for one in session.branches.list_records()):
+        if uses_existing and any(record.name == branch for record in session.branches.list_records()):
             return load(session.checkout(branch), call, reader)
         session.allow(Action.BRANCH_CREATE, branch)
         session.check_writable()
@@ -51,9 +52,10 @@ def load_on_new_branch(
         except BranchExistsError as error:
             if not uses_existing or error.name != error.existing:
                 raise BranchExistsError(error.name, error.existing, True) from None
-        # Somebody else made the branch while this was loaded into a draft of it.
+        # Another writer created the branch while this call loaded into a draft of it. To load into that branch, the
+        # input must be read again; a quarantine directory has been written to already.
         if call.on_error is not None or not is_rereadable(call.input, session.runtime.options.storage):
-            raise ConflictError("branch", "none", f"`{branch}`", "somebody else made it")
+            raise ConflictError("branch", "none", f"`{branch}`", "another writer created it")
 
 
 def _load_on_draft(session: Session, call: LoadCall, branch: str, source: str, reader: Reader) -> LoadResult:
@@ -65,18 +67,26 @@ def _load_on_draft(session: Session, call: LoadCall, branch: str, source: str, r
     with draft_branch(session, branch, source=source, actor=call.actor) as draft:
         try:
             return load(session.checkout_log(draft.log), call, reader)
-        except OutcomeUnknownError as error:  # nobody sees the branch, so nothing is unknown: it was not loaded
+        except OutcomeUnknownError as error:
+            # The draft is not visible, so the outcome is known: nothing was loaded.
             raise StoreUnavailableError(f"load into the new branch `{branch}`", error.reason) from error
 
 
 def _is_repeated(session: Session, call: LoadCall, branch: str) -> bool:
-    """Whether this very call has made the branch; BranchExistsError when somebody else has."""
+    """Return whether an earlier call with the same idempotency key has created the branch.
+
+    Raises:
+        BranchExistsError: Another request has created it.
+    """
     try:
-        there = session.checkout(branch)
-        head = there.head()
+        branch_session = session.checkout(branch)
+        head = branch_session.head()
     except (BranchMissingError, DeniedError):
         return False
-    earlier = find_earlier_commit(there.log, head, operation=OPERATION, actor=call.actor, key=call.idempotency_key)
-    if earlier is None or earlier.branch != branch:  # what its parent did before the fork has not made it
+    earlier = find_earlier_commit(
+        branch_session.log, head, operation=OPERATION, actor=call.actor, key=call.idempotency_key
+    )
+    # A commit from before the fork, made on the parent, has not created this branch.
+    if earlier is None or earlier.branch != branch:
         raise BranchExistsError(branch, branch)
     return True

@@ -1,4 +1,4 @@
-"""A load as it is asked for, and what it answers."""
+"""The arguments, progress and result of a load."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,18 +10,18 @@ from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.ops.load_inputs import LoadInput
 from omnigraph.schema.catalog import Catalog
 
+# The last phase of a load: from here on it may be committed.
 PUBLISHING = "publish"
-"""The last phase of a load: from here on it may be done."""
 _REJECTED = "rejected"
+# In a commit's summary, which is keyed by type name: the entry of the load as a whole, with its mode. No type has it.
 _WHOLE_LOAD = ""
-"""In a commit's summary, the name that no type has: what is said of the load as a whole, its mode too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a load is: `read`, `check`, `write` or `publish`, the rows and bytes of that phase so far.
+    """The progress of a load: its phase, `read`, `check`, `write` or `publish`, and the rows and bytes of that phase.
 
-    Before them there is `engine`, where that was left open; then `detail` says which one it is, and why.
+    If the engine was chosen automatically, a phase `engine` comes first, and `detail` names the engine and the reason.
     """
 
     phase: str
@@ -33,10 +33,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadCall:
-    """A load as it was asked for.
+    """The arguments of a load.
 
-    With `on_error`, a directory, bad records are left out and kept there, up to `max_errors` of them. Without it one
-    bad record fails the load.
+    With `on_error`, a directory, rejected records are quarantined there, up to `max_errors` of them. Without it, one
+    rejected record fails the load.
     """
 
     input: LoadInput
@@ -48,27 +48,28 @@ class LoadCall:
     max_errors: int | None = None
     is_dry_run: bool = False
     only_known: bool = False
-    """Whether records of a merge whose row is not there are passed over, and don't make one."""
+    """Whether a merge only updates: records without an existing row are skipped."""
     digests: Mapping[int, str] = field(default_factory=dict)
-    """By their number among the typed sources, digests of rows that a digest can't be taken of on the way."""
+    """Digests of typed sources, by their number, where one can't be computed while the rows are read."""
     is_known_by_key: bool = False
-    """Whether the idempotency key alone says which load it is, and its content is not compared."""
+    """Whether the idempotency key alone identifies the load, and its content is not compared."""
     progress: Callable[[Progress], None] | None = None
 
     def report_progress(self, phase: str, rows: int, done: int = 0, total: int | None = None) -> None:
-        """Say how far the load is, to whoever wants to know."""
+        """Report progress to the callback, if there is one."""
         if self.progress is not None:
             self.progress(Progress(phase=phase, rows=rows, bytes=done, total_bytes=total))
 
     def report_engine(self, detail: str) -> None:
-        """Say who does it, and why."""
+        """Report the selected engine and the reason."""
         if self.progress is not None:
             self.progress(Progress(phase="engine", detail=detail))
 
 
+# Stored in the summary of a commit, from which `restore_result` builds it again: a field, once added, must stay.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeCounts:
-    """What a load did to one type. `read` are good records, `unchanged` those that said what was there already."""
+    """The row counts of one type. `read` counts accepted records, `unchanged` those equal to their existing row."""
 
     read: int = 0
     inserted: int = 0
@@ -77,7 +78,7 @@ class TypeCounts:
     deleted: int = 0
 
     def to_json(self) -> dict[str, int]:
-        """For programs, and for the commit."""
+        """Return the JSON form, which is also stored in the commit."""
         return {
             "read": self.read,
             "inserted": self.inserted,
@@ -88,13 +89,13 @@ class TypeCounts:
 
     @property
     def changes(self) -> int:
-        """How many rows came, went, or say something else."""
+        """The number of rows inserted, updated or deleted."""
         return self.inserted + self.updated + self.deleted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """What a load did. Without an effect, or in a dry run, there is no commit."""
+    """The result of a load. There is no commit if nothing changed, or in a dry run."""
 
     mode: LoadMode
     branch: str
@@ -103,16 +104,18 @@ class LoadResult:
     edges: Mapping[str, TypeCounts] = field(default_factory=dict)
     rejected: int = 0
     quarantine: str | None = None
-    """The directory that holds the rejected records, when there are any."""
+    """The directory with the rejected records, if there are any."""
     is_dry_run: bool = False
 
     @property
     def affected(self) -> tuple[int, int]:
-        """How many nodes and edges came, went or were changed."""
-        return sum(one.changes for one in self.nodes.values()), sum(one.changes for one in self.edges.values())
+        """The number of nodes and edges inserted, updated or deleted."""
+        nodes = sum(counts.changes for counts in self.nodes.values())
+        edges = sum(counts.changes for counts in self.edges.values())
+        return nodes, edges
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "mode": self.mode.value,
             "target": {"branch": self.branch},
@@ -125,28 +128,34 @@ class LoadResult:
         }
 
     def summary(self) -> dict[str, dict[str, int]]:
-        """What a commit keeps of this, so that the same call made again is answered alike, and another is not."""
-        kept = {name: one.to_json() for name, one in (*self.nodes.items(), *self.edges.items())}
-        return {**kept, _WHOLE_LOAD: {self.mode.value: 1, _REJECTED: self.rejected}}
+        """Return the summary stored in the commit, from which a repeated call gets the same result."""
+        by_type = {name: counts.to_json() for name, counts in (*self.nodes.items(), *self.edges.items())}
+        return {**by_type, _WHOLE_LOAD: {self.mode.value: 1, _REJECTED: self.rejected}}
 
 
 def restore_result(commit: Commit, call: LoadCall, catalog: Catalog, branch: str) -> LoadResult:
-    """The answer, on a branch, of the load that made a commit of its history; KeyReusedError if its mode differs."""
+    """Rebuild the result of the load that made a commit.
+
+    Raises:
+        KeyReusedError: That load had another mode.
+    """
     summary = commit.summary or {}
     whole = summary.get(_WHOLE_LOAD, {})
+    # The mode is stored as a key, since the values of a summary are numbers.
     for mode in LoadMode:
         if mode.value in whole and mode is not call.mode:
             raise KeyReusedError(
                 commit.idempotency_key or "", commit.id, f"load {mode.value}", f"load {call.mode.value}"
             )
-    counts = {name: TypeCounts(**one) for name, one in summary.items() if name != _WHOLE_LOAD}
+    counts = {name: TypeCounts(**numbers) for name, numbers in summary.items() if name != _WHOLE_LOAD}
     rejected = whole.get(_REJECTED, 0)
     return LoadResult(
         mode=call.mode,
         branch=branch,
         commit_id=commit.id,
-        nodes={name: one for name, one in counts.items() if name in catalog.nodes},
-        edges={name: one for name, one in counts.items() if name in catalog.edges},
+        # A summary does not tell nodes from edges: the schema does.
+        nodes={name: numbers for name, numbers in counts.items() if name in catalog.nodes},
+        edges={name: numbers for name, numbers in counts.items() if name in catalog.edges},
         rejected=rejected,
         quarantine=str(call.on_error) if rejected and call.on_error else None,
     )

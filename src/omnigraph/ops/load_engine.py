@@ -1,4 +1,4 @@
-"""The records of a load in the hands of an engine: this process, or Spark. One story, `load`, holds for all of them."""
+"""The interface between `load` and the engine that processes its records: this process, or Spark."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
@@ -16,21 +16,21 @@ from omnigraph.ops.write_tables import TableWrite
 
 
 class LoadRecords(Protocol):
-    """All records of a load: read once, checked and written as often as it takes, and gone with `close`."""
+    """The records of a load: read once, checked and written once per attempt, removed by `close`."""
 
     @property
     def schema_id(self) -> str:
-        """The schema by which they were read."""
+        """The id of the schema that the records were decoded with."""
         ...
 
     @property
     def inputs(self) -> InputNames:
-        """Where they come from."""
+        """The names of the inputs, for messages."""
         ...
 
     @property
     def rejects(self) -> UnreadableRecords:
-        """Those that were refused while they were read."""
+        """The records that were rejected while they were decoded."""
         ...
 
     @property
@@ -40,42 +40,43 @@ class LoadRecords(Protocol):
 
     @property
     def armed(self) -> ArmedWrite | None:
-        """What announces files that are written before the load is checked; None when there are none."""
+        """The sidecar of files written before the load is checked; None if there are none."""
         ...
 
     @property
     def export(self) -> str | None:
-        """What the first input with metadata says of itself; None when none has any. Known after `read`."""
+        """The metadata of the first input that has any, or None. Set by `read`."""
         ...
 
     def read(self) -> None:
-        """Read everything."""
+        """Read the whole input."""
         ...
 
     def check(self, view: View, *, leaves_out: bool) -> LoadBatch:
-        """Every record that can't be taken on this state is refused; the batch holds at least those, and says why."""
+        """Check all records against a state; return a batch that has at least the rejected ones, with reasons."""
         ...
 
     def compare(self, batch: LoadBatch) -> None:
-        """Find out which rows of a merge say what is there already."""
+        """Mark the rows of a merge that equal the committed ones."""
         ...
 
     def count_changes(self, rows: TypeBatch) -> TypeCounts:
-        """What the load does to a type."""
+        """Return the row counts of a type."""
         ...
 
     def build_writes(self, batch: LoadBatch) -> Sequence[TableWrite]:
-        """What happens to the tables."""
+        """Return the writes of the tables that change."""
         ...
 
     def build_requirements(self, batch: LoadBatch) -> Sequence[Requirement]:
-        """What must stay so for the records to be right."""
+        """Return what must still hold at the commit for the checks to be valid."""
         ...
 
     def close(self) -> None:
-        """Leave nothing behind but what was published."""
+        """Remove everything that was not published."""
         ...
 
 
+# Creates the records of a call with the schema of a state. Reads nothing yet: `load` calls `read`, and `close` also
+# after an error in it.
 Reader: TypeAlias = Callable[[Session, LoadCall, Head], LoadRecords]
-"""Makes the records of a call, by the schema of a state; nothing is read yet."""

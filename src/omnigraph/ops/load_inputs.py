@@ -1,8 +1,8 @@
-"""What a load is given: files, directories, patterns, streams and Arrow data, expanded into inputs in a fixed order.
+"""Expand the sources of a load, files, directories, patterns, streams and Arrow data, into inputs in a fixed order.
 
-A directory stands for every file below it that can be loaded, a pattern for every file that it matches; both by name,
-and without names that start with `.` or `_`, which other tools write for themselves. The same holds for `s3://`, where
-a prefix is a directory.
+A directory selects every file below it, a pattern every file that it matches; both in the order of their names, and
+without names that start with `.` or `_`, which other tools write for themselves. The same applies to `s3://`, where a
+prefix is a directory.
 """
 
 import glob
@@ -36,11 +36,12 @@ from omnigraph.storage.s3_input_files import InputFile, RemoteFile, find_remote_
 PathLike: TypeAlias = str | os.PathLike[str]
 
 _PATTERN_SIGNS = frozenset("*?[")
+# Formats with columns of one type, which can't contain graph JSONL.
 _TYPED_ONLY_ENDINGS = frozenset({".parquet", ".csv", ".orc"})
 
 
 class NoInputError(OmnigraphError):
-    """A directory or pattern stands for no file at all; `reason` says why."""
+    """A directory or pattern selects no file; `reason` states why."""
 
     kind = Kind.NOT_FOUND
     code = "no_input"
@@ -54,7 +55,7 @@ class NoInputError(OmnigraphError):
 
 
 class InputTwiceError(OmnigraphError):
-    """One file is named twice, so its records would be loaded twice, or as two types."""
+    """A file is named twice, so its records would be loaded twice, or as two types."""
 
     kind = Kind.USAGE
     code = "input_twice"
@@ -69,7 +70,7 @@ class InputTwiceError(OmnigraphError):
 
 
 class BadInputNameError(OmnigraphError):
-    """A text such as `Person=people.csv` or `Person.name=full_name` is not of its form."""
+    """An argument such as `Person=people.csv` or `Person.name=full_name` is malformed."""
 
     kind = Kind.USAGE
     code = "bad_input_name"
@@ -83,7 +84,7 @@ class BadInputNameError(OmnigraphError):
 
 
 class InputElsewhereError(OmnigraphError):
-    """An input is named by an address that a load can't read from."""
+    """An input has an address that a load can't read from."""
 
     kind = Kind.USAGE
     code = "input_elsewhere"
@@ -94,9 +95,10 @@ class InputElsewhereError(OmnigraphError):
 
     def __str__(self) -> str:
         return (
-            f"`{self.address}` is no path: a load reads files of this machine, or that it shares with Spark's, and"
-            " where the graph itself is opened, `s3://bucket/key`."
-            " Copy it to one, mount the store, or let Spark read it: `graph.spark.load(nodes={...: spark.read...})`"
+            f"`{self.address}` is not a path: a load reads files on this machine, or shared with Spark's machines, and"
+            " `s3://bucket/key` where the graph itself is opened."
+            " Copy the data to a file, mount the store, or let Spark read it:"
+            " `graph.spark.load(nodes={...: spark.read...})`"
         )
 
 
@@ -111,13 +113,14 @@ class TypeKindError(OmnigraphError):
         self.name, self.given_as = name, given_as
 
     def __str__(self) -> str:
-        found, way_out = ("a node", "`nodes` (--node)") if self.given_as == "edges" else ("an edge", "`edges` (--edge)")
-        return f"`{self.name}` is {found} type, and its rows are given as {self.given_as}; give them by {way_out}"
+        is_node = self.given_as == "edges"
+        actual, way_out = ("a node", "`nodes` (--node)") if is_node else ("an edge", "`edges` (--edge)")
+        return f"`{self.name}` is {actual} type, but its rows are given as {self.given_as}; pass them as {way_out}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSource:
-    """Graph JSONL: a path (also a directory or pattern), or bytes that are read once; then `name` is for messages."""
+    """Graph JSONL: a path, directory or pattern, or bytes that are read once and called `name` in messages."""
 
     data: PathLike | BinaryIO | Iterable[bytes]
     name: str = "<stream>"
@@ -125,9 +128,9 @@ class GraphSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedSource:
-    """Rows of one type: paths (also directories or patterns), or Arrow data.
+    """Rows of one type: paths, directories or patterns, or Arrow data.
 
-    `columns` maps a property, `id`, `from` or `to` to the column that holds it, where their names differ.
+    `columns` maps a property, `id`, `from` or `to` to its column, where their names differ.
     """
 
     type: str
@@ -138,7 +141,7 @@ class TypedSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadInput:
-    """Everything that one load reads."""
+    """All sources of a load."""
 
     graph: tuple[GraphSource, ...] = ()
     typed: tuple[TypedSource, ...] = ()
@@ -146,7 +149,7 @@ class LoadInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphLines:
-    """One graph JSONL: a file, or bytes that are read once."""
+    """An input of graph JSONL: a file, or bytes that are read once."""
 
     name: str
     data: InputFile | BinaryIO | Iterable[bytes]
@@ -157,7 +160,7 @@ class GraphLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSource:
-    """One file, stream or table of a load. `type` is None for graph JSONL; `size` is in bytes, where it is known."""
+    """A file, stream or table of a load. `type` is None for graph JSONL; `size` is in bytes, or None if unknown."""
 
     name: str
     type: AnyType | None
@@ -172,10 +175,9 @@ class InputSource:
         read: Callable[[int], None] | None = None,
         describe: Callable[[str], None] | None = None,
     ) -> Iterator[TypedRows]:
-        """The rows, a window at a time; bad records go to `reject`, in the order of their lines.
+        """Yield the rows in windows; invalid records go to `reject`, in the order of their lines.
 
-        Of graph JSONL, `read` is told the bytes as they are taken from the file or stream, and `describe` what its
-        metadata says.
+        For graph JSONL, `read` is called with the number of bytes of each chunk, and `describe` with the metadata.
         """
         match self.source:
             case GraphLines() as lines:
@@ -185,59 +187,57 @@ class InputSource:
 
 
 def expand_inputs(
-    given: LoadInput,
+    load_input: LoadInput,
     catalog: Catalog,
     *,
     is_partial: bool = False,
     blobs: BlobSources = NO_SOURCES,
     storage: Mapping[str, str] | None = None,
 ) -> tuple[InputSource, ...]:
-    """Every input, in the order given, the files of a directory or pattern by name; nothing is read yet.
+    """Return all inputs in the order of the sources, the files of a directory or pattern by name. Reads no file yet.
 
-    `is_partial` as in `Origin`: for a merge, a record may leave out what the row that is there has. `blobs` are the
-    places that a Blob's URI may lead to. `storage` are the settings by which `s3://` is reached; without it, it is not.
+    `is_partial` as in `RowOrigin`: for a merge, a record may omit properties that the existing row has. `blobs` are the
+    allowed locations of Blob URIs. `storage` are the settings for `s3://`; without them, such addresses are rejected.
 
     Raises:
         FileMissingError: A path does not exist.
-        NoInputError: A directory or pattern stands for no file.
-        FileFormatError: The ending of a file's name is none that can be loaded.
-        TypeMissingError: A type's name is not known.
+        NoInputError: A directory or pattern selects no file.
+        FileFormatError: A file name has an unknown ending.
+        TypeMissingError: The schema has no type of that name.
         TypeKindError: Rows of a node type are given as edges, or the other way round.
         InputTwiceError: A file is named twice.
-        InputElsewhereError: It is named by an address that is not read from.
+        InputElsewhereError: An address can't be read from.
         StoreDeniedError, StoreUnavailableError: A bucket can't be listed.
     """
-    found: list[InputSource] = []
-    for source in given.graph:
-        found += _expand_graph(source, catalog, storage, is_partial=is_partial, blobs=blobs)
-    for typed in given.typed:
-        found += _expand_typed(typed, resolve_type(typed, catalog), storage, is_partial=is_partial, blobs=blobs)
-    _check_distinct(found)
-    return tuple(found)
+    inputs: list[InputSource] = []
+    for source in load_input.graph:
+        inputs += _expand_graph(source, catalog, storage, is_partial=is_partial, blobs=blobs)
+    for typed in load_input.typed:
+        inputs += _expand_typed(typed, resolve_type(typed, catalog), storage, is_partial=is_partial, blobs=blobs)
+    # After expansion: a file may also come twice by a directory and a pattern.
+    _check_distinct(inputs)
+    return tuple(inputs)
 
 
-def count_bytes(given: LoadInput, storage: Mapping[str, str] | None = None) -> int | None:
-    """How many bytes its files have; None when part of it is no file. Raises what `expand_inputs` says of paths."""
+def count_bytes(load_input: LoadInput, storage: Mapping[str, str] | None = None) -> int | None:
+    """Return the size of all files, or None if a source is not a file. Raises what `expand_inputs` raises for paths."""
     paths: list[PathLike] = []
-    for data in (*(one.data for one in given.graph), *(one.data for one in given.typed)):
+    for data in (*(source.data for source in load_input.graph), *(source.data for source in load_input.typed)):
+        # Streams and tables don't know their size.
         if isinstance(data, str | os.PathLike):
             paths.append(data)
         elif isinstance(data, tuple):
             paths += data
         else:
             return None
-    return sum(_measure_size(file) for path in paths for file in _list_files(path, storage))
+    return sum(_measure_size(file) for path in paths for file in list_files(path, storage))
 
 
-def list_files(path: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[InputFile]:
-    """Return the files that a path, directory or pattern stands for. Raises what `expand_inputs` says of paths."""
-    return _list_files(path, storage)
-
-
-def is_rereadable(given: LoadInput, storage: Mapping[str, str] | None = None) -> bool:
-    """Return whether a load reads files only, and none that is a pipe: a second load would read the same."""
-    sources: list[object] = [*(one.data for one in given.graph), *(one.data for one in given.typed)]
-    paths = [path for data in sources for path in (data if isinstance(data, tuple) else (data,))]
+def is_rereadable(load_input: LoadInput, storage: Mapping[str, str] | None = None) -> bool:
+    """Return whether all sources are regular files, which a second load can read again."""
+    contents: list[object] = [source.data for source in load_input.graph]
+    contents += [source.data for source in load_input.typed]
+    paths = [path for data in contents for path in (data if isinstance(data, tuple) else (data,))]
     return all(
         isinstance(path, str | os.PathLike)
         and all(isinstance(file, RemoteFile) or file.is_file() for file in list_files(path, storage))
@@ -246,18 +246,18 @@ def is_rereadable(given: LoadInput, storage: Mapping[str, str] | None = None) ->
 
 
 def parse_maps(texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    """By type, which column holds which property: of texts `Person.name=full_name`."""
-    found: dict[str, dict[str, str]] = {}
+    """Parse texts such as `Person.name=full_name` into columns by type and property."""
+    maps: dict[str, dict[str, str]] = {}
     for text in texts:
         target, sign, column = text.partition("=")
         type_name, dot, name = target.partition(".")
         if not (sign and dot and type_name and name and column):
             raise BadInputNameError(text, "Type.property=column")
-        columns = found.setdefault(type_name, {})
+        columns = maps.setdefault(type_name, {})
         if columns.get(name, column) != column:
             raise BadInputNameError(text, f"Type.property=column, each property once (`{columns[name]}` came before)")
         columns[name] = column
-    return found
+    return maps
 
 
 # --- graph JSONL -------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def _expand_graph(
         lines = GraphLines(name=source.name, data=source.data, catalog=catalog, is_partial=is_partial, blobs=blobs)
         yield InputSource(name=source.name, type=None, size=None, source=lines)
         return
-    for path in _list_files(source.data, storage):
+    for path in list_files(source.data, storage):
         if find_ending(path) in _TYPED_ONLY_ENDINGS:
             raise FileFormatError(str(path), "it holds rows of one type: name the type, as in `--node Person=PATH`")
         lines = GraphLines(name=str(path), data=path, catalog=catalog, is_partial=is_partial, blobs=blobs)
@@ -307,14 +307,20 @@ def _report_bytes(chunks: Iterable[bytes], read: Callable[[int], None]) -> Itera
 
 
 def resolve_type(source: TypedSource, catalog: Catalog) -> AnyType:
-    """The type that a source has rows of; TypeMissingError when there is none."""
-    known: Mapping[str, AnyType] = catalog.edges if source.is_edge else catalog.nodes
-    found = catalog.find_edge(source.type) if source.is_edge else catalog.nodes.get(source.type)
-    if found is None:
+    """Return the type of the rows of a source.
+
+    Raises:
+        TypeKindError: A node type is given as edges, or the other way round.
+        TypeMissingError: The schema has no type of that name.
+    """
+    candidates: Mapping[str, AnyType] = catalog.edges if source.is_edge else catalog.nodes
+    # The name of an edge type is matched in any case, that of a node type exactly.
+    type_ = catalog.find_edge(source.type) if source.is_edge else catalog.nodes.get(source.type)
+    if type_ is None:
         if source.type in (catalog.nodes if source.is_edge else catalog.edges):
             raise TypeKindError(source.type, "edges" if source.is_edge else "nodes")
-        raise TypeMissingError(source.type, find_closest(source.type, known))
-    return found
+        raise TypeMissingError(source.type, find_closest(source.type, candidates))
+    return type_
 
 
 def _expand_typed(
@@ -328,7 +334,7 @@ def _expand_typed(
         yield InputSource(name=name, type=type_, size=None, source=table)
         return
     paths = source.data if isinstance(source.data, tuple) else (source.data,)
-    for path in (path for one in paths for path in _list_files(one, storage)):
+    for path in (path for location in paths for path in list_files(location, storage)):
         if find_ending(path) not in TYPED_ENDINGS:
             raise FileFormatError(str(path))
         file = TypedFile(path=path, type=type_, columns=source.columns, is_partial=is_partial, blobs=blobs)
@@ -338,8 +344,9 @@ def _expand_typed(
 # --- paths -------------------------------------------------------------------------------------------
 
 
-def _list_files(given: PathLike, storage: Mapping[str, str] | None) -> Sequence[InputFile]:
-    text = os.fspath(given)
+def list_files(address: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[InputFile]:
+    """Return the files that a path, directory or pattern selects. Raises what `expand_inputs` raises for paths."""
+    text = os.fspath(address)
     match parse_scheme(text):
         case None | "file":
             path = resolve_local_path(text)
@@ -351,34 +358,38 @@ def _list_files(given: PathLike, storage: Mapping[str, str] | None) -> Sequence[
     with translate_file_errors(text):
         if path.is_dir():
             return _list_files_below(path)
+        # Before patterns: a name with `[` may be that of a file.
         if path.exists():
             return [path]
         if not _PATTERN_SIGNS & set(text):
             raise FileMissingError(text)
-        matched = sorted(Path(one) for one in glob.glob(text, recursive=True))  # noqa: PTH207 - also absolute patterns
-        found = [file for one in matched if not _is_hidden(one.name) for file in _list_matched_files(one)]
-    if not found:
+        matched = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - also absolute patterns
+        files = [file for match in matched if not _is_hidden(match.name) for file in _list_matched_files(match)]
+    if not files:
         raise NoInputError(text, "no file matches the pattern")
-    return list(dict.fromkeys(found))
+    # A pattern such as `**` matches a directory and the files below it.
+    return list(dict.fromkeys(files))
 
 
 def _list_remote_files(address: str, storage: Mapping[str, str]) -> list[RemoteFile]:
-    """The objects that an address stands for, by the rules of directories and patterns."""
-    found = find_remote_files(address, storage)
-    if not found and not _PATTERN_SIGNS & set(address):
+    """Return the objects that an address selects, by the same rules as for directories and patterns."""
+    matches = find_remote_files(address, storage)
+    if not matches and not _PATTERN_SIGNS & set(address):
         raise FileMissingError(address)
-    kept = [one for one in found if not any(map(_is_hidden, (one.matched or "", *one.remaining_names)))]
-    for one in kept:
-        for name in one.remaining_names[:-1]:
+    visible = [match for match in matches if not any(map(_is_hidden, (match.matched or "", *match.remaining_names)))]
+    # Of names below the matched one the last is the object, those before it are directories.
+    for match in visible:
+        for name in match.remaining_names[:-1]:
             if "=" in name:
                 raise NoInputError(address, _describe_partition(name))
-    if not kept:
-        raise NoInputError(address, "no object matches the pattern, or is below it, but for hidden ones")
-    return [one.file for one in kept]
+    if not visible:
+        raise NoInputError(address, "no object matches the pattern or is below it, apart from hidden ones")
+    return [match.file for match in visible]
 
 
 def _describe_partition(name: str) -> str:
-    return f"`{name}` is a partition, whose column its files lack; write files that have all columns"
+    # Hive-style partitioning keeps the column in the directory name, so it would be lost.
+    return f"`{name}` is a partition: its files lack the partition's column; write files that have all columns"
 
 
 def _list_matched_files(path: Path) -> list[Path]:
@@ -386,19 +397,20 @@ def _list_matched_files(path: Path) -> list[Path]:
 
 
 def _list_files_below(directory: Path) -> list[Path]:
-    found: list[Path] = []
+    files: list[Path] = []
+    # By name, so that the order of the records, and of their problems, is the same in every run.
     for entry in sorted(directory.iterdir()):
         if _is_hidden(entry.name):
             continue
         if not entry.is_dir():
-            found.append(entry)
+            files.append(entry)
         elif "=" in entry.name:
             raise NoInputError(str(directory), _describe_partition(entry.name))
         else:
-            found += _list_files_below(entry)
-    if not found:
+            files += _list_files_below(entry)
+    if not files:
         raise NoInputError(str(directory), "the directory holds no files")
-    return found
+    return files
 
 
 def _is_hidden(name: str) -> bool:
@@ -414,11 +426,12 @@ def _measure_size(path: InputFile) -> int:
 
 def _check_distinct(inputs: list[InputSource]) -> None:
     seen: dict[InputFile, str] = {}
-    for one in inputs:
-        path = one.source.data if isinstance(one.source, GraphLines) else getattr(one.source, "path", None)
+    for item in inputs:
+        path = item.source.data if isinstance(item.source, GraphLines) else getattr(item.source, "path", None)
         if not isinstance(path, InputFile):
             continue
-        place = path.resolve() if isinstance(path, Path) else path
-        if place in seen:
-            raise InputTwiceError(one.name, seen[place])
-        seen[place] = one.name
+        # Two paths may name the same file through links or `..`.
+        file = path.resolve() if isinstance(path, Path) else path
+        if file in seen:
+            raise InputTwiceError(item.name, seen[file])
+        seen[file] = item.name

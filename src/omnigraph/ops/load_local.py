@@ -1,4 +1,4 @@
-"""Records of a load in a spool: checked and written by this process, whoever has read them."""
+"""Check and write the records of a load in this process, from a spool; `LocalRecords` also reads them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -29,34 +29,36 @@ from omnigraph.storage.watch import Watch
 
 
 def count_changes(rows: TypeBatch) -> TypeCounts:
-    """What a load does to a type, all of whose rows are here."""
-    is_kept = ~rows.is_excluded
-    known = int((rows.exists & is_kept).sum())
-    read = int(is_kept.sum())
-    unchanged = int((rows.is_unchanged & is_kept).sum())
+    """Return the row counts of a type whose rows are all in the batch."""
+    is_accepted = ~rows.is_excluded
+    existing = int((rows.exists & is_accepted).sum())
+    read = int(is_accepted.sum())
+    unchanged = int((rows.is_unchanged & is_accepted).sum())
     return TypeCounts(
         read=read,
-        inserted=read - known,
-        updated=known - unchanged,
+        inserted=read - existing,
+        updated=existing - unchanged,
         unchanged=unchanged,
-        deleted=rows.table.count() - known if rows.replaces_all else 0,
+        deleted=rows.table.count() - existing if rows.replaces_all else 0,
     )
 
 
 class LoadWriter:
-    """The rows of every type on their way into their tables."""
+    """Build the writes of a load, and report progress while their rows are streamed."""
 
     def __init__(self, call: LoadCall, blobs: BlobSources) -> None:
         self._call, self._blobs = call, blobs
-        self._rows = self._open = 0
+        self._rows = 0
+        self._unfinished = 0
 
     def build_writes(self, rows: TypeBatch) -> Iterator[TableWrite]:
-        """What happens to a type's table: nothing, or one write."""
+        """Yield the write of a type's table, if it changes."""
         key = rows.type.table_key
         is_written = ~rows.is_excluded & ~rows.is_unchanged
         if not is_written.any() and not (rows.replaces_all and rows.table.count()):
             return
-        self._open += 1
+        # Counted when the writes are built, all of them before the first is streamed.
+        self._unfinished += 1
         stream = RowStream(
             batches=lambda: self._report_rows(
                 redeem_claims(rows.type, iter_merged_batches(rows, is_written), rows.table, self._blobs)
@@ -77,36 +79,41 @@ class LoadWriter:
             self._rows += batch.num_rows
             self._call.report_progress("write", self._rows)
             yield batch
-        self._open -= 1
-        if not self._open:
+        self._unfinished -= 1
+        # The rows of the last table are written: publishing comes next.
+        if not self._unfinished:
             self._call.report_progress(PUBLISHING, self._rows)
 
 
 class SpooledRecords:
-    """All records of a load. Close it, and its temporary files are gone."""
+    """The records of a load in a spool of temporary files, see `LoadRecords`. `close` removes the files."""
 
+    # No table file is written before the load is checked.
     armed: ArmedWrite | None = None
-    """Nothing is written before the load is checked."""
 
     def __init__(
         self, call: LoadCall, schema_id: str, blobs: BlobSources, inputs: InputNames, watch: Watch | None = None
     ) -> None:
-        self._call, self.schema_id, self._blobs, self.inputs = call, schema_id, blobs, inputs
-        # A record that is kept aside says what it said, no more: loaded again by merge, a null would clear.
+        self._call = call
+        self.schema_id = schema_id
+        self._blobs = blobs
+        self.inputs = inputs
+        # Omitted properties are distinguished from nulls: a merge leaves them unchanged, and a quarantined record that
+        # is loaded again by a merge must not clear them.
         self.spool = Spool(keeps_left_out=call.mode is LoadMode.MERGE or call.on_error is not None, watch=watch)
         numbers = {name: number for number, name in reversed(list(enumerate(inputs.names)))}
         self.rejects = UnreadableRecords(self.spool.directory if call.on_error is not None else None, numbers)
+        # The types with records that were rejected while they were decoded.
         self.unreadable: set[str] = set()
-        """The types of which records were refused while they were read."""
+        # The metadata of the first input that has any, see `LoadRecords.export`.
         self.export: str | None = None
-        """See Records."""
 
     def describe(self, export: str) -> None:
-        """Take what an input says of itself; the first one that says anything is kept."""
+        """Record the metadata of an input, unless an earlier one had some."""
         self.export = self.export or export
 
     def check(self, view: View, *, leaves_out: bool) -> LoadBatch:
-        """See Records."""
+        """See LoadRecords."""
         call = self._call
         types = {
             name: TypeBatch(spooled, view.get_table(spooled.type), call.mode)
@@ -121,17 +128,17 @@ class SpooledRecords:
         return batch
 
     def compare(self, batch: LoadBatch) -> None:
-        """See Records."""
+        """See LoadRecords."""
         if batch.mode is LoadMode.MERGE:
             for rows in batch.types.values():
                 find_unchanged(rows)
 
     def count_changes(self, rows: TypeBatch) -> TypeCounts:
-        """See Records."""
+        """See LoadRecords."""
         return count_changes(rows)
 
     def build_writes(self, batch: LoadBatch) -> Sequence[TableWrite]:
-        """See Records."""
+        """See LoadRecords."""
         writer = LoadWriter(self._call, self._blobs)
         return [
             write
@@ -140,7 +147,7 @@ class SpooledRecords:
         ]
 
     def build_requirements(self, batch: LoadBatch) -> Sequence[Requirement]:
-        """See Records."""
+        """See LoadRecords."""
         return batch.requirements
 
     def close(self) -> None:
@@ -150,10 +157,11 @@ class SpooledRecords:
 
 
 class LocalRecords(SpooledRecords):
-    """The records of a load that this process reads, once."""
+    """The records of a load that this process reads."""
 
     def __init__(self, session: Session, call: LoadCall, catalog: Catalog, schema_id: str) -> None:
-        blobs, runtime = session.blob_sources, session.runtime
+        blobs = session.blob_sources
+        runtime = session.runtime
         self._sources = expand_inputs(
             call.input,
             catalog,
@@ -161,10 +169,9 @@ class LocalRecords(SpooledRecords):
             blobs=blobs,
             storage=runtime.options.storage,
         )
-        names = tuple(one.name for one in self._sources)
-        super().__init__(
-            call, schema_id, blobs, InputNames(names, tuple(map(choose_unit, self._sources))), session.watch
-        )
+        names = tuple(source.name for source in self._sources)
+        units = tuple(map(choose_unit, self._sources))
+        super().__init__(call, schema_id, blobs, InputNames(names, units), session.watch)
         self._ids = runtime.ids
 
     @property
@@ -173,55 +180,56 @@ class LocalRecords(SpooledRecords):
         return is_repeatable(self._sources)
 
     def read(self) -> None:
-        """Read everything."""
-        sizes = [one.size for one in self._sources]
+        """See LoadRecords."""
+        sizes = [source.size for source in self._sources]
         total = None if None in sizes else sum(size or 0 for size in sizes)
-        rows = before = taken = 0
+        rows = earlier_bytes = source_bytes = 0
 
-        def tell(count: int = 0) -> None:
-            nonlocal taken
-            taken += count
-            # A compressed file gives more bytes than it has.
-            self._call.report_progress("read", rows, before + (taken if size is None else min(taken, size)), total)
+        def report(count: int = 0) -> None:
+            nonlocal source_bytes
+            source_bytes += count
+            # A compressed file yields more bytes than its size.
+            done = source_bytes if size is None else min(source_bytes, size)
+            self._call.report_progress("read", rows, earlier_bytes + done, total)
 
-        for number, one in enumerate(self._sources):
-            size, taken = one.size, 0
-            if one.type is not None:
-                self.spool.declare_type(one.type)
-            refused = self.rejects.count
-            for window in one.read_rows(self._ids, reject=self.rejects.add, read=tell, describe=self.describe):
+        for number, source in enumerate(self._sources):
+            size, source_bytes = source.size, 0
+            if source.type is not None:
+                self.spool.declare_type(source.type)
+            rejected_before = self.rejects.count
+            for window in source.read_rows(self._ids, reject=self.rejects.add, read=report, describe=self.describe):
                 self.spool.add(
-                    number, reject_broken_rows(window, one.name, self.inputs.units[number], self.rejects.add)
+                    number, reject_broken_rows(window, source.name, self.inputs.units[number], self.rejects.add)
                 )
                 rows += window.rows.num_rows
-                tell()
-            if one.type is not None and self.rejects.count > refused:
-                self.unreadable.add(one.type.name)
-            before += taken if size is None else size
-            taken = 0
-            tell()
+                report()
+            if source.type is not None and self.rejects.count > rejected_before:
+                self.unreadable.add(source.type.name)
+            earlier_bytes += source_bytes if size is None else size
+            source_bytes = 0
+            report()
         self.unreadable |= self.rejects.types.keys()
         self.spool.seal()
         self.rejects.close()
 
 
 def is_repeatable(inputs: Sequence[InputSource]) -> bool:
-    """Whether inputs can be read again: files can, streams can't."""
+    """Return whether inputs can be read again: files can, streams can't."""
     return all(
-        isinstance(one.source, TypedFile)
-        or (isinstance(one.source, GraphLines) and isinstance(one.source.data, InputFile))
-        for one in inputs
+        isinstance(item.source, TypedFile)
+        or (isinstance(item.source, GraphLines) and isinstance(item.source.data, InputFile))
+        for item in inputs
     )
 
 
-def choose_unit(one: InputSource) -> str:
-    """What places in an input are called."""
-    is_lines = one.type is None or any(mark in one.name.lower() for mark in (".jsonl", ".ndjson"))
+def choose_unit(source: InputSource) -> str:
+    """Return `line` or `row`: the word for the position of a record of this input in messages."""
+    # Not by the ending alone: a name may end in that of a compression.
+    is_lines = source.type is None or any(mark in source.name.lower() for mark in (".jsonl", ".ndjson"))
     return "line" if is_lines else "row"
 
 
 def read_locally(session: Session, call: LoadCall, head: Head) -> LocalRecords:
-    """The records of a load that this process does."""
+    """Create the records of a load that this process reads, checks and writes: a `Reader`."""
     snapshot = head.snapshot
-    catalog, schema_id = session.load_catalog(snapshot), snapshot.manifest.schema.id
-    return LocalRecords(session, call, catalog, schema_id)
+    return LocalRecords(session, call, session.load_catalog(snapshot), snapshot.manifest.schema.id)

@@ -1,4 +1,4 @@
-"""Who does the heavy work of maintenance: this process, or others that are told by a door."""
+"""Compact tables and build index segments in this process, or define how other workers do it."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,63 +19,67 @@ from omnigraph.storage.compaction import (
 from omnigraph.storage.index_staging import IndexUntrainableError, list_segment_files
 from omnigraph.storage.lance_table import LanceTable
 
+# By index name its new segments, as text; None if there is nothing to train it with yet.
 Built: TypeAlias = Mapping[str, Sequence[str] | None]
-"""By the name of each index its new segments, as text; None where there is nothing yet to learn from."""
 
 
 class UpkeepStoppedError(OmnigraphError):
-    """Maintenance was interrupted before it was done with a table. Nothing of it is visible."""
+    """Maintenance of a table was interrupted. None of its work on the table is visible."""
 
     kind = Kind.UNAVAILABLE
     code = "upkeep_stopped"
 
     def __str__(self) -> str:
-        return "it was interrupted; tables that were done stay so: run it again for the others"
+        return "maintenance was interrupted; finished tables keep their changes: run it again for the others"
 
 
 @dataclass
 class UpkeepFiles:
-    """The files made for one table so far, named to recovery as they come: a Witness."""
+    """A WriteObserver of the files written for one table, which adds them to the sidecar for recovery."""
 
     lease: Lease
     written: list[str] = field(default_factory=list)
 
     def on_begin(self, files: Sequence[str]) -> None:
-        """See Witness. Some may be another write's of this process: when recovery takes them, that is dead too."""
+        """See WriteObserver."""
+        # Files of other writes in this process may be among them. Recovery removes them only if the process is dead,
+        # and with it those writes.
         self.lease.add_files(files)
 
     def on_complete(self, files: Sequence[str]) -> None:
-        """See Witness."""
+        """See WriteObserver."""
         self.written += files
         self.lease.add_files(files)
 
 
 class OptimizeWorker(Protocol):
-    """Does work on a table at a version, all of it invisible, and tells of every file that it makes."""
+    """A worker that writes files for a table version without publishing them, and reports every file it writes."""
 
     def compact(self, table: LanceTable, groups: Sequence[tuple[int, ...]], files: UpkeepFiles) -> list[CompactedGroup]:
-        """Write each group of fragments anew."""
+        """Rewrite each group of fragments as one."""
         ...
 
     def build(self, table: LanceTable, builds: Iterable[SegmentBuild], files: UpkeepFiles) -> Built:
-        """Build segments, one or more for each that is asked for."""
+        """Build one or more index segments for each requested build."""
         ...
 
     def stop(self) -> None:
-        """Somebody interrupted: whatever is at work, in any thread, ends soon by UpkeepStoppedError."""
+        """Stop the work in all threads soon; it raises UpkeepStoppedError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LocalOptimizeWorker:
-    """This process, one piece after the other: Lance uses all cores for each."""
+    """A worker in this process."""
 
     options: UpkeepOptions
-    _is_over: threading.Event = field(default_factory=threading.Event)
+    # Groups and segments are processed one after the other, since Lance uses all cores for each.
+    _is_stopped: threading.Event = field(default_factory=threading.Event)
 
     def compact(self, table: LanceTable, groups: Sequence[tuple[int, ...]], files: UpkeepFiles) -> list[CompactedGroup]:
-        """See Hands."""
+        """See OptimizeWorker."""
         done = []
+        # Lance reports no files during a compaction: open files are polled, so that recovery knows them.
         with report_open_files(table, files):
             for group in groups:
                 self._check_stopped()
@@ -84,23 +88,23 @@ class LocalOptimizeWorker:
         return done
 
     def build(self, table: LanceTable, builds: Iterable[SegmentBuild], files: UpkeepFiles) -> Built:
-        """See Hands."""
-        found: dict[str, Sequence[str] | None] = {}
-        for one in builds:
+        """See OptimizeWorker."""
+        segments: dict[str, Sequence[str] | None] = {}
+        for index in builds:
             self._check_stopped()
             try:
-                text = build_index_segment(table, one)
+                text = build_index_segment(table, index)
             except IndexUntrainableError:
-                found[one.name] = None
+                segments[index.name] = None
                 continue
             files.on_complete(list_segment_files(table.path, text))
-            found[one.name] = (text,)
-        return found
+            segments[index.name] = (text,)
+        return segments
 
     def stop(self) -> None:
-        """See Hands."""
-        self._is_over.set()
+        """See OptimizeWorker."""
+        self._is_stopped.set()
 
     def _check_stopped(self) -> None:
-        if self._is_over.is_set():
+        if self._is_stopped.is_set():
             raise UpkeepStoppedError

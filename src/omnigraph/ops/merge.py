@@ -1,4 +1,4 @@
-"""Merge a branch into another: three-way, by id and property, in one commit with two parents or not at all."""
+"""Merge a branch into another by a three-way merge of rows and properties, in one commit with two parents."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,15 +42,15 @@ from omnigraph.storage.schema_staging import stage_columns
 from omnigraph.storage.staging import RowStream
 
 OPERATION = "merge"
+# Limits of the search for the bases of merge bases: nested criss-cross merges, and bases of one merge. Beyond them, a
+# difference between bases stays unresolved and becomes a conflict; equal rows are still merged.
 MAX_CRISS_CROSS_DEPTH = 8
-"""How many crosswise merges, each of which came from the one before, are gone back through."""
 MAX_BASES = 16
-"""To how many bases it is found out what one more has in common with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeCall:
-    """A merge as it was asked for."""
+    """The arguments of a merge."""
 
     source: str
     into: str = MAIN
@@ -62,40 +62,40 @@ class MergeCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ManifestChange:
-    """A merge that can be published, as the change of the target's manifest that it is."""
+    """A merge without conflicts, as the change of the target's manifest to publish."""
 
     adopted: Mapping[str, AdoptedTable]
     renamed: Mapping[str, str]
     dropped: tuple[str, ...]
     schema: SchemaRecord | None
-    """The schema that comes with it, if it is another one."""
+    """The merged schema, if it differs from the target's."""
     tables: Sequence[MergedTable] = ()
-    """The tables to which rows are brought, or whose columns change."""
+    """The tables whose rows or columns change."""
     starts: SnapshotTables
-    """The versions that rows are brought to."""
+    """The table versions that rows are written to."""
     restored: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    """By key, where a table is and how many edges of it stay with nodes that one side deleted."""
+    """By key, the location of a table and the number of its edges that are kept with nodes one side deleted."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether the target is left as it is."""
+        """Whether the target stays unchanged."""
         return not (self.adopted or self.renamed or self.dropped or self.tables or self.schema)
 
 
 def merge(session: Session, call: MergeCall) -> MergeResult:
-    """Bring to a branch what another one has done since the two parted.
+    """Apply to a branch the changes that another branch has made since their merge base.
 
-    What is merged is the source as it is now, whatever is written to it meanwhile. When the target is written to
-    meanwhile, the merge is made again. Merging again what was merged does nothing. A dry run returns conflicts.
+    The source is merged as it is when the call begins, whatever is written to it later. If the target is written to in
+    the meantime, the merge is repeated. Merging again what was merged does nothing. A dry run returns conflicts.
 
     Raises:
-        MergeConflictsError: The two don't agree, or break the schema together. Nothing is published.
+        MergeConflictsError: The branches conflict, or their merged state breaks the schema. Nothing is published.
         BadArgumentError: A branch can't be merged into itself.
-        BranchMissingError, BranchGoneError: One of the two is not there, or not any more.
-        MergeBaseGoneError, MergeBaseDroppedError: What the two have in common can't be told any more: its commits are
-            gone, or data of it was dropped for good.
-        ConflictError: Meanwhile the target's schema was changed, a table of it was overwritten, or something else
-            was merged into it; or others kept writing the same tables.
+        BranchMissingError, BranchGoneError: One of the branches does not exist, or was deleted.
+        MergeBaseGoneError, MergeBaseDroppedError: The merge base can't be read: its commits were collected, or data of
+            it was permanently dropped.
+        ConflictError: In the meantime the target's schema was changed, one of its tables was overwritten, or another
+            merge was published; or other writers kept writing the same tables.
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; nothing was changed.
     """
     session.allow(Action.READ, call.source)
@@ -112,53 +112,59 @@ def merge(session: Session, call: MergeCall) -> MergeResult:
 
 
 def _merge_until_published(session: Session, call: MergeCall) -> MergeResult:
-    """Merge again from the new state as long as others write tables that the result depends on, a few times."""
+    """Merge, and repeat from the new head if another writer changed tables that the result depends on."""
     source, target = session.checkout(call.source), session.checkout(call.into)
     newest = source.head()
-    theirs = Tip(source.log, newest)  # its log only now: the name may have been used anew
+    # `head` may have replaced the log, if the name belongs to a new branch: read the log only now.
+    theirs = Tip(source.log, newest)
     runtime = session.runtime
     for number in range(1, MAX_ATTEMPTS):
         head = target.head()
         try:
             return _MergeAttempt(target, head, theirs, call).run()
         except ConflictError:
-            between = target.log.read_since(target.head(), head.snapshot.commit.seq)
-            if any(_is_blocking(commit, theirs.commit.id) for commit in between):
+            # Ordinary writes are merged with; after a commit that changes what the merge means, the caller decides.
+            commits = target.log.read_since(target.head(), head.snapshot.commit.seq)
+            if any(_is_blocking(commit, theirs.commit.id) for commit in commits):
                 raise
             runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
     return _MergeAttempt(target, target.head(), theirs, call).run()
 
 
 def _is_blocking(commit: Commit, source_id: str) -> bool:
-    """Whether a commit is one after which somebody should look again before merging."""
+    """Return whether a commit changes what the merge means, so that it must not be repeated automatically."""
     is_other_merge = commit.merged_parent is not None and commit.merged_parent != source_id
     is_overwrite = any("overwrite" in counts for counts in (commit.summary or {}).values())
     return is_other_merge or is_overwrite or commit.schema_after is not None
 
 
 class _MergeAttempt:
-    """One try, on one state of the target."""
+    """An attempt to merge into one state of the target."""
 
     def __init__(self, target: Session, head: Head, theirs: Tip, call: MergeCall) -> None:
-        self.session, self.head, self.theirs, self.call = target, head, theirs, call
+        self.session = target
+        self.head = head
+        self.theirs = theirs
+        self.call = call
         self.ancestry = Ancestry(Tip(target.log, head), theirs)
         self.divergence: BranchDivergence = self.ancestry.find_divergence()
 
     def run(self) -> MergeResult:
+        """Merge and publish; with conflicts, return them."""
         base_id = self.divergence.base_id
         if base_id == self.theirs.commit.id:
             return self._build_result(MergeOutcome.ALREADY_UP_TO_DATE)
         if base_id == self.head.snapshot.commit.id:
             return self._fast_forward()
-        schema, crossed = self._merge_schemas()
+        schema, criss_cross = self._merge_schemas()
         conflicts = Conflicts()
         if isinstance(schema, SchemaConflicts):
             conflicts.add(schema.conflicts[0].kind, schema.conflicts, len(schema.conflicts))
             return self._build_result(MergeOutcome.CONFLICTS, conflicts=conflicts)
-        sides = self._build_inputs(schema, crossed)
+        inputs = self._build_inputs(schema, criss_cross)
         try:
-            tables = merge_tables(sides, conflicts)
-            check_constraints_of_merge(sides, tables, self.session.handles, conflicts)
+            tables = merge_tables(inputs, conflicts)
+            check_constraints_of_merge(inputs, tables, self.session.handles, conflicts)
         except DataDroppedError as error:
             branches = self.call.source, self.call.into
             raise MergeBaseDroppedError(
@@ -166,73 +172,82 @@ class _MergeAttempt:
             ) from error
         if conflicts.total:
             return self._build_result(MergeOutcome.CONFLICTS, conflicts=conflicts)
-        drawn = self._plan_change(sides, tables, schema.record)
+        change = self._plan_change(inputs, tables, schema.record)
         plan = CommitPlan(
             base=self.head,
             operation=OPERATION,
             actor=self.call.actor,
-            requirements=self._build_requirements(drawn, sides.ours.catalog),
+            requirements=self._build_requirements(change, inputs.ours.catalog),
         )
-        return self._publish(MergeOutcome.MERGED, drawn, plan)
+        return self._publish(MergeOutcome.MERGED, change, plan)
 
     def _fast_forward(self) -> MergeResult:
-        """The target had nothing of its own: it gets the source's pins, and its schema."""
+        """Set the target, which has no commit since the base, to the tables and schema of the source."""
         manifest = self.theirs.head.snapshot.manifest
         tables = {key: (manifest.tables[key], pin) for key, pin in manifest.pins.items()}
         starts = self.session.open_tables(self.theirs.head.snapshot)
-        drawn = _build_manifest_change(self.head.snapshot.manifest, tables, manifest.schema, (), starts)
-        if drawn.is_empty and self.divergence.theirs is not None and len(self.divergence.theirs) == 1:
-            # The source's one commit is a fast forward to this very state: as a base, both are as good. With more than
-            # one, something was done and taken back, which others may have merged: that has to be remembered.
+        change = _build_manifest_change(self.head.snapshot.manifest, tables, manifest.schema, (), starts)
+        if change.is_empty and self.divergence.theirs is not None and len(self.divergence.theirs) == 1:
+            # The source's one commit is a fast-forward to this very state, so either commit serves as a later base.
+            # With several commits, changes were made and reverted; other branches may have merged them in between, so
+            # this merge must be recorded.
             return self._build_result(MergeOutcome.ALREADY_UP_TO_DATE)
         head_id = self.head.snapshot.commit.id
         plan = CommitPlan(base=self.head, operation=OPERATION, actor=self.call.actor, if_commit=head_id)
-        return self._publish(MergeOutcome.FAST_FORWARD, drawn, plan)
+        return self._publish(MergeOutcome.FAST_FORWARD, change, plan)
 
     def _merge_schemas(self) -> tuple[SchemaAgreement | SchemaConflicts, CrissCrossBase | None]:
-        """The schema of the merged state; and all bases, where there are several."""
+        """Return the merged schema or its conflicts, and the criss-cross base if there are several bases."""
         ours, theirs = self._build_view(self.head.snapshot), self._build_view(self.theirs.head.snapshot)
 
-        def agreed(bases: tuple[View, BaseSchema]) -> SchemaAgreement | SchemaConflicts:
+        def agree(bases: tuple[View, BaseSchema]) -> SchemaAgreement | SchemaConflicts:
             return agree_on_schema(bases, ours, theirs, self._names, self.session.runtime.ids.ulid)
 
         base_ids = (self.divergence.base_id, *self.divergence.other_bases)
         if len(base_ids) == 1:
             base = self._build_view(self.ancestry.read_state(base_ids[0]))
-            return agreed((base, BaseSchema.from_view(base))), None
-        ground = self._build_merge_base([self.ancestry.open_tip(one) for one in base_ids], MAX_CRISS_CROSS_DEPTH)
-        if isinstance(ground, View):
-            return agreed((ground, BaseSchema.from_view(ground))), None
-        found = agree_on_criss_cross_schema(ground, agreed)
-        return found, ground if isinstance(found, SchemaConflicts) else ground.map_views(found.renumber)
+            return agree((base, BaseSchema.from_view(base))), None
+        tips = [self.ancestry.open_tip(base_id) for base_id in base_ids]
+        merge_base = self._build_merge_base(tips, MAX_CRISS_CROSS_DEPTH)
+        if isinstance(merge_base, View):
+            return agree((merge_base, BaseSchema.from_view(merge_base))), None
+        agreement = agree_on_criss_cross_schema(merge_base, agree)
+        if isinstance(agreement, SchemaConflicts):
+            return agreement, merge_base
+        return agreement, merge_base.map_views(agreement.renumber)
 
     def _build_view(self, snapshot: Snapshot) -> View:
         return View(self.session.load_catalog(snapshot), self.session.open_tables(snapshot))
 
     def _build_merge_base(self, bases: Sequence[Tip], depth: int) -> MergeBase:
-        """Several bases as one: each is joined to those before it, with what they have grown from in their turn."""
-        ground: MergeBase = self._build_view(bases[0].snapshot)
+        """Combine several bases into one: each is merged with those before it, over their own common bases.
+
+        `depth` limits the recursion.
+        """
+        merge_base: MergeBase = self._build_view(bases[0].snapshot)
         for number, tip in enumerate(bases[1:], start=1):
-            below: dict[str, Tip] = {}
+            common: dict[str, Tip] = {}
             try:
                 for other in bases[:number] if depth and number < MAX_BASES else ():
-                    below.update(_find_bases(Ancestry(other, tip)))
+                    common.update(_find_bases(Ancestry(other, tip)))
             except (MergeBaseGoneError, CommitCollectedError, CommitMissingError):
-                below = {}  # it can't be told any more: so what the bases don't agree about stays unknown
-            if tip.commit.id not in below:
-                deeper = [below[one] for one in sorted(below, reverse=True)]
-                ground = CrissCrossBase(
-                    ground,
+                # Their base was collected: a difference between the bases stays unresolved.
+                common = {}
+            # A base that is an ancestor of an earlier one adds nothing.
+            if tip.commit.id not in common:
+                deeper_tips = [common[commit_id] for commit_id in sorted(common, reverse=True)]
+                merge_base = CrissCrossBase(
+                    merge_base,
                     self._build_view(tip.snapshot),
-                    self._build_merge_base(deeper, depth - 1) if deeper else None,
+                    self._build_merge_base(deeper_tips, depth - 1) if deeper_tips else None,
                 )
-        return ground
+        return merge_base
 
     @property
     def _names(self) -> Mapping[Side, str]:
         return {"ours": self.call.into, "theirs": self.call.source}
 
-    def _build_inputs(self, schema: SchemaAgreement, crossed: CrissCrossBase | None) -> MergeInputs:
+    def _build_inputs(self, schema: SchemaAgreement, criss_cross: CrissCrossBase | None) -> MergeInputs:
         strategy: Side | None = None
         if self.call.strategy is not None:
             strategy = "ours" if self.call.strategy is Strategy.OURS else "theirs"
@@ -247,32 +262,34 @@ class _MergeAttempt:
             },
             catalog=schema.catalog,
             strategy=strategy,
-            criss_cross=crossed,
+            criss_cross=criss_cross,
             watch=self.session.watch,
         )
 
-    def _plan_change(self, sides: MergeInputs, tables: Sequence[MergedTable], schema: SchemaRecord) -> _ManifestChange:
-        records = {side: sides.get_view(side).snapshot.manifest.tables for side in ("ours", "theirs")}
-        wanted = {
-            one.key: (
-                _build_table_record(records[one.side][one.pin.table_key], one.type),
-                replace(one.pin, table_key=one.key),
+    def _plan_change(self, inputs: MergeInputs, tables: Sequence[MergedTable], schema: SchemaRecord) -> _ManifestChange:
+        records = {side: inputs.get_view(side).snapshot.manifest.tables for side in ("ours", "theirs")}
+        result_tables = {
+            table.key: (
+                _build_table_record(records[table.side][table.pin.table_key], table.type),
+                replace(table.pin, table_key=table.key),
             )
-            for one in tables
+            for table in tables
         }
-        starts = self.session.open_tables(build_merged_snapshot(sides, tables))
-        written = [one for one in tables if one.has_rows or one.columns is not None]
-        drawn = _build_manifest_change(self.head.snapshot.manifest, wanted, schema, written, starts)
-        return replace(drawn, restored={one.key: (one.pin.path, one.restored) for one in tables if one.restored})
+        starts = self.session.open_tables(build_merged_snapshot(inputs, tables))
+        written = [table for table in tables if table.has_rows or table.columns is not None]
+        change = _build_manifest_change(self.head.snapshot.manifest, result_tables, schema, written, starts)
+        restored = {table.key: (table.pin.path, table.restored) for table in tables if table.restored}
+        return replace(change, restored=restored)
 
-    def _build_requirements(self, drawn: _ManifestChange, catalog: Catalog) -> tuple[TableUnchanged, ...]:
-        """The target's tables that the result depends on: those that change, and the other ends of their edges.
+    def _build_requirements(self, change: _ManifestChange, catalog: Catalog) -> tuple[TableUnchanged, ...]:
+        """Require that the target's tables that the result depends on are unchanged at the commit.
 
-        With another schema all of them: its rules were checked against every row.
+        These are the changed tables, and for each edge type among them or at one of them also its own table and those
+        of both node types. With a new schema, all tables: its rules were checked against every row.
         """
-        if drawn.schema is not None:
+        if change.schema is not None:
             return tuple(TableUnchanged(table_key=key) for key in sorted(self.head.snapshot.pins))
-        touched = {*drawn.adopted, *(table.pin.table_key for table in drawn.tables), *drawn.renamed, *drawn.dropped}
+        touched = {*change.adopted, *(table.pin.table_key for table in change.tables), *change.renamed, *change.dropped}
         related = set(touched)
         for edge in catalog.edges.values():
             around = {edge.table_key, *(catalog.nodes[name].table_key for name in (edge.source, edge.target))}
@@ -281,74 +298,81 @@ class _MergeAttempt:
         pins = self.head.snapshot.pins
         return tuple(TableUnchanged(table_key=key) for key in sorted(related) if key in pins)
 
-    def _publish(self, outcome: MergeOutcome, drawn: _ManifestChange, plan: CommitPlan) -> MergeResult:
-        tables = _build_table_results(self.head.snapshot.manifest, drawn)
+    def _publish(self, outcome: MergeOutcome, change: _ManifestChange, plan: CommitPlan) -> MergeResult:
+        tables = _build_table_results(self.head.snapshot.manifest, change)
         if self.call.is_dry_run:
-            return self._build_result(outcome, tables=tables, restored=drawn.restored)
+            return self._build_result(outcome, tables=tables, restored=change.restored)
         session, head = self.session, self.head
+        # Adopting tables and renaming writes no file, so there is nothing to announce for recovery.
         armed: ArmedWrite | None = None
-        made: tuple[str, ...] = ()
-        if drawn.tables:
+        new_files: tuple[str, ...] = ()
+        if change.tables:
             armed = arm(session.log, head, operation=OPERATION, actor=self.call.actor)
-            drawn, made = self._reshape_tables(drawn, armed)
-        pins = drawn.starts.snapshot.pins
-        writes = [_build_write(table, pins[table.key]) for table in drawn.tables if table.has_rows]
-        moves = self._stage(drawn.starts, writes, armed, made)
+            change, new_files = self._reshape_tables(change, armed)
+        pins = change.starts.snapshot.pins
+        writes = [_build_write(table, pins[table.key]) for table in change.tables if table.has_rows]
+        moves = self._stage(change.starts, writes, armed, new_files)
         plan = replace(
             plan,
             message=self.call.message,
             moves=moves,
-            adopted=drawn.adopted,
-            adopted_files=made,
-            renamed_tables=drawn.renamed,
-            dropped_tables=drawn.dropped,
-            schema=drawn.schema,
+            adopted=change.adopted,
+            adopted_files=new_files,
+            renamed_tables=change.renamed,
+            dropped_tables=change.dropped,
+            schema=change.schema,
             merged_parent=self.theirs.commit.id,
             merged_from=self.ancestry.build_merged_from(),
-            summary={path: {"restored": count} for path, count in drawn.restored.values()} or None,
+            # Read by `_find_written_paths` of later merges.
+            summary={path: {"restored": count} for path, count in change.restored.values()} or None,
             epoch=self.theirs.head.snapshot.manifest.gc_horizon.epoch,
             watch=session.watch,
         )
         done = publish(session.log, session.handles, plan, armed)
-        return self._build_result(outcome, commit_id=done.commit.id, tables=tables, restored=drawn.restored)
+        return self._build_result(outcome, commit_id=done.commit.id, tables=tables, restored=change.restored)
 
-    def _reshape_tables(self, drawn: _ManifestChange, armed: ArmedWrite) -> tuple[_ManifestChange, tuple[str, ...]]:
-        """The same with versions that have the merged state's columns, and the files of these versions."""
-        handles, snapshot = self.session.handles, drawn.starts.snapshot
-        adopted, pins, made = dict(drawn.adopted), dict(snapshot.pins), list[str]()
+    def _reshape_tables(self, change: _ManifestChange, armed: ArmedWrite) -> tuple[_ManifestChange, tuple[str, ...]]:
+        """Return the change with table versions that have the merged columns, and the files of these versions."""
+        handles, snapshot = self.session.handles, change.starts.snapshot
+        adopted = dict(change.adopted)
+        pins = dict(snapshot.pins)
+        new_files: list[str] = []
 
-        def note(files: Sequence[str]) -> None:
-            made.extend(files)
+        def record_files(files: Sequence[str]) -> None:
+            new_files.extend(files)
             armed.lease.add_files(files)
             self.session.check_cancelled()
 
         try:
-            for table in drawn.tables:
+            for table in change.tables:
                 if table.columns is not None:
                     key = table.key
-                    version, files = reshape(handles, stage_columns(drawn.starts.open_table(key), table.columns, note))
-                    note(files)
+                    staged = stage_columns(change.starts.open_table(key), table.columns, record_files)
+                    version, files = reshape(handles, staged)
+                    record_files(files)
                     pins[key] = replace(pins[key], version=version, branch=self.session.log.branch)
                     record = adopted[key].record if key in adopted else self._build_record(table)
                     adopted[key] = AdoptedTable(record=record, pin=pins[key])
-        except BaseException as error:  # an interrupt too: nothing can be visible yet, so everything may go
-            abandon(self.session.log, armed, made, error)
+        except BaseException as error:
+            # Also on an interrupt: nothing is visible yet, so all files can be removed.
+            abandon(self.session.log, armed, new_files, error)
             raise
         manifest = replace(snapshot.manifest, pins=pins)
         starts = self.session.open_tables(replace(snapshot, manifest=manifest))
-        return replace(drawn, adopted=adopted, starts=starts), tuple(made)
+        return replace(change, adopted=adopted, starts=starts), tuple(new_files)
 
     def _build_record(self, table: MergedTable) -> TableRecord:
-        """The registered table of one that is the target's own."""
+        """Return the table record of a table that the target has."""
         return _build_table_record(self.head.snapshot.manifest.tables[table.pin.table_key], table.type)
 
     def _stage(
-        self, starts: SnapshotTables, writes: Sequence[TableWrite], armed: ArmedWrite | None, made: Sequence[str]
+        self, starts: SnapshotTables, writes: Sequence[TableWrite], armed: ArmedWrite | None, new_files: Sequence[str]
     ) -> tuple[Move, ...]:
         try:
             return stage_writes(self.session, starts, writes, armed)
-        except BaseException:  # as above; the writes have removed their own files
-            abandon(self.session.log, None, made)
+        except BaseException:
+            # As above; `stage_writes` has removed its own files.
+            abandon(self.session.log, None, new_files)
             raise
 
     def _build_result(
@@ -360,7 +384,7 @@ class _MergeAttempt:
         restored: Mapping[str, tuple[str, int]] | None = None,
         conflicts: Conflicts | None = None,
     ) -> MergeResult:
-        found = conflicts or Conflicts()
+        reported = conflicts or Conflicts()
         return MergeResult(
             outcome=outcome,
             source=self.call.source,
@@ -370,54 +394,57 @@ class _MergeAttempt:
             commit_id=commit_id,
             is_dry_run=self.call.is_dry_run,
             tables=tables,
-            conflicts=tuple(found.listed),
-            conflict_counts={kind.value: count for kind, count in found.counts.items()},
+            conflicts=tuple(reported.listed),
+            conflict_counts={kind.value: count for kind, count in reported.counts.items()},
             restored_edges={key: count for key, (_, count) in (restored or {}).items()},
         )
 
 
 def _find_bases(ancestry: Ancestry) -> dict[str, Tip]:
-    """The bases of two states, by their commits."""
-    found = ancestry.find_divergence()
-    return {one: ancestry.open_tip(one) for one in (found.base_id, *found.other_bases)}
+    """Return the merge bases of two states, by commit id."""
+    divergence = ancestry.find_divergence()
+    return {commit_id: ancestry.open_tip(commit_id) for commit_id in (divergence.base_id, *divergence.other_bases)}
 
 
 def _find_written_paths(commits: Collection[Commit] | None) -> frozenset[str] | None:
-    """The locations of the tables that these commits changed; maintenance changes nothing. None: any may be.
+    """Return the locations of the tables that these commits changed; None if any table may have changed.
 
-    A merge that restored edges may have left their table at the version that it had. As against the merged branch,
-    which had deleted them and may be the base now, that is a change.
+    A merge that restored edges may have left their table at its version. Compared with the merged branch, which had
+    deleted the edges and may be the base now, that is a change.
     """
     if commits is None:
         return None
-    news = [one for one in commits if not one.is_maintenance]
-    restored = [path for one in news if one.operation == OPERATION for path in one.summary or ()]
-    return frozenset([*restored, *(change.path for one in news for change in one.changes)])
+    # Maintenance rewrites files, not rows.
+    writes = [commit for commit in commits if not commit.is_maintenance]
+    restored = [path for commit in writes if commit.operation == OPERATION for path in commit.summary or ()]
+    return frozenset([*restored, *(change.path for commit in writes for change in commit.changes)])
 
 
 def _build_table_record(record: TableRecord, type_: AnyType) -> TableRecord:
-    """A table as that of the merged state's type, which may have got another name or identity."""
+    """Return a table record with the name and identity that its type has in the merged state."""
     return structs.replace(record, table_key=type_.table_key, identity=type_.identity)
 
 
 def _build_manifest_change(
     ours: Manifest,
-    wanted: Mapping[str, tuple[TableRecord, Pin]],
+    result_tables: Mapping[str, tuple[TableRecord, Pin]],
     schema: SchemaRecord,
     tables: Sequence[MergedTable],
     starts: SnapshotTables,
 ) -> _ManifestChange:
-    """What has to be done to the target's tables so that they are the wanted ones; a table is known by its location."""
+    """Return the change that turns the target's tables into the merged ones; a table is identified by its location."""
     keys = {pin.path: key for key, pin in ours.pins.items()}
-    renamed = {keys[pin.path]: key for key, (_, pin) in wanted.items() if pin.path in keys and keys[pin.path] != key}
+    renamed = {
+        keys[pin.path]: key for key, (_, pin) in result_tables.items() if pin.path in keys and keys[pin.path] != key
+    }
     return _ManifestChange(
         adopted={
             key: AdoptedTable(record=record, pin=pin)
-            for key, (record, pin) in wanted.items()
+            for key, (record, pin) in result_tables.items()
             if ours.pins.get(key) != pin
         },
         renamed=renamed,
-        dropped=tuple(key for key in ours.pins if key not in wanted and key not in renamed),
+        dropped=tuple(key for key in ours.pins if key not in result_tables and key not in renamed),
         schema=None if schema.id == ours.schema.id else schema,
         tables=tables,
         starts=starts,
@@ -425,38 +452,38 @@ def _build_manifest_change(
 
 
 def _build_write(table: MergedTable, start: Pin) -> TableWrite:
-    """The rows that are brought to a table, and the ids that go."""
-    rows, brought, keys = table.rows, table.blobs, table.replaced
-    assert rows is not None and brought is not None and keys is not None  # noqa: PT018, S101 - only such are written
+    """Return the write of the rows that a merge inserts, updates or deletes in a table."""
+    rows, blobs, keys = table.rows, table.blobs, table.replaced
+    assert rows is not None and blobs is not None and keys is not None  # noqa: PT018, S101 - `has_rows` was checked
     located = None
     if table.addresses is not None:
         located = RowLocations(path=start.path, version=start.version, addresses=table.addresses)
-    stream = RowStream(batches=lambda: brought.iter_stored(rows.put), keys=keys, located=located)
+    stream = RowStream(batches=lambda: blobs.iter_stored(rows.put), keys=keys, located=located)
     return TableWrite(table_key=table.key, upsert=stream)
 
 
-def _build_table_results(ours: Manifest, drawn: _ManifestChange) -> tuple[TableMerge, ...]:
-    """What becomes of each table that does not stay as it is."""
-    before = {drawn.renamed.get(key, key): pin.rows for key, pin in ours.pins.items()}
-    found = [
+def _build_table_results(ours: Manifest, change: _ManifestChange) -> tuple[TableMerge, ...]:
+    """Return the result of each table that changes, by table key."""
+    before = {change.renamed.get(key, key): pin.rows for key, pin in ours.pins.items()}
+    results = [
         TableMerge(
-            table=one.key,
-            how="merged" if one.has_rows else "reshaped",
-            rows_before=before.get(one.key, 0),
-            rows_after=one.pin.rows + one.inserted - one.deleted,
-            inserted=one.inserted,
-            updated=one.updated,
-            deleted=one.deleted,
+            table=table.key,
+            how="merged" if table.has_rows else "reshaped",
+            rows_before=before.get(table.key, 0),
+            rows_after=table.pin.rows + table.inserted - table.deleted,
+            inserted=table.inserted,
+            updated=table.updated,
+            deleted=table.deleted,
         )
-        for one in drawn.tables
+        for table in change.tables
     ]
-    merged = {one.table for one in found}
-    found += [
-        TableMerge(table=key, how="adopted", rows_before=before.get(key, 0), rows_after=one.pin.rows)
-        for key, one in drawn.adopted.items()
+    merged = {result.table for result in results}
+    results += [
+        TableMerge(table=key, how="adopted", rows_before=before.get(key, 0), rows_after=adopted.pin.rows)
+        for key, adopted in change.adopted.items()
         if key not in merged
     ]
-    found += [
-        TableMerge(table=key, how="dropped", rows_before=ours.pins[key].rows, rows_after=0) for key in drawn.dropped
+    results += [
+        TableMerge(table=key, how="dropped", rows_before=ours.pins[key].rows, rows_after=0) for key in change.dropped
     ]
-    return tuple(sorted(found, key=lambda one: one.table))
+    return tuple(sorted(results, key=lambda result: result.table))

@@ -1,4 +1,4 @@
-"""What a merge says of itself, to every door."""
+"""The result of a merge."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,20 +9,20 @@ from omnigraph.errors import Kind, OmnigraphError
 
 
 class MergeOutcome(Enum):
-    """How a merge ended."""
+    """The outcome of a merge."""
 
     ALREADY_UP_TO_DATE = "already_up_to_date"
-    """The target has everything that the source has."""
+    """The target already contains the source."""
     FAST_FORWARD = "fast_forward"
-    """The target had nothing of its own since: it has now what the source has."""
+    """The target had no changes since the merge base: it now equals the source."""
     MERGED = "merged"
-    """The changes of both are together."""
+    """The changes of both branches were combined."""
     CONFLICTS = "conflicts"
-    """They are not: nothing was published."""
+    """The branches conflict: nothing was published."""
 
 
 class Strategy(Enum):
-    """Whose word counts where both sides changed the same thing of a row."""
+    """The side that wins where both changed the same part of a row."""
 
     OURS = "ours"
     THEIRS = "theirs"
@@ -30,23 +30,24 @@ class Strategy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMerge:
-    """What became of one table of the target."""
+    """The effect of a merge on one table of the target."""
 
     table: str
     how: str
-    """`adopted`: it is the source's version, and no row was copied. `merged`: rows were brought to it.
+    """`adopted`: the source's version was taken over, and no row was copied. `merged`: rows were written.
 
-    `reshaped`: its columns changed, and nothing else. `dropped`.
+    `reshaped`: only its columns changed. `dropped`: the table was removed.
     """
     rows_before: int
     rows_after: int
+    # Adopting a table only moves a pin, so its changed rows are not counted.
     inserted: int | None = None
-    """How many rows; None, as the two below, of a table that was adopted or dropped: nobody looked at its rows."""
+    """Numbers of rows; None for an adopted or dropped table, whose rows were not read."""
     updated: int | None = None
     deleted: int | None = None
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "table": self.table,
             "how": self.how,
@@ -60,7 +61,7 @@ class TableMerge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult:
-    """What a merge did, or would do. With conflicts there is no commit; `conflicts` are the first of them."""
+    """The result of a merge or dry run. With conflicts there is no commit; `conflicts` has the first of them."""
 
     outcome: MergeOutcome
     source: str
@@ -71,18 +72,19 @@ class MergeResult:
     is_dry_run: bool = False
     tables: tuple[TableMerge, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    # Conflicts are listed up to a limit, and counted without one.
     conflict_counts: Mapping[str, int]
-    """By kind, how many conflicts there are."""
+    """The number of conflicts by kind."""
     restored_edges: Mapping[str, int] = field(default_factory=dict)
-    """By table, how many edges stay with a node that `strategy` keeps, although the other side deleted both."""
+    """By table, the number of edges kept with a node that `strategy` keeps, although the other side deleted both."""
 
     @property
     def conflict_total(self) -> int:
-        """How many conflicts there are."""
+        """The number of all conflicts, also of those that are not listed."""
         return sum(self.conflict_counts.values())
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "outcome": self.outcome.value,
             "source": self.source,
@@ -102,7 +104,7 @@ class MergeResult:
 
 
 class MergeConflictsError(OmnigraphError):
-    """Two branches don't agree, or break the schema together, so nothing was merged; `result` lists the conflicts."""
+    """Two branches conflict, or break the schema together, so nothing was merged; `result` lists the conflicts."""
 
     kind = Kind.CONFLICT
     code = "merge_conflicts"
@@ -113,10 +115,11 @@ class MergeConflictsError(OmnigraphError):
 
     def facts(self) -> dict[str, object]:
         """Return the first conflicts, and the result as JSON."""
-        return {"conflicts": [one.to_json() for one in self.result.conflicts], "merge": self.result.to_json()}
+        return {"conflicts": [conflict.to_json() for conflict in self.result.conflicts], "merge": self.result.to_json()}
 
     def __str__(self) -> str:
         total = self.result.conflict_total
         count = "1 conflict" if total == 1 else f"{total} conflicts"
+        # The message names one conflict; clients get the others from `facts`.
         first = self.result.conflicts[0].message
         return f"{count} between `{self.result.source}` and `{self.result.into}`: nothing was merged. First: {first}"

@@ -1,4 +1,4 @@
-"""Run a mutation: every statement, checked as a whole, in one commit or not at all."""
+"""Run a mutation: all statements, checked as a whole, in one commit or not at all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,13 +37,13 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.staging import RowStream
 
 OPERATION = "mutate"
+# Estimated memory of a pending row beside its values: Python strings of its id, in a few sets and lists.
 _ROW_BYTES = 400
-"""What a row that is held takes beside its values: texts of Python for its id, in a few sets and lists. An estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationResult:
-    """What a mutation did, each node and edge counted once; without an effect there is no commit."""
+    """The result of a mutation, each node and edge counted once; there is no commit if nothing changed."""
 
     query_name: str
     branch: str
@@ -52,7 +52,7 @@ class MutationResult:
     affected_edges: int
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "query_name": self.query_name,
             "target": {"branch": self.branch},
@@ -64,7 +64,7 @@ class MutationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationCall:
-    """A mutation as it was asked for."""
+    """The arguments of a mutation."""
 
     source: Source
     name: str | None
@@ -78,13 +78,13 @@ class MutationCall:
 def mutate(session: Session, call: MutationCall) -> MutationResult:
     """Run a mutation on the newest state.
 
-    One that only inserts is run again when another writer was faster. One that changes or deletes what it has read
-    is not: if that was changed meanwhile, its meaning may have changed too, and it is a ConflictError.
+    If another writer commits first, a mutation that only inserts is run again. One that updates or deletes rows it has
+    read is not: if these rows have changed, its meaning may have changed too, and it fails with ConflictError.
 
     Raises:
         SourceError, QueryMissingError, QueryAmbiguousError, NotAMutationError, ParameterError: The call is wrong.
         ConstraintError: The result would break the schema.
-        ConflictError: Somebody else changed what this relied on, or `if_commit` is not the head.
+        ConflictError: Another writer changed rows that this depends on, or `if_commit` is not the head.
         KeyReusedError: The actor's idempotency key belongs to another request: a load, another query, other parameters.
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; nothing was changed.
     """
@@ -95,16 +95,19 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     if isinstance(chosen.body, Read):
         raise NotAMutationError(chosen.name.text)
     now = session.runtime.clock.now()
+    # Inserts read no rows, so running them again has the same meaning.
     is_blind = call.if_commit is None and all(isinstance(statement, Insert) for statement in chosen.body)
     if is_blind:
-        looks = chain([session.cached_head], repeat(session.head))
-        return rerun_on_conflict(session.runtime, lambda: _attempt(session, call, chosen, now, next(looks)()))
+        # A cached head saves a request. If it is outdated, the publisher rebases the write or reports a conflict.
+        heads = chain([session.cached_head], repeat(session.head))
+        return rerun_on_conflict(session.runtime, lambda: _attempt(session, call, chosen, now, next(heads)()))
     try:
         return _attempt(session, call, chosen, now, session.head())
     except ConflictError:
+        # The other writer may have been this very call, sent twice with its idempotency key.
         if _find_earlier_commit(session, session.head(), call, chosen) is None:
             raise
-    return _attempt(session, call, chosen, now, session.head())  # the faster one was this very call
+    return _attempt(session, call, chosen, now, session.head())
 
 
 def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime, head: Head) -> MutationResult:
@@ -122,8 +125,8 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime,
         raise ConflictError("graph_head", call.if_commit, snapshot.commit.id, "the branch has moved on")
     pending = WriteBuffer(View(catalog, session.open_tables(snapshot)), session.blob_sources, session.watch)
     read = run_statements(query, pending, inputs, session.runtime.ids, session.check_cancelled)
-    held = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)
-    pending.check_size(held, "what the mutation writes")
+    size = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)
+    pending.check_size(size, "what the mutation writes")
     checked = check_constraints(pending)
     affected = pending.count_affected()
     done = write_tables(
@@ -149,7 +152,7 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime,
 def _bind_mutation(chosen: Query, catalog: Catalog, source: Source) -> MutationQuery:
     bound = bind_query(chosen, catalog).require(source)
     planned = None if bound is None else rewrite(bound)
-    assert isinstance(planned, MutationQuery)  # noqa: S101 - no mistakes, and the tree is a mutation
+    assert isinstance(planned, MutationQuery)  # noqa: S101 - `require` has raised for errors, and the tree is a mutation
     return planned
 
 
@@ -162,6 +165,7 @@ def _build_write(table: PendingTable) -> TableWrite:
     if table.deleted:
         return TableWrite(table_key=key, delete=tuple(table.deleted), located=table.located)
     rows: pa.Table | RowStream = table.rows
+    # The stored form contains the bytes of the row's blobs, so it is read batch by batch.
     if list_blob_properties(table.type):
         rows = RowStream(batches=table.iter_stored, keys=pa.array(table.known_ids, pa.string()))
     if table.is_append:
@@ -181,9 +185,10 @@ def _find_earlier_commit(session: Session, head: Head, call: MutationCall, chose
 
 
 def _digest_request(call: MutationCall, chosen: Query) -> str | None:
-    """A digest of what a call with a key asks for: the query, however it is laid out, and its parameters."""
+    """Return the digest of a request with an idempotency key: of its query and parameters. None without a key."""
     if call.idempotency_key is None:
         return None
+    # The printed form is the same however the query was laid out.
     text = print_queries(QueryFile(queries=(chosen,), span=chosen.span))
     params = msgspec.json.encode(dict(call.params), enc_hook=repr, order="deterministic")
     return blake2b(text.encode() + b"\0" + params, digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Open a graph: check its format, and clear up after writers that died."""
+"""Open a graph: check its format, and recover operations of writers that died."""
 
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.recovery import RecoveryReport, recover_quietly
@@ -13,13 +13,14 @@ from omnigraph.telemetry import log
 
 
 def open_session(uri: str, *, is_read_only: bool, runtime: Runtime, keep_derived: bool | None = None) -> Session:
-    """The graph at `uri`; NotAGraphError, FormatRefusedError or a corruption when there is no such thing to open.
+    """Open the graph at `uri`.
 
-    Opened for writing, dead operations are settled first; that this fails never keeps a graph from being opened.
-    `keep_derived` says whether reads may keep what they derived for the next process; None: unless it is read-only.
+    Opened for writing, dead operations are recovered first; a failure of recovery does not prevent opening.
+    `keep_derived` is whether reads may store derived data for the next process; None means unless it is read-only.
 
     Raises:
-        BadArgumentError: It is to be read only, and to keep what reads derived.
+        BadArgumentError: `keep_derived` is set on a read-only graph.
+        NotAGraphError, FormatRefusedError: There is no graph at `uri`, or its format is not supported.
     """
     if is_read_only and keep_derived:
         raise BadArgumentError("keep_derived", "True", "a graph that is opened read-only is never written to")
@@ -31,6 +32,7 @@ def open_session(uri: str, *, is_read_only: bool, runtime: Runtime, keep_derived
         is_read_only=is_read_only,
         keep_derived=keep_derived,
     )
+    # Either way the manifest is read, so a graph that can't be read fails here and not at its first use.
     if is_read_only:
         session.log.readable_head()
     else:
@@ -39,21 +41,21 @@ def open_session(uri: str, *, is_read_only: bool, runtime: Runtime, keep_derived
 
 
 def build_session(uri: str, runtime: Runtime) -> Session:
-    """The graph at `uri`, if there is one: nothing was read or cleared up. For who looks at what can't be opened."""
+    """Build a session for `uri` without reading or recovering anything, to inspect a graph that can't be opened."""
     store = GraphStorage(parse_uri(uri), runtime)
     return Session(store=store, handles=TableCache(store), log=ManifestLog(store))
 
 
 def heal(session: Session, head: Head | None, *, spares_live: bool = False) -> RecoveryReport | None:
-    """A recovery pass that is in nobody's way: None, and a warning in the log, when it could not run.
+    """Run a recovery pass that never raises: if it fails, log a warning and return None.
 
-    `head` is a state of main, if one is known, which tells of branches whose deletion was not finished.
-    `spares_live` is as `recover` has it.
+    `head` is a state of main, if one is known, which lists branches whose deletion was not finished.
+    `spares_live` as in `recover`.
     """
     try:
         if head is not None:
             session.branches.finish_deletions(head)
-    except Exception as error:  # noqa: BLE001 - a fault of recovery is reported, never in a user's way
+    except Exception as error:  # noqa: BLE001 - a failed recovery is logged and must not fail the caller
         is_bug = not isinstance(error, OmnigraphError)
         log.warning("deletions of branches of %s were not finished: %s", session.uri, error, exc_info=is_bug)
         return None

@@ -1,4 +1,4 @@
-"""The table of a type at its pin, for other tools that read Lance."""
+"""Open the table of a type at its pinned version, for other tools that read Lance."""
 
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.errors import Kind, OmnigraphError
@@ -11,14 +11,16 @@ from omnigraph.storage.table_cache import PinnedDataset
 
 
 class TypeMissingError(OmnigraphError):
-    """The schema has no type of that name, or no edge type; `near` is the one that was likely meant."""
+    """The schema has no type, or no edge type, of that name; `near` is the name that was likely meant."""
 
     kind = Kind.NOT_FOUND
     code = "type_not_found"
 
     def __init__(self, name: str, near: str | None, wanted: str = "type") -> None:
         super().__init__(name, near, wanted)
-        self.name, self.near, self.wanted = name, near, wanted
+        self.name = name
+        self.near = near
+        self.wanted = wanted
 
     def __str__(self) -> str:
         way_out = f"; did you mean `{self.near}`?" if self.near else ""
@@ -26,20 +28,28 @@ class TypeMissingError(OmnigraphError):
 
 
 def find_edge_type(catalog: Catalog, name: str) -> EdgeType:
-    """The edge type of that name, in any case, or TypeMissingError."""
-    found = catalog.find_edge(name)
-    if found is None:
+    """Return the edge type of that name, in any case.
+
+    Raises:
+        TypeMissingError: There is none.
+    """
+    edge = catalog.find_edge(name)
+    if edge is None:
         raise TypeMissingError(name, find_closest(name, catalog.edges), "edge type")
-    return found
+    return edge
 
 
 def open_pinned_table(session: Session, snapshot: Snapshot, type_name: str) -> PinnedDataset:
-    """A handle of its own on the version that `snapshot` shows, or TypeMissingError.
+    """Open a separate handle on the version that `snapshot` pins.
 
-    What is done to the handle touches neither the graph nor its other readers.
+    Operations on the handle affect neither the graph nor its other readers.
+
+    Raises:
+        TypeMissingError: The snapshot has no such type.
     """
     session.allow(Action.EXPORT, snapshot.branch)
     check_text("type_name", type_name)
+    # A table key such as `node:Person` is accepted as well.
     names = {key.partition(":")[2]: key for key in snapshot.pins}
     table_key = names.get(type_name, type_name)
     if table_key not in snapshot.pins:

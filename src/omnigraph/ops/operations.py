@@ -1,4 +1,4 @@
-"""Operations that are at work, or died and wait for recovery: what their sidecars say. Changes nothing."""
+"""List operations that are running, or that died and wait for recovery, from their sidecars. Read-only."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,40 +10,41 @@ from omnigraph.policy import Action
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """All sidecars of a graph."""
+    """The sidecars of a graph."""
 
     pending: tuple[Sidecar, ...]
     broken: tuple[BrokenSidecar, ...]
     dead: frozenset[str] = frozenset()
-    """Of the pending ones, the ids of those that were silent for longer than their lease: recovery settles them."""
+    """The ids of pending operations without a heartbeat for longer than their lease; recovery resolves them."""
 
-    def state(self, one: Sidecar) -> str:
-        """Return `running`, `dead`, or `abandoned` when recovery is at it."""
-        return "dead" if one.id in self.dead and one.state == "running" else one.state
+    def state(self, sidecar: Sidecar) -> str:
+        """Return `running`, `dead`, or `abandoned` if recovery has taken it over."""
+        return "dead" if sidecar.id in self.dead and sidecar.state == "running" else sidecar.state
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "pending": [
                 {
-                    "id": one.id,
-                    "operation": one.operation,
-                    "actor": one.actor,
-                    "branch": one.branch,
-                    "commit_id": one.commit_id,
-                    "started_at": one.started_at,
-                    "state": self.state(one),
+                    "id": sidecar.id,
+                    "operation": sidecar.operation,
+                    "actor": sidecar.actor,
+                    "branch": sidecar.branch,
+                    "commit_id": sidecar.commit_id,
+                    "started_at": sidecar.started_at,
+                    "state": self.state(sidecar),
                 }
-                for one in self.pending
+                for sidecar in self.pending
             ],
-            "broken": [{"key": one.key, "reason": one.reason} for one in self.broken],
+            "broken": [{"key": sidecar.key, "reason": sidecar.reason} for sidecar in self.broken],
         }
 
 
 def list_operations(session: Session) -> Operations:
-    """List what is under way now; usually nothing. Ages are by this machine's clock, since nothing is written."""
+    """List the operations in progress, usually none."""
     session.allow_on_graph(Action.READ)
-    found, broken = list_sidecars(session.store)
+    items, broken = list_sidecars(session.store)
+    # By this machine's clock: to learn that of the store, something would have to be written.
     silent_since = session.runtime.clock.now() - timedelta(seconds=session.runtime.options.lease_seconds)
-    dead = frozenset(item.sidecar.id for item in found if item.modified < silent_since)
-    return Operations(tuple(item.sidecar for item in found), tuple(broken), dead)
+    dead = frozenset(item.sidecar.id for item in items if item.modified < silent_since)
+    return Operations(tuple(item.sidecar for item in items), tuple(broken), dead)

@@ -1,7 +1,8 @@
-"""Keep tables fast: merge small fragments, drop deleted rows from files, complete indexes. No row says anything else.
+"""Optimize tables: compact small fragments, remove deleted rows from files, extend indexes. No row changes its values.
 
-Each table is worked on and published by itself, beside writers: none of them fails or waits because of it, and what
-they do to rows that are being rewritten is done to the new ones too. What can't be moved along is planned again.
+Each table is optimized and published independently, concurrently with writers: none of them fails or waits because of
+it, and what they delete from rows that are being rewritten is deleted from the new files too. A rewrite that can't be
+rebased onto the new version is planned again.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -23,16 +24,17 @@ from omnigraph.storage.compaction import OutdatedRewriteError
 from omnigraph.storage.index_staging import OutdatedSegmentError
 from omnigraph.telemetry import log
 
+# Number of times a table is planned because other writers keep rewriting it.
 MAX_ATTEMPTS = 10
-"""How often a table is planned again because others rewrote it meanwhile."""
+# The back-off doubles with each attempt, up to 32 times its start.
 _MAX_DOUBLINGS = 5
+# Interval between checks for cancellation while tables are optimized.
 _POLL_SECONDS = 0.1
-"""How often it is asked, while tables are worked on, whether that is still wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeProgress:
-    """How far it is: the table that was done last, and how many of how many are."""
+    """The progress of an optimize run: the table finished last, and the numbers of finished and of all tables."""
 
     table_key: str
     done: int
@@ -41,42 +43,42 @@ class OptimizeProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeCall:
-    """What to optimise."""
+    """The arguments of an optimize run."""
 
     types: tuple[str, ...] | None = None
-    """Only these; None: all."""
+    """The types to optimize; None for all."""
     upkeep: UpkeepCall
     is_dry_run: bool = False
-    """Only tell what is worth doing."""
+    """Whether to only report what would be done."""
     progress: Callable[[OptimizeProgress], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeResult:
-    """What was done, table by table, in declared order."""
+    """The result of an optimize run by table, in declared order."""
 
     branch: str
     tables: tuple[TableUpkeep, ...]
 
     @property
     def has_failed(self) -> bool:
-        """Whether a table could not be worked on; the others were."""
-        return any(one.error is not None for one in self.tables)
+        """Whether a table could not be optimized; the others were."""
+        return any(table.error is not None for table in self.tables)
 
     @property
     def due(self) -> tuple[TableUpkeep, ...]:
-        """The tables for which a dry run found something worth doing."""
-        return tuple(one for one in self.tables if one.is_due)
+        """The tables for which a dry run found work."""
+        return tuple(table for table in self.tables if table.is_due)
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
-        return {"branch": self.branch, "tables": [one.to_json() for one in self.tables]}
+        """Return the JSON form."""
+        return {"branch": self.branch, "tables": [table.to_json() for table in self.tables]}
 
 
-def optimize(session: Session, call: OptimizeCall, hands: OptimizeWorker | None = None) -> OptimizeResult:
-    """Optimise every table where it pays; one that fails does not keep the others from it.
+def optimize(session: Session, call: OptimizeCall, worker: OptimizeWorker | None = None) -> OptimizeResult:
+    """Optimize every table where it pays off; a table that fails does not stop the others.
 
-    `hands` do the heavy work; without any, this process does it.
+    `worker` does the rewriting, by default in this process.
     """
     session.allow(Action.MAINTAIN, signed=call.upkeep.actor)
     if not call.is_dry_run:
@@ -84,35 +86,41 @@ def optimize(session: Session, call: OptimizeCall, hands: OptimizeWorker | None 
     check_signature(call.upkeep.actor, call.upkeep.message, None)
     keys = _select_tables(session, call.types)
     options = session.runtime.options.upkeep
-    workers = hands or LocalOptimizeWorker(options)
-    found: dict[str, TableUpkeep] = {}
-    session.check_cancelled()  # before anything is begun: a table that is small may be published before it is asked again
+    active_worker = worker or LocalOptimizeWorker(options)
+    results: dict[str, TableUpkeep] = {}
+    # Before any work starts: a small table may be published before the next check.
+    session.check_cancelled()
     with ThreadPoolExecutor(options.concurrency, thread_name_prefix="optimize") as pool:
-        waiting = {pool.submit(_optimize_isolated, session, key, call, workers): key for key in keys}
+        waiting = {pool.submit(_optimize_isolated, session, key, call, active_worker): key for key in keys}
         try:
             for future in _iter_completed(session, waiting):
                 key = waiting[future]
-                found[key] = future.result()
+                results[key] = future.result()
                 if call.progress is not None:
-                    call.progress(OptimizeProgress(table_key=key, done=len(found), total=len(keys)))
+                    call.progress(OptimizeProgress(table_key=key, done=len(results), total=len(keys)))
         except BaseException:
-            workers.stop()
+            # Also on an interrupt: running workers must end before the error leaves the pool.
+            active_worker.stop()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    return OptimizeResult(branch=session.log.branch, tables=tuple(found[key] for key in keys))
+    return OptimizeResult(branch=session.log.branch, tables=tuple(results[key] for key in keys))
 
 
 def _iter_completed(session: Session, futures: Collection[Future[TableUpkeep]]) -> Iterator[Future[TableUpkeep]]:
-    """Each when it is done, as long as it is wanted."""
-    left = set(futures)
-    while left:
+    """Yield each future when it is done, checking for cancellation while waiting."""
+    pending = set(futures)
+    while pending:
         session.check_cancelled()
-        done, left = wait(left, _POLL_SECONDS, FIRST_COMPLETED)
+        done, pending = wait(pending, _POLL_SECONDS, FIRST_COMPLETED)
         yield from done
 
 
 def _select_tables(session: Session, types: Sequence[str] | None) -> list[str]:
-    """The keys of the tables to work on, or TypeMissingError."""
+    """Return the keys of the tables to optimize.
+
+    Raises:
+        TypeMissingError: The schema has no type of that name.
+    """
     snapshot = session.head().snapshot
     names = {type_.name: key for key, type_ in map_types(session.load_catalog(snapshot)).items()}
     for name in types or ():
@@ -121,28 +129,28 @@ def _select_tables(session: Session, types: Sequence[str] | None) -> list[str]:
     return [key for name, key in names.items() if (types is None or name in types) and key in snapshot.pins]
 
 
-def _optimize_isolated(session: Session, table_key: str, call: OptimizeCall, hands: OptimizeWorker) -> TableUpkeep:
+def _optimize_isolated(session: Session, table_key: str, call: OptimizeCall, worker: OptimizeWorker) -> TableUpkeep:
     try:
         if call.is_dry_run:
-            return OptimizeAttempt(session, session.head(), table_key, call.upkeep, hands).preview()
-        return _optimize_table(session, table_key, call.upkeep, hands)
+            return OptimizeAttempt(session, session.head(), table_key, call.upkeep, worker).preview()
+        return _optimize_table(session, table_key, call.upkeep, worker)
     except OmnigraphError as error:
-        log.warning("%s was not optimised: %s", table_key, error)
+        log.warning("%s was not optimized: %s", table_key, error)
         return TableUpkeep(table_key=table_key, error=str(error))
 
 
-def _optimize_table(session: Session, table_key: str, call: UpkeepCall, hands: OptimizeWorker) -> TableUpkeep:
-    """Plan, work and publish; again from the start when the table was rewritten by somebody else meanwhile."""
+def _optimize_table(session: Session, table_key: str, call: UpkeepCall, worker: OptimizeWorker) -> TableUpkeep:
+    """Plan, rewrite and publish a table; start over if another writer has rewritten it in the meantime."""
     runtime = session.runtime
-    for number in range(MAX_ATTEMPTS):
+    for attempt in range(MAX_ATTEMPTS):
         head = session.head()
         if table_key not in head.snapshot.pins:
-            return TableUpkeep(table_key=table_key, skipped="the table was dropped meanwhile")
+            return TableUpkeep(table_key=table_key, skipped="the table was dropped in the meantime")
         try:
-            return OptimizeAttempt(session, head, table_key, call, hands).run()
+            return OptimizeAttempt(session, head, table_key, call, worker).run()
         except (ConflictError, TooSlowError, OutdatedRewriteError, OutdatedSegmentError) as error:
-            log.info("%s is planned again: %s", table_key, error)
-            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(number, _MAX_DOUBLINGS)))
+            log.info("planning %s again: %s", table_key, error)
+            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(attempt, _MAX_DOUBLINGS)))
     return TableUpkeep(
-        table_key=table_key, skipped=f"others rewrote it {MAX_ATTEMPTS} times meanwhile: try again later"
+        table_key=table_key, skipped=f"other writers rewrote it {MAX_ATTEMPTS} times in the meantime; try again later"
     )
