@@ -26,6 +26,7 @@ from omnigraph.query.mutation_plan import Assign, Delete, InsertEdge, InsertNode
 from omnigraph.query.rules.empty_pattern import is_empty
 
 _INDENT = "  "
+# The text before and after the edge in brackets, as in `$a -[Knows]-> $b`.
 _ARROWS = {HopDirection.OUT: ("-", "->"), HopDirection.IN: ("<-", "-"), HopDirection.BOTH: ("-", "-")}
 
 
@@ -83,6 +84,7 @@ def explain_output(query: ReadQuery) -> Iterator[str]:
 
 
 def _format_column(column: OutputColumn) -> str:
+    # A whole variable is named after itself.
     text = format_expr(column.value)
     return text if text == f"${column.name}" else f"{text} as {column.name}"
 

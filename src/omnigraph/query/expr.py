@@ -233,6 +233,7 @@ class Op(Enum):
 
 # `=` and `!=` are symmetric, so they are not listed.
 _MIRRORED = {Op.LT: Op.GT, Op.GT: Op.LT, Op.LE: Op.GE, Op.GE: Op.LE}
+# Exact in three-valued logic: `not (a < b)` and `a >= b` are unknown for the same rows.
 _NEGATED = {Op.EQ: Op.NE, Op.NE: Op.EQ, Op.LT: Op.GE, Op.GE: Op.LT, Op.GT: Op.LE, Op.LE: Op.GT}
 
 
@@ -665,6 +666,7 @@ def _is_value_of(value: Value, type_: ValueType) -> bool:
         case EnumOf():
             return value in type_.values
         case ListOf():
+            # Lists contain no nulls.
             return isinstance(value, tuple) and all(v is not None and _is_value_of(v, type_.element) for v in value)
         case VectorOf():
             return isinstance(value, tuple) and len(value) == type_.size and all(isinstance(v, float) for v in value)
@@ -684,6 +686,7 @@ def _is_scalar_value(value: Value, type_: Scalar) -> bool:
     return isinstance(value, _PYTHON_TYPES[type_])
 
 
+# The types that `_is_scalar_value` has not checked before.
 _PYTHON_TYPES: dict[Scalar, type] = {
     Scalar.STRING: str,
     Scalar.BOOL: bool,

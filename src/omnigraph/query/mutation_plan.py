@@ -27,6 +27,7 @@ from omnigraph.schema.types import Scalar
 # The variable of the current row in the `where` of an update or delete; no user can write such a name.
 ROW = "#row"
 
+# Values that are known before a row is read: a statement stores no expression over a row (T14).
 StoredValue: TypeAlias = Const | ParamRef | Now
 
 
