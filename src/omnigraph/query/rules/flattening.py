@@ -12,6 +12,8 @@ def flatten(expr: Expr) -> Expr:
     # A dict keeps the order of the first occurrences.
     terms: dict[Expr, None] = {}
     for term in expr.terms:
-        is_nested = type(term) is type(expr) and isinstance(term, And | Or)
-        terms.update(dict.fromkeys(term.terms if is_nested else (term,)))
+        if type(term) is type(expr) and isinstance(term, And | Or):
+            terms.update(dict.fromkeys(term.terms))
+        else:
+            terms[term] = None
     return join_terms(expr, list(terms))
