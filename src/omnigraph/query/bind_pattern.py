@@ -144,7 +144,7 @@ def _bind_not_block(clause: ast.NotBlock, scope: Scope, drafter: BlockDrafter) -
     if all(type_ is None for type_ in outer_types.values()) and all(name in bound_inside for name in outer_types):
         keyword = Span(clause.span.start, clause.span.start + len("not"))
         message = "this `not` block shares no variable with the clauses around it, so it would keep or drop all rows"
-        drafter.findings.add_error("T9", keyword, message, "use a variable of the clauses around the block inside it")
+        drafter.findings.add_error("T9", keyword, message, "share a variable: use one of the clauses around the block")
         return None
     if inner.pattern is None:
         return None
