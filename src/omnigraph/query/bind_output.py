@@ -29,7 +29,7 @@ from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import is_scalar
 
-# The largest I64, the type of `limit` and `offset`.
+# The largest I64.
 _MAX_COUNT = 2**63 - 1
 _RANK_NAMES: dict[type, str] = {Nearest: "nearest", Bm25: "bm25", Rrf: "rrf"}
 

@@ -65,7 +65,7 @@ class TypeInference:
                 self.broken.update(name for name in (hop.source, hop.target) if not self._is_decided(name))
         self._propagate_broken(hops, touching, [name for name in touching if name in self.broken])
         self._take_stored_direction(hops, touching)
-        # Anything still undecided was part of an error.
+        # A variable that is still undecided has no type.
         self.broken.update(name for name in touching if not self._is_decided(name))
 
     def find_direction(self, hop: HopDraft) -> HopDirection:
@@ -135,7 +135,7 @@ class TypeInference:
                         todo.append(name)
 
     def _take_stored_direction(self, hops: list[HopDraft], touching: Mapping[str, list[int]]) -> None:
-        # The choices change only after the loop, so that the order of the hops has no influence.
+        # The choices change only after the loop, so that a hop decided here does not narrow the next one.
         taken: dict[str, str] = {}
         for index, hop in enumerate(hops):
             if hop.edge is None or index in self.failed or self.broken & {hop.source, hop.target}:
