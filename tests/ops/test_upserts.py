@@ -174,5 +174,5 @@ def test_a_row_that_another_writer_changed_meanwhile_is_read_again(
 def test_an_insert_without_what_is_required_says_that_an_update_would_do(tmp_path: Path) -> None:
     graph = new_graph(tmp_path, "node Q { name: String @key  r: I32 }")
 
-    with pytest.raises(og.SourceError, match=r"because the key may be new; to change a row that exists, use `update`"):
+    with pytest.raises(og.SourceError, match=r"because the key may be new; to change an existing row, use `update`"):
         run(graph, 'insert Q { name: "a" }')

@@ -267,7 +267,7 @@ def test_each_rule_of_predicates_has_its_code_and_place(text: str, expected: lis
         ("$p.name = 3", "`$p.name` (String) can't be compared with `3` (a number)", 'write `"3"`, with quotes'),
         (
             '$p.status = "gnoe"',
-            '"gnoe" is none of the values of enum(new, gone)',
+            '"gnoe" is not a value of enum(new, gone)',
             "did you mean `gone`?",
         ),
         (
@@ -278,7 +278,7 @@ def test_each_rule_of_predicates_has_its_code_and_place(text: str, expected: lis
         (
             "$p.face = $p.face",
             "`$p.face` (Vector(2)) can't be compared with `$p.face` (Vector(2))",
-            "vectors have a distance: order by `nearest(vector, query)`",
+            "vectors are compared by distance: order by `nearest(vector, query)`",
         ),
     ],
 )

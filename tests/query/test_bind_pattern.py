@@ -134,7 +134,7 @@ def test_a_block_must_share_a_variable_with_its_outside(clauses: str, expected: 
 def test_a_variable_of_a_block_is_explained_when_used_outside() -> None:
     found = only_finding("query q() { match { $p: Person not { $p knows $f } } return { $f.name } }")
 
-    assert found.help == "it is bound inside a `not` block only, and stays there"
+    assert found.help == "it is bound only inside a `not` block, and is not visible outside it"
 
 
 # --- names ---------------------------------------------------------------------------------------
@@ -184,9 +184,9 @@ def test_each_rule_of_clauses_has_its_code_and_place(clauses: str, expected: lis
     "text, help_",
     [
         ("$a: Knows", "bind an edge in a hop: `$a $e:knows $b`"),
-        ("$a: Named", "bind a type that has it: `Person` or `Company`"),
+        ("$a: Named", "bind a type that implements it: `Person` or `Company`"),
         ("$a: Persn", "did you mean `Person`?"),
-        ("$a: Person $a.id = $a.name", "an id is no property: write `@id`"),
+        ("$a: Person $a.id = $a.name", "an id is not a property: write `@id`"),
         ("$a livsIn $b", "did you mean `livesIn`?"),
         ("$a <livesIn> $b", "write `$a livesIn $b`"),
         ("$person: Person $persn.age > 3", "did you mean `$person`?"),

@@ -62,7 +62,7 @@ def test_a_pattern_that_has_two_readings_is_refused_with_a_way_out() -> None:
 
     assert found.code == "T5"
     assert found.message == "`$y` could be `Company` or `Person`"
-    assert found.help == "say which: `$y: Company` or `$y: Person`"
+    assert found.help == "bind it to one of them: `$y: Company` or `$y: Person`"
 
 
 @pytest.mark.parametrize("clauses", ["$x worksAt $x", "$x: Person  $x worksAt $x", "$x $e:worksAt $x"])

@@ -1,1 +1,1 @@
-"""What a query means: typed expressions, the logical plan, binding, rewrite rules, parameters, explain. No I/O."""
+"""Query semantics: binding, typed expressions, logical plans, rewrite rules, parameters, explain. No I/O."""

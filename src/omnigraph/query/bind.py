@@ -1,4 +1,4 @@
-"""Binding: the tree of a query and a catalog become a typed plan, or all that is wrong with it at once."""
+"""Bind the syntax tree of a query to a catalog: a typed logical plan, or all its errors together."""
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.diagnostics import Diagnostic, StageResult, sort_diagnostics
@@ -13,53 +13,55 @@ from omnigraph.query.scope import declare_params
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import DiagnosticCollector
 
+__all__ = ["BoundQuery", "bind_file", "bind_filter", "bind_query"]
+
 
 def bind_filter(predicate: ast.Predicate, declared: AnyType) -> StageResult[Expr | None]:
-    """The typed predicate, or None and every independent error. It has no parameters."""
+    """Bind a predicate without parameters over the rows of one type; None and all independent errors if it is wrong."""
     findings = DiagnosticCollector()
     names = RowNameResolver(declared, declare_params((), findings), findings)
     bound = ExprBinder(names, findings).bind_predicate(predicate)
     return StageResult(bound, findings.finalize())
 
 
-__all__ = ["BoundQuery", "bind_file", "bind_query"]
-
-
 def bind_file(file: ast.QueryFile, catalog: Catalog) -> StageResult[tuple[BoundQuery, ...]]:
-    """All queries of a file that are right, in order, and what is wrong with the others. Names are unique (Q002).
+    """Bind all queries of a file: the correct ones in order, and the errors of the others.
 
-    Of a query that a parse error left without output only the name counts: nothing else can be said about it.
+    Names must be unique (Q002). A query that a parse error left without output is checked for its name only.
     """
     bound: list[BoundQuery] = []
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     seen: set[str] = set()
     for query in file.queries:
         name = query.name
         if name.text in seen:
             message = f"there is already a query `{name.text}` in this file"
-            found.append(Diagnostic("Q002", name.span, message, "give it a name of its own"))
+            diagnostics.append(Diagnostic("Q002", name.span, message, "give it another name"))
         seen.add(name.text)
+        # The parser rejects a read without output, so its error is already reported.
         if isinstance(query.body, ast.Read) and not query.body.projections:
             continue
-        checked = bind_query(query, catalog)
-        found.extend(checked.diagnostics)
-        if checked.value is not None:
-            bound.append(checked.value)
-    return StageResult(tuple(bound), sort_diagnostics(found))
+        result = bind_query(query, catalog)
+        diagnostics.extend(result.diagnostics)
+        if result.value is not None:
+            bound.append(result.value)
+    return StageResult(tuple(bound), sort_diagnostics(diagnostics))
 
 
 def bind_query(query: ast.Query, catalog: Catalog) -> StageResult[BoundQuery | None]:
-    """The plan of one query; None when something is wrong with it, or when a parse error left it without output."""
+    """Bind one query; the value is None if it has an error, or if a parse error left it without output."""
     if isinstance(query.body, ast.Read):
         return _bind_read(query, query.body, catalog)
-    found = bind_mutation(query, catalog)
-    return StageResult(found.value, found.diagnostics)
+    # Rebuilt for its type: a `StageResult[MutationQuery | None]` is not a `StageResult[BoundQuery | None]`.
+    result = bind_mutation(query, catalog)
+    return StageResult(result.value, result.diagnostics)
 
 
 def _bind_read(query: ast.Query, read: ast.Read, catalog: Catalog) -> StageResult[BoundQuery | None]:
     findings = DiagnosticCollector()
     params = declare_params(query.params, findings)
     matched = bind_match(read.clauses, catalog, params, findings)
+    # Bound even if the pattern has errors: the errors of the output are independent of them.
     output = bind_output(read, matched.scope, matched.order, findings)
     if findings or matched.pattern is None or not output.columns:
         return StageResult(None, findings.finalize())

@@ -1,4 +1,4 @@
-"""Calls: text searches, ranks and aggregates, with the rules for their arguments."""
+"""Bind calls of text searches, rank functions and aggregates, and check their arguments."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,6 +6,7 @@ from typing import Protocol
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
+from omnigraph.query.bind_literal import clip_text
 from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
@@ -31,7 +32,9 @@ from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar, VectorOf
 from omnigraph.schema.values import InvalidValue, from_literal
 
+# The documented default of the query language.
 DEFAULT_RRF_K = 60
+# For messages; `is_foldable` decides which types an aggregate accepts.
 _NUMBERS = "numbers"
 _ARGUMENT_TYPES = {
     AggregateFunction.SUM: _NUMBERS,
@@ -43,16 +46,19 @@ _ARGUMENT_TYPES = {
 
 
 class BindValue(Protocol):
-    """Binds an expression that stands inside a call."""
+    """A function that binds an argument of a call."""
 
-    def __call__(self, node: ast.Expr, place: CallContext) -> Expr | None:
-        """The expression, or None when something about it is wrong and reported."""
+    def __call__(self, node: ast.Expr, context: CallContext, /) -> Expr | None:
+        """Bind the argument, or report its errors and return None."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CallBinder:
-    """Binds calls whose function, place and number of arguments are already checked."""
+    """Bind calls whose function, context and number of arguments are already checked.
+
+    Every method returns None for an invalid call, whose errors it has reported.
+    """
 
     names: NameResolver
     findings: DiagnosticCollector
@@ -60,9 +66,10 @@ class CallBinder:
     # --- search ----------------------------------------------------------------------------------
 
     def bind_text_match(self, call: ast.Call, function: Function) -> TextMatch | None:
-        """`search`, `match_text` and `fuzzy`."""
+        """Bind a call of `search`, `match_text` or `fuzzy`."""
         prop = self._bind_string_property(call.arguments[0], function)
         query = self._bind_string_input(call.arguments[1], function)
+        # All three arguments are bound before the first error returns, so that each reports its own.
         edits: Input | None = None
         if len(call.arguments) == 3:
             edits = self._bind_integer(call.arguments[2], function, "the distance", at_least=0)
@@ -75,7 +82,7 @@ class CallBinder:
     # --- ranks -----------------------------------------------------------------------------------
 
     def bind_rank(self, call: ast.Call, function: Function) -> Rank | None:
-        """`nearest`, `bm25` and `rrf`."""
+        """Bind a call of `nearest`, `bm25` or `rrf`."""
         if function.name == "rrf":
             return self._bind_rrf(call, function)
         return self._bind_simple_rank(call, function)
@@ -83,7 +90,8 @@ class CallBinder:
     def _bind_simple_rank(self, call: ast.Call, function: Function) -> Nearest | Bm25 | None:
         first, second = call.arguments
         if function.name == "bm25":
-            prop, query = self._bind_string_property(first, function), self._bind_string_input(second, function)
+            prop = self._bind_string_property(first, function)
+            query = self._bind_string_input(second, function)
             return None if prop is None or query is None else Bm25(prop=prop, query=query, origin=call.span)
         prop = self._bind_property(first, function, "a Vector property")
         if prop is None:
@@ -96,11 +104,13 @@ class CallBinder:
         return None if query is None else Nearest(prop=prop, query=query, origin=call.span)
 
     def _bind_rrf(self, call: ast.Call, function: Function) -> Rrf | None:
-        first, second = (self._bind_fused_rank(node, function) for node in call.arguments[:2])
+        first = self._bind_fused_rank(call.arguments[0], function)
+        second = self._bind_fused_rank(call.arguments[1], function)
         k: Input | None = Const(value=DEFAULT_RRF_K, type=Scalar.I64, origin=call.span)
-        given = [*call.arguments[2:], *(value for _, value in call.options)]
-        if given:
-            k = self._bind_integer(given[0], function, "`k`", at_least=1)
+        # `k` is the third argument or an option; `resolve_function` has rejected both together.
+        k_nodes = [*call.arguments[2:], *(value for _, value in call.options)]
+        if k_nodes:
+            k = self._bind_integer(k_nodes[0], function, "`k`", at_least=1)
         if first is None or second is None or k is None:
             return None
         if first.prop.variable != second.prop.variable:
@@ -122,14 +132,14 @@ class CallBinder:
     # --- aggregates ------------------------------------------------------------------------------
 
     def bind_aggregate(self, call: ast.Call, function: Function, bind: BindValue) -> Aggregate | None:
-        """`count`, `sum`, `avg`, `min`, `max`."""
+        """Bind a call of `count`, `sum`, `avg`, `min` or `max`; `bind` binds its argument."""
         (node,) = call.arguments
         fold = AggregateFunction(function.name)
         if isinstance(node, ast.Star):
             if fold is AggregateFunction.COUNT and not call.distinct:
                 return Aggregate(fold=fold, origin=call.span)
             what = "`count(distinct *)`" if call.distinct else f"`{function.name}(*)`"
-            message = f"{what} has no meaning: `*` stands for rows"
+            message = f"{what} has no meaning: `*` represents rows"
             self.findings.add_error("T8", node.span, message, "count rows with `count(*)`")
             return None
         argument = bind(node, CallContext.AGGREGATE)
@@ -154,18 +164,20 @@ class CallBinder:
             self.findings.add_error("T8", node.span, message, f"name a property: `{print_expr(node)}.property`")
             return None
         if not call.distinct:
-            return Aggregate(fold=fold, origin=call.span)  # a bound variable is never null: it counts rows
+            # A bound variable is never null, so counting it counts rows.
+            return Aggregate(fold=fold, origin=call.span)
         identity = Identity(variable=argument.variable, origin=argument.origin)
         return Aggregate(fold=fold, argument=identity, distinct=True, origin=call.span)
 
     # --- arguments -------------------------------------------------------------------------------
 
-    def _bind_property(self, node: ast.Expr, function: Function, wanted: str) -> Prop | None:
+    def _bind_property(self, node: ast.Expr, function: Function, expected: str) -> Prop | None:
         if isinstance(node, ast.Variable | ast.PropertyRef | ast.BareName):
-            found = self.names.resolve(node)
-            if found is None or isinstance(found, Prop):
-                return found
-        message = f"`{function.name}` needs {wanted} first, not `{print_expr(node)}`"
+            value = self.names.resolve(node)
+            # None: the error is already reported.
+            if value is None or isinstance(value, Prop):
+                return value
+        message = f"`{function.name}` needs {expected} first, not `{print_expr(node)}`"
         self.findings.add_error(function.misused_code, node.span, message, f"write {function.usage}")
         return None
 
@@ -181,52 +193,51 @@ class CallBinder:
         if isinstance(node, ast.LiteralExpr) and isinstance(node.value, lit.StringLiteral):
             return Const(value=node.value.value, type=Scalar.STRING, origin=node.span)
         if isinstance(node, ast.Variable):
-            found = self.names.resolve(node)
-            if found is None or (isinstance(found, ParamRef) and found.type is Scalar.STRING):
-                return found
-        message = f"`{function.name}` looks for a String, not for `{print_expr(node)}`"
+            value = self.names.resolve(node)
+            if value is None or (isinstance(value, ParamRef) and value.type is Scalar.STRING):
+                return value
+        message = f"`{function.name}` searches for a String, not for `{print_expr(node)}`"
         self.findings.add_error(function.misused_code, node.span, message, "give a text or a String parameter")
         return None
 
     def _bind_vector_input(self, node: ast.Expr, function: Function, type_: VectorOf) -> Input | None:
         if isinstance(node, ast.LiteralExpr):
             literal = node.value
+            # A text is embedded when the query runs.
             if isinstance(literal, lit.StringLiteral):
                 return Const(value=literal.value, type=Scalar.STRING, origin=node.span)
             value = from_literal(type_, literal)
             if not isinstance(value, InvalidValue):
                 return Const(value=value, type=type_, origin=node.span)
-            problem = f"it is no {type_}: {value.reason}"
+            problem = f"it is not a {type_}: {value.reason}"
         else:
-            found = self.names.resolve(node) if isinstance(node, ast.Variable) else None
-            if isinstance(node, ast.Variable) and found is None:
+            resolved = self.names.resolve(node) if isinstance(node, ast.Variable) else None
+            if isinstance(node, ast.Variable) and resolved is None:
                 return None
-            if isinstance(found, ParamRef) and found.type in (type_, Scalar.STRING):
-                return found
-            problem = f"it is {found.type}" if isinstance(found, ParamRef) else "it is no literal or parameter"
-        message = f"`nearest` can't look for `{_clip_text(print_expr(node))}`: {problem}"
+            if isinstance(resolved, ParamRef) and resolved.type in (type_, Scalar.STRING):
+                return resolved
+            problem = "it is neither a literal nor a parameter"
+            if isinstance(resolved, ParamRef):
+                problem = f"it is {resolved.type}"
+        message = f"`nearest` can't search for `{clip_text(print_expr(node))}`: {problem}"
         self.findings.add_error(
             function.misused_code, node.span, message, f"give a `{type_}`, or a String to be embedded"
         )
         return None
 
     def _bind_integer(self, node: ast.Expr, function: Function, what: str, *, at_least: int) -> Input | None:
-        found: Expr | None = None
+        bound: Expr | None = None
         if isinstance(node, ast.LiteralExpr) and isinstance(node.value, lit.IntLiteral):
             value = from_literal(Scalar.I64, node.value)
-            found = None if isinstance(value, InvalidValue) else Const(value=value, type=Scalar.I64, origin=node.span)
+            bound = None if isinstance(value, InvalidValue) else Const(value=value, type=Scalar.I64, origin=node.span)
         elif isinstance(node, ast.Variable):
-            found = self.names.resolve(node)
-            if found is None:
+            bound = self.names.resolve(node)
+            if bound is None:
                 return None
-        if isinstance(found, Const | ParamRef) and is_whole(found, at_least=at_least):
-            return found
+        if isinstance(bound, Const | ParamRef) and is_whole(bound, at_least=at_least):
+            return bound
         message = f"{what} of `{function.name}` is a whole number of at least {at_least}, not `{print_expr(node)}`"
         self.findings.add_error(
             function.misused_code, node.span, message, "give a number or a required integer parameter"
         )
         return None
-
-
-def _clip_text(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:59]}…"

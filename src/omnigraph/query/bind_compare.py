@@ -1,4 +1,4 @@
-"""Comparisons: two sides, each an expression or a literal that takes its type from the other side."""
+"""Bind comparisons: each side is an expression, or a literal that takes its type from the other side."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.source import Span
-from omnigraph.query.bind_literal import bind_literal, coerce_literal, infer_literal_type
+from omnigraph.query.bind_literal import bind_literal, clip_text, coerce_literal, infer_literal_type
 from omnigraph.query.expr import (
     Compare,
     Const,
@@ -29,7 +29,6 @@ from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf, are_comparable, is_numeric, is_text
 from omnigraph.schema.values import InvalidValue, describe_type
 
-_MAX_TEXT_LENGTH = 60
 _OPS = {
     ast.CompareOp.EQ: Op.EQ,
     ast.CompareOp.NE: Op.NE,
@@ -38,25 +37,25 @@ _OPS = {
     ast.CompareOp.GT: Op.GT,
     ast.CompareOp.GE: Op.GE,
 }
+# A string literal that looks like this was probably meant as a number.
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One side: how it was written, and what it is."""
+    """One side of a comparison: its syntax node, and its bound expression or literal."""
 
     node: ast.Expr
     value: Expr | lit.Literal
 
     @property
     def text(self) -> str:
-        """As written, for messages."""
-        text = print_expr(self.node)
-        return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"
+        """The source text for messages, clipped if it is long."""
+        return clip_text(print_expr(self.node))
 
     @property
     def type(self) -> ExprType | None:
-        """Its own type; None for null and for a list that has none."""
+        """The type; None for null and for a list without a common type."""
         return infer_literal_type(self.value) if isinstance(self.value, LITERALS) else self.value.type
 
     def __str__(self) -> str:
@@ -67,6 +66,7 @@ class Operand:
         return "`null`" if isinstance(self.value, lit.NullLiteral) else f"`{self.text}` (a list)"
 
 
+# The members of the union `lit.Literal`, for `isinstance`.
 LITERALS = (
     lit.StringLiteral,
     lit.IntLiteral,
@@ -81,23 +81,24 @@ LITERALS = (
 
 @dataclass(frozen=True, slots=True)
 class MismatchReporter:
-    """Where and how a pair that does not compare is reported."""
+    """The code and position with which an invalid comparison is reported."""
 
     code: str
     span: Span
     findings: DiagnosticCollector
 
     def report_mismatch(self, message: str, help_: str | None = None) -> None:
-        """The two sides have types that don't go together."""
+        """Report that the types of the two sides can't be compared."""
         self.findings.add_error(self.code, self.span, message, help_)
 
     def report_misfit(self, type_: ExprType | None, literal: lit.Literal, misfit: InvalidValue) -> None:
-        """A literal is of the right kind, but no value of the type."""
+        """Report a literal of the right kind that is not a value of the type (T3)."""
         if isinstance(type_, EnumOf) and isinstance(literal, lit.StringLiteral):
-            message = f'"{literal.value}" is none of the values of {type_}'
+            message = f'"{literal.value}" is not a value of {type_}'
             help_ = self.findings.suggest_closest(literal.value, type_.values) or f"write {describe_type(type_)}"
         else:
-            message, help_ = misfit.reason, _LITERAL_FORMS.get(type(literal), "")
+            message = misfit.reason
+            help_ = _LITERAL_FORMS.get(type(literal), "")
         self.findings.add_error("T3", literal.span, message, help_ or None)
 
 
@@ -108,47 +109,48 @@ _LITERAL_FORMS: dict[type, str] = {
 
 
 def bind_compare(node: ast.Compare, left: Operand, right: Operand, findings: DiagnosticCollector) -> Predicate | None:
-    """The predicate of a comparison, or None when it has no meaning, which is then reported (T7, T3)."""
-    blame = MismatchReporter("T7", node.span, findings)
+    """Bind a comparison; None if its sides can't be compared, which is reported (T7, T3)."""
+    reporter = MismatchReporter("T7", node.span, findings)
     match node.op:
         case ast.CompareOp.IN:
-            return bind_membership(left, right, node.span, blame)
+            return bind_membership(left, right, node.span, reporter)
         case ast.CompareOp.CONTAINS:
-            return _bind_contains(left, right, node.span, blame)
+            return _bind_contains(left, right, node.span, reporter)
         case ast.CompareOp.STARTS_WITH:
-            return _bind_starts_with(left, right, node.span, blame)
+            return _bind_starts_with(left, right, node.span, reporter)
         case _:
-            return bind_scalar_compare(_OPS[node.op], left, right, node.span, blame)
+            return bind_scalar_compare(_OPS[node.op], left, right, node.span, reporter)
 
 
 def bind_brace_filter(
     prop: Prop, node: ast.Assignment, value: Operand, findings: DiagnosticCollector
 ) -> Predicate | None:
-    """`{p: v}`: equality on a scalar, membership on a list; what does not fit is T3, at the value."""
-    blame = MismatchReporter("T3", node.value.span, findings)
-    own = Operand(ast.BareName(name=node.name, span=node.name.span), prop)
+    """Bind `{p: v}`: an equality for a scalar property, a membership for a list; a wrong value is T3."""
+    reporter = MismatchReporter("T3", node.value.span, findings)
+    operand = Operand(ast.BareName(name=node.name, span=node.name.span), prop)
     if isinstance(prop.type, ListOf):
-        return bind_membership(value, own, node.span, blame)
-    return bind_scalar_compare(Op.EQ, own, value, node.span, blame)
+        return bind_membership(value, operand, node.span, reporter)
+    return bind_scalar_compare(Op.EQ, operand, value, node.span, reporter)
 
 
 # --- = != < <= > >= ------------------------------------------------------------------------------
 
 
 def bind_scalar_compare(
-    op: Op, left: Operand, right: Operand, origin: Span, blame: MismatchReporter
+    op: Op, left: Operand, right: Operand, origin: Span, reporter: MismatchReporter
 ) -> Predicate | None:
-    """`left op right` between two scalars, or two nodes of one type."""
+    """Bind `left op right` between two scalars, or two nodes of one type."""
     if isinstance(left.value, LITERALS):
         if isinstance(right.value, LITERALS):
-            return _compare_literals(op, left.value, right.value, (left, right), origin, blame)
-        return _compare_with_literal(op.mirrored, right.value, left.value, (right, left), origin, blame)
+            return _compare_literals(op, left.value, right.value, (left, right), origin, reporter)
+        # A single literal is always the right side; the operands keep their order for messages.
+        return _compare_with_literal(op.mirrored, right.value, left.value, (right, left), origin, reporter)
     if isinstance(right.value, LITERALS):
-        return _compare_with_literal(op, left.value, right.value, (left, right), origin, blame)
+        return _compare_with_literal(op, left.value, right.value, (left, right), origin, reporter)
     if isinstance(left.value, Entity) or isinstance(right.value, Entity):
-        return _compare_entities(op, left, right, origin, blame)
+        return _compare_entities(op, left, right, origin, reporter)
     if not _is_comparable(left.value.type, right.value.type):
-        return _refuse(left, right, blame)
+        return _refuse(left, right, reporter)
     return Compare(op=op, left=left.value, right=right.value, origin=origin)
 
 
@@ -159,53 +161,64 @@ def _is_comparable(left: ExprType, right: ExprType) -> bool:
 
 
 def _compare_with_literal(
-    op: Op, expr: Expr, literal: lit.Literal, sides: tuple[Operand, Operand], origin: Span, blame: MismatchReporter
+    op: Op, expr: Expr, literal: lit.Literal, sides: tuple[Operand, Operand], origin: Span, reporter: MismatchReporter
 ) -> Predicate | None:
     type_ = expr.type
     if isinstance(type_, NodeRef | EdgeRef) or not are_comparable(type_, type_):
-        return _refuse(*sides, blame)
+        return _refuse(*sides, reporter)
     if isinstance(literal, lit.IntLiteral | lit.FloatLiteral) and isinstance(type_, Scalar) and is_numeric(type_):
-        found = narrow(op, literal.value, type_)
-        value = Const(value=found.value, type=type_, origin=literal.span)
-        return Compare(op=found.op, left=expr, right=value, origin=origin)
+        # In the column's type, so that an index can answer it; the operator may change with the value.
+        narrowed = narrow(op, literal.value, type_)
+        value = Const(value=narrowed.value, type=type_, origin=literal.span)
+        return Compare(op=narrowed.op, left=expr, right=value, origin=origin)
     constant = coerce_literal(type_, literal)
     if constant is None:
-        return _refuse(*sides, blame)
+        return _refuse(*sides, reporter)
     if isinstance(constant, InvalidValue):
-        blame.report_misfit(type_, literal, constant)
+        reporter.report_misfit(type_, literal, constant)
         return None
     return Compare(op=op, left=expr, right=constant, origin=origin)
 
 
 def _compare_literals(
-    op: Op, left: lit.Literal, right: lit.Literal, sides: tuple[Operand, Operand], origin: Span, blame: MismatchReporter
+    op: Op,
+    left: lit.Literal,
+    right: lit.Literal,
+    sides: tuple[Operand, Operand],
+    origin: Span,
+    reporter: MismatchReporter,
 ) -> Predicate | None:
-    first, second = _bind_constant(left, right, blame), _bind_constant(right, left, blame)
+    # Both are bound before either is checked, so that both report their errors.
+    first = _bind_constant(left, right, reporter)
+    second = _bind_constant(right, left, reporter)
     if first is None or second is None:
         return None
     if not are_comparable(first.type, second.type):
-        return _refuse(*sides, blame)
+        return _refuse(*sides, reporter)
     return Compare(op=op, left=first, right=second, origin=origin)
 
 
-def _bind_constant(literal: lit.Literal, other: lit.Literal, blame: MismatchReporter) -> Const | None:
-    """A literal in a type of its own; a null takes that of the other literal."""
+def _bind_constant(literal: lit.Literal, other: lit.Literal, reporter: MismatchReporter) -> Const | None:
+    """Return a literal as a constant in its own type; a null gets the type of the other literal."""
     other_type = infer_literal_type(other)
     if isinstance(literal, lit.NullLiteral) and other_type is not None:
         return Const(value=None, type=other_type, origin=literal.span)
     constant = bind_literal(literal)
     if isinstance(constant, InvalidValue):
-        blame.report_misfit(infer_literal_type(literal), literal, constant)
+        reporter.report_misfit(infer_literal_type(literal), literal, constant)
         return None
     return constant
 
 
-def _compare_entities(op: Op, left: Operand, right: Operand, origin: Span, blame: MismatchReporter) -> Predicate | None:
+def _compare_entities(
+    op: Op, left: Operand, right: Operand, origin: Span, reporter: MismatchReporter
+) -> Predicate | None:
     first, second = left.value, right.value
+    # Nodes have an identity but no order: `=` and `!=` compare their ids.
     if not isinstance(first, Entity) or not isinstance(second, Entity):
-        return _refuse(left, right, blame)
+        return _refuse(left, right, reporter)
     if not isinstance(first.type, NodeRef) or first.type != second.type or op not in (Op.EQ, Op.NE):
-        return _refuse(left, right, blame)
+        return _refuse(left, right, reporter)
     return Compare(
         op=op,
         left=Identity(variable=first.variable, origin=first.origin),
@@ -217,58 +230,62 @@ def _compare_entities(op: Op, left: Operand, right: Operand, origin: Span, blame
 # --- in, contains, starts_with -------------------------------------------------------------------
 
 
-def bind_membership(element: Operand, collection: Operand, origin: Span, blame: MismatchReporter) -> Predicate | None:
-    """`element in collection`: a list literal, a list parameter or a list property."""
+def bind_membership(
+    element: Operand, collection: Operand, origin: Span, reporter: MismatchReporter
+) -> Predicate | None:
+    """Bind `element in collection`, where the collection is a list literal, parameter or property."""
     if isinstance(collection.value, lit.ListLiteral):
-        return _bind_in_items(element, collection, collection.value, origin, blame)
+        return _bind_in_items(element, collection, collection.value, origin, reporter)
     if isinstance(collection.value, LITERALS) or not isinstance(collection.value.type, ListOf):
-        blame.report_mismatch(f"{collection} is no list", 'write a list, `["a", "b"]`, or compare with `=`')
+        reporter.report_mismatch(f"{collection} is not a list", 'write a list, `["a", "b"]`, or compare with `=`')
         return None
     inner = collection.value.type.element
-    value = _bind_element(element, inner, blame)
+    value = _bind_element(element, inner, reporter)
     if isinstance(value, _Mismatch):
-        blame.report_mismatch(f"{element} can't be an element of {collection}", _build_help(element, inner))
+        reporter.report_mismatch(f"{element} can't be an element of {collection}", _build_help(element, inner))
         return None
     return None if value is None else In(element=value, collection=collection.value, origin=origin)
 
 
 class _Mismatch:
-    """An element that does not compare with those of the list."""
+    """The type of `_MISMATCH`: an element that can't be compared with those of the list, which is not reported yet."""
 
 
 _MISMATCH = _Mismatch()
 
 
-def _bind_element(side: Operand, inner: Scalar, blame: MismatchReporter) -> Expr | _Mismatch | None:
+def _bind_element(side: Operand, inner: Scalar, reporter: MismatchReporter) -> Expr | _Mismatch | None:
     if not isinstance(side.value, LITERALS):
         return side.value if _is_comparable(side.value.type, inner) else _MISMATCH
     constant = coerce_literal(inner, side.value)
     if isinstance(constant, InvalidValue):
-        blame.report_misfit(inner, side.value, constant)
+        reporter.report_misfit(inner, side.value, constant)
         return None
     return _MISMATCH if constant is None else constant
 
 
 def _bind_in_items(
-    element: Operand, collection: Operand, items: lit.ListLiteral, origin: Span, blame: MismatchReporter
+    element: Operand, collection: Operand, items: lit.ListLiteral, origin: Span, reporter: MismatchReporter
 ) -> Predicate | None:
     type_ = element.type
     if isinstance(element.value, lit.NullLiteral):
-        found = infer_literal_type(items)
-        type_ = found.element if isinstance(found, ListOf) else Scalar.STRING
+        # A null has no type of its own: it gets that of the items.
+        items_type = infer_literal_type(items)
+        type_ = items_type.element if isinstance(items_type, ListOf) else Scalar.STRING
     if type_ is None or isinstance(type_, NodeRef | EdgeRef) or not are_comparable(type_, type_):
-        return _refuse(element, collection, blame)
+        return _refuse(element, collection, reporter)
     values: list[Const] = []
     fits = True
     for item in items.items:
         constant = None if isinstance(item, lit.NullLiteral) else _bind_item(type_, item)
         if constant is None:
-            blame.report_mismatch(
+            reporter.report_mismatch(
                 f"{element} does not compare with the items of {collection}", _build_item_help(item, type_)
             )
             return None
         if isinstance(constant, InvalidValue):
-            blame.report_misfit(type_, item, constant)
+            # The other items are still checked: each wrong item is an error of its own.
+            reporter.report_misfit(type_, item, constant)
             fits = False
         elif constant.value is not None:
             values.append(constant)
@@ -276,18 +293,19 @@ def _bind_in_items(
     if isinstance(element.value, lit.NullLiteral):
         value = Const(value=None, type=type_, origin=element.value.span)
     elif isinstance(element.value, LITERALS):
-        value = _bind_constant(element.value, element.value, blame)
+        value = _bind_constant(element.value, element.value, reporter)
     else:
         value = element.value
     if value is None or not fits:
         return None
-    inner = type_ if isinstance(type_, Scalar) else Scalar.STRING  # an enum's values are texts
-    listed = Const(value=tuple(v.value for v in values), type=ListOf(inner), origin=items.span)
-    return In(element=value, collection=listed, origin=origin)
+    # The values of an enum are strings.
+    inner = type_ if isinstance(type_, Scalar) else Scalar.STRING
+    constants = Const(value=tuple(v.value for v in values), type=ListOf(inner), origin=items.span)
+    return In(element=value, collection=constants, origin=origin)
 
 
 def _bind_item(type_: ValueType, item: lit.Literal) -> Const | InvalidValue | None:
-    """An item in the element's own type; a number that no such value equals is a null, which the caller drops."""
+    """Return an item in the element's type; a number without an equal value is a null, which the caller drops."""
     if isinstance(item, lit.IntLiteral | lit.FloatLiteral) and isinstance(type_, Scalar) and is_numeric(type_):
         return Const(value=find_exact(item.value, type_), type=type_, origin=item.span)
     return coerce_literal(type_, item)
@@ -295,41 +313,43 @@ def _bind_item(type_: ValueType, item: lit.Literal) -> Const | InvalidValue | No
 
 def _build_item_help(item: lit.Literal, type_: ValueType) -> str | None:
     if isinstance(item, lit.NullLiteral):
-        return "a list holds no null: test with `is null`"
+        return "a list can't contain null: test with `is null`"
     return _build_literal_help(item, type_)
 
 
-def _bind_contains(left: Operand, right: Operand, origin: Span, blame: MismatchReporter) -> Predicate | None:
+def _bind_contains(left: Operand, right: Operand, origin: Span, reporter: MismatchReporter) -> Predicate | None:
+    # `contains` means an element of a list or a substring of a text: the left side decides.
     if isinstance(left.type, ListOf) or isinstance(left.value, lit.ListLiteral):
-        return bind_membership(right, left, origin, blame)
-    pair = _bind_texts(left, right, "contains", blame)
+        return bind_membership(right, left, origin, reporter)
+    pair = _bind_texts(left, right, "contains", reporter)
     return None if pair is None else Contains(text=pair[0], part=pair[1], origin=origin)
 
 
-def _bind_starts_with(left: Operand, right: Operand, origin: Span, blame: MismatchReporter) -> Predicate | None:
-    pair = _bind_texts(left, right, "starts_with", blame)
+def _bind_starts_with(left: Operand, right: Operand, origin: Span, reporter: MismatchReporter) -> Predicate | None:
+    pair = _bind_texts(left, right, "starts_with", reporter)
     return None if pair is None else StartsWith(text=pair[0], prefix=pair[1], origin=origin)
 
 
-def _bind_texts(left: Operand, right: Operand, word: str, blame: MismatchReporter) -> tuple[Expr, Expr] | None:
+def _bind_texts(left: Operand, right: Operand, word: str, reporter: MismatchReporter) -> tuple[Expr, Expr] | None:
     for side in (left, right):
+        # A literal null compares with everything; the result is unknown, and L205 warns about it.
         is_null = isinstance(side.value, lit.NullLiteral)
         if not is_null and (side.type is None or isinstance(side.type, NodeRef | EdgeRef) or not is_text(side.type)):
             needs = "a String or a list on its left" if word == "contains" and side is left else "a String on each side"
-            blame.report_mismatch(f"`{word}` needs {needs}: {left} does not go with {right}")
+            reporter.report_mismatch(f"`{word}` needs {needs}, not {left} and {right}")
             return None
     first, second = (
-        _bind_constant(side.value, side.value, blame) if isinstance(side.value, LITERALS) else side.value
+        _bind_constant(side.value, side.value, reporter) if isinstance(side.value, LITERALS) else side.value
         for side in (left, right)
     )
     return None if first is None or second is None else (first, second)
 
 
-# --- what a message says -------------------------------------------------------------------------
+# --- messages ------------------------------------------------------------------------------------
 
 
-def _refuse(left: Operand, right: Operand, blame: MismatchReporter) -> Predicate | None:
-    blame.report_mismatch(
+def _refuse(left: Operand, right: Operand, reporter: MismatchReporter) -> Predicate | None:
+    reporter.report_mismatch(
         f"{left} can't be compared with {right}", _build_help(left, right.type) or _build_help(right, left.type)
     )
     return None
@@ -342,13 +362,13 @@ def _build_help(side: Operand, other: ExprType | None) -> str | None:
         case NodeRef() | EdgeRef():
             return f"compare its id: `{side.text}.@id`"
         case ListOf():
-            return "ask for one element: `list contains value` or `value in list`"
+            return "test for one element: `list contains value` or `value in list`"
         case VectorOf():
-            return "vectors have a distance: order by `nearest(vector, query)`"
+            return "vectors are compared by distance: order by `nearest(vector, query)`"
         case Scalar.BLOB:
             return "a Blob has no order and no equality: test it with `is null`"
         case Scalar.DATE if other is Scalar.DATETIME:
-            return "a Date is a day and a DateTime an instant: they don't mix"
+            return "a Date is a day and a DateTime an instant: they can't be compared"
         case _:
             return None
 
@@ -356,9 +376,9 @@ def _build_help(side: Operand, other: ExprType | None) -> str | None:
 def _build_literal_help(literal: lit.Literal, other: ExprType | None) -> str | None:
     match literal, other:
         case lit.StringLiteral(), Scalar.DATE:
-            return f'write `date("{_clip_text(literal.value)}")`'
+            return f'write `date("{clip_text(literal.value)}")`'
         case lit.StringLiteral(), Scalar.DATETIME:
-            return f'write `datetime("{_clip_text(literal.value)}")`'
+            return f'write `datetime("{clip_text(literal.value)}")`'
         case lit.StringLiteral(), Scalar() if other.is_numeric and _NUMBER.fullmatch(literal.value):
             return f"write `{literal.value}`, without quotes"
         case ((lit.IntLiteral() | lit.FloatLiteral() | lit.StringLiteral()), Scalar.BOOL):
@@ -366,10 +386,6 @@ def _build_literal_help(literal: lit.Literal, other: ExprType | None) -> str | N
         case ((lit.IntLiteral() | lit.FloatLiteral()), (Scalar.STRING | EnumOf())):
             return f'write `"{literal.value}"`, with quotes'
         case (lit.DateLiteral(), Scalar.DATETIME) | (lit.DateTimeLiteral(), Scalar.DATE):
-            return "a Date is a day and a DateTime an instant: they don't mix"
+            return "a Date is a day and a DateTime an instant: they can't be compared"
         case _:
             return None
-
-
-def _clip_text(text: str) -> str:
-    return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"

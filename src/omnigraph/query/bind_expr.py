@@ -1,7 +1,7 @@
-"""Expressions and predicates: what the text says, typed.
+"""Bind expressions and predicates to typed nodes.
 
-Reads and mutations share this binder; they differ in what names stand for (`NameResolver`). Every method returns None when
-something is wrong, and then it is already reported, so that callers go on and find the rest.
+Reads and mutations share this binder; they differ in how names are resolved (`NameResolver`). Every method returns None
+for an invalid expression, whose error is then already reported, so that callers continue and find the other errors.
 """
 
 from dataclasses import dataclass
@@ -22,16 +22,17 @@ from omnigraph.schema.values import InvalidValue
 
 @dataclass(frozen=True, slots=True)
 class ExprBinder:
-    """Binds expressions; `names` says what variables, properties and bare names stand for."""
+    """Bind expressions; `names` resolves variables, properties and bare names."""
 
     names: NameResolver
     findings: DiagnosticCollector
 
     def bind_predicate(self, node: ast.Predicate) -> Predicate | None:
-        """A predicate; all its terms are looked at, also behind a wrong one."""
+        """Bind a predicate; all its terms are checked, also those after an invalid one."""
         match node:
             case ast.Compare():
-                left, right = self._bind_operand(node.left), self._bind_operand(node.right)
+                left = self._bind_operand(node.left)
+                right = self._bind_operand(node.right)
                 return None if left is None or right is None else bind_compare(node, left, right, self.findings)
             case ast.IsNull():
                 return self._bind_is_null(node)
@@ -50,8 +51,8 @@ class ExprBinder:
             case _:
                 assert_never(node)
 
-    def bind_value(self, node: ast.Expr, place: CallContext) -> Expr | None:
-        """An expression that stands by itself: an output, an order key, an argument."""
+    def bind_value(self, node: ast.Expr, context: CallContext) -> Expr | None:
+        """Bind an expression that gets its type from no other: an output, an order key, an argument."""
         match node:
             case ast.Variable() | ast.PropertyRef() | ast.BareName():
                 return self.names.resolve(node)
@@ -64,15 +65,16 @@ class ExprBinder:
                     return None
                 return constant
             case ast.Star():
-                self.findings.add_error("T8", node.span, "`*` stands for rows", "count them with `count(*)`")
+                self.findings.add_error("T8", node.span, "`*` represents rows", "count them with `count(*)`")
                 return None
             case ast.Call():
-                return self._bind_call(node, place)
+                return self._bind_call(node, context)
             case _:
                 assert_never(node)
 
     def bind_brace_filter(self, prop: Prop, node: ast.Assignment) -> Predicate | None:
-        """`{p: v}` of a binding."""
+        """Bind a filter `{p: v}` of a node binding."""
+        # These two are likely mistakes, and get a more helpful message than the general one.
         if isinstance(node.value, ast.BareName):
             name = node.value.name.text
             help_ = f'write a text in quotes, `"{name}"`, or a parameter with `$`, `${name}`'
@@ -81,8 +83,9 @@ class ExprBinder:
         if isinstance(node.value, ast.PropertyRef):
             text = print_expr(node.value)
             message = f"`{prop.name}` takes a literal, a parameter or `now()` here, not `{text}`"
+            # An anonymous variable has a generated name, which must not appear in a message.
             variable = "v" if prop.variable.startswith(GENERATED_PREFIX) else prop.variable
-            help_ = f"write it as a clause of its own: `${variable}.{prop.name} = {text}`"
+            help_ = f"write it as a separate clause: `${variable}.{prop.name} = {text}`"
             self.findings.add_error("T3", node.value.span, message, help_)
             return None
         value = self._bind_operand(node.value, CallContext.STORED)
@@ -92,16 +95,18 @@ class ExprBinder:
     def _calls(self) -> CallBinder:
         return CallBinder(self.names, self.findings)
 
-    def _bind_operand(self, node: ast.Expr, place: CallContext = CallContext.OPERAND) -> Operand | None:
+    def _bind_operand(self, node: ast.Expr, context: CallContext = CallContext.OPERAND) -> Operand | None:
+        # A literal stays unbound here: the other side decides its type.
         if isinstance(node, ast.LiteralExpr):
             return Operand(node, node.value)
-        value = self.bind_value(node, place)
+        value = self.bind_value(node, context)
         return None if value is None else Operand(node, value)
 
     def _bind_terms(self, nodes: tuple[ast.Predicate, ...]) -> tuple[Expr, ...] | None:
-        terms = [self.bind_predicate(node) for node in nodes]
-        found = tuple(term for term in terms if term is not None)
-        return found if len(found) == len(terms) else None
+        # All terms are bound before the first failure returns, so that each reports its errors.
+        bound = [self.bind_predicate(node) for node in nodes]
+        terms = tuple(term for term in bound if term is not None)
+        return terms if len(terms) == len(bound) else None
 
     def _bind_is_null(self, node: ast.IsNull) -> IsNull | None:
         operand = self.bind_value(node.operand, CallContext.OPERAND)
@@ -112,8 +117,8 @@ class ExprBinder:
             return None
         return None if operand is None else IsNull(operand=operand, negated=node.negated, origin=node.span)
 
-    def _bind_call(self, node: ast.Call, place: CallContext) -> Expr | None:
-        function = resolve_function(node, place, self.findings)
+    def _bind_call(self, node: ast.Call, context: CallContext) -> Expr | None:
+        function = resolve_function(node, context, self.findings)
         if function is None:
             return None
         match function.family:

@@ -1,4 +1,4 @@
-"""Binding of mutations: a tree and a catalog become typed statements, or all that is wrong with them at once."""
+"""Bind mutations: typed statements, or all their errors together."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,25 +29,30 @@ from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, NodeType
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 from omnigraph.schema.types import Scalar
 
-_MAX_TYPOS = 50  # of one insert, as many as are told what they may have been meant for
-_ID_ASSIGNMENT_HELP = "an id can't be set: it is made of the key, or new"
+# Finding the closest name compares an unknown one with all names of the type: only so many of one insert are tried.
+_MAX_TYPOS = 50
+_ID_ASSIGNMENT_HELP = "an id can't be set: it is derived from the key, or generated"
 
 
 def bind_mutation(query: ast.Query, catalog: Catalog) -> StageResult[MutationQuery | None]:
-    """The typed mutation, or None and every independent error: T3, T6, T7, T10 to T14, T26, D2."""
+    """Bind a mutation; None and all independent errors (T3, T6, T7, T10 to T14, T26, D2) if it is wrong.
+
+    Raises:
+        TypeError: The query is a read.
+    """
     findings = DiagnosticCollector()
     body = query.body
     if isinstance(body, ast.Read):
         msg = f"query {query.name.text} is a read"
         raise TypeError(msg)
     params = declare_params(query.params, findings)
-    _check_deletes_stand_alone(body, findings)
+    _check_deletes_unmixed(body, findings)
     binder = _MutationBinder(catalog, params, findings)
     statements = [binder.bind_statement(node) for node in body]
-    found = findings.finalize()
+    diagnostics = findings.finalize()
     bound = tuple(statement for statement in statements if statement is not None)
-    if found or len(bound) < len(body):
-        return StageResult(None, found)
+    if diagnostics or len(bound) < len(body):
+        return StageResult(None, diagnostics)
     annotations = {annotation.name.text: annotation.text for annotation in query.annotations}
     mutation = MutationQuery(
         name=query.name.text,
@@ -57,27 +62,30 @@ def bind_mutation(query: ast.Query, catalog: Catalog) -> StageResult[MutationQue
         instruction=annotations.get("instruction"),
         origin=query.span,
     )
-    return StageResult(mutation, found)
+    return StageResult(mutation, diagnostics)
 
 
-def _check_deletes_stand_alone(statements: tuple[ast.Mutation, ...], findings: DiagnosticCollector) -> None:
+def _check_deletes_unmixed(statements: tuple[ast.Mutation, ...], findings: DiagnosticCollector) -> None:
     first = statements[0]
     for node in statements:
         if isinstance(node, ast.Delete) is not isinstance(first, ast.Delete):
-            message = "a delete does not mix with inserts and updates"
-            keyword = Span(node.span.start, node.span.start + len("insert"))  # all three words have six letters
-            findings.add_error("D2", keyword, message, "make it two queries")
+            message = "a delete can't be mixed with inserts and updates"
+            # All three keywords have six letters.
+            keyword = Span(node.span.start, node.span.start + len("insert"))
+            findings.add_error("D2", keyword, message, "split it into two queries")
             return
 
 
 @dataclass(frozen=True, slots=True)
 class _MutationBinder:
+    """Bind the statements of one mutation."""
+
     catalog: Catalog
     params: Params
     findings: DiagnosticCollector
 
     def bind_statement(self, node: ast.Mutation) -> Statement | None:
-        """The typed statement, or None when something about it is wrong; that is reported."""
+        """Bind a statement; None if it has an error, which is reported."""
         declared = self._find_type(node.type)
         if declared is None:
             return None
@@ -109,16 +117,19 @@ class _MutationBinder:
 
     def _bind_insert(self, node: ast.Insert, declared: AnyType) -> Statement | None:
         if not node.assignments:
-            needed = _list_required_names(declared) or [p.name for p in declared.properties[:1]]
-            help_ = f"write `{{ {', '.join(f'{name}: …' for name in needed)} }}`" if needed else None
+            # The help shows all required names; if there are none, the first property as an example.
+            names = _list_required_names(declared) or [p.name for p in declared.properties[:1]]
+            help_ = f"write `{{ {', '.join(f'{name}: …' for name in names)} }}`" if names else None
             self.findings.add_error("T10", node.type.span, f"insert of `{declared.name}` without values", help_)
             return None
-        given = self._index_assignments(node.assignments)
-        values = self._bind_values(given, declared)
-        ends = self._bind_ends(given, declared)
-        if not self._check_complete(node, declared, given):
+        by_name = self._index_assignments(node.assignments)
+        # Everything is bound and checked before the first failure returns, so that all errors are reported.
+        values = self._bind_values(by_name, declared)
+        ends = self._bind_ends(by_name, declared)
+        if not self._check_complete(node, declared, by_name):
             return None
-        omitted = tuple(p.name for p in declared.properties if p.name not in given)
+        omitted = tuple(p.name for p in declared.properties if p.name not in by_name)
+        # An assignment that is missing here was rejected and reported.
         if len(values) + len(ends) < len(node.assignments):
             return None
         if isinstance(declared, NodeType):
@@ -141,11 +152,11 @@ class _MutationBinder:
 
     def _bind_update(self, node: ast.Update, declared: AnyType) -> Update | None:
         if not node.assignments:
-            free = next((p.name for p in declared.properties if p.name not in declared.key), None)
-            help_ = None if free is None else f"write `set {{ {free}: … }}`"
+            example = next((p.name for p in declared.properties if p.name not in declared.key), None)
+            help_ = None if example is None else f"write `set {{ {example}: … }}`"
             self.findings.add_error("T10", node.type.span, f"update of `{declared.name}` without values", help_)
-        given = self._index_assignments(node.assignments)
-        changeable = {name: a for name, a in given.items() if self._is_changeable(a.name, declared)}
+        by_name = self._index_assignments(node.assignments)
+        changeable = {name: a for name, a in by_name.items() if self._is_changeable(a.name, declared)}
         values = self._bind_values(changeable, declared)
         where = self._bind_where(node.where, declared)
         if where is None or not values or len(values) < len(node.assignments):
@@ -159,21 +170,22 @@ class _MutationBinder:
     # --- assignments -----------------------------------------------------------------------------
 
     def _index_assignments(self, assignments: Iterable[ast.Assignment]) -> dict[str, ast.Assignment]:
-        """The assignments by name; the first of two counts (T13)."""
-        given: dict[str, ast.Assignment] = {}
+        """Return the assignments by name; of two with the same name, the first is used (T13)."""
+        by_name: dict[str, ast.Assignment] = {}
         for assignment in assignments:
             name = assignment.name
-            if name.text in given:
+            if name.text in by_name:
                 self.findings.add_error("T13", name.span, f"`{name.text}` is assigned twice", "keep one of the two")
-            given.setdefault(name.text, assignment)
-        return given
+            by_name.setdefault(name.text, assignment)
+        return by_name
 
-    def _bind_values(self, given: dict[str, ast.Assignment], declared: AnyType) -> tuple[Assign, ...]:
-        """The values of properties, in the order in which they are written; unknown names are T11."""
+    def _bind_values(self, by_name: dict[str, ast.Assignment], declared: AnyType) -> tuple[Assign, ...]:
+        """Bind the values of properties, in source order; unknown names are T11."""
         values: list[Assign] = []
-        for name, assignment in given.items():
+        for name, assignment in by_name.items():
             prop = declared.find_property(name)
             if prop is None:
+                # `_bind_ends` binds the ends.
                 if not (name in ENDS and isinstance(declared, EdgeType)):
                     report_unknown(
                         assignment.name, declared, self.findings, _ID_ASSIGNMENT_HELP if name == "id" else None
@@ -185,25 +197,26 @@ class _MutationBinder:
                 values.append(Assign(property=name, value=value, origin=assignment.span))
         return tuple(values)
 
-    def _bind_ends(self, given: dict[str, ast.Assignment], declared: AnyType) -> dict[str, StoredValue]:
+    def _bind_ends(self, by_name: dict[str, ast.Assignment], declared: AnyType) -> dict[str, StoredValue]:
         ends: dict[str, StoredValue] = {}
         if isinstance(declared, NodeType):
             return ends
         for name, type_ in (("from", declared.source), ("to", declared.target)):
-            if name in given:
+            if name in by_name:
                 meaning = f"`{name}` is the id of a `{type_}`: a String"
                 slot = Slot(owner=declared.name, name=name, type=Scalar.STRING, meaning=meaning)
-                value = bind_stored_value(given[name].value, slot, self.params, self.findings)
+                value = bind_stored_value(by_name[name].value, slot, self.params, self.findings)
                 if value is not None:
                     ends[name] = value
         return ends
 
-    def _check_complete(self, node: ast.Insert, declared: AnyType, given: dict[str, ast.Assignment]) -> bool:
-        """Whether every end and required property has a value (T12, all in one message; a near miss is T11 alone)."""
-        known = list_settable_names(declared)
-        unknown = islice((name for name in given if name not in known), _MAX_TYPOS)
-        typos = {STORED_ENDS.get(name) or find_closest(name, known) for name in unknown}
-        missing = [name for name in _list_required_names(declared) if name not in given and name not in typos]
+    def _check_complete(self, node: ast.Insert, declared: AnyType, by_name: dict[str, ast.Assignment]) -> bool:
+        """Return whether every end and required property has a value; all missing names are reported as one T12."""
+        settable = list_settable_names(declared)
+        unknown = islice((name for name in by_name if name not in settable), _MAX_TYPOS)
+        # A misspelled name is already reported as T11, so the property that was probably meant is not missing too.
+        typos = {STORED_ENDS.get(name) or find_closest(name, settable) for name in unknown}
+        missing = [name for name in _list_required_names(declared) if name not in by_name and name not in typos]
         if not missing:
             return True
         message = f"insert of `{declared.name}` leaves out {join_words(missing)}"
@@ -214,11 +227,12 @@ class _MutationBinder:
         if isinstance(declared, EdgeType) and missing[0] in ENDS:
             ids = f"`from` is the id of a `{declared.source}`, `to` of a `{declared.target}`"
             return f"an edge needs both ends: {ids}"
-        also = ", because the key may be new; to change a row that exists, use `update`" if declared.key else ""
-        return f"required properties without a default need a value{also}"
+        # An insert into a type with a key is an upsert, but the binder can't know whether the row exists.
+        reason = ", because the key may be new; to change an existing row, use `update`" if declared.key else ""
+        return f"required properties without a default need a value{reason}"
 
     def _is_changeable(self, name: Name, declared: AnyType) -> bool:
-        """Whether an update may set it: neither part of the key nor an end (T26)."""
+        """Return whether an update may set a property: it is neither part of the key nor an end (T26)."""
         if isinstance(declared, EdgeType) and (name.text in ENDS or name.text in STORED_ENDS):
             message = f"`{name.text}` is an end of `{declared.name}` and can't be changed"
             self.findings.add_error("T26", name.span, message, "delete the edge and insert another one, in two queries")
@@ -229,7 +243,7 @@ class _MutationBinder:
                 "T26",
                 name.span,
                 message,
-                "the id is made of the key: delete the old row and insert a new one, in two queries",
+                "the id is derived from the key: delete the old row and insert a new one, in two queries",
             )
             return False
         return True
@@ -237,13 +251,12 @@ class _MutationBinder:
     # --- predicates ------------------------------------------------------------------------------
 
     def _bind_where(self, predicate: ast.Predicate, declared: AnyType) -> Expr | None:
-        return ExprBinder(RowNameResolver(declared, self.params, self.findings), self.findings).bind_predicate(
-            predicate
-        )
+        names = RowNameResolver(declared, self.params, self.findings)
+        return ExprBinder(names, self.findings).bind_predicate(predicate)
 
 
 def _list_required_names(declared: AnyType) -> list[str]:
-    """What an insert must give: the ends, and what is required; a vector that is computed from a text is not."""
+    """Return the names that an insert must set: ends and required properties, without vectors embedded from a text."""
     ends = list(ENDS) if isinstance(declared, EdgeType) else []
     return ends + [p.name for p in declared.properties if p.is_required and p.embedding is None]
 

@@ -1,4 +1,4 @@
-"""`return`, `order`, `limit` and `offset`: columns, groups, and an order that is total."""
+"""Bind `return`, `order`, `limit` and `offset`: columns, grouping and a total order."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,12 +29,14 @@ from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import is_scalar
 
+# The largest I64.
 _MAX_COUNT = 2**63 - 1
+_RANK_NAMES: dict[type, str] = {Nearest: "nearest", Bm25: "bm25", Rrf: "rrf"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundOutput:
-    """Everything of a read behind its pattern."""
+    """The bound clauses after the pattern of a read."""
 
     columns: tuple[OutputColumn, ...]
     grouping: Grouping | None
@@ -47,7 +49,7 @@ class BoundOutput:
 
 @dataclass(frozen=True, slots=True)
 class _BoundProjection:
-    """A projection, its column's name, and its value unless something is wrong with it."""
+    """A projection with the name of its column; the value is None if it has an error."""
 
     node: ast.Projection
     name: str
@@ -57,20 +59,25 @@ class _BoundProjection:
 def bind_output(
     read: ast.Read, scope: Scope, appearance: tuple[str, ...], findings: DiagnosticCollector
 ) -> BoundOutput:
-    """What a read makes of its matches; `appearance` are its variables in order. Meaningless if there are findings."""
+    """Bind the output of a read. If there are findings, the result must not be used.
+
+    `appearance` are the variables of the pattern in order of appearance, which breaks ties.
+    """
     binder = ExprBinder(ReadNameResolver(scope, findings), findings)
     projected = _project(read.projections, binder, findings)
     is_grouped = any(_calls_aggregate(projection.value) for projection in read.projections)
     if is_grouped or read.distinct:
         _check_comparable(projected, "aggregates" if is_grouped else "`distinct`", findings)
     orderer = _OrderBinder(read, binder, is_grouped, *_index_columns(projected))
-    keys = [orderer.bind_key(place, key) for place, key in enumerate(read.order)]
-    found = [key for key in keys if key is not None]
-    rank = next((key.value for key in found if isinstance(key.value, Nearest | Bm25 | Rrf)), None)
-    order = tuple(key for key in found if not isinstance(key.value, Nearest | Bm25 | Rrf))
+    bound_keys = [orderer.bind_key(index, key) for index, key in enumerate(read.order)]
+    keys = [key for key in bound_keys if key is not None]
+    # A rank can only be the first key, so taking it out keeps the order of the others.
+    rank = next((key.value for key in keys if isinstance(key.value, Nearest | Bm25 | Rrf)), None)
+    order = tuple(key for key in keys if not isinstance(key.value, Nearest | Bm25 | Rrf))
     values = [column.value for column in projected if column.value is not None]
     return BoundOutput(
         columns=tuple(OutputColumn(name=c.name, value=c.value) for c in projected if c.value is not None),
+        # `Grouping` rejects invalid input, so it is not built from erroneous columns.
         grouping=_build_grouping(values, order) if is_grouped and not findings else None,
         rank=rank,
         order=order,
@@ -90,6 +97,7 @@ def _project(
     seen: set[str] = set()
     before: ast.Projection | None = None
     for node in nodes:
+        # `$p.name name` was probably meant as `$p.name as name`.
         if isinstance(node.value, ast.BareName) and node.alias is None and before is not None and before.alias is None:
             name = node.value.name.text
             help_ = f"did you mean `{print_expr(before.value)} as {name}`?"
@@ -112,7 +120,7 @@ def _project(
 
 
 def build_column_name(node: ast.Expr) -> str:
-    """The name of a column without an alias: its text without `$`."""
+    """Return the name of a column without an alias: its text without `$`."""
     match node:
         case ast.Variable():
             return node.name
@@ -125,15 +133,16 @@ def build_column_name(node: ast.Expr) -> str:
         case ast.LiteralExpr():
             return print_literal(node.value)
         case ast.Call():
-            inside = [build_column_name(argument) for argument in node.arguments]
-            inside += [f"{option.text}={build_column_name(value)}" for option, value in node.options]
-            return f"{node.function.text}({'distinct ' if node.distinct else ''}{', '.join(inside)})"
+            arguments = [build_column_name(argument) for argument in node.arguments]
+            arguments += [f"{option.text}={build_column_name(value)}" for option, value in node.options]
+            return f"{node.function.text}({'distinct ' if node.distinct else ''}{', '.join(arguments)})"
         case _:
             assert_never(node)
 
 
 def _calls_aggregate(node: ast.Expr) -> bool:
-    """By its name: a wrong aggregate makes groups too, or its error would lead to others."""
+    """Return whether a node calls an aggregate function, by its name alone."""
+    # An invalid aggregate counts too: else its error would cause others, in the order keys.
     if not isinstance(node, ast.Call):
         return False
     function = FUNCTIONS.get(node.function.text)
@@ -141,15 +150,17 @@ def _calls_aggregate(node: ast.Expr) -> bool:
 
 
 def _check_comparable(projected: Iterable[_BoundProjection], reason: str, findings: DiagnosticCollector) -> None:
-    """Group keys and distinct columns are compared, so they are scalars or whole nodes and edges."""
+    """Check that group keys and distinct columns, which are compared, are scalars or whole nodes and edges."""
     for column in projected:
         value, node = column.value, column.node.value
         if value is None or isinstance(value, Entity | Aggregate):
             continue
         if isinstance(value, Nearest | Bm25 | Rrf):
-            findings.add_error("T18", node.span, f"a rank function does not go with {reason}")
+            findings.add_error("T18", node.span, f"a rank function can't be combined with {reason}")
         elif not is_scalar(value.type):
-            message = f"`{print_expr(node)}` is {value.type}, which can't be compared, so it does not go with {reason}"
+            message = (
+                f"`{print_expr(node)}` is {value.type}, which can't be compared, so it can't be used with {reason}"
+            )
             findings.add_error("T8", node.span, message)
 
 
@@ -158,22 +169,22 @@ def _check_comparable(projected: Iterable[_BoundProjection], reason: str, findin
 
 @dataclass(frozen=True, slots=True)
 class _OrderBinder:
-    """Binds order keys, given the columns."""
+    """Bind the keys of `order`."""
 
     read: ast.Read
     binder: ExprBinder
     is_grouped: bool
     aliases: Mapping[str, _BoundProjection]
+    # The expressions that may be keys with aggregates or `distinct`; None represents a column with an error.
     columns: frozenset[Expr | None]
-    """What may be ordered by under groups and `distinct`; None stands for a wrong column."""
 
-    def bind_key(self, place: int, node: ast.OrderKey) -> OrderTerm | None:
-        """One key, or None when something about it is wrong."""
+    def bind_key(self, index: int, node: ast.OrderKey) -> OrderTerm | None:
+        """Bind one key; None if it has an error, which is reported."""
         value = self._bind_value(node.value)
         if value is None:
             return None
         if isinstance(value, Nearest | Bm25 | Rrf):
-            return OrderTerm(value=value) if self._is_valid_rank(value, place, node) else None
+            return OrderTerm(value=value) if self._is_valid_rank(value, index, node) else None
         if not self._has_order(value, node.value) or not self._is_available(value, node.value):
             return None
         return OrderTerm(value=value, descending=bool(node.descending))
@@ -190,37 +201,34 @@ class _OrderBinder:
             return None
         return column.value
 
-    def _build_alias_help(self, name: str) -> str | None:
+    def _build_alias_help(self, name: str) -> str:
+        # First a property that was written without its variable, then a misspelled alias.
         names = self.binder.names
         if isinstance(names, ReadNameResolver):
             for variable in names.scope.names:
                 type_ = names.scope.find(variable)
-                if (
-                    type_ is None
-                    or isinstance(type_, BrokenType)
-                    or names.scope.get_type(type_).find_property(name) is None
-                ):
+                if type_ is None or isinstance(type_, BrokenType):
                     continue
-                return f"did you mean `${variable}.{name}`?"
-        return (
-            self.binder.findings.suggest_closest(name, self.aliases)
-            or "an alias is given in `return`: `$p.name as name`"
-        )
+                if names.scope.get_type(type_).find_property(name) is not None:
+                    return f"did you mean `${variable}.{name}`?"
+        closest = self.binder.findings.suggest_closest(name, self.aliases)
+        return closest or "an alias is defined in `return`: `$p.name as name`"
 
-    def _is_valid_rank(self, value: Rank, place: int, node: ast.OrderKey) -> bool:
-        name = "nearest" if isinstance(value, Nearest) else "bm25" if isinstance(value, Bm25) else "rrf"
+    def _is_valid_rank(self, value: Rank, index: int, node: ast.OrderKey) -> bool:
+        name = _RANK_NAMES[type(value)]
         before = len(self.binder.findings)
         if self.is_grouped or self.read.distinct:
             reason = "aggregates" if self.is_grouped else "`distinct`"
-            self._report("T18", node.value, f"a rank function does not go with {reason}")
-        elif place > 0:
-            self._report("T18", node.value, f"`{name}` must be the first key", "other keys behind it break ties")
+            self._report("T18", node.value, f"a rank function can't be combined with {reason}")
+        elif index > 0:
+            self._report("T18", node.value, f"`{name}` must be the first key", "keys after it break ties")
         elif node.descending is not None and node.descending != (name != "nearest"):
             word, first = ("desc", "smallest") if node.descending else ("asc", "largest")
             message = f"`{name}` can't be ordered `{word}`: the {first} comes first"
             self._report("T18", node.value, message, f"delete `{word}`")
+        # By the reference of the language, `bm25` alone needs no `limit`.
         if self.read.limit is None and name != "bm25":
-            self._report("T17", node.value, f"an order by `{name}` needs a `limit`", "add `limit 10` behind `order`")
+            self._report("T17", node.value, f"an order by `{name}` needs a `limit`", "add `limit 10` after `order`")
         return len(self.binder.findings) == before
 
     def _has_order(self, value: Expr, node: ast.Expr) -> bool:
@@ -245,19 +253,20 @@ class _OrderBinder:
             return self.is_grouped
         if not self.is_grouped and not self.read.distinct:
             return True
-        if value in self.columns or None in self.columns:  # beside a wrong column nothing is certain
+        # A column with an error might be the one that the key names.
+        if value in self.columns or None in self.columns:
             return True
         if self.is_grouped:
             message = f"`{text}` is neither an aggregate nor a group key"
             self._report("T9", node, message, "return it, or order by an aggregate of it")
         else:
-            message = f"`{text}` is no column, so rows that are equal could have several"
+            message = f"`{text}` is not a column, so equal rows could have several values of it"
             self._report("T9", node, message, "return it as well, or drop `distinct`")
         return False
 
 
 def _index_columns(projected: Iterable[_BoundProjection]) -> tuple[dict[str, _BoundProjection], frozenset[Expr | None]]:
-    """The columns by alias, and their values with the ids of whole nodes and edges."""
+    """Return the columns by alias, and the set of their values with the ids of whole nodes and edges."""
     columns = tuple(projected)
     aliases = {column.node.alias.text: column for column in columns if column.node.alias is not None}
     values = {column.value for column in columns}
@@ -273,8 +282,10 @@ def _build_grouping(values: list[Expr], order: tuple[OrderTerm, ...]) -> Groupin
 
 
 def _build_ties(values: list[Expr], is_grouped: bool, read: ast.Read, appearance: tuple[str, ...]) -> tuple[Expr, ...]:
+    # In order of appearance: "Order is total" in the reference of the query language documents it.
     if not is_grouped and not read.distinct:
         return tuple(Identity(variable=name, origin=read.span) for name in appearance)
+    # Group keys decide the aggregates, so these break no ties.
     keys = (v for v in values if not isinstance(v, Aggregate | Const | ParamRef | Now))
     return tuple(Identity(variable=k.variable, origin=k.origin) if isinstance(k, Entity) else k for k in keys)
 
@@ -291,13 +302,14 @@ def _bind_count(node: ast.Expr | None, word: str, scope: Scope, findings: Diagno
             return node.value.value
     elif isinstance(node, ast.Variable):
         if node.name not in scope.params and scope.find(node.name) is None and node.name != ast.ANONYMOUS:
-            near = findings.suggest_closest(f"${node.name}", (f"${name}" for name in scope.params.names))
-            way_out = near or f"declare it in the parentheses behind the query's name: `${node.name}: I64`"
-            findings.add_error("T6", node.span, f"`${node.name}` is not a declared parameter", way_out)
+            closest = findings.suggest_closest(f"${node.name}", (f"${name}" for name in scope.params.names))
+            declare_help = f"declare it in the parentheses after the query's name: `${node.name}: I64`"
+            findings.add_error("T6", node.span, f"`${node.name}` is not a declared parameter", closest or declare_help)
             return None
         param = scope.params.resolve(node)
         if param is not None and is_whole(param, at_least=0):
             return param
+        # Its declaration is already reported.
         if node.name in scope.params.broken:
             return None
     message = f"`{word}` takes a whole number from 0 to {_MAX_COUNT}, not `{print_expr(node)}`"

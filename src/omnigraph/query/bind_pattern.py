@@ -1,4 +1,4 @@
-"""`match`: clauses to a pattern. Variables and types of a block first, then predicates, then the blocks inside."""
+"""Bind `match` to a pattern: the variables and types of a block first, then its predicates and inner blocks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from omnigraph.schema.findings import DiagnosticCollector
 
 @dataclass(frozen=True)
 class BoundMatch:
-    """A bound `match`: its scope, its variables in order of appearance, and its pattern unless something is wrong."""
+    """A bound block: its scope, its variables in order of appearance, and its pattern; None if there is an error."""
 
     scope: Scope
     order: tuple[str, ...]
@@ -34,7 +34,7 @@ class BoundMatch:
 def bind_match(
     clauses: tuple[ast.Clause, ...], catalog: Catalog, params: Params, findings: DiagnosticCollector
 ) -> BoundMatch:
-    """The pattern of a `match` block; everything wrong with it is noted."""
+    """Bind a `match` block; all its errors are reported."""
     drafter = BlockDrafter(catalog, params, findings, _generate_names())
     return _bind_block(clauses, None, drafter)
 
@@ -46,26 +46,28 @@ def _generate_names() -> Iterator[str]:
 def _bind_block(clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: BlockDrafter) -> BoundMatch:
     draft = drafter.draft(clauses, outer)
     types = draft.types
+    # Names that only inner blocks bind: a use of one here gets its own help.
     hidden = frozenset(iter_names_bound_inside(clauses)) - types.keys()
     scope = Scope(drafter.catalog, drafter.params, types, hidden, outer)
     binder = ExprBinder(ReadNameResolver(scope, drafter.findings), drafter.findings)
     filters: dict[str, list[Expr]] = {name: [] for name in types}
-    loose: list[Expr] = []
+    block_filters: list[Expr] = []
     for node in draft.nodes:
-        found = _bind_brace_filters(node, binder, drafter)
-        filters.get(node.variable, loose).extend(found)
+        # A variable of an outer block has no binding in this pattern, so its filters belong to the block.
+        filters.get(node.variable, block_filters).extend(_bind_brace_filters(node, binder, drafter))
     absent: list[NotExists] = []
     for clause in clauses:
         if isinstance(clause, ast.Where):
             _hint_at_hop(clause.predicate, scope, drafter.findings)
             predicate = binder.bind_predicate(clause.predicate)
             if predicate is not None:
-                loose.append(predicate)
+                block_filters.append(predicate)
         elif isinstance(clause, ast.NotBlock):
             block = _bind_not_block(clause, scope, drafter)
             if block is not None:
                 absent.append(block)
     order = tuple(draft.order)
+    # Plan nodes reject invalid input, so they are built only if the whole query is correct so far.
     if drafter.findings:
         return BoundMatch(scope, order, None)
     nodes = tuple(
@@ -74,11 +76,11 @@ def _bind_block(clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: B
         if isinstance(type_, NodeRef)
     )
     hops = tuple(_build_hop(drafted, drafted.hop.edge) for drafted in draft.hops if drafted.hop.edge is not None)
-    return BoundMatch(scope, order, Pattern(nodes=nodes, hops=hops, filters=tuple(loose), absent=tuple(absent)))
+    return BoundMatch(scope, order, Pattern(nodes=nodes, hops=hops, filters=tuple(block_filters), absent=tuple(absent)))
 
 
 def _hint_at_hop(predicate: ast.Predicate, scope: Scope, findings: DiagnosticCollector) -> None:
-    """`$a in $b` with an unbound `$b` was meant as a hop, if an edge is called like the operator."""
+    """Report `$a in $b` with an unbound `$b` as a hop without quotes, if there is an edge of that name."""
     match predicate:
         case ast.Compare(left=ast.Variable(name=left), right=ast.Variable(name=right)) if (
             scope.catalog.find_edge(predicate.op.value) and right not in scope.params and scope.find(right) is None
@@ -91,14 +93,15 @@ def _hint_at_hop(predicate: ast.Predicate, scope: Scope, findings: DiagnosticCol
 
 
 def _bind_brace_filters(node: NodeDraft, binder: ExprBinder, drafter: BlockDrafter) -> list[Expr]:
-    found: list[Expr] = []
+    predicates: list[Expr] = []
     for assignment in node.clause.filters:
         declared = None if node.type is None else node.type.find_property(assignment.name.text)
         if declared is None:
             if node.type is not None:
                 report_unknown_property(assignment.name, node.type, drafter.findings)
             if isinstance(assignment.value, ast.Variable):
-                binder.names.resolve(assignment.value)  # an undeclared parameter is worth a word of its own
+                # Resolved for its diagnostics: an undeclared parameter is a separate error.
+                binder.names.resolve(assignment.value)
             continue
         prop = Prop(
             variable=node.variable,
@@ -109,12 +112,13 @@ def _bind_brace_filters(node: NodeDraft, binder: ExprBinder, drafter: BlockDraft
         )
         predicate = binder.bind_brace_filter(prop, assignment)
         if predicate is not None:
-            found.append(predicate)
-    return found
+            predicates.append(predicate)
+    return predicates
 
 
 def _build_hop(drafted: ResolvedHop, edge: EdgeType) -> Hop:
-    hop, bounds = drafted.hop, drafted.hop.clause.bounds
+    hop = drafted.hop
+    bounds = hop.clause.bounds
     return Hop(
         edge=EdgeRef(edge.name, edge.source, edge.target),
         source=hop.source,
@@ -134,18 +138,19 @@ def _bind_not_block(clause: ast.NotBlock, scope: Scope, drafter: BlockDrafter) -
         for v in iter_mentioned_variables(clause.clauses)
         if v.name not in scope.params and v.name != ast.ANONYMOUS
     ]
-    around = {name: scope.find(name) for name in dict.fromkeys(names)}
-    bound_here = {*inner.order, *iter_names_bound_inside(clause.clauses)}
-    if all(type_ is None for type_ in around.values()) and all(name in bound_here for name in around):
+    outer_types = {name: scope.find(name) for name in dict.fromkeys(names)}
+    bound_inside = {*inner.order, *iter_names_bound_inside(clause.clauses)}
+    # An unbound name is another error; it may have been meant as the shared variable.
+    if all(type_ is None for type_ in outer_types.values()) and all(name in bound_inside for name in outer_types):
         keyword = Span(clause.span.start, clause.span.start + len("not"))
-        message = "this `not` block shares no variable with its outside, so it would decide about all rows at once"
-        drafter.findings.add_error("T9", keyword, message, "share a variable: use one of the outside inside the block")
+        message = "this `not` block shares no variable with the clauses around it, so it would keep or drop all rows"
+        drafter.findings.add_error("T9", keyword, message, "share a variable: use one of the clauses around the block")
         return None
     if inner.pattern is None:
         return None
     shared = tuple(
         SharedVariable(variable=name, type=type_)
-        for name, type_ in around.items()
+        for name, type_ in outer_types.items()
         if isinstance(type_, NodeRef | EdgeRef)
     )
     return NotExists(shared=shared, pattern=inner.pattern, origin=clause.span)

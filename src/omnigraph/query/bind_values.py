@@ -1,4 +1,4 @@
-"""Values that an insert or update stores: a literal, a parameter or `now()`, in a type that the property holds."""
+"""Bind the values that an insert or update stores: a literal, a parameter or `now()` that fits the property."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -7,6 +7,7 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import BoolLiteral, FloatLiteral, IntLiteral, Literal, NullLiteral, StringLiteral
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.printer import print_literal
+from omnigraph.query.bind_literal import clip_text
 from omnigraph.query.expr import Const, Now, ParamRef
 from omnigraph.query.functions import CallContext, resolve_function
 from omnigraph.query.mutation_plan import StoredValue
@@ -15,12 +16,10 @@ from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType
 from omnigraph.schema.values import InvalidValue, describe_type, from_literal
 
-_MAX_TEXT_LENGTH = 60
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """What a value is stored in: a property, or an end of an edge (`meaning` then says what a String there is)."""
+    """The target of a stored value: a property, or an end of an edge, whose String `meaning` explains in help lines."""
 
     owner: str
     name: str
@@ -32,23 +31,24 @@ class Slot:
         return f"`{self.name}` of `{self.owner}`"
 
 
-def can_store(column: ValueType, given: ValueType) -> bool:
-    """Whether a column takes every value of another type as it is.
+def can_store(column: ValueType, param: ValueType) -> bool:
+    """Return whether a column can store every value of a parameter's type without conversion loss.
 
-    An enum takes a String, for parameters have no enum types: its values are checked when they are given.
+    An enum accepts a String, because parameters have no enum types; the value is checked when the query runs.
     """
-    if isinstance(column, EnumOf) and given is Scalar.STRING:
+    if isinstance(column, EnumOf) and param is Scalar.STRING:
         return True
-    if isinstance(column, Scalar) and isinstance(given, Scalar) and given in INTEGER_RANGES:
-        low, high = INTEGER_RANGES[given]
+    if isinstance(column, Scalar) and isinstance(param, Scalar) and param in INTEGER_RANGES:
+        low, high = INTEGER_RANGES[param]
         if column in INTEGER_RANGES:
             return INTEGER_RANGES[column][0] <= low and high <= INTEGER_RANGES[column][1]
+        # An F64 has a mantissa of 53 bits: it stores every 32-bit integer exactly, but not every 64-bit one.
         return column is Scalar.F64 and high <= 2**53
-    return column == given or (column is Scalar.F64 and given is Scalar.F32)
+    return column == param or (column is Scalar.F64 and param is Scalar.F32)
 
 
 def bind_stored_value(node: ast.Expr, slot: Slot, params: Params, findings: DiagnosticCollector) -> StoredValue | None:
-    """The typed value, or None when it does not fit (T3), is no value (T14) or is not declared (T6); all reported."""
+    """Bind a stored value; None if it does not fit (T3), is not a value (T14) or is not declared (T6), all reported."""
     match node:
         case ast.LiteralExpr():
             return _bind_literal(node.value, slot, findings)
@@ -57,7 +57,7 @@ def bind_stored_value(node: ast.Expr, slot: Slot, params: Params, findings: Diag
         case ast.Call(function=function) if function.text == "now":
             return _bind_now(node, slot, findings)
         case ast.Call() | ast.PropertyRef() | ast.BareName() | ast.Star():
-            message = f"{slot} can't be set to `{_clip_expr(node)}`"
+            message = f"{slot} can't be set to `{clip_text(print_expr(node))}`"
             findings.add_error("T14", node.span, message, _build_value_help(node, params))
             return None
         case _:
@@ -71,7 +71,7 @@ def _bind_literal(literal: Literal, slot: Slot, findings: DiagnosticCollector) -
     if isinstance(literal, NullLiteral):
         findings.add_error("T3", literal.span, f"{slot} is required and can't be null", slot.meaning)
     elif isinstance(slot.type, EnumOf) and isinstance(literal, StringLiteral):
-        message = f'invalid enum value "{_clip_text(literal.value)}" for {slot}'
+        message = f'invalid enum value "{clip_text(literal.value)}" for {slot}'
         near = findings.suggest_closest(literal.value, slot.type.values)
         findings.add_error("T3", literal.span, message, near or f"write {describe_type(slot.type)}")
     else:
@@ -87,6 +87,7 @@ def _bind_param(node: ast.Variable, slot: Slot, params: Params, findings: Diagno
         findings.add_error("T6", node.span, f"`${node.name}` is not a declared parameter", help_)
         return None
     param = params.resolve(node)
+    # Declared with an invalid type, which is already reported.
     if param is None:
         return None
     if not can_store(slot.type, param.type):
@@ -112,11 +113,12 @@ def _bind_now(call: ast.Call, slot: Slot, findings: DiagnosticCollector) -> Now 
 
 
 def _format_param_type(type_: ValueType) -> str:
+    # Parameters have no enum types.
     return "String" if isinstance(type_, EnumOf) else str(type_)
 
 
 def _build_literal_help(literal: Literal, type_: ValueType) -> str | None:
-    text = _clip_text(print_literal(literal))
+    text = clip_text(print_literal(literal))
     match literal, type_:
         case StringLiteral(), Scalar.DATE:
             return f"write `date({text})`"
@@ -129,16 +131,9 @@ def _build_literal_help(literal: Literal, type_: ValueType) -> str | None:
 
 
 def _build_value_help(node: ast.Expr, params: Params) -> str:
+    # A bare name is probably a parameter without its `$`, or a text without its quotes.
     usual = "a stored value is a literal, a parameter or `now()`"
     if isinstance(node, ast.BareName) and not node.is_meta:
         name = node.name.text
-        return f"did you mean `${name}`?" if name in params else f'{usual}; a text stands in quotes: `"{name}"`'
+        return f"did you mean `${name}`?" if name in params else f'{usual}; write a text in quotes: `"{name}"`'
     return usual
-
-
-def _clip_expr(node: ast.Expr) -> str:
-    return _clip_text(print_expr(node))
-
-
-def _clip_text(text: str) -> str:
-    return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"

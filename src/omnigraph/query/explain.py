@@ -1,6 +1,6 @@
-"""The logical plan of a query as indented text: what is matched, what is read of it, what comes out in which order.
+"""Format the logical plan of a query as indented text: the pattern, the columns read, the output and its order.
 
-The text is stable: equal plans have equal texts, so a test can hold it, and a reader can compare two of them.
+The text is stable: equal plans have equal texts, so tests can quote it and two plans can be compared.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,14 +26,15 @@ from omnigraph.query.mutation_plan import Assign, Delete, InsertEdge, InsertNode
 from omnigraph.query.rules.empty_pattern import is_empty
 
 _INDENT = "  "
+# The text before and after the edge in brackets, as in `$a -[Knows]-> $b`.
 _ARROWS = {HopDirection.OUT: ("-", "->"), HopDirection.IN: ("<-", "-"), HopDirection.BOTH: ("-", "-")}
 
 
 def explain(query: BoundQuery) -> str:
-    """The plan, one fact a line, ending with a line break.
+    """Format the plan with one fact per line and a final line break.
 
-    A node or hop is followed by the filters that are answered where it is read; filters that need more stand under
-    `where`. `reads` are the properties that are fetched. Works on a query as bound and as rewritten.
+    A node or hop is followed by the filters that are evaluated where it is read; filters over several variables are
+    listed under `where`. `reads` are the properties that are fetched. Accepts a query before and after rewriting.
     """
     match query:
         case ReadQuery():
@@ -69,7 +70,7 @@ def _explain_clauses(query: ReadQuery) -> Iterator[str]:
 
 
 def explain_output(query: ReadQuery) -> Iterator[str]:
-    """What is made of the matches, one fact a line."""
+    """Yield the lines about the output: grouping, columns, order, limit and offset."""
     if query.grouping is not None:
         keys = ", ".join(map(format_expr, query.grouping.keys))
         yield f"group by {keys}" if keys else "group all rows into one"
@@ -83,6 +84,7 @@ def explain_output(query: ReadQuery) -> Iterator[str]:
 
 
 def _format_column(column: OutputColumn) -> str:
+    # A whole variable is named after itself.
     text = format_expr(column.value)
     return text if text == f"${column.name}" else f"{text} as {column.name}"
 
@@ -95,11 +97,11 @@ def _explain_order(query: ReadQuery) -> Iterator[str]:
     if not query.is_ordered:
         yield "order unspecified"
         return
-    keys = (
-        []
-        if query.rank is None
-        else [f"{format_expr(query.rank)} {'asc' if isinstance(query.rank, Nearest) else 'desc'}"]
-    )
+    keys: list[str] = []
+    if query.rank is not None:
+        # A distance sorts the smallest first, a score the largest.
+        direction = "asc" if isinstance(query.rank, Nearest) else "desc"
+        keys.append(f"{format_expr(query.rank)} {direction}")
     keys += map(_format_sort_key, query.order)
     if keys:
         yield f"order by {', '.join(keys)}"
@@ -110,7 +112,7 @@ def _explain_order(query: ReadQuery) -> Iterator[str]:
 
 
 def _explain_rank(rank: Rank, query: ReadQuery) -> Iterator[str]:
-    """What a rank does with the rows: which it leaves out, and of which the best are taken."""
+    """Yield the lines about a rank: the rows it drops, and the top-k it keeps."""
     if isinstance(rank, Bm25):
         yield "rows without a match are left out"
     counts = [count for count in (query.limit, query.offset) if count is not None]
@@ -118,8 +120,9 @@ def _explain_rank(rank: Rank, query: ReadQuery) -> Iterator[str]:
         return
     best = _format_sum(counts)
     if isinstance(rank, Rrf):
-        listed = _format_sum(counts, minimum=RRF_MIN_ROWS, factor=RRF_LIMIT_FACTOR)
-        yield f"each list: top {listed} of the rows that pass all filters and hops"
+        # Each list is longer than the result, see `logical_plan.RRF_LIMIT_FACTOR`.
+        list_size = _format_sum(counts, minimum=RRF_MIN_ROWS, factor=RRF_LIMIT_FACTOR)
+        yield f"each list: top {list_size} of the rows that pass all filters and hops"
         if Bm25 in (type(rank.first), type(rank.second)):
             yield "rows without a match are not in the list of bm25"
         yield f"top {best} of both lists; a list without the row adds 0"
@@ -128,7 +131,7 @@ def _explain_rank(rank: Rank, query: ReadQuery) -> Iterator[str]:
 
 
 def _format_sum(counts: list[Count], *, minimum: int = 0, factor: int = 1) -> str:
-    """`times` the sum of the counts, but at least `least`: a number, or how it comes about when parameters count."""
+    """Format `factor` times the sum of the counts, but at least `minimum`; a formula if a count is a parameter."""
     numbers = [count for count in counts if isinstance(count, int)]
     if len(numbers) == len(counts):
         return str(max(factor * sum(numbers), minimum))
@@ -144,6 +147,7 @@ def _format_sort_key(key: OrderTerm) -> str:
 
 
 def _explain_pattern(pattern: Pattern) -> Iterator[str]:
+    # An empty pattern has one filter, the constant false, which this line replaces.
     if is_empty(pattern):
         yield "nothing: no row can match"
     for node in pattern.nodes:
@@ -167,6 +171,7 @@ def _format_node(node: NodeBinding) -> str:
 def _format_hop(hop: Hop) -> str:
     tail, head = _ARROWS[hop.direction]
     variable = "" if hop.edge_variable is None else f"${hop.edge_variable}: "
+    # A single hop has no bounds to show, also if it was written with `{1,1}`.
     bounds = f"{{{hop.low},{hop.high}}}" if hop.is_multi else ""
     text = f"${hop.source} {tail}[{variable}{hop.edge}{bounds}]{head} ${hop.target}"
     if hop.is_multi:
@@ -185,8 +190,8 @@ def _format_reads(columns: tuple[str, ...]) -> str | None:
 
 
 def _append_notes(text: str, *notes: str | None) -> str:
-    given = [note for note in notes if note]
-    return f"{text}  ({'; '.join(given)})" if given else text
+    present = [note for note in notes if note]
+    return f"{text}  ({'; '.join(present)})" if present else text
 
 
 # --- mutations -----------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Typed expressions: what a predicate, an output, an order key or a stored value is made of.
+"""Typed expressions: the nodes of predicates, outputs, order keys and stored values.
 
-Each node is frozen, refuses bad input when it is built, knows its `type` and whether it can be null. A predicate is an
-expression of type Bool; `nullable` then says that it can be unknown (three-valued logic, like SQL). Equality ignores
-where an expression was written, so equal expressions can be found in a dict and evaluated once.
+Each node is immutable, validates its input when it is built, and has a `type` and whether it is `nullable`. A predicate
+is an expression of type Bool; `nullable` then means that it can be unknown (three-valued logic, as in SQL). Equality
+ignores the position in the source, so equal expressions can be looked up in a dict and evaluated once.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,6 +49,7 @@ class EdgeRef:
 
 
 EntityType: TypeAlias = NodeRef | EdgeRef
+# A whole node or edge is an expression, but not a value: it can't be compared or aggregated except by its identity.
 ExprType: TypeAlias = ValueType | NodeRef | EdgeRef
 
 
@@ -59,44 +60,50 @@ class Parameter:
     name: str
     type: ValueType
     nullable: bool = False
+    # Excluded from equality here and in all nodes below: two expressions at different positions can be equal.
     origin: Span = field(compare=False, repr=False)
 
 
-def _require(holds: bool, problem: str) -> None:
-    if not holds:
+def require(condition: bool, problem: str) -> None:
+    """Check a condition of a plan node, so that a rewrite rule that builds an invalid node fails immediately.
+
+    Raises:
+        ValueError: It does not hold.
+    """
+    if not condition:
         raise ValueError(problem)
 
 
 class _NonNullExpr:
-    """What is never null."""
+    """A mixin for expressions that are never null."""
 
     __slots__ = ()
 
     @property
     def nullable(self) -> bool:
-        """Never."""
+        """Whether it can be null: never."""
         return False
 
 
 class _BooleanExpr:
-    """What is a predicate."""
+    """A mixin for predicates."""
 
     __slots__ = ()
 
     @property
     def type(self) -> Scalar:
-        """Bool."""
+        """The type Bool."""
         return Scalar.BOOL
 
 
 class _ScoreExpr:
-    """What is a rank."""
+    """A mixin for rank functions."""
 
     __slots__ = ()
 
     @property
     def type(self) -> Scalar:
-        """F64."""
+        """The type F64, of a score."""
         return Scalar.F64
 
 
@@ -105,9 +112,9 @@ class _ScoreExpr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Const:
-    """A literal in a type of its own; `None` is the null of that type.
+    """A literal with a type; `None` is the null of that type.
 
-    Next to a column of numbers the binder gives it the column's own type, so that an index can be used as it is.
+    Compared with a numeric column it gets the column's type, so that an index of the column can be used.
     """
 
     value: Value
@@ -115,11 +122,11 @@ class Const:
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(_is_value_of(self.value, self.type), f"{self.value!r} is no {self.type}")
+        require(_is_value_of(self.value, self.type), f"{self.value!r} is not a {self.type}")
 
     @property
     def nullable(self) -> bool:
-        """True for null."""
+        """Whether it is the literal null."""
         return self.value is None
 
 
@@ -135,13 +142,13 @@ class ParamRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now(_NonNullExpr):
-    """`now()`: one instant per query."""
+    """`now()`: the same instant everywhere in a query."""
 
     origin: Span = field(compare=False, repr=False)
 
     @property
     def type(self) -> Scalar:
-        """DateTime."""
+        """The type DateTime."""
         return Scalar.DATETIME
 
 
@@ -157,7 +164,7 @@ class Prop:
 
 
 class MetaColumn(Enum):
-    """The columns that every node (`id`) and edge (all three) has; the value is the column's name."""
+    """The columns that every node (`id`) and every edge (all three) has; the value is the column's name."""
 
     ID = "id"
     SRC = "src"
@@ -174,15 +181,15 @@ class Identity(_NonNullExpr):
 
     @property
     def type(self) -> Scalar:
-        """String."""
+        """The type String."""
         return Scalar.STRING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity(_NonNullExpr):
-    """A whole node or edge as an output: an object of its ids and `fields` (no Blob and Vector, in declared order).
+    """A whole node or edge as an output: an object with its ids and `fields`, which are neither Blob nor Vector.
 
-    As a group key, or under `distinct`, it stands for its identity.
+    As a group key, or with `distinct`, it is compared by its identity.
     """
 
     variable: str
@@ -191,8 +198,8 @@ class Entity(_NonNullExpr):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(all(p.variable == self.variable for p in self.fields), "a field of another variable")
-        _require(not any(_is_heavy(p.type) for p in self.fields), "an object holds no Blob and no Vector")
+        require(all(p.variable == self.variable for p in self.fields), "a field of another variable")
+        require(not any(_is_heavy(p.type) for p in self.fields), "an object has no Blob and no Vector")
 
     @property
     def ids(self) -> tuple[MetaColumn, ...]:
@@ -204,7 +211,7 @@ class Entity(_NonNullExpr):
 
 
 class Op(Enum):
-    """The comparison operators, as shown."""
+    """A comparison operator; the value is its spelling."""
 
     EQ = "="
     NE = "!="
@@ -215,22 +222,24 @@ class Op(Enum):
 
     @property
     def mirrored(self) -> "Op":
-        """The operator that says the same with the sides exchanged."""
+        """The equivalent operator with the sides swapped."""
         return _MIRRORED.get(self, self)
 
     @property
     def negated(self) -> "Op":
-        """The operator that is true where this one is false, and unknown where it is unknown."""
+        """The operator that is true where this one is false, and unknown where this one is unknown."""
         return _NEGATED[self]
 
 
+# `=` and `!=` are symmetric, so they are not listed.
 _MIRRORED = {Op.LT: Op.GT, Op.GT: Op.LT, Op.LE: Op.GE, Op.GE: Op.LE}
+# Exact in three-valued logic: `not (a < b)` and `a >= b` are unknown for the same rows.
 _NEGATED = {Op.EQ: Op.NE, Op.NE: Op.EQ, Op.LT: Op.GE, Op.GE: Op.LT, Op.GT: Op.LE, Op.LE: Op.GT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compare(_BooleanExpr):
-    """`left op right`: unknown when a side is null. Numbers compare exactly whatever their types."""
+    """`left op right`: unknown if a side is null. Numbers compare exactly, whatever their types."""
 
     op: Op
     left: "Expr"
@@ -239,17 +248,17 @@ class Compare(_BooleanExpr):
 
     def __post_init__(self) -> None:
         left, right = _require_value_type(self.left), _require_value_type(self.right)
-        _require(are_comparable(left, right), f"{left} does not compare with {right}")
+        require(are_comparable(left, right), f"{left} does not compare with {right}")
 
     @property
     def nullable(self) -> bool:
-        """Unknown when a side can be null."""
+        """Whether it can be unknown: a side can be null."""
         return self.left.nullable or self.right.nullable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class In(_BooleanExpr):
-    """`element in collection`, also `collection contains element`: unknown when either is null, also if it is empty."""
+    """`element in collection`, or `collection contains element`: unknown if either is null, even for an empty list."""
 
     element: "Expr"
     collection: "Expr"
@@ -257,13 +266,14 @@ class In(_BooleanExpr):
 
     def __post_init__(self) -> None:
         element, collection = _require_value_type(self.element), _require_value_type(self.collection)
-        _require(isinstance(collection, ListOf), f"{collection} is no list")
+        require(isinstance(collection, ListOf), f"{collection} is not a list")
+        # `_require` does not narrow the type for mypy.
         if isinstance(collection, ListOf):
-            _require(are_comparable(element, collection.element), f"{element} is no element of {collection}")
+            require(are_comparable(element, collection.element), f"{element} is not an element of {collection}")
 
     @property
     def nullable(self) -> bool:
-        """Unknown when the element or the collection can be null."""
+        """Whether it can be unknown: the element or the collection can be null."""
         return self.element.nullable or self.collection.nullable
 
 
@@ -276,14 +286,11 @@ class Contains(_BooleanExpr):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(
-            is_text(_require_value_type(self.text)) and is_text(_require_value_type(self.part)),
-            "`contains` needs two texts",
-        )
+        require(_is_text_expr(self.text) and _is_text_expr(self.part), "`contains` needs two texts")
 
     @property
     def nullable(self) -> bool:
-        """Unknown when a side can be null."""
+        """Whether it can be unknown: a side can be null."""
         return self.text.nullable or self.part.nullable
 
 
@@ -296,20 +303,17 @@ class StartsWith(_BooleanExpr):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(
-            is_text(_require_value_type(self.text)) and is_text(_require_value_type(self.prefix)),
-            "`starts_with` needs two texts",
-        )
+        require(_is_text_expr(self.text) and _is_text_expr(self.prefix), "`starts_with` needs two texts")
 
     @property
     def nullable(self) -> bool:
-        """Unknown when a side can be null."""
+        """Whether it can be unknown: a side can be null."""
         return self.text.nullable or self.prefix.nullable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsNull(_BooleanExpr, _NonNullExpr):
-    """`operand is null`, or `is not null` when `negated`; never unknown."""
+    """`operand is null`, or `is not null` if `negated`; never unknown."""
 
     operand: "Expr"
     negated: bool = False
@@ -327,48 +331,48 @@ class Not(_BooleanExpr):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(is_predicate(self.term), "`not` of something that is no predicate")
+        require(is_predicate(self.term), "`not` needs a predicate")
 
     @property
     def nullable(self) -> bool:
-        """As the term."""
+        """Whether it can be unknown: the term can be."""
         return self.term.nullable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class And(_BooleanExpr):
-    """Two or more terms; false beats unknown."""
+    """The conjunction of two or more terms: false if one is false, else unknown if one is unknown."""
 
     terms: tuple["Expr", ...]
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(len(self.terms) >= 2 and all(map(is_predicate, self.terms)), "`and` needs two or more predicates")
+        require(len(self.terms) >= 2 and all(map(is_predicate, self.terms)), "`and` needs two or more predicates")
 
     @property
     def nullable(self) -> bool:
-        """Unknown when a term can be."""
+        """Whether it can be unknown: a term can be."""
         return any(term.nullable for term in self.terms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Or(_BooleanExpr):
-    """Two or more terms; true beats unknown."""
+    """The disjunction of two or more terms: true if one is true, else unknown if one is unknown."""
 
     terms: tuple["Expr", ...]
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(len(self.terms) >= 2 and all(map(is_predicate, self.terms)), "`or` needs two or more predicates")
+        require(len(self.terms) >= 2 and all(map(is_predicate, self.terms)), "`or` needs two or more predicates")
 
     @property
     def nullable(self) -> bool:
-        """Unknown when a term can be."""
+        """Whether it can be unknown: a term can be."""
         return any(term.nullable for term in self.terms)
 
 
 class TextMode(Enum):
-    """How a text search compares, by the name of its function."""
+    """A mode of text search; the value is the name of its function."""
 
     ANY = "search"
     ALL = "match_text"
@@ -377,7 +381,10 @@ class TextMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMatch(_BooleanExpr):
-    """A text search as a predicate; `edits` None is the default distance by length of the word (fuzzy only)."""
+    """A text search as a predicate.
+
+    `edits` is the edit distance of a fuzzy search; None is the default, which depends on the length of the word.
+    """
 
     mode: TextMode
     prop: Prop
@@ -386,14 +393,14 @@ class TextMatch(_BooleanExpr):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(self.prop.type is Scalar.STRING, "a text search needs a String property")
-        _require(self.query.type is Scalar.STRING, "a text search looks for a String")
+        require(self.prop.type is Scalar.STRING, "a text search needs a String property")
+        require(self.query.type is Scalar.STRING, "a text search looks for a String")
         if self.edits is not None:
-            _require(self.mode is TextMode.FUZZY and is_whole(self.edits, at_least=0), "bad `edits`")
+            require(self.mode is TextMode.FUZZY and is_whole(self.edits, at_least=0), "bad `edits`")
 
     @property
     def nullable(self) -> bool:
-        """Unknown when the property, the query or the distance can be null."""
+        """Whether it can be unknown: the property, the query or the distance can be null."""
         return self.prop.nullable or self.query.nullable or (self.edits is not None and self.edits.nullable)
 
 
@@ -402,43 +409,46 @@ class TextMatch(_BooleanExpr):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest(_ScoreExpr):
-    """Cosine distance of a Vector property to `query`: a vector of its size, or a String still to be embedded."""
+    """The cosine distance of a Vector property to `query`: a vector of its size, or a String yet to be embedded."""
 
     prop: Prop
     query: "Input"
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(isinstance(self.prop.type, VectorOf), "`nearest` needs a Vector property")
-        _require(self.query.type in (self.prop.type, Scalar.STRING), "`nearest` looks for a vector of equal size")
+        require(isinstance(self.prop.type, VectorOf), "`nearest` needs a Vector property")
+        require(self.query.type in (self.prop.type, Scalar.STRING), "`nearest` looks for a vector of equal size")
 
     @property
     def nullable(self) -> bool:
-        """Null for a row without a vector, and for a query that is null."""
+        """Whether it can be null: for a row without a vector, or if the query is null."""
         return self.prop.nullable or self.query.nullable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bm25(_ScoreExpr):
-    """Relevance of a String property for `query`; a row without a match has none."""
+    """The BM25 relevance of a String property for `query`; null for a row without a match."""
 
     prop: Prop
     query: "Input"
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(self.prop.type is Scalar.STRING, "`bm25` needs a String property")
-        _require(self.query.type is Scalar.STRING, "`bm25` looks for a String")
+        require(self.prop.type is Scalar.STRING, "`bm25` needs a String property")
+        require(self.query.type is Scalar.STRING, "`bm25` looks for a String")
 
     @property
     def nullable(self) -> bool:
-        """Null for a row without a match."""
+        """Whether it can be null: always, for a row without a match."""
         return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rrf(_ScoreExpr):
-    """Reciprocal rank fusion of two ranks of one variable: the sum of 1/(k + rank), from rank 1, absent is 0."""
+class Rrf(_ScoreExpr, _NonNullExpr):
+    """The reciprocal rank fusion of two ranks of one variable: the sum of 1/(k + rank), from rank 1.
+
+    A list without the row adds 0, so the sum is never null.
+    """
 
     first: Nearest | Bm25
     second: Nearest | Bm25
@@ -446,20 +456,15 @@ class Rrf(_ScoreExpr):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(self.first.prop.variable == self.second.prop.variable, "`rrf` fuses ranks of one variable")
-        _require(is_whole(self.k, at_least=1), "`k` is a whole number of at least 1")
-
-    @property
-    def nullable(self) -> bool:
-        """Never: a row that is in neither list has 0."""
-        return False
+        require(self.first.prop.variable == self.second.prop.variable, "`rrf` fuses ranks of one variable")
+        require(is_whole(self.k, at_least=1), "`k` is a whole number of at least 1")
 
 
 # --- aggregates ----------------------------------------------------------------------------------
 
 
 class AggregateFunction(Enum):
-    """The aggregate functions, by name."""
+    """An aggregate function; the value is its name."""
 
     COUNT = "count"
     SUM = "sum"
@@ -470,7 +475,7 @@ class AggregateFunction(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """`count(*)` (no argument: rows), `count(e)` (non-null values), `count(distinct e)`, `sum`, `avg`, `min`, `max`."""
+    """An aggregate: `count(*)` has no argument and counts rows, `count(e)` non-null values."""
 
     fold: AggregateFunction
     argument: "Expr | None" = None
@@ -478,16 +483,18 @@ class Aggregate:
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(
+        require(
             not self.distinct or (self.fold is AggregateFunction.COUNT and self.argument is not None),
-            "`distinct` is of count",
+            "`distinct` needs `count` of a value",
         )
+        # Only `count(*)` has no argument.
         if self.argument is None:
-            _require(self.fold is AggregateFunction.COUNT, f"`{self.fold.value}` needs an argument")
+            require(self.fold is AggregateFunction.COUNT, f"`{self.fold.value}` needs an argument")
         else:
             argument = _require_value_type(self.argument)
-            _require(is_foldable(self.fold, argument, distinct=self.distinct), f"`{self.fold.value}` of {argument}")
-            _require(not any(isinstance(part, Aggregate) for part in walk(self.argument)), "an aggregate of aggregates")
+            require(is_foldable(self.fold, argument, distinct=self.distinct), f"`{self.fold.value}` of {argument}")
+            is_nested = any(isinstance(part, Aggregate) for part in walk(self.argument))
+            require(not is_nested, "an aggregate inside an aggregate")
 
     @property
     def type(self) -> ValueType:
@@ -497,60 +504,46 @@ class Aggregate:
         if self.fold is AggregateFunction.AVG:
             return Scalar.F64
         argument = _require_value_type(self.argument)
+        # Sums of all integer types are I64; the executor reports an overflow.
         if self.fold is AggregateFunction.SUM:
             return Scalar.I64 if isinstance(argument, Scalar) and argument.is_integer else Scalar.F64
         return argument
 
     @property
     def nullable(self) -> bool:
-        """All but counts are null over no rows."""
+        """Whether it can be null: all but counts are, over no rows."""
         return self.fold is not AggregateFunction.COUNT
 
 
+# Values that are known before a row is read.
 Input: TypeAlias = Const | ParamRef
-"""What is known before a row is read."""
 Rank: TypeAlias = Nearest | Bm25 | Rrf
 Predicate: TypeAlias = Compare | In | Contains | StartsWith | IsNull | Not | And | Or | TextMatch
-Expr: TypeAlias = (
-    Const
-    | ParamRef
-    | Now
-    | Prop
-    | Identity
-    | Entity
-    | Compare
-    | In
-    | Contains
-    | StartsWith
-    | IsNull
-    | Not
-    | And
-    | Or
-    | TextMatch
-    | Nearest
-    | Bm25
-    | Rrf
-    | Aggregate
-)
+Expr: TypeAlias = Input | Now | Prop | Identity | Entity | Predicate | Rank | Aggregate
 
 
-# --- what may be said about any expression -------------------------------------------------------
+# --- properties of expressions -------------------------------------------------------------------
 
 
 def is_predicate(expr: Expr) -> bool:
-    """Whether it is of type Bool."""
+    """Return whether an expression is of type Bool."""
     return expr.type is Scalar.BOOL
 
 
 def is_whole(value: Input, *, at_least: int) -> bool:
-    """Whether it is an integer literal of at least that much, or a required integer parameter."""
+    """Return whether a value is an integer literal of at least `at_least`, or a required integer parameter.
+
+    The value of a parameter is not known yet; it is checked when the query runs.
+    """
     if isinstance(value, Const):
+        # In Python, True and False are ints.
         return isinstance(value.value, int) and not isinstance(value.value, bool) and value.value >= at_least
     return isinstance(value.type, Scalar) and value.type.is_integer and not value.nullable
 
 
 def is_foldable(fold: AggregateFunction, type_: ValueType, *, distinct: bool = False) -> bool:
-    """Whether the aggregate means something over values of that type."""
+    """Return whether an aggregate function accepts values of a type."""
+    # Any value can be counted; distinct values are compared, and only scalars compare.
     if fold is AggregateFunction.COUNT:
         return is_scalar(type_) or not distinct
     if fold in (AggregateFunction.SUM, AggregateFunction.AVG):
@@ -559,7 +552,7 @@ def is_foldable(fold: AggregateFunction, type_: ValueType, *, distinct: bool = F
 
 
 def list_children(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions directly inside, in the order in which they are written."""
+    """Return the direct children of an expression, in the order in which they are written."""
     match expr:
         case Const() | ParamRef() | Now() | Prop() | Identity():
             return ()
@@ -592,9 +585,9 @@ def list_children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The same expression with `change` applied to those inside that may be any expression.
+    """Return the expression with `change` applied to the children that may be any expression.
 
-    The property, query and numbers of a search or rank and the fields of an object stay: their kind is fixed.
+    The children of a search or rank and the fields of an object are unchanged: their classes are fixed.
     """
     match expr:
         case Compare():
@@ -618,41 +611,47 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and everything inside, parents first, left to right."""
-    todo = [expr]
-    while todo:
-        part = todo.pop()
+    """Yield the expression and all its descendants in pre-order, left to right."""
+    # A stack instead of recursion: the last child is pushed first, so that the first one is visited next.
+    stack = [expr]
+    while stack:
+        part = stack.pop()
         yield part
-        todo.extend(reversed(list_children(part)))
+        stack.extend(reversed(list_children(part)))
 
 
 def find_variables(expr: Expr) -> tuple[str, ...]:
-    """The node and edge variables it reads, each once, in the order in which they appear."""
+    """Return the node and edge variables that an expression reads, without duplicates, in order of appearance."""
     return tuple(dict.fromkeys(part.variable for part in walk(expr) if isinstance(part, Prop | Identity | Entity)))
 
 
 def find_properties(expr: Expr) -> tuple[tuple[str, str], ...]:
-    """The (variable, property) pairs it reads, each once, in order; ids are not properties."""
+    """Return the (variable, property) pairs that an expression reads, without duplicates, in order; ids are omitted."""
     return tuple(dict.fromkeys((part.variable, part.name) for part in walk(expr) if isinstance(part, Prop)))
 
 
 def split_conjuncts(expr: Expr) -> tuple[Expr, ...]:
-    """The terms that must all be true for `expr` to be true: `and` taken apart, however it is nested."""
-    todo, found = [expr], []
-    while todo:
-        part = todo.pop()
+    """Return the conjuncts of a predicate: the terms of its `and`, however it is nested."""
+    stack = [expr]
+    conjuncts: list[Expr] = []
+    while stack:
+        part = stack.pop()
         if isinstance(part, And):
-            todo.extend(reversed(part.terms))
+            stack.extend(reversed(part.terms))
         else:
-            found.append(part)
-    return tuple(found)
+            conjuncts.append(part)
+    return tuple(conjuncts)
 
 
 def _require_value_type(expr: Expr) -> ValueType:
     if isinstance(expr.type, NodeRef | EdgeRef):
-        msg = f"a whole {expr.type} is no value"
-        raise ValueError(msg)  # noqa: TRY004  every refusal of this module is a ValueError
+        msg = f"a whole {expr.type} is not a value"
+        raise ValueError(msg)  # noqa: TRY004  every invalid node of this module is a ValueError
     return expr.type
+
+
+def _is_text_expr(expr: Expr) -> bool:
+    return is_text(_require_value_type(expr))
 
 
 def _is_heavy(type_: ValueType) -> bool:
@@ -660,12 +659,14 @@ def _is_heavy(type_: ValueType) -> bool:
 
 
 def _is_value_of(value: Value, type_: ValueType) -> bool:
+    # Null belongs to every type.
     if value is None or type_ is Scalar.BLOB:
         return True
     match type_:
         case EnumOf():
             return value in type_.values
         case ListOf():
+            # Lists contain no nulls.
             return isinstance(value, tuple) and all(v is not None and _is_value_of(v, type_.element) for v in value)
         case VectorOf():
             return isinstance(value, tuple) and len(value) == type_.size and all(isinstance(v, float) for v in value)
@@ -679,11 +680,13 @@ def _is_scalar_value(value: Value, type_: Scalar) -> bool:
     if type_ in INTEGER_RANGES:
         low, high = INTEGER_RANGES[type_]
         return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    # In Python, a datetime is a date.
     if type_ is Scalar.DATE:
         return isinstance(value, date) and not isinstance(value, datetime)
     return isinstance(value, _PYTHON_TYPES[type_])
 
 
+# The types that `_is_scalar_value` has not checked before.
 _PYTHON_TYPES: dict[Scalar, type] = {
     Scalar.STRING: str,
     Scalar.BOOL: bool,

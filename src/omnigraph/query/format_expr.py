@@ -1,4 +1,4 @@
-"""Bound expressions as text, in the words of the query language; for plans and messages."""
+"""Format bound expressions in the syntax of the query language, for plans and messages."""
 
 from datetime import date, datetime
 from typing import assert_never
@@ -30,13 +30,15 @@ from omnigraph.query.mutation_plan import ROW
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.values import format_date, format_datetime
 
+# Longer lists and texts are clipped: a line of a plan stays readable, whatever the literals of the query.
 _MAX_ITEMS = 8
 _MAX_CHARACTERS = 80
+# How a mutation writes the columns of the current row.
 _ROW_COLUMN_NAMES = {"src": "from", "dst": "to", "id": "@id"}
 
 
 def format_expr(expr: Expr) -> str:
-    """The expression as it could be written; long lists and texts are clipped. Equal expressions have equal texts."""
+    """Format an expression in query syntax; long lists and texts are clipped. Equal expressions have equal texts."""
     match expr:
         case Const():
             return format_value(expr.value)
@@ -47,9 +49,8 @@ def format_expr(expr: Expr) -> str:
         case Prop():
             return expr.name if expr.variable == ROW else f"${expr.variable}.{expr.name}"
         case Identity():
-            return (
-                _ROW_COLUMN_NAMES[expr.part.value] if expr.variable == ROW else f"${expr.variable}.@{expr.part.value}"
-            )
+            column = expr.part.value
+            return _ROW_COLUMN_NAMES[column] if expr.variable == ROW else f"${expr.variable}.@{column}"
         case Entity():
             return f"${expr.variable}"
         case Aggregate():
@@ -84,24 +85,18 @@ def _format_predicate(expr: Compare | In | Contains | StartsWith | IsNull | Not 
             return f"{format_expr(expr.operand)} is {'not ' if expr.negated else ''}null"
         case Not():
             return f"not {_format_nested(expr.term)}"
+        # `and` binds tighter than `or`, so an `and` inside an `or` needs no parentheses.
         case And():
-            return " and ".join(
-                _format_nested(term) if isinstance(term, Or | And) else format_expr(term) for term in expr.terms
-            )
+            return " and ".join(_format_nested(t) if isinstance(t, Or | And) else format_expr(t) for t in expr.terms)
         case Or():
-            return " or ".join(
-                _format_nested(term) if isinstance(term, Or) else format_expr(term) for term in expr.terms
-            )
+            return " or ".join(_format_nested(t) if isinstance(t, Or) else format_expr(t) for t in expr.terms)
         case _:
             assert_never(expr)
 
 
 def _format_nested(expr: Expr) -> str:
-    return (
-        f"({format_expr(expr)})"
-        if isinstance(expr, Compare | In | Contains | StartsWith | And | Or)
-        else format_expr(expr)
-    )
+    is_infix = isinstance(expr, Compare | In | Contains | StartsWith | And | Or)
+    return f"({format_expr(expr)})" if is_infix else format_expr(expr)
 
 
 def _format_call(name: str, *arguments: Expr) -> str:
@@ -109,10 +104,11 @@ def _format_call(name: str, *arguments: Expr) -> str:
 
 
 def format_value(value: Value) -> str:
-    """A typed value as a literal of the language."""
+    """Format a typed value as a literal of the query language."""
     match value:
         case None:
             return "null"
+        # Before `int` and `date`: in Python a bool is an int and a datetime is a date.
         case bool():
             return "true" if value else "false"
         case int():
@@ -134,7 +130,7 @@ def format_value(value: Value) -> str:
 
 
 def _format_list(values: list[Value] | tuple[Value, ...]) -> str:
-    shown = [format_value(value) for value in values[:_MAX_ITEMS]]
+    items = [format_value(value) for value in values[:_MAX_ITEMS]]
     if len(values) > _MAX_ITEMS:
-        shown.append(f"… {len(values) - _MAX_ITEMS} more")
-    return f"[{', '.join(shown)}]"
+        items.append(f"… {len(values) - _MAX_ITEMS} more")
+    return f"[{', '.join(items)}]"

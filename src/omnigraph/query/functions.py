@@ -1,4 +1,4 @@
-"""The functions of the query language: one table of what each takes and where it may stand."""
+"""The registry of functions of the query language: their arguments, and the contexts where they may be called."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from omnigraph.schema.findings import DiagnosticCollector, join_words
 
 
 class FunctionFamily(Enum):
-    """What a function is; the value is how a message calls it."""
+    """The family of a function; the value describes it in messages."""
 
     VALUE = "a value"
     AGGREGATE = "an aggregate"
@@ -20,7 +20,7 @@ class FunctionFamily(Enum):
 
 
 class CallContext(Enum):
-    """Where a call stands; the value is how a message calls it."""
+    """The context of a call; the value describes it in messages."""
 
     PREDICATE = "as a predicate"
     OPERAND = "in a predicate"
@@ -35,19 +35,19 @@ _RESULT_CONTEXTS = frozenset({CallContext.OUTPUT, CallContext.ORDER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """One function: its name, where it may stand and which code its misuse has."""
+    """A function: its arguments, its contexts, and the codes of diagnostics about wrong calls."""
 
     name: str
     family: FunctionFamily
     min_args: int
     max_args: int
     contexts: frozenset[CallContext]
+    # Each form of a call in backticks, for help lines.
     usage: str
-    """How it is called, each way in backticks, for help lines."""
+    # The code for a call in a wrong context.
     misplaced_code: str
-    """The code of a call in a wrong place."""
+    # The code for a call with wrong arguments.
     misused_code: str
-    """The code of a call with wrong arguments."""
     options: tuple[str, ...] = ()
 
 
@@ -64,12 +64,12 @@ def _build_aggregate(name: str, usage: str) -> Function:
     )
 
 
-def _build_search(name: str, most: int, usage: str, code: str) -> Function:
+def _build_search(name: str, max_args: int, usage: str, code: str) -> Function:
     return Function(
         name=name,
         family=FunctionFamily.SEARCH,
         min_args=2,
-        max_args=most,
+        max_args=max_args,
         contexts=frozenset({CallContext.PREDICATE}),
         usage=usage,
         misplaced_code="T18",
@@ -77,12 +77,12 @@ def _build_search(name: str, most: int, usage: str, code: str) -> Function:
     )
 
 
-def _build_rank(name: str, most: int, usage: str, code: str, options: tuple[str, ...] = ()) -> Function:
+def _build_rank(name: str, max_args: int, usage: str, code: str, options: tuple[str, ...] = ()) -> Function:
     return Function(
         name=name,
         family=FunctionFamily.RANK,
         min_args=2,
-        max_args=most,
+        max_args=max_args,
         contexts=_RESULT_CONTEXTS,
         usage=usage,
         misplaced_code="T18",
@@ -117,19 +117,19 @@ _ALL_FUNCTIONS: tuple[Function, ...] = (
 FUNCTIONS: dict[str, Function] = {function.name: function for function in _ALL_FUNCTIONS}
 
 
-def resolve_function(call: ast.Call, place: CallContext, findings: DiagnosticCollector) -> Function | None:
-    """The function that is called, or None when it is unknown, misplaced or has a wrong number of arguments.
+def resolve_function(call: ast.Call, context: CallContext, findings: DiagnosticCollector) -> Function | None:
+    """Return the called function; None if it is unknown, misplaced or has a wrong number of arguments.
 
-    What is wrong is noted. The kinds of the arguments are not looked at.
+    These errors are reported. The types of the arguments are not checked.
     """
     name = call.function
     function = FUNCTIONS.get(name.text)
     if function is None:
-        findings.add_error("Q000", name.span, f"unknown function `{name.text}`", _suggest_functions(name.text, place))
+        findings.add_error("Q000", name.span, f"unknown function `{name.text}`", _suggest_functions(name.text, context))
         return None
-    if place not in function.contexts:
+    if context not in function.contexts:
         span = name.span if function.family is FunctionFamily.SEARCH else call.span
-        findings.add_error(function.misplaced_code, span, *_describe_misplaced(function, place))
+        findings.add_error(function.misplaced_code, span, *_describe_misplaced(function, context))
         return None
     if problem := _find_misuse(call, function):
         findings.add_error(function.misused_code, *problem)
@@ -137,50 +137,48 @@ def resolve_function(call: ast.Call, place: CallContext, findings: DiagnosticCol
     return function
 
 
-def list_functions(families: Iterable[FunctionFamily], place: CallContext | None = None) -> tuple[str, ...]:
-    """The functions of these families that may stand there, in table order."""
-    wanted = set(families)
-    return tuple(f.name for f in _ALL_FUNCTIONS if f.family in wanted and (place is None or place in f.contexts))
+def list_functions(families: Iterable[FunctionFamily], context: CallContext | None = None) -> tuple[str, ...]:
+    """Return the names of the functions of these families that may be called in a context, in table order."""
+    included = set(families)
+    return tuple(f.name for f in _ALL_FUNCTIONS if f.family in included and (context is None or context in f.contexts))
 
 
-def _suggest_functions(word: str, place: CallContext) -> str:
-    return (
-        suggest_closest(word, FUNCTIONS)
-        or f"the functions {place.value} are {join_words(list_functions(FunctionFamily, place))}"
-    )
+def _suggest_functions(word: str, context: CallContext) -> str:
+    allowed = join_words(list_functions(FunctionFamily, context))
+    return suggest_closest(word, FUNCTIONS) or f"the functions {context.value} are {allowed}"
 
 
-def _describe_misplaced(function: Function, place: CallContext) -> tuple[str, str]:
-    message = f"`{function.name}` can't stand {place.value}"
+def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, str]:
+    message = f"`{function.name}` can't be used {context.value}"
     match function.family:
         case FunctionFamily.VALUE:
             return message, "compare it with something: `$v.property < now()`"
         case FunctionFamily.SEARCH:
             return message, "it is a predicate: write it as a clause of `match`"
         case FunctionFamily.AGGREGATE:
-            return message, "an aggregate stands in `return` or `order`, and not inside another one"
+            return message, "use an aggregate in `return` or `order`, and not inside another one"
         case FunctionFamily.RANK:
-            return message, "a rank function stands in `return`, or first in `order`"
+            return message, "use a rank function in `return`, or as the first key of `order`"
 
 
 def _find_misuse(call: ast.Call, function: Function) -> tuple[Span, str, str] | None:
-    """The place, the problem and the way out, if there are too few or too many arguments, or unknown options."""
-    count, help_ = len(call.arguments), f"write {function.usage}"
-    if not function.min_args <= count <= function.max_args:
-        wanted = (
-            str(function.min_args)
-            if function.min_args == function.max_args
-            else f"{function.min_args} or {function.max_args}"
-        )
-        noun = "argument" if wanted == "1" else "arguments"
-        span = call.arguments[0].span if wanted == "0" else call.span
-        return span, f"`{function.name}` takes {'no' if wanted == '0' else wanted} {noun}, not {count}", help_
+    """Return the span, message and help if there are too few or too many arguments, or unknown options; else None."""
+    count = len(call.arguments)
+    help_ = f"write {function.usage}"
+    low, high = function.min_args, function.max_args
+    if not low <= count <= high:
+        # No function takes a range wider than two numbers.
+        expected = str(low) if low == high else f"{low} or {high}"
+        noun = "argument" if expected == "1" else "arguments"
+        span = call.arguments[0].span if expected == "0" else call.span
+        return span, f"`{function.name}` takes {'no' if expected == '0' else expected} {noun}, not {count}", help_
     if call.distinct and function.name != "count":
-        return call.span, f"`distinct` goes with `count`, not with `{function.name}`", help_
+        return call.span, f"`distinct` can be used in `count`, not in `{function.name}`", help_
     for option, _ in call.options:
         if option.text not in function.options:
-            known = f"its option is {join_words(function.options)}: {help_}" if function.options else help_
-            return option.span, f"`{function.name}` has no option `{option.text}`", known
+            options_help = f"its option is {join_words(function.options)}: {help_}" if function.options else help_
+            return option.span, f"`{function.name}` has no option `{option.text}`", options_help
+    # An option may also be given as the last positional argument.
     if len(call.options) > 1 or (call.options and count == function.max_args):
         option, _ = call.options[-1]
         return option.span, f"`{option.text}` of `{function.name}` is given twice", help_

@@ -1,9 +1,9 @@
-"""Types of variables and directions of hops, found to a fixed point: the order of clauses carries no meaning.
+"""Infer the types of variables and the directions of hops to a fixed point: the order of clauses has no meaning.
 
-An edge from A to B allows two readings of a hop between different types: (A, B) as stored, or (B, A) backwards. A
-variable starts with the type it is bound to, or with none, and hops narrow the choice at both ends until nothing
-changes. A hop that both readings fit then runs as stored. If that asks for two types of one variable, it is an error
-that names the variable: picking one by the order of the clauses would give that order a meaning.
+An edge from A to B allows two readings of a hop: (A, B) in the stored direction, or (B, A) backwards. A variable starts
+with the type it is bound to, or with any, and hops narrow the candidates at both ends until nothing changes. A hop that
+both readings fit then has the stored direction. If that needs two types for one variable, it is an error that names the
+variable: choosing one by the order of the clauses would give that order a meaning.
 """
 
 from collections import deque
@@ -18,9 +18,9 @@ from omnigraph.schema.findings import DiagnosticCollector, join_words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HopDraft:
-    """A hop whose direction is to be found; `edge` None is unknown and already reported.
+    """A hop whose direction is yet to be inferred; `edge` is None if it is unknown, which is already reported.
 
-    `is_reported` says that something about the hop is reported: its ends get their types, but nothing more is said.
+    `is_reported` means that the hop has a reported error: its ends still get types, but no further error.
     """
 
     clause: ast.TraversalClause
@@ -41,10 +41,10 @@ class HopReading:
 
 @dataclass
 class TypeInference:
-    """Candidates of every variable of one block.
+    """The candidate types of all variables of one block.
 
-    `choices` holds the types that a variable can have; a variable that is missing can have any. `broken` are the
-    variables about whose type something is already reported: they fit everything.
+    `choices` are the types that a variable can have; a missing variable can have any. `broken` are the variables whose
+    type has a reported error: they fit every hop. `failed` are the indexes of hops that fit no reading.
     """
 
     findings: DiagnosticCollector
@@ -53,51 +53,56 @@ class TypeInference:
     failed: set[int] = field(default_factory=set)
 
     def run(self, hops: list[HopDraft]) -> None:
-        """Narrow all choices to one type each, or mark the variable as broken."""
+        """Narrow the choices of each variable to one type, or mark the variable as broken."""
         touching: dict[str, list[int]] = {}
-        for place, hop in enumerate(hops):
+        for index, hop in enumerate(hops):
             for name in dict.fromkeys((hop.source, hop.target)):
-                touching.setdefault(name, []).append(place)
+                touching.setdefault(name, []).append(index)
         self._narrow_all(hops, touching)
-        for place, hop in enumerate(hops):
-            if hop.edge is None or place in self.failed:
+        # The ends of a hop with an error could have been decided by it, so they are not guessed.
+        for index, hop in enumerate(hops):
+            if hop.edge is None or index in self.failed:
                 self.broken.update(name for name in (hop.source, hop.target) if not self._is_decided(name))
         self._propagate_broken(hops, touching, [name for name in touching if name in self.broken])
         self._take_stored_direction(hops, touching)
+        # A variable that is still undecided has no type.
         self.broken.update(name for name in touching if not self._is_decided(name))
 
     def find_direction(self, hop: HopDraft) -> HopDirection:
-        """The direction of a hop after `run`; meaningless when its ends are broken."""
+        """Return the direction of a hop after `run`; it has no meaning if an end is broken."""
         if hop.clause.is_undirected:
             return HopDirection.BOTH
-        found = self._find_fitting(hop)
-        return found[0].direction if found else HopDirection.OUT
+        readings = self._find_fitting(hop)
+        return readings[0].direction if readings else HopDirection.OUT
 
     def _narrow_all(self, hops: list[HopDraft], touching: Mapping[str, list[int]]) -> None:
-        """Hops with a decided end come first, so that an error is blamed on what contradicts a decision."""
+        """Narrow the ends of all hops to a fixed point."""
+        # Hops with a decided end go first, so that an error is reported at the hop that contradicts the decision.
         urgent = deque(n for n, hop in enumerate(hops) if self._is_decided(hop.source) or self._is_decided(hop.target))
         later = deque(range(len(hops)))
         while urgent or later:
-            place = (urgent or later).popleft()
-            for name in self._narrow(hops[place], place):
+            index = (urgent or later).popleft()
+            # Every hop at a narrowed variable is visited again: it may now have fewer readings.
+            for name in self._narrow(hops[index], index):
                 (urgent if self._is_decided(name) else later).extend(touching[name])
 
     def _is_decided(self, name: str) -> bool:
         return name not in self.broken and len(self.choices.get(name, ())) == 1
 
-    def _narrow(self, hop: HopDraft, place: int) -> list[str]:
-        """The ends that a hop has narrowed."""
-        if hop.edge is None or place in self.failed:
+    def _narrow(self, hop: HopDraft, index: int) -> list[str]:
+        """Narrow the ends of a hop, and return those that have changed."""
+        if hop.edge is None or index in self.failed:
             return []
-        found = self._find_fitting(hop)
-        if not found:
-            self.failed.add(place)
+        readings = self._find_fitting(hop)
+        if not readings:
+            # Remembered, so that the error is reported once.
+            self.failed.add(index)
             if not hop.is_reported:
                 _report_misfit(hop, hop.edge, self.choices, self.findings)
             return []
         sides = {
-            hop.source: frozenset(reading.source for reading in found),
-            hop.target: frozenset(reading.target for reading in found),
+            hop.source: frozenset(reading.source for reading in readings),
+            hop.target: frozenset(reading.target for reading in readings),
         }
         return [name for name, types in sides.items() if self._restrict(name, types)]
 
@@ -120,18 +125,20 @@ class TypeInference:
         return True
 
     def _propagate_broken(self, hops: list[HopDraft], touching: Mapping[str, list[int]], todo: list[str]) -> None:
-        """What only the broken variables `todo` could decide is broken too: a guess would lead to more errors."""
+        """Mark the variables as broken that only the broken variables in `todo` could decide."""
+        # A guess would cause more errors.
         while todo:
-            for place in touching[todo.pop()]:
-                for name in (hops[place].source, hops[place].target):
+            for index in touching[todo.pop()]:
+                for name in (hops[index].source, hops[index].target):
                     if name not in self.broken and not self._is_decided(name):
                         self.broken.add(name)
                         todo.append(name)
 
     def _take_stored_direction(self, hops: list[HopDraft], touching: Mapping[str, list[int]]) -> None:
+        # The choices change only after the loop, so that a hop decided here does not narrow the next one.
         taken: dict[str, str] = {}
-        for place, hop in enumerate(hops):
-            if hop.edge is None or place in self.failed or self.broken & {hop.source, hop.target}:
+        for index, hop in enumerate(hops):
+            if hop.edge is None or index in self.failed or self.broken & {hop.source, hop.target}:
                 continue
             if len(self._find_fitting(hop)) < 2:
                 continue
@@ -140,7 +147,7 @@ class TypeInference:
                 other = taken.setdefault(name, type_)
                 if other != type_ and name not in self.broken:
                     message = f"`${written.name}` could be `{other}` or `{type_}`"
-                    help_ = f"say which: `${written.name}: {other}` or `${written.name}: {type_}`"
+                    help_ = f"bind it to one of them: `${written.name}: {other}` or `${written.name}: {type_}`"
                     self.findings.add_error("T5", written.span, message, help_)
                     self.broken.add(name)
                     self._propagate_broken(hops, touching, [name])
@@ -152,6 +159,7 @@ def _list_readings(edge: EdgeType | None) -> tuple[HopReading, ...]:
     if edge is None:
         return ()
     stored = HopReading(edge.source, edge.target, HopDirection.OUT)
+    # Between nodes of one type both readings have the same types; such a hop has the stored direction.
     if edge.source == edge.target:
         return (stored,)
     return (stored, HopReading(edge.target, edge.source, HopDirection.IN))
@@ -166,7 +174,7 @@ def _report_misfit(
     for written, name in ((hop.clause.source, hop.source), (hop.clause.target, hop.target)):
         types = choices.get(name)
         if types is not None and not types & ends:
-            message = f"`${written.name}` is {_format_types(types)}, which is no end of `{edge.name}`"
+            message = f"`${written.name}` is {_format_types(types)}, which is not an end of `{edge.name}`"
             findings.add_error("T5", written.span, message, help_)
             return
     target = hop.clause.target
@@ -174,9 +182,11 @@ def _report_misfit(
         message = f"`${target.name}` can't be both ends of `{edge.name}`"
         findings.add_error("T5", target.span, message, f"{runs}; use two variables")
         return
-    source_types, target_types = choices.get(hop.source, frozenset()), choices.get(hop.target, frozenset())
+    # Each end fits on its own, but not both together.
+    source_types = _format_types(choices.get(hop.source, frozenset()))
+    target_types = _format_types(choices.get(hop.target, frozenset()))
     message = (
-        f"`${target.name}` is {_format_types(target_types)} and `${hop.clause.source.name}` is {_format_types(source_types)},"
+        f"`${target.name}` is {target_types} and `${hop.clause.source.name}` is {source_types},"
         f" which are not the two ends of `{edge.name}`"
     )
     findings.add_error("T5", target.span, message, help_)

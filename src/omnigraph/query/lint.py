@@ -1,4 +1,4 @@
-"""Advice about queries that are right: what is allowed and seldom meant (L201 to L206)."""
+"""Lint queries: warn about what is valid but seldom intended (L201 to L206)."""
 
 from collections.abc import Iterable, Iterator
 from typing import assert_never
@@ -30,50 +30,51 @@ from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import join_words
 from omnigraph.schema.types import EnumOf, Scalar
 
+# With fewer values, each one is in more than a tenth of the rows on average, and then the table reader uses no index
+# (`_MAX_SELECTIVITY` of `engine.tables.table_reader`).
 _MIN_ENUM_VALUES = 10
-"""An enum of fewer values has each of them in more than a tenth of the rows, on average: no index is asked then."""
 
 
 def lint_file(file: ast.QueryFile, bound: Iterable[BoundQuery], catalog: Catalog) -> tuple[Diagnostic, ...]:
-    """All warnings about the queries of a file, in source order.
+    """Return all warnings about the queries of a file, in source order.
 
-    `bound` are its queries that bind; about the others only what the text alone shows is said.
+    `bound` are the queries without errors; the others get only those warnings that need no plan.
     """
-    found: list[Diagnostic] = []
-    found.extend(_find_never_updated(file, catalog))
+    warnings: list[Diagnostic] = []
+    warnings.extend(_find_never_updated(file, catalog))
     for query in file.queries:
-        found.extend(_find_missing_params(query))
-        found.extend(_find_null_comparisons(query))
+        warnings.extend(_find_missing_params(query))
+        warnings.extend(_find_null_comparisons(query))
     for plan in bound:
         if isinstance(plan, ReadQuery):
-            found.extend(_find_cross_products(plan.pattern, ()))
+            warnings.extend(_find_cross_products(plan.pattern, ()))
         else:
-            found.extend(_find_unapplied_defaults(plan, catalog))
-        found.extend(_find_unindexed(plan, catalog))
-    return sort_diagnostics(found)
+            warnings.extend(_find_unapplied_defaults(plan, catalog))
+        warnings.extend(_find_unindexed(plan, catalog))
+    return sort_diagnostics(warnings)
 
 
 # --- L201 ----------------------------------------------------------------------------------------
 
 
 def _find_never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagnostic]:
-    """Once for each type that the file inserts: the nullable properties of it that no update in the file sets.
+    """Find the nullable properties that no update in the file sets, for each type that the file inserts.
 
-    A file that inserts a type is taken for the one that keeps it; other types are another file's business. A vector
-    that is computed from a text needs no update.
+    Only a file that inserts a type is expected to update it. A vector embedded from a text needs no update.
     """
     statements = [s for query in file.queries if not isinstance(query.body, ast.Read) for s in query.body]
     updated = {(s.type.text, a.name.text) for s in statements if isinstance(s, ast.Update) for a in s.assignments}
+    # Reversed, so that the first insert of a type wins: the warning is at its name.
     inserted = {s.type.text: s.type for s in reversed(statements) if isinstance(s, ast.Insert)}
     for name, written in inserted.items():
         declared = catalog.find_type(name)
         if declared is None:
             continue
-        open_ = [p.name for p in declared.properties if p.nullable and p.embedding is None]
-        never = [prop for prop in open_ if (name, prop) not in updated]
-        if never:
-            message = f"no update sets {join_words(never)} of `{name}`: what is null stays null"
-            help_ = f"add an update, or make {'it' if len(never) == 1 else 'them'} required in the schema"
+        nullable = [p.name for p in declared.properties if p.nullable and p.embedding is None]
+        never_set = [prop for prop in nullable if (name, prop) not in updated]
+        if never_set:
+            message = f"no update sets {join_words(never_set)} of `{name}`: null values stay null"
+            help_ = f"add an update, or make {'it' if len(never_set) == 1 else 'them'} required in the schema"
             yield Diagnostic("L201", written.span, message, help_)
 
 
@@ -90,10 +91,10 @@ def _find_missing_params(query: ast.Query) -> Iterator[Diagnostic]:
 
 
 def _find_cross_products(pattern: Pattern, shared: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """One warning for each part of a block that nothing connects with what is written before it.
+    """Find the connected components of a block that nothing connects with the variables before them.
 
-    Hops connect, and equalities between values of two variables that must hold; what a `not` block shares with its
-    outside is one part.
+    Hops connect variables, and so do required equalities between them. The variables that a `not` block shares with
+    its outer block are one component.
     """
     parts = _DisjointSets([*shared, *pattern.types])
     parts.union(shared)
@@ -103,32 +104,34 @@ def _find_cross_products(pattern: Pattern, shared: tuple[str, ...]) -> Iterator[
         for term in split_conjuncts(expr):
             if isinstance(term, Compare) and term.op is Op.EQ:
                 parts.union([*find_variables(term.left), *find_variables(term.right)])
-    places = {node.variable: node.origin for node in pattern.nodes}
+    origins = {node.variable: node.origin for node in pattern.nodes}
     seen = {parts.find_root(name) for name in shared}
-    for name in sorted(places, key=lambda name: places[name]):
+    # In source order: the first component is connected by definition, each later one is a cross product.
+    for name in sorted(origins, key=lambda name: origins[name]):
         if seen and parts.find_root(name) not in seen:
-            message = f"nothing connects `${name}` with what stands before it: every combination is a row"
-            help_ = "connect it by a hop or an equality, or make it a query of its own"
-            yield Diagnostic("L203", places[name], message, help_)
+            message = f"nothing connects `${name}` with the variables before it: every combination is a row"
+            help_ = "connect it by a hop or an equality, or make it a separate query"
+            yield Diagnostic("L203", origins[name], message, help_)
         seen.add(parts.find_root(name))
     for block in pattern.absent:
         yield from _find_cross_products(block.pattern, tuple(outer.variable for outer in block.shared))
 
 
 class _DisjointSets:
-    """Disjoint sets of names."""
+    """A union-find structure over names."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._parent = {name: name for name in names}
 
     def find_root(self, name: str) -> str:
-        """The name that stands for the part."""
+        """Return the representative of the set that contains a name."""
+        # Path halving: each step points a name at its grandparent.
         while self._parent[name] != name:
             self._parent[name] = name = self._parent[self._parent[name]]
         return name
 
     def union(self, names: Iterable[str]) -> None:
-        """Make one part of all of them."""
+        """Merge the sets of all these names."""
         roots = [self.find_root(name) for name in names]
         for root in roots[1:]:
             self._parent[self.find_root(root)] = self.find_root(roots[0])
@@ -138,10 +141,10 @@ class _DisjointSets:
 
 
 def _find_unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
-    """Equalities with a literal, a parameter or `now()` that no index, key or uniqueness answers, and an index would.
+    """Find equalities with a literal, a parameter or `now()` that no index, key or unique constraint can answer.
 
-    An index does not help under a `not`, beside an alternative that none can answer, or where there are so few values
-    that each one is what many rows have.
+    Left out are those where an index would not help: under a `not`, in an `or` with an alternative that no index can
+    answer, and on a property with few values.
     """
     match plan:
         case ReadQuery():
@@ -155,9 +158,9 @@ def _find_unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
 
 
 def _find_unindexed_in_pattern(
-    pattern: Pattern, outside: dict[str, EntityType], catalog: Catalog
+    pattern: Pattern, outer_types: dict[str, EntityType], catalog: Catalog
 ) -> Iterator[Diagnostic]:
-    types = {**outside, **pattern.types}
+    types = {**outer_types, **pattern.types}
     for filters in (*(n.filters for n in pattern.nodes), *(h.filters for h in pattern.hops), pattern.filters):
         for expr in filters:
             yield from _find_unindexed_in_expr(expr, types, catalog)
@@ -184,6 +187,7 @@ def _check_equality_index(
     prop: Prop, other: Expr, types: dict[str, EntityType], catalog: Catalog
 ) -> Iterator[Diagnostic]:
     declared = catalog.find_type(types[prop.variable].name)
+    # A comparison with null is never true and gets its own warning, L205.
     is_null = isinstance(other, Const) and other.value is None
     if declared is not None and not is_null and _is_selective(prop) and not _has_index(declared, prop.name):
         message = f"`{prop.name}` of `{declared.name}` has no index: this equality reads every row"
@@ -191,7 +195,8 @@ def _check_equality_index(
 
 
 def _can_use_indexes(expr: Or) -> bool:
-    """Return whether indexes could answer every alternative: one that reads all rows is enough to read them."""
+    """Return whether indexes could answer every alternative of an `or`."""
+    # One alternative that reads all rows makes the whole `or` read them.
     return len(find_variables(expr)) == 1 and all(map(_can_use_index, expr.terms))
 
 
@@ -202,8 +207,9 @@ def _can_use_index(expr: Expr) -> bool:
         case Or(terms=terms):
             return all(map(_can_use_index, terms))
         case Compare(op=op, left=left, right=right):
-            kinds = (isinstance(left, Prop | Identity), isinstance(right, Prop | Identity))
-            return op is not Op.NE and kinds.count(True) == 1
+            # A lookup needs a value that is known before rows are read.
+            is_column = (isinstance(left, Prop | Identity), isinstance(right, Prop | Identity))
+            return op is not Op.NE and is_column.count(True) == 1
         case In() | StartsWith():
             return True
         case IsNull(negated=negated):
@@ -213,7 +219,7 @@ def _can_use_index(expr: Expr) -> bool:
 
 
 def _is_selective(prop: Prop) -> bool:
-    """Return whether one value is likely to be that of few rows, so that its index is asked."""
+    """Return whether one value of the property probably selects few rows, so that an index would be used."""
     match prop.type:
         case Scalar.BOOL:
             return False
@@ -245,7 +251,7 @@ def _find_null_in_clauses(clauses: Iterable[ast.Clause]) -> Iterator[Diagnostic]
             case ast.Binding():
                 for assignment in clause.filters:
                     if _is_null(assignment.value):
-                        message = "a property that equals `null` is never found"
+                        message = "no property equals `null`, so this matches nothing"
                         test = f"`${clause.variable.name}.{assignment.name.text} is null`"
                         yield Diagnostic("L205", assignment.value.span, message, f"write a clause: {test}")
             case ast.Where():
@@ -282,7 +288,7 @@ def _is_null(expr: ast.Expr) -> bool:
 
 
 def _find_unapplied_defaults(plan: MutationQuery, catalog: Catalog) -> Iterator[Diagnostic]:
-    """Find inserts that leave a default to be filled in, which happens to new rows only."""
+    """Find upserts that rely on a default, which only new rows get."""
     for statement in plan.statements:
         if not isinstance(statement, InsertNode | InsertEdge) or not statement.is_upsert:
             continue
@@ -291,8 +297,6 @@ def _find_unapplied_defaults(plan: MutationQuery, catalog: Catalog) -> Iterator[
             continue
         names = [name for name in statement.omitted if declared.by_name[name].default is not None]
         if names:
-            noun = "a default" if len(names) == 1 else "defaults"
-            message = (
-                f"the insert leaves {join_words(names)} to {noun}: a `{declared.name}` that exists keeps what it has"
-            )
-            yield Diagnostic("L206", statement.origin, message, "give a value to set it in rows that exist, too")
+            default, value = ("its default", "its value") if len(names) == 1 else ("their defaults", "its values")
+            message = f"the insert leaves {join_words(names)} to {default}: an existing `{declared.name}` keeps {value}"
+            yield Diagnostic("L206", statement.origin, message, "give a value to set it in existing rows too")

@@ -1,8 +1,9 @@
-"""The logical plan of a read: a pattern and what is made of its matches.
+"""The logical plan of a read: a pattern, and the output that is computed from its matches.
 
-A pattern is a set of variables, hops and filters, not a chain of operators, because the order of clauses carries no
-meaning; the physical planner chooses the order by cost. Everything an engine needs is here: names of types, typed
-expressions, directions as stored. Nodes are validated when built; a rule that breaks the plan fails at once.
+A pattern is a set of variables, hops and filters, not a tree of operators, because the order of clauses has no meaning;
+the physical planner chooses the join order by cost. The plan is self-contained: names of types, typed expressions,
+directions of the stored edges. Nodes are validated when they are built, so a rule that breaks the plan fails
+immediately.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,22 +27,19 @@ from omnigraph.query.expr import (
     find_variables,
     is_predicate,
     is_whole,
+    require,
     walk,
 )
 from omnigraph.query.mutation_plan import MutationQuery
 
+# The names of anonymous variables start with it; no user can write such a name.
 GENERATED_PREFIX = "#"
-"""What names of anonymous variables start with; no user can write it."""
+# A documented limit of the query language: the upper bound of a hop such as `knows{1,64}`.
 MAX_HOPS = 64
 
 
-def _require(holds: bool, problem: str) -> None:
-    if not holds:
-        raise ValueError(problem)
-
-
 class HopDirection(Enum):
-    """How a hop runs over the stored edges."""
+    """The direction of a hop along the stored edges."""
 
     OUT = "out"
     """The hop's source is the edge's stored `src`."""
@@ -53,7 +51,7 @@ class HopDirection(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeBinding:
-    """A variable for nodes of one type, predicates that read it alone, and the columns that are read at all."""
+    """A variable for nodes of one type, the filters that read only this variable, and the columns to read."""
 
     variable: str
     type: NodeRef
@@ -67,12 +65,12 @@ class NodeBinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """An edge, or `low` to `high` edges, between two variables.
+    """A path of one edge, or of `low` to `high` edges, between two variables.
 
-    Without an edge variable it is a set of (source, target) pairs, however many parallel edges there are. With one,
-    there is a match for each edge. A hop between two variables that other hops bind too closes a cycle: it is a join
-    like any other. With `high` > 1 a pair matches when its smallest distance, breadth first, is within the bounds; a
-    node pairs with itself only through a cycle whose length is.
+    Without an edge variable it is a set of (source, target) pairs: parallel edges count once. With one, there is a
+    match per edge. A hop between two variables that other hops bind too closes a cycle: it is a join like any other.
+    With `high` > 1 a pair matches if its BFS distance is within the bounds; the distance of a node to itself is the
+    length of the shortest cycle through it.
     """
 
     edge: EdgeRef
@@ -87,19 +85,20 @@ class Hop:
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(1 <= self.low <= self.high <= MAX_HOPS, f"bounds {self.low}..{self.high}")
+        require(1 <= self.low <= self.high <= MAX_HOPS, f"bounds {self.low}..{self.high}")
+        # A path continues at the target of the previous edge, an undirected hop at either end: both need one type.
         if self.is_multi or self.direction is HopDirection.BOTH:
-            _require(self.edge.source == self.edge.target, "a multi-hop or undirected hop needs equal ends")
+            require(self.edge.source == self.edge.target, "a multi-hop or undirected hop needs equal ends")
         if self.is_multi:
-            _require(self.edge_variable is None, "a multi-hop has no edge variable")
+            require(self.edge_variable is None, "a multi-hop has no edge variable")
         if self.edge_variable is None:
-            _require(not self.filters and not self.columns, "only an edge variable has filters and columns")
+            require(not self.filters and not self.columns, "only an edge variable has filters and columns")
         else:
             _check_filters(self.filters, self.edge_variable)
 
     @property
     def is_multi(self) -> bool:
-        """Whether distances other than one match."""
+        """Whether paths of more than one edge match."""
         return self.high > 1
 
     @property
@@ -120,7 +119,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedVariable:
-    """A variable of the outside that a `not` block reads, and its type."""
+    """A variable of an outer block that a `not` block reads, and its type."""
 
     variable: str
     type: EntityType
@@ -128,9 +127,9 @@ class SharedVariable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotExists:
-    """`not { … }`: keeps a match of the outside when the block has none that agrees on the `shared` variables.
+    """`not { … }`, an anti-join: keep a match of the outer block if no match of `pattern` has its `shared` variables.
 
-    `pattern` binds the block's own variables only; what it says about shared ones is in its hops and `filters`.
+    `pattern` binds the block's own variables only; its hops and `filters` may read the shared ones.
     """
 
     shared: tuple[SharedVariable, ...]
@@ -138,17 +137,17 @@ class NotExists:
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require(bool(self.shared), "a `not` block shares a variable with its outside")
+        require(bool(self.shared), "a `not` block shares a variable with its outer block")
         check_pattern(self.pattern, {s.variable: s.type for s in self.shared})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """All matches of these variables and hops for which every filter is true, less those that `absent` takes away.
+    """All matches of these variables and hops for which every filter is true, except those that `absent` excludes.
 
-    Variables stand in the order in which they appear in the text. `filters` may read any number of
-    variables, also of the outside; what reads one variable alone may as well stand at its binding or hop. Variables
-    that nothing connects form a product.
+    Variables are in order of appearance in the text. `filters` may read any number of variables, also of an outer
+    block; a filter that reads one variable may instead be part of its node or hop. Unconnected variables form a cross
+    product.
     """
 
     nodes: tuple[NodeBinding, ...]
@@ -158,13 +157,17 @@ class Pattern:
 
     @property
     def types(self) -> dict[str, EntityType]:
-        """The pattern's own variables (nodes first, then edges) and their types."""
-        found: dict[str, EntityType] = {node.variable: node.type for node in self.nodes}
-        found.update({hop.edge_variable: hop.edge for hop in self.hops if hop.edge_variable is not None})
-        return found
+        """The types of the pattern's own variables, nodes first, then edges."""
+        types: dict[str, EntityType] = {node.variable: node.type for node in self.nodes}
+        types.update({hop.edge_variable: hop.edge for hop in self.hops if hop.edge_variable is not None})
+        return types
 
     def find_node(self, variable: str) -> NodeBinding:
-        """The binding of a node variable; KeyError if it isn't one of this pattern."""
+        """Return the binding of a node variable.
+
+        Raises:
+            KeyError: The variable is not a node of this pattern.
+        """
         for node in self.nodes:
             if node.variable == variable:
                 return node
@@ -173,7 +176,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputColumn:
-    """An output column."""
+    """An output column: its name and the expression that computes it."""
 
     name: str
     value: Expr
@@ -181,24 +184,24 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouping:
-    """One output row for each combination of `keys` (null is a value like any other); without keys, exactly one row.
+    """A grouping: one row per distinct combination of `keys`, where null equals null; without keys, exactly one row.
 
-    `aggregates` are all that output and order need, each once. Output, order and ties are made of keys and aggregates:
-    an equal expression is the same value.
+    `aggregates` are all aggregates of output and order, without duplicates. Output, order and ties consist of keys and
+    aggregates, which are found by equality.
     """
 
     keys: tuple[Expr, ...]
     aggregates: tuple[Aggregate, ...]
 
     def __post_init__(self) -> None:
-        _require(bool(self.aggregates), "a grouping without an aggregate is `distinct`")
-        _require(len(set(self.keys)) == len(self.keys), "a group key stands twice")
-        _require(len(set(self.aggregates)) == len(self.aggregates), "an aggregate stands twice")
+        require(bool(self.aggregates), "a grouping without an aggregate is `distinct`")
+        require(len(set(self.keys)) == len(self.keys), "a group key is repeated")
+        require(len(set(self.aggregates)) == len(self.aggregates), "an aggregate is repeated")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderTerm:
-    """A value to sort by; null is smallest: first ascending, last descending."""
+    """A sort key; null is the smallest value: first ascending, last descending."""
 
     value: Expr
     descending: bool = False
@@ -206,18 +209,20 @@ class OrderTerm:
 
 Count: TypeAlias = int | ParamRef
 
-RRF_MIN_ROWS, RRF_LIMIT_FACTOR = 100, 4
-"""How many rows each list of an `rrf` holds: this many times limit + offset, and at least so many."""
+# Each of the two lists of `rrf` has max(RRF_LIMIT_FACTOR * (limit + offset), RRF_MIN_ROWS) rows: a row that is not at
+# the top of either list can still have the largest sum.
+RRF_MIN_ROWS = 100
+RRF_LIMIT_FACTOR = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadQuery:
-    """A bound read.
+    """The logical plan of a read.
 
-    Rows are sorted by `rank` (nearest ascending; bm25 and rrf descending), then `order`, then `ties` ascending; the
-    reference of the query language ("Order is total") says what these are, `bind_output` makes them. All of it only
-    when `is_ordered`; otherwise the order is unspecified. Under `grouping` and `distinct`, order and ties hold nothing
-    but expressions of the grouping or the output. `distinct` compares whole nodes and edges by identity.
+    If `is_ordered`, rows are sorted by `rank` (nearest ascending; bm25 and rrf descending), then `order`, then `ties`
+    ascending, which makes the order total (see "Order is total" in the reference of the query language); else their
+    order is unspecified. With `grouping` or `distinct`, order and ties consist of expressions of the grouping or the
+    output. `distinct` compares whole nodes and edges by identity.
     """
 
     name: str
@@ -238,23 +243,24 @@ class ReadQuery:
     def __post_init__(self) -> None:
         check_pattern(self.pattern, {})
         names = [column.name for column in self.output]
-        _require(bool(names) and len(set(names)) == len(names), "columns have names of their own")
+        require(bool(names) and len(set(names)) == len(names), "column names must be unique")
         self._check_uses()
         if self.grouping is not None:
             self._check_grouped(self.grouping)
         else:
             used = (part for expr in self.results for part in walk(expr))
-            _require(not any(isinstance(part, Aggregate) for part in used), "an aggregate without grouping")
+            require(not any(isinstance(part, Aggregate) for part in used), "an aggregate without grouping")
         if self.distinct and self.grouping is None:
-            known = _add_identities(column.value for column in self.output)
-            _require(all(expr in known for expr in self.results), "under `distinct`, only columns have an order")
+            # Rows with equal columns are merged, so no other expression has one value per row.
+            columns = _add_identities(column.value for column in self.output)
+            require(all(expr in columns for expr in self.results), "with `distinct`, only columns can be sort keys")
         if self.rank is not None:
-            _require(self.grouping is None and not self.distinct, "a rank does not go with aggregates or distinct")
+            require(self.grouping is None and not self.distinct, "a rank can't be combined with aggregates or distinct")
         for count in (self.limit, self.offset):
             if isinstance(count, ParamRef):
-                _require(is_whole(count, at_least=0), "limit and offset are whole numbers")
+                require(is_whole(count, at_least=0), "limit and offset are whole numbers")
             elif count is not None:
-                _require(count >= 0, "limit and offset are at least 0")
+                require(count >= 0, "limit and offset are at least 0")
 
     @property
     def is_ordered(self) -> bool:
@@ -263,7 +269,7 @@ class ReadQuery:
 
     @property
     def results(self) -> tuple[Expr, ...]:
-        """Every expression behind the pattern: output, rank, order, ties."""
+        """All expressions evaluated after pattern matching: output, rank, order, ties."""
         rank: tuple[Expr, ...] = () if self.rank is None else (self.rank,)
         return (*(c.value for c in self.output), *rank, *(k.value for k in self.order), *self.ties)
 
@@ -278,21 +284,21 @@ class ReadQuery:
                 if isinstance(part, ParamRef):
                     param = declared.get(part.name)
                     fits = param is not None and (param.type, param.nullable) == (part.type, part.nullable)
-                    _require(fits, f"parameter {part.name} is not declared like that")
+                    require(fits, f"parameter {part.name} is declared differently")
 
     def _check_grouped(self, grouping: Grouping) -> None:
-        known = _add_identities((*grouping.keys, *grouping.aggregates))
-        _require(all(expr in known for expr in self.results), "neither an aggregate nor a group key")
+        grouped = _add_identities((*grouping.keys, *grouping.aggregates))
+        require(all(expr in grouped for expr in self.results), "neither an aggregate nor a group key")
 
 
 BoundQuery: TypeAlias = ReadQuery | MutationQuery
 
 
-# --- questions about patterns --------------------------------------------------------------------
+# --- patterns ------------------------------------------------------------------------------------
 
 
 def iter_predicates(pattern: Pattern) -> Iterator[Expr]:
-    """Every predicate of a pattern and of the blocks inside it."""
+    """Yield all predicates of a pattern and of its `not` blocks."""
     for node in pattern.nodes:
         yield from node.filters
     for hop in pattern.hops:
@@ -303,72 +309,81 @@ def iter_predicates(pattern: Pattern) -> Iterator[Expr]:
 
 
 def prune_columns(query: ReadQuery) -> ReadQuery:
-    """The query with `columns` of every variable set to what is read of it, anywhere: names, sorted."""
-    read = list(query.results)
+    """Return the query with `columns` of every variable set to the properties that are read, sorted by name."""
+    exprs = list(query.results)
     if query.grouping is not None:
-        read += [*query.grouping.keys, *query.grouping.aggregates]
-    return replace(
-        query, pattern=_prune_pattern_columns(query.pattern, {p for expr in read for p in find_properties(expr)})
-    )
+        exprs += [*query.grouping.keys, *query.grouping.aggregates]
+    read = {prop for expr in exprs for prop in find_properties(expr)}
+    return replace(query, pattern=_prune_pattern_columns(query.pattern, read))
 
 
-def check_pattern(pattern: Pattern, outside: dict[str, EntityType]) -> None:
-    """Refuses (ValueError) a pattern with unbound or repeated variables, or hops that don't fit their ends."""
-    own = pattern.types
+def check_pattern(pattern: Pattern, outer_types: dict[str, EntityType]) -> None:
+    """Check that the variables of a pattern are bound exactly once and that hops fit the types of their ends.
+
+    Raises:
+        ValueError: The pattern is invalid.
+    """
+    types = pattern.types
     edge_variables = sum(hop.edge_variable is not None for hop in pattern.hops)
-    _require(len(own) == len(pattern.nodes) + edge_variables, "a variable is bound twice")
-    _require(not own.keys() & outside.keys(), "a variable of the outside is bound again")
-    bound = {**outside, **own}
+    # `types` is a dict: a variable that is bound twice makes it smaller.
+    require(len(types) == len(pattern.nodes) + edge_variables, "a variable is bound twice")
+    require(not types.keys() & outer_types.keys(), "a variable of an outer block is bound again")
+    bound = {**outer_types, **types}
     for hop in pattern.hops:
-        _require(bound.get(hop.source) == NodeRef(hop.source_type), f"{hop.source} is no {hop.source_type}")
-        _require(bound.get(hop.target) == NodeRef(hop.target_type), f"{hop.target} is no {hop.target_type}")
+        require(bound.get(hop.source) == NodeRef(hop.source_type), f"{hop.source} is not a {hop.source_type}")
+        require(bound.get(hop.target) == NodeRef(hop.target_type), f"{hop.target} is not a {hop.target_type}")
     for expr in pattern.filters:
-        _require(is_predicate(expr), "a filter is a predicate")
+        require(is_predicate(expr), "a filter is a predicate")
         _check_variables(expr, bound)
     for absent in pattern.absent:
         for shared in absent.shared:
-            _require(bound.get(shared.variable) == shared.type, f"{shared.variable} is not bound outside")
+            require(bound.get(shared.variable) == shared.type, f"{shared.variable} is not bound in the outer block")
 
 
 def _add_identities(exprs: Iterable[Expr]) -> set[Expr]:
-    """The expressions, and the ids of those that are whole nodes or edges."""
-    found = set(exprs)
-    ids: set[Expr] = {Identity(variable=e.variable, origin=e.origin) for e in found if isinstance(e, Entity)}
-    return found | ids
+    """Return the expressions, and the ids of those that are whole nodes or edges."""
+    unique = set(exprs)
+    ids: set[Expr] = {Identity(variable=e.variable, origin=e.origin) for e in unique if isinstance(e, Entity)}
+    return unique | ids
 
 
 def _check_filters(filters: Iterable[Expr], variable: str) -> None:
     for expr in filters:
-        _require(is_predicate(expr), "a filter is a predicate")
-        _require(find_variables(expr) == (variable,), f"a filter of {variable} reads something else")
+        require(is_predicate(expr), "a filter is a predicate")
+        require(find_variables(expr) == (variable,), f"a filter of {variable} reads another variable")
 
 
 def _check_variables(expr: Expr, bound: dict[str, EntityType]) -> None:
     for name in find_variables(expr):
-        _require(name in bound, f"variable {name} is not bound")
+        require(name in bound, f"variable {name} is not bound")
 
 
 def _find_read_columns(pattern: Pattern) -> set[tuple[str, str]]:
-    """What is read inside a pattern; variables of a block inside are its own affair, as two blocks may share a name."""
+    """Return the (variable, property) pairs that the filters of a pattern and of its `not` blocks read.
+
+    The own variables of an inner block are left out.
+    """
     exprs = [
         *pattern.filters,
         *(f for n in pattern.nodes for f in n.filters),
         *(f for h in pattern.hops for f in h.filters),
     ]
-    found = {pair for expr in exprs for pair in find_properties(expr)}
+    columns = {pair for expr in exprs for pair in find_properties(expr)}
     for absent in pattern.absent:
-        own = absent.pattern.types
-        found |= {(variable, name) for variable, name in _find_read_columns(absent.pattern) if variable not in own}
-    return found
+        # Two sibling blocks may bind different variables of the same name.
+        inner = absent.pattern.types
+        columns |= {(variable, name) for variable, name in _find_read_columns(absent.pattern) if variable not in inner}
+    return columns
 
 
 def _prune_pattern_columns(pattern: Pattern, read: set[tuple[str, str]]) -> Pattern:
-    needs: dict[str | None, list[str]] = {}
+    columns: dict[str | None, list[str]] = {}
+    # Sorted, because the order of a set of strings differs between processes.
     for variable, name in sorted(read | _find_read_columns(pattern)):
-        needs.setdefault(variable, []).append(name)
+        columns.setdefault(variable, []).append(name)
     return replace(
         pattern,
-        nodes=tuple(replace(node, columns=tuple(needs.get(node.variable, ()))) for node in pattern.nodes),
-        hops=tuple(replace(hop, columns=tuple(needs.get(hop.edge_variable, ()))) for hop in pattern.hops),
+        nodes=tuple(replace(node, columns=tuple(columns.get(node.variable, ()))) for node in pattern.nodes),
+        hops=tuple(replace(hop, columns=tuple(columns.get(hop.edge_variable, ()))) for hop in pattern.hops),
         absent=tuple(replace(a, pattern=_prune_pattern_columns(a.pattern, set())) for a in pattern.absent),
     )

@@ -1,8 +1,7 @@
-"""The plan of a mutation: statements in order, each sees the effects of the earlier ones.
+"""The logical plan of a mutation: statements in order, each sees the effects of the earlier ones.
 
-Values are typed and fit their property. A property that an insert leaves out is listed, not filled: the engine
-fills in what a row with the key has, else defaults and nulls, and derives ids from keys. An engine needs no tree of
-the text to run this.
+Values are typed and fit their property. A property that an insert omits is listed, not filled: the engine takes it from
+the existing row with the key, else from defaults and nulls, and derives ids from keys. The plan needs no syntax tree.
 """
 
 from dataclasses import dataclass, field
@@ -20,19 +19,21 @@ from omnigraph.query.expr import (
     ParamRef,
     find_variables,
     is_predicate,
+    require,
     walk,
 )
 from omnigraph.schema.types import Scalar
 
+# The variable of the current row in the `where` of an update or delete; no user can write such a name.
 ROW = "#row"
-"""The variable that stands for the row at hand in the `where` of an update or delete; no user can write it."""
 
+# Values that are known before a row is read: a statement stores no expression over a row (T14).
 StoredValue: TypeAlias = Const | ParamRef | Now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assign:
-    """One property and the value it gets; `Const(None)` stores a null."""
+    """An assignment of a value to a property; `Const(None)` stores a null."""
 
     property: str
     value: StoredValue
@@ -41,10 +42,10 @@ class Assign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertNode:
-    """A new node, or an update of the one with the same key when `is_upsert` (the type has a key).
+    """An insert of a node; if `is_upsert` (the type has a key), an update of the existing node with the same key.
 
-    `omitted` are the properties without a value here, in declared order: a new node gets their default or null, one
-    that exists keeps what it has.
+    `omitted` are the properties without a value, in declared order: a new node gets their default or null, an existing
+    one keeps its values.
     """
 
     type: NodeRef
@@ -59,7 +60,7 @@ class InsertNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertEdge:
-    """A new edge between the nodes with the ids `source` and `target`, or an update when `is_upsert`."""
+    """An insert of an edge between the nodes with the ids `source` and `target`; an upsert if `is_upsert`."""
 
     type: EdgeRef
     source: StoredValue
@@ -72,14 +73,13 @@ class InsertEdge:
     def __post_init__(self) -> None:
         _check_insert(self.values, self.omitted)
         for end in (self.source, self.target):
-            if end.type is not Scalar.STRING or end.nullable:
-                msg = "an end of an edge is the id of a node: a String that is not null"
-                raise ValueError(msg)
+            is_id = end.type is Scalar.STRING and not end.nullable
+            require(is_id, "an end of an edge is the id of a node: a String that is not null")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """Sets `values` in every row for which `where` is true; the row's variable is `ROW`."""
+    """An update of every row for which `where` is true; the row's variable is `ROW`."""
 
     type: EntityType
     values: tuple[Assign, ...]
@@ -89,14 +89,12 @@ class Update:
     def __post_init__(self) -> None:
         _check_unique_names(tuple(assign.property for assign in self.values))
         _check_where(self.where)
-        if not self.values:
-            msg = "an update sets something"
-            raise ValueError(msg)
+        require(bool(self.values), "an update needs at least one value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Deletes every row for which `where` is true; a node takes its edges of every type along."""
+    """A delete of every row for which `where` is true; the edges of a deleted node are deleted too."""
 
     type: EntityType
     where: Expr
@@ -111,7 +109,7 @@ Statement: TypeAlias = InsertNode | InsertEdge | Update | Delete
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationQuery:
-    """A bound mutation. Deletes don't mix with other statements."""
+    """The logical plan of a mutation. Deletes can't be mixed with other statements."""
 
     name: str
     params: tuple[Parameter, ...] = ()
@@ -122,26 +120,24 @@ class MutationQuery:
 
     def __post_init__(self) -> None:
         kinds = {isinstance(statement, Delete) for statement in self.statements}
-        if len(kinds) != 1:
-            msg = "a mutation has at least one statement, and deletes stand alone"
-            raise ValueError(msg)
+        require(len(kinds) == 1, "a mutation has at least one statement, and deletes are not mixed with others")
         declared = {param.name: param for param in self.params}
-        for used in self._find_param_refs():
-            param = declared.get(used.name)
-            if param is None or (param.type, param.nullable) != (used.type, used.nullable):
-                msg = f"parameter {used.name} is not declared like that"
-                raise ValueError(msg)
+        for ref in self._find_param_refs():
+            param = declared.get(ref.name)
+            fits = param is not None and (param.type, param.nullable) == (ref.type, ref.nullable)
+            require(fits, f"parameter {ref.name} is declared differently")
 
     def _find_param_refs(self) -> tuple[ParamRef, ...]:
-        found: list[Expr] = []
+        exprs: list[Expr] = []
         for statement in self.statements:
+            # Stored values have no children; only a predicate must be walked.
             if not isinstance(statement, Delete):
-                found.extend(assign.value for assign in statement.values)
+                exprs.extend(assign.value for assign in statement.values)
             if isinstance(statement, InsertEdge):
-                found.extend((statement.source, statement.target))
+                exprs.extend((statement.source, statement.target))
             if isinstance(statement, Update | Delete):
-                found.extend(walk(statement.where))
-        return tuple(expr for expr in found if isinstance(expr, ParamRef))
+                exprs.extend(walk(statement.where))
+        return tuple(expr for expr in exprs if isinstance(expr, ParamRef))
 
 
 def _check_insert(values: tuple[Assign, ...], omitted: tuple[str, ...]) -> None:
@@ -149,15 +145,10 @@ def _check_insert(values: tuple[Assign, ...], omitted: tuple[str, ...]) -> None:
 
 
 def _check_unique_names(names: tuple[str, ...]) -> None:
-    if len(set(names)) != len(names):
-        msg = "a property stands twice in one statement"
-        raise ValueError(msg)
+    require(len(set(names)) == len(names), "a property is repeated in one statement")
 
 
 def _check_where(where: Expr) -> None:
-    if not is_predicate(where):
-        msg = "`where` needs a predicate"
-        raise ValueError(msg)
-    if any(name != ROW for name in find_variables(where)):
-        msg = "`where` reads nothing but the row at hand"
-        raise ValueError(msg)
+    require(is_predicate(where), "`where` needs a predicate")
+    # A mutation has no pattern, so there is no other variable.
+    require(all(name == ROW for name in find_variables(where)), "`where` reads the current row only")

@@ -1,4 +1,4 @@
-"""What names stand for in the `where` of a mutation."""
+"""Name resolution in the `where` of a mutation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from omnigraph.query.scope import Params, Reference
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 
+# The names of an edge's ends in a mutation.
 ENDS: Mapping[str, MetaColumn] = {"from": MetaColumn.SRC, "to": MetaColumn.DST}
-"""How a mutation names the ends of an edge."""
 
+# The ends are `src` and `dst` in tables and keys; a user who writes these names is pointed to those of a mutation.
 STORED_ENDS: Mapping[str, str] = {"src": "from", "dst": "to"}
-"""How the ends are called in tables and keys, and what a mutation calls them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowNameResolver:
-    """What names stand for in the `where` of a mutation: a bare name is a property of the row at hand."""
+    """The name resolver of a mutation's `where`: a bare name is a property of the current row."""
 
     declared: AnyType
     params: Params
     findings: DiagnosticCollector
 
     def resolve(self, node: Reference) -> Expr | None:
-        """See `scope.Names`."""
+        """Resolve a reference; see `scope.NameResolver`."""
         match node:
             case ast.BareName():
                 return self._resolve_meta(node) if node.is_meta else self._resolve_property(node)
@@ -67,31 +67,32 @@ class RowNameResolver:
             message = f"`${node.name}` is a parameter and has no properties"
         else:
             message = f"`${node.name}` is not a declared parameter"
-        known = {*self.declared.by_name, *ENDS, "@id", "@src", "@dst"}
-        if bare in known:
-            help_: str | None = f"in a mutation a property stands without a variable: write `{bare}`"
+        # `$p.name` is how a read writes it: the part after the variable is probably what was meant.
+        names = {*self.declared.by_name, *ENDS, "@id", "@src", "@dst"}
+        if bare in names:
+            help_: str | None = f"in a mutation a property is written without a variable: `{bare}`"
         else:
             help_ = self.findings.suggest_closest(
                 f"${node.name}", (f"${name}" for name in self.params.names if name != node.name)
             )
         self.findings.add_error(
-            "T6", node.span, message, help_ or "declare it in the parentheses behind the query's name"
+            "T6", node.span, message, help_ or "declare it in the parentheses after the query's name"
         )
 
 
 def report_unknown(name: Name, declared: AnyType, findings: DiagnosticCollector, help_: str | None = None) -> None:
-    """Report a property that the type does not have (T11), with the near one as help unless another is given."""
+    """Report a property that the type does not have (T11); the default help is the closest name."""
     word = name.text
     if word in STORED_ENDS and isinstance(declared, EdgeType):
         help_ = f"an edge's end is called `{STORED_ENDS[word]}`"
     elif word in ENDS or word in STORED_ENDS:
         help_ = "a node has no ends; its id is `@id`"
     if help_ is None and word == "id":
-        help_ = "an id is no property: write `@id`"
+        help_ = "an id is not a property: write `@id`"
     help_ = help_ or findings.suggest_closest(word, list_settable_names(declared))
     findings.add_error("T11", name.span, f"unknown property `{word}` of `{declared.name}`", help_)
 
 
 def list_settable_names(declared: AnyType) -> tuple[str, ...]:
-    """The names that an insert can give: properties, and the ends of an edge."""
+    """Return the names that an insert can set: properties, and the ends of an edge."""
     return (*declared.by_name, *(ENDS if isinstance(declared, EdgeType) else ()))

@@ -1,11 +1,11 @@
-"""Comparisons of a column with a number, in the column's own type and exact.
+"""Convert comparisons of a column with a number to exact comparisons in the column's type.
 
-An index holds values of its column's type, so a number next to a column is replaced by one of that type, and the
+An index has values of its column's type, so a number compared with a column is replaced by one of that type, and the
 operator with it: `age < 2.7` on an I32 is `age <= 2`. A number that no value equals makes `=` a comparison that is
-never true and `!=` one that always is, both still unknown for null.
+never true and `!=` one that is always true, both still unknown for null.
 
-A fraction next to an F32 column is first read as an F32, just as it is when it is stored: what was inserted as 0.1
-is found by `= 0.1`.
+A fraction compared with an F32 column is first rounded to F32, just as when it is stored: a value inserted as 0.1 is
+found by `= 0.1`.
 """
 
 import math
@@ -17,24 +17,26 @@ from omnigraph.query.expr import Op
 from omnigraph.schema.types import INTEGER_RANGES, Scalar
 
 _MAX_FLOATS = {Scalar.F64: sys.float_info.max, Scalar.F32: (2 - 2**-23) * 2.0**127}
+# How an operator changes if the number is rounded down or up: `x < 2.7` is `x <= 2`, and `x <= 2.7` stays `x <= 2`.
 _OPS_WHEN_BELOW = {Op.LT: Op.LE, Op.GE: Op.GT}
 _OPS_WHEN_ABOVE = {Op.LE: Op.LT, Op.GT: Op.GE}
 
 
 @dataclass(frozen=True, slots=True)
 class NarrowedComparison:
-    """`column op value`, which says the same as the comparison that was asked for."""
+    """`column op value`, equivalent to the original comparison."""
 
     op: Op
     value: int | float
 
 
 def narrow(op: Op, number: float, column: Scalar) -> NarrowedComparison:
-    """The comparison `column op number` with a value of the column's numeric type."""
+    """Return the comparison `column op number` with a value of the column's numeric type."""
     number = _as_stored(number, column)
     value = round_to_type(number, column)
     if value == number:
         return NarrowedComparison(op, value)
+    # Never or always true unless null: `x < smallest` and `x >= smallest`, which constant folding recognises.
     if op in (Op.EQ, Op.NE):
         return NarrowedComparison(Op.LT if op is Op.EQ else Op.GE, find_min_value(column))
     table = _OPS_WHEN_BELOW if value < number else _OPS_WHEN_ABOVE
@@ -42,20 +44,20 @@ def narrow(op: Op, number: float, column: Scalar) -> NarrowedComparison:
 
 
 def find_exact(number: float, column: Scalar) -> int | float | None:
-    """The value of the column's numeric type that equals the number, or None."""
+    """Return the value of the column's numeric type that equals the number, or None."""
     number = _as_stored(number, column)
     value = round_to_type(number, column)
     return value if value == number else None
 
 
 def _as_stored(number: float, column: Scalar) -> float:
-    """A fraction as an F32 column holds it; whole numbers stay exact."""
+    """Return a fraction rounded as an F32 column stores it; whole numbers stay exact."""
     is_rounded = column is Scalar.F32 and number % 1 != 0
     return round_to_type(number, column) if is_rounded else number
 
 
 def round_to_type(number: float, column: Scalar) -> int | float:
-    """A value of the type with no other between it and the number; the number itself if the type has it."""
+    """Return a value of the type with no other between it and the number; the number itself if the type has it."""
     if column.is_integer:
         low, high = INTEGER_RANGES[column]
         return min(max(math.floor(number), low), high)
@@ -71,5 +73,5 @@ def round_to_type(number: float, column: Scalar) -> int | float:
 
 
 def find_min_value(column: Scalar) -> int | float:
-    """The smallest value of a numeric type."""
+    """Return the smallest value of a numeric type."""
     return INTEGER_RANGES[column][0] if column.is_integer else -_MAX_FLOATS[column]

@@ -1,11 +1,11 @@
-"""Parameter values: what a caller gave, checked against what the query declares, before anything is read.
+"""Check parameter values against the declarations of a query, before any data is read.
 
-A value may come as JSON (a request, a file), as Python objects (the library) or as text (`--param k=v`). All three
-meet in one check, as strict as the one for loaded data. Beside the JSON form of a type these Python values are taken:
-an aware `datetime` for DateTime, a `date` for Date, `bytes` for Blob, anything with `__index__` (but no `bool`) for an
-integer, and any sequence, or object with `tolist()` (an array), for a list or Vector. Scalars of numpy, decimals and
-pandas' missing values are taken as Python's own where that says exactly the same. Nothing else is converted: a
-naive `datetime`, a `datetime` for a Date, a number for a String or a `bool` for an integer are refused.
+A value may be JSON (a request, a file), a Python object (the library) or text (`--param k=v`). All three pass one
+check, as strict as the one for loaded data. Besides the JSON form of a type these Python values are accepted: an aware
+`datetime` for DateTime, a `date` for Date, `bytes` for Blob, anything with `__index__` (but no `bool`) for an integer,
+and any sequence, or object with `tolist()` (an array), for a list or Vector. Numpy scalars, decimals and pandas'
+missing values are converted to Python values where that is exact. Nothing else is converted: a naive `datetime`, a
+`datetime` for a Date, a number for a String or a `bool` for an integer are rejected.
 """
 
 import base64
@@ -24,16 +24,17 @@ from omnigraph.schema.python_values import NO_ZONE, is_missing, to_items, to_pyt
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, describe_type, format_value, from_json
 
-_MAX_NAME_LENGTH = 60  # characters that a message shows of a name which no query can have declared
+# A message clips longer names; they come from the caller and can have any length.
+_MAX_NAME_LENGTH = 60
+# Cancellation is checked once per so many items of a long list.
 _CHUNK_ITEMS = 65_536
-"""Of a longer list, so many items are checked at a time."""
+# Python types whose values are their own JSON form.
 JSON_SCALAR_TYPES = frozenset({str, int, float, bool})
-"""Python's own types whose values are their own JSON form."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterProblem:
-    """What is wrong with one parameter; `type` and `value` are as shown to people, None where there is none."""
+    """An error of one parameter; `type` and `value` are formatted for messages, None if there is none."""
 
     name: str
     reason: str
@@ -46,18 +47,17 @@ class ParameterProblem:
 
 
 class ParameterError(OmnigraphError):
-    """The given parameters don't fit the declared ones; `problems` are all of them."""
+    """The parameters don't fit the declared ones; `problems` are all errors."""
 
     kind = Kind.INVALID
     code = "invalid_parameters"
 
     def __init__(self, problems: Iterable[ParameterProblem]) -> None:
-        found = tuple(problems)
-        super().__init__(found)
-        self.problems = found
+        self.problems = tuple(problems)
+        super().__init__(self.problems)
 
     def facts(self) -> dict[str, object]:
-        """Every problem as a mapping, so that a program needs no parsing of messages."""
+        """Return every problem as a mapping, so that programs need not parse messages."""
         return {
             "parameters": [
                 {"name": p.name, "type": p.type, "value": p.value, "reason": p.reason, "help": p.help}
@@ -70,38 +70,40 @@ class ParameterError(OmnigraphError):
 
 
 class ParamText(str):
-    """A parameter's value as the text of a command line, where types are not written: see `parse_param_text`."""
+    """A parameter's value as text from a command line, which `parse_param_text` converts to the declared type."""
 
     __slots__ = ()
 
 
 def check_params(
-    declared: Iterable[Parameter], given: Mapping[str, object], check_cancelled: Callable[[], None] | None = None
+    declared: Iterable[Parameter], values: Mapping[str, object], check_cancelled: Callable[[], None] | None = None
 ) -> dict[str, Value]:
-    """A typed value for every declared parameter, in declared order; a nullable one that is missing is None.
+    """Return a typed value for every declared parameter, in declared order; a missing nullable one is None.
 
-    `look` is called now and then, also within a long list, and may raise.
-    Raises `ParameterError` with all problems: unknown names, missing or null required parameters, unfit values.
+    `check_cancelled` is called between values, also within a long list, and may raise.
+
+    Raises:
+        ParameterError: There are unknown names, missing or null required parameters, or wrong values; all are listed.
     """
     check_cancelled = check_cancelled or _do_nothing
 
-    def converted(type_: ValueType, value: object) -> Value | InvalidValue:
+    def convert(type_: ValueType, value: object) -> Value | InvalidValue:
         check_cancelled()
         return _from_python(type_, value, check_cancelled)
 
-    return _check_values(declared, given, converted)
+    return _check_values(declared, values, convert)
 
 
-def check_param_texts(declared: Iterable[Parameter], given: Mapping[str, str]) -> dict[str, Value]:
-    """Like `check_params` for texts of a command line, each read by `parse_param_text`."""
-    return _check_values(declared, given, lambda type_, text: parse_param_text(type_, str(text)))
+def check_param_texts(declared: Iterable[Parameter], values: Mapping[str, str]) -> dict[str, Value]:
+    """Check values from a command line, each parsed by `parse_param_text`; else like `check_params`."""
+    return _check_values(declared, values, lambda type_, text: parse_param_text(type_, str(text)))
 
 
 def parse_param_text(type_: ValueType, text: str) -> Value | InvalidValue:
-    """The typed value of a text such as `42`, `true`, `2026-01-02`, or why it is none.
+    """Parse a text such as `42`, `true` or `2026-01-02`; an `InvalidValue` has the reason if it does not fit.
 
-    Text types, Date, DateTime and Blob take the text as it is, without quotes; lists and vectors are JSON arrays.
-    There is no text for null (`null` is a String's text): a nullable parameter is null when it is left out.
+    Text types, Date, DateTime and Blob take the text unchanged, without quotes; lists and vectors are JSON arrays.
+    No text means null (`null` is a String): a nullable parameter is null if it is omitted.
     """
     match type_:
         case EnumOf() | Scalar.STRING | Scalar.BLOB | Scalar.DATE | Scalar.DATETIME:
@@ -111,7 +113,8 @@ def parse_param_text(type_: ValueType, text: str) -> Value | InvalidValue:
                 value: object = json.loads(text)
             except (ValueError, RecursionError):
                 value = None
-            if value is None or isinstance(value, str):  # `null` and `"42"` are JSON, but no text of these types
+            # `null` and `"42"` are valid JSON, but not texts of these types.
+            if value is None or isinstance(value, str):
                 return InvalidValue(f"expected {_describe_type(type_)}, got {format_value(text)}")
             return from_json(type_, value)
         case _:
@@ -125,23 +128,23 @@ def _describe_type(type_: ListOf | VectorOf | Scalar) -> str:
 
 def _check_values(
     declared: Iterable[Parameter],
-    given: Mapping[str, object],
+    values: Mapping[str, object],
     convert: Callable[[ValueType, object], Value | InvalidValue],
 ) -> dict[str, Value]:
     by_name = {parameter.name: parameter for parameter in declared}
     checked: dict[str, Value] = {}
     suggestions = Suggestions()
-    problems = [_describe_unknown(name, by_name, suggestions) for name in given if name not in by_name]
+    problems = [_describe_unknown(name, by_name, suggestions) for name in values if name not in by_name]
     for name, parameter in by_name.items():
-        if is_missing(given.get(name)):
+        if is_missing(values.get(name)):
             if parameter.nullable:
                 checked[name] = None
             else:
-                problems.append(_describe_missing(parameter, is_null=name in given))
+                problems.append(_describe_missing(parameter, is_null=name in values))
             continue
-        value = convert(parameter.type, given[name])
+        value = convert(parameter.type, values[name])
         if isinstance(value, InvalidValue):
-            problems.append(_describe_misfit(parameter, given[name], value))
+            problems.append(_describe_misfit(parameter, values[name], value))
         else:
             checked[name] = value
     if problems:
@@ -152,11 +155,11 @@ def _check_values(
 def _describe_unknown(name: str, by_name: Mapping[str, Parameter], suggestions: Suggestions) -> ParameterProblem:
     if name.startswith("$"):
         return ParameterProblem(name, f"unknown parameter `{_clip_name(name)}`", help="give the name without the `$`")
-    near = suggestions.find_closest(name, by_name)
-    if near is not None:
-        help_ = f"did you mean `${near}`?"
+    closest = suggestions.find_closest(name, by_name)
+    if closest is not None:
+        help_ = f"did you mean `${closest}`?"
     elif by_name:
-        help_ = f"the query takes {', '.join(f'`${known}`' for known in by_name)}"
+        help_ = f"the query takes {', '.join(f'`${declared}`' for declared in by_name)}"
     else:
         help_ = "the query takes no parameters"
     return ParameterProblem(name, f"unknown parameter `${_clip_name(name)}`", help=help_)
@@ -179,34 +182,35 @@ def _describe_misfit(parameter: Parameter, value: object, misfit: InvalidValue) 
 
 
 def _do_nothing() -> None:
-    """Nobody is in a hurry."""
+    """Do nothing: the default of `check_cancelled`."""
 
 
-def _from_python(type_: ValueType, value: object, look: Callable[[], None]) -> Value | InvalidValue:
+def _from_python(type_: ValueType, value: object, check_cancelled: Callable[[], None]) -> Value | InvalidValue:
     if isinstance(value, ParamText):
         return parse_param_text(type_, str(value))
-    form = _to_json_form(type_, value, look)
+    form = _to_json_form(type_, value, check_cancelled)
     if isinstance(form, InvalidValue):
         return form
     if isinstance(type_, ListOf) and isinstance(form, list) and len(form) > _CHUNK_ITEMS:
-        return _convert_long_list(type_, form, look)
+        return _convert_long_list(type_, form, check_cancelled)
     return from_json(type_, form)
 
 
-def _convert_long_list(type_: ListOf, form: list[object], look: Callable[[], None]) -> Value | InvalidValue:
-    """As `from_json`, a part at a time."""
+def _convert_long_list(type_: ListOf, form: list[object], check_cancelled: Callable[[], None]) -> Value | InvalidValue:
+    """Convert a list like `from_json`, but in chunks."""
     items: list[Value] = []
     for begin in range(0, len(form), _CHUNK_ITEMS):
-        look()
-        part = from_json(type_, form[begin : begin + _CHUNK_ITEMS])
-        if not isinstance(part, tuple):
-            return from_json(type_, form[: begin + _CHUNK_ITEMS])  # which says where in the list
-        items += part
+        check_cancelled()
+        chunk = from_json(type_, form[begin : begin + _CHUNK_ITEMS])
+        if not isinstance(chunk, tuple):
+            # Converted again from the start, so that the reason has the position in the whole list.
+            return from_json(type_, form[: begin + _CHUNK_ITEMS])
+        items += chunk
     return tuple(items)
 
 
-def _to_json_form(type_: ValueType, value: object, look: Callable[[], None] = _do_nothing) -> object:
-    """The JSON form of a Python value that stands for this very type; any other value as it is."""
+def _to_json_form(type_: ValueType, value: object, check_cancelled: Callable[[], None] = _do_nothing) -> object:
+    """Return the JSON form of a Python value that represents exactly this type; any other value unchanged."""
     value = to_python_value(value)
     if type_ is Scalar.DATETIME and isinstance(value, datetime):
         return _format_instant(value)
@@ -218,14 +222,15 @@ def _to_json_form(type_: ValueType, value: object, look: Callable[[], None] = _d
         return BASE64_PREFIX + base64.b64encode(value).decode()
     if isinstance(type_, ListOf | VectorOf):
         element = type_.element if isinstance(type_, ListOf) else Scalar.F32
-        return _convert_array(element, value, look)
+        return _convert_array(element, value, check_cancelled)
     return value
 
 
 def _to_index(value: SupportsIndex) -> object:
     try:
         return operator.index(value)
-    except TypeError:  # an array has `__index__`, but only that of a single integer answers
+    except TypeError:
+        # A numpy array has `__index__`, but it works only for a single integer.
         return value
 
 
@@ -238,16 +243,17 @@ def _format_instant(value: datetime) -> str | InvalidValue:
         return InvalidValue("the instant lies outside the years 1 to 9999")
 
 
-def _convert_array(element: Scalar, value: object, look: Callable[[], None]) -> object:
+def _convert_array(element: Scalar, value: object, check_cancelled: Callable[[], None]) -> object:
     value = to_items(value)
     if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray | memoryview):
         return value
+    # A list may be long, and converting each item takes a while.
     if JSON_SCALAR_TYPES.issuperset(map(type, value)):
-        return list(value)  # a list may be long, and asking each item takes a while
+        return list(value)
     items: list[object] = []
-    for place, item in enumerate(value):
-        if place % _CHUNK_ITEMS == 0:
-            look()
+    for index, item in enumerate(value):
+        if index % _CHUNK_ITEMS == 0:
+            check_cancelled()
         form = _to_json_form(element, item)
         if isinstance(form, InvalidValue):
             return form

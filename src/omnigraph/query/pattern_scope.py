@@ -1,4 +1,4 @@
-"""The first look at a block of clauses: which variables it binds, as what, and which hops it has."""
+"""The first pass over a block of clauses: collect its variables and hops, and infer their types."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from omnigraph.schema.findings import DiagnosticCollector, join_words
 
 @dataclass(frozen=True, slots=True)
 class NodeDraft:
-    """A binding clause; `type` None is unknown and reported."""
+    """A node binding; `type` is None if it is unknown, which is already reported."""
 
     clause: ast.Binding
     variable: str
@@ -25,7 +25,7 @@ class NodeDraft:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedHop:
-    """A traversal clause with its direction and edge variable; both mean nothing when something is reported."""
+    """A hop with its direction and edge variable; both have no meaning if the hop has an error."""
 
     hop: HopDraft
     edge_variable: str | None
@@ -34,7 +34,7 @@ class ResolvedHop:
 
 @dataclass(frozen=True, slots=True)
 class BlockDraft:
-    """What a block binds: its own variables in order of appearance, the place of each, and their types."""
+    """The nodes and hops of a block, and the position and type of its own variables in order of appearance."""
 
     nodes: tuple[NodeDraft, ...]
     hops: tuple[ResolvedHop, ...]
@@ -44,7 +44,7 @@ class BlockDraft:
 
 @dataclass
 class _BoundNames:
-    """The names met so far: own ones in order, the types of edge variables, and those with a clash."""
+    """The names bound so far: own ones in order, the types of edge variables, and those with a name clash."""
 
     order: dict[str, Span] = field(default_factory=dict)
     edges: dict[str, VariableType] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class _BoundNames:
 
 @dataclass(frozen=True)
 class BlockDrafter:
-    """Drafts the blocks of one query; `fresh` gives names that no user can write."""
+    """Draft the blocks of one query; `generated_names` yields names that no user can write."""
 
     catalog: Catalog
     params: Params
@@ -61,7 +61,7 @@ class BlockDrafter:
     generated_names: Iterator[str]
 
     def draft(self, clauses: tuple[ast.Clause, ...], outer: Scope | None) -> BlockDraft:
-        """The block's own bindings, with the types of its own variables as far as they can be found."""
+        """Collect the nodes and hops of a block, and infer the types of its own variables."""
         bound = _BoundNames()
         nodes: list[NodeDraft] = []
         hops: list[tuple[HopDraft, str | None]] = []
@@ -71,6 +71,7 @@ class BlockDrafter:
                 nodes.append(NodeDraft(clause, name, self._find_node_type(clause.type)))
             elif isinstance(clause, ast.TraversalClause):
                 hops.append(self._draft_hop(clause, bound, outer))
+        # Types are inferred after all clauses are collected, because their order has no meaning.
         ends = [name for hop, _ in hops for name in (hop.source, hop.target)]
         choices = self._collect_bound_types(nodes, ends, bound, outer)
         inference = TypeInference(self.findings, choices, bound.broken)
@@ -85,19 +86,20 @@ class BlockDrafter:
     # --- names -----------------------------------------------------------------------------------
 
     def _bind_node(self, variable: ast.Variable, bound: _BoundNames, outer: Scope | None) -> str:
-        """The name of a node variable; a new and broken one for a clash of names."""
+        """Bind a node variable and return its name; a generated, broken one if the name clashes."""
         if variable.name == ast.ANONYMOUS:
             return self._bind_anonymous(variable, bound)
         if self._is_param(variable, bound):
             return variable.name
-        around = None if outer is None else outer.find(variable.name)
-        if variable.name in bound.edges or isinstance(around, EdgeRef):
-            help_ = "a node variable needs a name of its own; the ends of an edge are `@src` and `@dst`"
-            self.findings.add_error("Q003", variable.span, f"`${variable.name}` is an edge variable, no node", help_)
+        outer_type = None if outer is None else outer.find(variable.name)
+        if variable.name in bound.edges or isinstance(outer_type, EdgeRef):
+            help_ = "give the node variable another name; the ends of an edge are `@src` and `@dst`"
+            self.findings.add_error("Q003", variable.span, f"`${variable.name}` is an edge variable, not a node", help_)
             return self._add_clash(bound)
-        if around is None:
+        # A variable of an outer block is used here, not bound: it is none of the block's own variables.
+        if outer_type is None:
             bound.order.setdefault(variable.name, variable.span)
-        elif isinstance(around, BrokenType):
+        elif isinstance(outer_type, BrokenType):
             bound.broken.add(variable.name)
         return variable.name
 
@@ -116,8 +118,8 @@ class BlockDrafter:
             return None
         is_taken = name in bound.order or name in bound.broken or (outer is not None and outer.find(name) is not None)
         if is_taken:
-            message = f"`${name}` is already a variable, so it can't stand for this edge"
-            self.findings.add_error("Q003", variable.span, message, "give each edge variable a name of its own")
+            message = f"`${name}` is already a variable, so it can't name this edge"
+            self.findings.add_error("Q003", variable.span, message, "give each edge variable a different name")
             return None
         bound.order[name] = variable.span
         bound.edges[name] = type_
@@ -129,6 +131,7 @@ class BlockDrafter:
         message = f"`${variable.name}` is a parameter, so it can't be bound"
         help_ = "give the variable another name; to compare with the parameter, use it as a value"
         self.findings.add_error("Q003", variable.span, message, help_)
+        # Bound anyway, but as broken, so that uses of the variable cause no further errors.
         bound.order.setdefault(variable.name, variable.span)
         bound.broken.add(variable.name)
         return True
@@ -146,36 +149,36 @@ class BlockDrafter:
     # --- types -----------------------------------------------------------------------------------
 
     def _find_node_type(self, name: lit.Name) -> NodeType | None:
-        found = self.catalog.nodes.get(name.text)
-        if found is not None:
-            return found
-        message, help_ = (
-            f"unknown node type `{name.text}`",
-            self.findings.suggest_closest(name.text, self.catalog.nodes),
-        )
+        node_type = self.catalog.nodes.get(name.text)
+        if node_type is not None:
+            return node_type
+        message = f"unknown node type `{name.text}`"
+        help_ = self.findings.suggest_closest(name.text, self.catalog.nodes)
         if name.text in self.catalog.edges:
             message = f"`{name.text}` is an edge type, not a node type"
             help_ = f"bind an edge in a hop: `$a $e:{as_written(name.text)} $b`"
         elif name.text in self.catalog.interfaces:
             message = f"`{name.text}` is an interface, which has no nodes of its own"
-            having = [n.name for n in self.catalog.nodes.values() if name.text in n.implements]
-            help_ = f"bind a type that has it: {join_words(having, 'or')}" if having else "no node type has it"
+            types = [n.name for n in self.catalog.nodes.values() if name.text in n.implements]
+            help_ = f"bind a type that implements it: {join_words(types, 'or')}" if types else "no type implements it"
         self.findings.add_error("T1", name.span, message, help_)
         return None
 
     def _collect_bound_types(
         self, nodes: list[NodeDraft], ends: list[str], bound: _BoundNames, outer: Scope | None
     ) -> dict[str, frozenset[str]]:
-        """The choices before any hop is looked at: types bound here, and those of the outside."""
+        """Return the candidate types before inference: those bound in this block, and those of outer blocks."""
         types: dict[str, str] = {}
+        # Outer types come first: a `not` block never decides a type of its outer block.
         for name in (*(node.variable for node in nodes), *ends):
-            around = None if outer is None else outer.find(name)
-            if isinstance(around, NodeRef):
-                types[name] = around.name
+            outer_type = None if outer is None else outer.find(name)
+            if isinstance(outer_type, NodeRef):
+                types[name] = outer_type.name
         for drafted in nodes:
             if drafted.type is None:
                 bound.broken.add(drafted.variable)
                 continue
+            # A variable may be bound twice to the same type; then both filters apply.
             other = types.setdefault(drafted.variable, drafted.type.name)
             if other != drafted.type.name:
                 variable = drafted.clause.variable.name
@@ -196,9 +199,10 @@ class BlockDrafter:
             self.findings.add_error("T4", clause.edge.span, f"unknown edge `{clause.edge.text}`", help_)
         type_: VariableType = BROKEN if edge is None else EdgeRef(edge.name, edge.source, edge.target)
         edge_variable = self._bind_edge_variable(clause, bound, outer, type_)
-        is_settled = not (self._check_shape(clause) and self._check_ends(clause, edge))
+        is_reported = not (self._check_shape(clause) and self._check_ends(clause, edge))
+        # After the edge variable: variables are numbered and ordered by their position in the text.
         target = self._bind_node(clause.target, bound, outer)
-        hop = HopDraft(clause=clause, source=source, target=target, edge=edge, is_reported=is_settled)
+        hop = HopDraft(clause=clause, source=source, target=target, edge=edge, is_reported=is_reported)
         return hop, edge_variable
 
     def _check_shape(self, clause: ast.TraversalClause) -> bool:
@@ -213,6 +217,7 @@ class BlockDrafter:
         return len(self.findings) == before
 
     def _check_ends(self, clause: ast.TraversalClause, edge: EdgeType | None) -> bool:
+        # Edges between nodes of one type can be followed several times, and in both directions.
         if edge is None or edge.source == edge.target:
             return True
         written = clause.edge.text
@@ -230,7 +235,7 @@ class BlockDrafter:
 
 
 def as_written(edge: str) -> str:
-    """An edge type's name as hops usually write it: `livesIn` for `LivesIn`."""
+    """Return an edge type's name as hops usually write it: `livesIn` for `LivesIn`."""
     return edge[:1].lower() + edge[1:]
 
 

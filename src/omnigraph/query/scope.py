@@ -1,4 +1,4 @@
-"""Which variables a block of clauses can see, and what names in its expressions stand for."""
+"""Scopes of variables and parameters, and name resolution in the expressions of a read."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Entity, EntityType, Expr, Identity, MetaColumn, NodeRef, Parameter, ParamRef, Prop
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.schema.findings import DiagnosticCollector
+from omnigraph.schema.findings import DiagnosticCollector, join_words
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenType:
-    """What stands for a type that is wrong and already reported, so that nothing is said about its uses."""
+    """The type of a variable with an error that is already reported, so that its uses cause no further errors."""
 
 
 BROKEN = BrokenType()
@@ -25,16 +25,16 @@ Reference = ast.Variable | ast.PropertyRef | ast.BareName
 
 
 class NameResolver(Protocol):
-    """What a reference in an expression stands for."""
+    """A resolver of the references in expressions."""
 
     def resolve(self, node: Reference) -> Expr | None:
-        """The expression, or None when there is none; that is then already reported."""
+        """Resolve a reference; None if it refers to nothing, which is then already reported."""
         ...
 
 
 @dataclass(frozen=True)
 class Params:
-    """The declared parameters; one with a wrong type is `broken`: its uses say nothing more."""
+    """The declared parameters; `broken` are those with an invalid type, whose uses cause no further errors."""
 
     declared: Mapping[str, Parameter]
     broken: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class Params:
         return name in self.declared or name in self.broken
 
     def resolve(self, node: ast.Variable) -> ParamRef | None:
-        """The use of a declared parameter; None for a broken one."""
+        """Return a reference to a declared parameter; None for a broken one."""
         param = self.declared.get(node.name)
         if param is None:
             return None
@@ -51,12 +51,13 @@ class Params:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names, in declared order, broken ones last."""
+        """All names in declared order, broken ones last."""
+        # `broken` is a set, so it is sorted for stable suggestions.
         return (*self.declared, *sorted(self.broken))
 
 
 def declare_params(params: Iterable[ast.ParamDecl], findings: DiagnosticCollector) -> Params:
-    """The parameters of a query with their types; repeated names and impossible types are reported."""
+    """Return the parameters of a query with their types; repeated names and invalid types are reported."""
     declared: dict[str, Parameter] = {}
     broken: set[str] = set()
     for param in params:
@@ -65,10 +66,11 @@ def declare_params(params: Iterable[ast.ParamDecl], findings: DiagnosticCollecto
             findings.add_error("Q003", param.name.span, "`$_` is a variable without a name, so it can't be a parameter")
             continue
         if name in declared or name in broken:
-            help_ = "give each parameter a name of its own"
+            help_ = "give each parameter a different name"
             findings.add_error("Q003", param.name.span, f"parameter `${name}` is declared twice", help_)
             continue
         type_ = _resolve_param_type(param.type)
+        # A string is the message about an invalid type.
         if isinstance(type_, str):
             findings.add_error("Q000", param.type.span, type_)
             broken.add(name)
@@ -78,6 +80,7 @@ def declare_params(params: Iterable[ast.ParamDecl], findings: DiagnosticCollecto
 
 
 def _resolve_param_type(type_: lit.TypeExpr) -> ValueType | str:
+    # The classes of types raise a ValueError for an invalid one, such as a list of Blob.
     try:
         match type_:
             case lit.BaseType():
@@ -85,19 +88,22 @@ def _resolve_param_type(type_: lit.TypeExpr) -> ValueType | str:
             case lit.ListType():
                 return ListOf(Scalar(type_.element.name))
             case lit.VectorType():
-                is_size = 1 <= type_.size <= MAX_VECTOR_SIZE
-                return VectorOf(type_.size) if is_size else f"a Vector has 1 to {MAX_VECTOR_SIZE:,} elements"
+                is_valid = 1 <= type_.size <= MAX_VECTOR_SIZE
+                return VectorOf(type_.size) if is_valid else f"a Vector has 1 to {MAX_VECTOR_SIZE:,} elements"
             case lit.EnumType():
                 return EnumOf(tuple(value.text for value in type_.values))
             case _:
                 assert_never(type_)
-    except ValueError as problem:
-        return str(problem)
+    except ValueError as error:
+        return str(error)
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The variables of a block and of those around it. `hidden` are names that only blocks inside bind."""
+    """The scope of a block: its variables, and those of its outer blocks.
+
+    `hidden` are names that only inner blocks bind.
+    """
 
     catalog: Catalog
     params: Params
@@ -105,32 +111,33 @@ class Scope:
     hidden: frozenset[str] = frozenset()
     outer: "Scope | None" = None
 
+    # Inner blocks see outer variables and never redefine them: the same name is the same variable.
     def find(self, name: str) -> VariableType | None:
-        """The type of a variable, here or around; None when it is not bound."""
+        """Return the type of a variable of this or an outer block; None if it is not bound."""
         if name in self.variables:
             return self.variables[name]
         return None if self.outer is None else self.outer.find(name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every visible variable that has a name."""
-        around = () if self.outer is None else self.outer.names
-        return (*around, *(name for name in self.variables if name not in around))
+        """All visible variables, those of outer blocks first."""
+        outer_names = () if self.outer is None else self.outer.names
+        return (*outer_names, *(name for name in self.variables if name not in outer_names))
 
     def get_type(self, type_: EntityType) -> AnyType:
-        """The catalog's entry of a node or edge type."""
+        """Return the catalog entry of a node or edge type."""
         return self.catalog.nodes[type_.name] if isinstance(type_, NodeRef) else self.catalog.edges[type_.name]
 
 
 @dataclass(frozen=True)
 class ReadNameResolver:
-    """What names stand for in a read: `$v` and `$v.property` are variables, `$p` may be a parameter."""
+    """The name resolver of a read: `$v` is a variable or a parameter, `$v.property` a property of a variable."""
 
     scope: Scope
     findings: DiagnosticCollector
 
     def resolve(self, node: Reference) -> Expr | None:
-        """See `NameResolver`."""
+        """Resolve a reference; see `NameResolver`."""
         match node:
             case ast.Variable():
                 return self._resolve_variable(node)
@@ -150,7 +157,8 @@ class ReadNameResolver:
     def _resolve_property(self, node: ast.PropertyRef) -> Expr | None:
         variable = node.variable
         if variable.name in self.scope.params:
-            if not isinstance(self.scope.find(variable.name), BrokenType):  # a clash of names is reported where it is
+            # A variable with the name of a parameter is broken, and reported where it is bound.
+            if not isinstance(self.scope.find(variable.name), BrokenType):
                 help_ = "a parameter is one value: use it without a property, or bind a variable of another name"
                 self.findings.add_error(
                     "T6", variable.span, f"`${variable.name}` is a parameter, not a variable", help_
@@ -166,26 +174,28 @@ class ReadNameResolver:
         allowed = ("id",) if isinstance(type_, NodeRef) else ("id", "src", "dst")
         if name in allowed:
             return Identity(variable=node.variable.name, part=MetaColumn(name), origin=node.span)
-        span = Span(node.name.span.start - 1, node.name.span.end)  # with the `@`
+        # The span of the name does not include the `@`.
+        span = Span(node.name.span.start - 1, node.name.span.end)
         if name in ("src", "dst"):
             message = f"`@{name}` is an end of an edge, but `${node.variable.name}` is a node of `{type_}`"
             help_ = "a node has `@id`; bind the edge (`$a $e:edge $b`) and use `$e.@src`, `$e.@dst`"
             self.findings.add_error("T2", span, message, help_)
         else:
-            what = " and ".join(f"`@{part}`" for part in allowed)
-            self.findings.add_error("T2", span, f"unknown id `@{name}` of `{type_}`", f"there is {what}")
+            ids = join_words(f"@{part}" for part in allowed)
+            self.findings.add_error("T2", span, f"unknown id `@{name}` of `{type_}`", f"it has {ids}")
         return None
 
     def _resolve_declared_property(self, node: ast.PropertyRef, type_: EntityType) -> Prop | None:
         declared = self.scope.get_type(type_)
-        found = declared.find_property(node.name.text)
-        if found is None:
+        prop = declared.find_property(node.name.text)
+        if prop is None:
             report_unknown_property(node.name, declared, self.findings)
             return None
-        name = node.variable.name
-        return Prop(variable=name, name=found.name, type=found.type, nullable=found.nullable, origin=node.span)
+        variable = node.variable.name
+        return Prop(variable=variable, name=prop.name, type=prop.type, nullable=prop.nullable, origin=node.span)
 
     def _reject_bare_name(self, node: ast.BareName) -> Expr | None:
+        # Unlike a mutation, a read has no current row whose property it could be.
         name = node.name.text
         help_ = f"a column is named with `as {name}`; an alias can be used in `order` only; variables start with `$`"
         if self.scope.find(name) or name in self.scope.params:
@@ -195,45 +205,46 @@ class ReadNameResolver:
 
     def _find_type(self, node: ast.Variable) -> EntityType | None:
         if node.name == ast.ANONYMOUS:
+            # Every `$_` is bound to a generated name, so no reference can mean one of them.
             help_ = "each `$_` is a new variable: give it a name to use it"
             self.findings.add_error("T6", node.span, "`$_` has no value", help_)
             return None
-        found = self.scope.find(node.name)
-        if found is None:
-            self.findings.add_error(
-                "T6", node.span, f"`${node.name}` is not bound", self._build_unbound_help(node.name)
-            )
-        return None if found is None or isinstance(found, BrokenType) else found
+        type_ = self.scope.find(node.name)
+        if type_ is None:
+            help_ = self._build_unbound_help(node.name)
+            self.findings.add_error("T6", node.span, f"`${node.name}` is not bound", help_)
+        return None if type_ is None or isinstance(type_, BrokenType) else type_
 
     def _build_unbound_help(self, name: str) -> str:
         if name in self.scope.hidden:
-            return "it is bound inside a `not` block only, and stays there"
-        known = (*self.scope.names, *self.scope.params.names)
-        near = self.findings.suggest_closest(f"${name}", (f"${word}" for word in known))
-        return near or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
+            return "it is bound only inside a `not` block, and is not visible outside it"
+        visible = (*self.scope.names, *self.scope.params.names)
+        closest = self.findings.suggest_closest(f"${name}", (f"${word}" for word in visible))
+        return closest or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
 
 
 def build_entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable) -> Entity:
-    """A whole node or edge: an object of what is neither Blob nor Vector."""
-    shown = (p for p in scope.get_type(type_).properties if not isinstance(p.type, VectorOf) and p.type != Scalar.BLOB)
-    fields = (Prop(variable=name, name=p.name, type=p.type, nullable=p.nullable, origin=node.span) for p in shown)
+    """Build the expression of a whole node or edge: an object of all properties that are neither Blob nor Vector."""
+    properties = scope.get_type(type_).properties
+    included = (p for p in properties if not isinstance(p.type, VectorOf) and p.type != Scalar.BLOB)
+    fields = (Prop(variable=name, name=p.name, type=p.type, nullable=p.nullable, origin=node.span) for p in included)
     return Entity(variable=name, type=type_, fields=tuple(fields), origin=node.span)
 
 
 def report_unknown_property(name: lit.Name, declared: AnyType, findings: DiagnosticCollector, code: str = "T2") -> None:
     """Report a property that a type does not have."""
     if name.text in ("id", "src", "dst"):
-        help_: str | None = f"an id is no property: write `@{name.text}`"
+        help_: str | None = f"an id is not a property: write `@{name.text}`"
     else:
         help_ = findings.suggest_closest(name.text, declared.by_name)
     findings.add_error(code, name.span, f"unknown property `{name.text}` of `{declared.name}`", help_)
 
 
-# --- which variables a text mentions -------------------------------------------------------------
+# --- variables of clauses ------------------------------------------------------------------------
 
 
 def iter_mentioned_variables(clauses: Iterable[ast.Clause]) -> Iterator[ast.Variable]:
-    """Every `$name` in these clauses and the blocks inside, parameters and `$_` included."""
+    """Yield every `$name` in these clauses and their inner blocks, parameters and `$_` included."""
     for clause in clauses:
         match clause:
             case ast.Binding():
@@ -241,6 +252,7 @@ def iter_mentioned_variables(clauses: Iterable[ast.Clause]) -> Iterator[ast.Vari
                 for assignment in clause.filters:
                     yield from _iter_expr_variables(assignment.value)
             case ast.TraversalClause():
+                # A hop has no other variables than those it binds.
                 yield from find_bound_variables(clause)
             case ast.Where():
                 yield from _iter_predicate_variables(clause.predicate)
@@ -251,7 +263,7 @@ def iter_mentioned_variables(clauses: Iterable[ast.Clause]) -> Iterator[ast.Vari
 
 
 def find_bound_variables(clause: ast.Clause) -> tuple[ast.Variable, ...]:
-    """The variables that a clause binds, in the order in which they are written."""
+    """Return the variables that a clause binds, in source order."""
     match clause:
         case ast.Binding():
             return (clause.variable,)
@@ -265,7 +277,7 @@ def find_bound_variables(clause: ast.Clause) -> tuple[ast.Variable, ...]:
 
 
 def iter_names_bound_inside(clauses: Iterable[ast.Clause]) -> Iterator[str]:
-    """The names that the `not` blocks among these clauses bind, however deep."""
+    """Yield the names that the `not` blocks among these clauses bind, at any depth."""
     for clause in clauses:
         if isinstance(clause, ast.NotBlock):
             for inner in clause.clauses:

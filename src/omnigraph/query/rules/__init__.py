@@ -1,7 +1,7 @@
-"""Rewriting: a bound query becomes one that means the same and is cheaper to run.
+"""Logical rewrite rules: turn a bound query into an equivalent one that is cheaper to run.
 
-A rule is a plain function. Rules of predicates (`simplifying`) run over each filter until nothing changes; rules of
-patterns run once, in this order, from the outermost pattern into its `not` blocks. Every rule keeps the result.
+A rule is a plain function. Predicate rules (`simplify`) run over each filter until nothing changes; pattern rules run
+once, in the order of `PATTERN_RULES`, from the outermost pattern into its `not` blocks. No rule changes the result.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,15 @@ from omnigraph.query.rules.empty_pattern import reduce_empty_patterns
 from omnigraph.query.rules.pushdown import push_down
 from omnigraph.query.rules.simplify import simplify, simplify_filters
 
+# The order matters: simplification moves all filters into `Pattern.filters`, so pushdown comes after it. A constant
+# false reads no variable, so pushdown leaves it there, where the last rule looks for it.
 PATTERN_RULES: tuple[Callable[[Pattern], Pattern], ...] = (simplify_filters, push_down, reduce_empty_patterns)
 
 
 def rewrite(query: BoundQuery) -> BoundQuery:
-    """The query with its filters simplified and pushed to where they are cheapest, and no column that nothing reads.
+    """Return an equivalent query with simplified filters, predicate pushdown and column pruning.
 
-    Rewriting what is rewritten changes nothing.
+    Idempotent: rewriting a rewritten query changes nothing.
     """
     match query:
         case ReadQuery():
@@ -32,10 +34,11 @@ def rewrite(query: BoundQuery) -> BoundQuery:
 
 
 def rewrite_read(query: ReadQuery) -> ReadQuery:
-    """`rewrite` of a read; columns are pruned last, because a filter that is gone needs none."""
+    """Rewrite a read; see `rewrite`."""
     pattern = query.pattern
     for rule in PATTERN_RULES:
         pattern = rule(pattern)
+    # Pruned last: a filter that a rule has removed needs no columns.
     return prune_columns(replace(query, pattern=pattern))
 
 

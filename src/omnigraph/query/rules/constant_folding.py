@@ -1,4 +1,4 @@
-"""Constant folding: what is known before a row is read is worked out once. Exact in three-valued logic."""
+"""Constant folding: evaluate the parts of a predicate that no row can change. Exact in three-valued logic."""
 
 import operator
 from collections.abc import Callable
@@ -33,25 +33,29 @@ _COMPARE: dict[Op, Callable[..., bool]] = {
     Op.GT: operator.gt,
     Op.GE: operator.ge,
 }
-_HOLDS_FOR_EQUALS = (Op.EQ, Op.LE, Op.GE)
+# The operators that are true between equal values.
+_REFLEXIVE_OPS = (Op.EQ, Op.LE, Op.GE)
 
 
 def build_truth(value: bool | None, origin: Span) -> Const:
-    """The constant true, false or, for None, unknown."""
+    """Build the constant true, false or, for None, unknown."""
     return Const(value=value, type=Scalar.BOOL, origin=origin)
 
 
 def is_truth(expr: Expr, value: bool | None) -> bool:
-    """Whether it is this very constant: true, false or unknown."""
+    """Return whether an expression is this constant: true, false or, for None, unknown."""
     return isinstance(expr, Const) and expr.type is Scalar.BOOL and expr.value is value
 
 
 def fold_constants(expr: Expr) -> Expr:
-    """The predicate with constant parts worked out and constants on the right; unknown stays unknown.
+    """Return the predicate with constant parts evaluated and constants on the right; unknown stays unknown.
 
-    What depends on nothing but a value's being null becomes `x = x` (true unless null) or `x != x` (false unless null).
+    A predicate that only depends on whether `x` is null becomes `x = x` (true unless null) or `x != x` (false unless
+    null).
     """
+    # Children first, so that a constant can fold its parents in the same pass.
     expr = map_children(expr, fold_constants)
+    # All of these are unknown as soon as one side is null.
     if isinstance(expr, Compare | In | Contains | StartsWith | TextMatch) and any(map(_is_null, list_children(expr))):
         return build_truth(None, expr.origin)
     match expr:
@@ -87,18 +91,20 @@ def _fold_compare(expr: Compare) -> Expr:
     if isinstance(expr.left, Const) and isinstance(expr.right, Const):
         return build_truth(_COMPARE[expr.op](expr.left.value, expr.right.value), expr.origin)
     if expr.left == expr.right:
-        return _build_unless_null(expr.op in _HOLDS_FOR_EQUALS, expr.left, expr.origin)
+        return _build_unless_null(expr.op in _REFLEXIVE_OPS, expr.left, expr.origin)
+    # The other rules match a constant on the right only.
     if _is_input(expr.left) and not _is_input(expr.right):
         return _fold_compare(Compare(op=expr.op.mirrored, left=expr.right, right=expr.left, origin=expr.origin))
-    return _fold_limit(expr)
+    return _fold_type_bound(expr)
 
 
 def _is_input(expr: Expr) -> bool:
     return isinstance(expr, Const | ParamRef | Now)
 
 
-def _fold_limit(expr: Compare) -> Expr:
-    """No value of a numeric type lies beyond its ends; the binder writes what is never true as `x < lowest`."""
+def _fold_type_bound(expr: Compare) -> Expr:
+    """Fold a comparison with the smallest or largest value of a numeric type, which no value lies beyond."""
+    # `numeric_narrowing.narrow` writes an equality that is never true as `x < smallest`; it is recognised here.
     type_ = expr.left.type
     if not (isinstance(expr.right, Const) and isinstance(type_, Scalar) and type_.is_numeric):
         return expr
@@ -111,7 +117,7 @@ def _fold_limit(expr: Compare) -> Expr:
 
 
 def _build_unless_null(value: bool, subject: Expr, origin: Span) -> Expr:
-    """The truth, or unknown where the subject is null."""
+    """Build a predicate that is `value`, or unknown where the subject is null."""
     if not subject.nullable:
         return build_truth(value, origin)
     return Compare(op=Op.EQ if value else Op.NE, left=subject, right=subject, origin=origin)
@@ -126,11 +132,12 @@ def _fold_in(expr: In) -> Expr:
     if isinstance(expr.element, Const):
         return build_truth(expr.element.value in collection.value, expr.origin)
     items = tuple(dict.fromkeys(collection.value))
+    # `x in []` is false, but still unknown for a null.
     if not items:
         return _build_unless_null(False, expr.element, expr.origin)
     if len(items) == 1:
-        only = Const(value=items[0], type=collection.type.element, origin=collection.origin)
-        return Compare(op=Op.EQ, left=expr.element, right=only, origin=expr.origin)
+        item = Const(value=items[0], type=collection.type.element, origin=collection.origin)
+        return Compare(op=Op.EQ, left=expr.element, right=item, origin=expr.origin)
     return In(
         element=expr.element,
         collection=Const(value=items, type=collection.type, origin=collection.origin),
@@ -139,13 +146,17 @@ def _fold_in(expr: In) -> Expr:
 
 
 def _fold_terms(expr: And | Or, *, neutral: bool) -> Expr:
+    # One false term decides an `and`, one true term an `or`, whatever the others are.
     if any(is_truth(term, not neutral) for term in expr.terms):
         return build_truth(not neutral, expr.origin)
     return join_terms(expr, [term for term in expr.terms if not is_truth(term, neutral)])
 
 
 def join_terms(whole: And | Or, terms: list[Expr]) -> Expr:
-    """The `and` or `or` with other terms: a single one stands alone, none is what an empty `and` or `or` is."""
+    """Return the `and` or `or` with other terms; a single term is returned without it.
+
+    Without terms the result is the neutral constant: true for `and`, false for `or`.
+    """
     if not terms:
         return build_truth(isinstance(whole, And), whole.origin)
     return terms[0] if len(terms) == 1 else type(whole)(terms=tuple(terms), origin=whole.origin)

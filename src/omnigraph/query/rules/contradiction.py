@@ -1,4 +1,4 @@
-"""Which terms can't all be true for one row: `a = 1 and a = 2`, `a > 5 and a < 3`, `a is null and a = 1`."""
+"""Detect conjunctions that no row satisfies: `a = 1 and a = 2`, `a > 5 and a < 3`, `a is null and a = 1`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,11 +10,15 @@ from omnigraph.query.rules.constant_folding import is_truth
 
 @dataclass(slots=True)
 class _ValueConstraints:
-    """What the terms say about one value. Literals beside one value are comparable with each other."""
+    """The constraints that the terms of a conjunction put on one value.
+
+    All literals compared with one value are comparable with each other.
+    """
 
     allowed: frozenset[Any] | None = None
     excluded: set[Any] = field(default_factory=set)
-    low: tuple[Any, bool] | None = None  # the bound, and whether the bound itself is out
+    # Each bound is a value, and whether the value itself is excluded.
+    low: tuple[Any, bool] | None = None
     high: tuple[Any, bool] | None = None
     is_null: bool = False
     is_not_null: bool = False
@@ -27,6 +31,7 @@ class _ValueConstraints:
             return not any(map(self._is_within, self.allowed - self.excluded))
         if self.low is None or self.high is None:
             return False
+        # The type does not matter here: `a > 1 and a < 2` on an integer is not detected.
         return not (self._is_within(self.low[0]) or self.low[0] < self.high[0])
 
     def _is_within(self, value: Any) -> bool:  # noqa: ANN401  any literal
@@ -35,45 +40,49 @@ class _ValueConstraints:
         return not (self.high is not None and (value > self.high[0] or (value == self.high[0] and self.high[1])))
 
     def allow(self, values: Iterable[Any]) -> None:
-        """The value is one of these."""
+        """Add the constraint that the value is one of these."""
         self.is_not_null = True
         self.allowed = frozenset(values) if self.allowed is None else self.allowed.intersection(values)
 
     def exclude(self, values: Iterable[Any]) -> None:
-        """The value is none of these."""
+        """Add the constraint that the value is none of these."""
         self.is_not_null = True
         self.excluded.update(values)
 
     def bound_above(self, bound: Any, *, is_exclusive: bool) -> None:  # noqa: ANN401  any literal
-        """The value is at most the bound, or less when the bound is out."""
+        """Add an upper bound; with `is_exclusive` the bound itself is excluded."""
         self.is_not_null = True
         if self.high is None or bound < self.high[0] or (bound == self.high[0] and is_exclusive):
             self.high = (bound, is_exclusive)
 
     def bound_below(self, bound: Any, *, is_exclusive: bool) -> None:  # noqa: ANN401  any literal
-        """The value is at least the bound, or more when the bound is out."""
+        """Add a lower bound; with `is_exclusive` the bound itself is excluded."""
         self.is_not_null = True
         if self.low is None or bound > self.low[0] or (bound == self.low[0] and is_exclusive):
             self.low = (bound, is_exclusive)
 
 
 def contradicts(terms: Iterable[Expr]) -> bool:
-    """True only if no row makes all terms true. Literals alone are weighed, so false says nothing."""
+    """Return whether the terms are known to exclude each other, so that no row makes all of them true.
+
+    Only comparisons with literals are considered: False does not mean that some row matches.
+    """
     terms = tuple(terms)
-    known = set(terms)
+    distinct_terms = set(terms)
+    # A filter drops a row for which a term is unknown, just as for false.
     if any(is_truth(term, False) or is_truth(term, None) for term in terms):
         return True
-    if any(isinstance(term, Not) and term.term in known for term in terms):
+    if any(isinstance(term, Not) and term.term in distinct_terms for term in terms):
         return True
-    facts: dict[Expr, _ValueConstraints] = {}
+    by_value: dict[Expr, _ValueConstraints] = {}
     for term in terms:
-        _learn(facts, term)
-    return any(fact.is_impossible for fact in facts.values())
+        _add_term(by_value, term)
+    return any(constraints.is_impossible for constraints in by_value.values())
 
 
-def _learn(facts: dict[Expr, _ValueConstraints], term: Expr) -> None:
+def _add_term(by_value: dict[Expr, _ValueConstraints], term: Expr) -> None:
     def about(subject: Expr) -> _ValueConstraints:
-        return facts.setdefault(subject, _ValueConstraints())
+        return by_value.setdefault(subject, _ValueConstraints())
 
     match term:
         case IsNull(negated=True):
@@ -81,8 +90,9 @@ def _learn(facts: dict[Expr, _ValueConstraints], term: Expr) -> None:
         case IsNull():
             about(term.operand).is_null = True
         case Compare(right=Const(value=bound)) if bound is not None:
-            _learn_compare(about(term.left), term.op, bound)
+            _add_compare(about(term.left), term.op, bound)
         case Compare():
+            # A comparison that is true had a value on both sides.
             about(term.left).is_not_null = True
             about(term.right).is_not_null = True
         case In(collection=Const(value=tuple(values))):
@@ -93,13 +103,13 @@ def _learn(facts: dict[Expr, _ValueConstraints], term: Expr) -> None:
             pass
 
 
-def _learn_compare(fact: _ValueConstraints, op: Op, bound: Any) -> None:  # noqa: ANN401  any literal
+def _add_compare(constraints: _ValueConstraints, op: Op, bound: Any) -> None:  # noqa: ANN401  any literal
     match op:
         case Op.EQ:
-            fact.allow((bound,))
+            constraints.allow((bound,))
         case Op.NE:
-            fact.exclude((bound,))
+            constraints.exclude((bound,))
         case Op.LT | Op.LE:
-            fact.bound_above(bound, is_exclusive=op is Op.LT)
+            constraints.bound_above(bound, is_exclusive=op is Op.LT)
         case Op.GT | Op.GE:
-            fact.bound_below(bound, is_exclusive=op is Op.GT)
+            constraints.bound_below(bound, is_exclusive=op is Op.GT)

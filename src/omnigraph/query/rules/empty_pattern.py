@@ -1,4 +1,4 @@
-"""A pattern that can't match says so in one way: its only filter is the constant false."""
+"""Reduce patterns that can't match to one canonical form: the only filter is the constant false."""
 
 from dataclasses import replace
 
@@ -8,14 +8,14 @@ from omnigraph.query.rules.constant_folding import build_truth, is_truth
 
 
 def is_empty(pattern: Pattern) -> bool:
-    """Whether the pattern is known to have no match."""
+    """Return whether the pattern is known to have no match."""
     return any(is_truth(expr, False) for expr in pattern.filters)
 
 
 def reduce_empty_patterns(pattern: Pattern) -> Pattern:
-    """The pattern without blocks that take nothing away, and reduced to `false` if it can't match.
+    """Return the pattern without `not` blocks that exclude nothing, and reduced to `false` if it can't match.
 
-    A block that can't match takes nothing away. One that asks for nothing always matches, so it takes everything away.
+    A block that can't match excludes nothing. An empty block always matches, so it excludes every row.
     """
     blocks = tuple(replace(block, pattern=reduce_empty_patterns(block.pattern)) for block in pattern.absent)
     for expr in pattern.filters:
@@ -28,12 +28,12 @@ def reduce_empty_patterns(pattern: Pattern) -> Pattern:
 
 
 def _always_matches(block: NotExists) -> bool:
-    inside = block.pattern
-    return not (inside.nodes or inside.hops or inside.filters or inside.absent)
+    pattern = block.pattern
+    return not (pattern.nodes or pattern.hops or pattern.filters or pattern.absent)
 
 
 def _build_empty_pattern(pattern: Pattern, origin: Span) -> Pattern:
-    """Variables stay, for the output names them; nothing else needs to be read."""
+    """Build a pattern without matches. Its variables stay, because the output names them."""
     return Pattern(
         nodes=tuple(replace(node, filters=()) for node in pattern.nodes),
         hops=tuple(replace(hop, filters=()) for hop in pattern.hops),

@@ -1,4 +1,4 @@
-"""What only a filter may do: keep the rows, not the difference between false and unknown."""
+"""Rules for filters only: a filter drops rows that are false or unknown, so the two need not be distinguished."""
 
 from omnigraph.query.expr import And, Compare, Const, Contains, Expr, In, IsNull, Op, Or, StartsWith
 from omnigraph.query.rules.constant_folding import build_truth, fold_constants, join_terms
@@ -6,13 +6,14 @@ from omnigraph.query.rules.contradiction import contradicts
 
 
 def reduce_filter(expr: Expr) -> Expr:
-    """A predicate that is true for the same rows: unknown becomes false, and what can't be true together is false.
+    """Return a predicate that is true for the same rows: unknown becomes false, and so does a contradiction.
 
-    Under a `not` the difference counts, so nothing below one changes.
+    Under a `not` false and unknown differ, so nothing below one changes.
     """
     match expr:
         case Const(value=None):
             return build_truth(False, expr.origin)
+        # `x != x` and `x = x` are how `fold_constants` writes "false unless null" and "true unless null".
         case Compare(op=Op.NE) if expr.left == expr.right:
             return build_truth(False, expr.origin)
         case Compare(op=Op.EQ) if expr.left == expr.right:
@@ -30,12 +31,13 @@ def _reduce_and(expr: And) -> Expr:
     if contradicts(terms):
         return build_truth(False, expr.origin)
     never_null = {subject for term in terms for subject in _find_non_null(term)}
-    kept = [t for t in terms if not (isinstance(t, IsNull) and t.negated and t.operand in never_null)]
-    return fold_constants(join_terms(expr, kept))
+    # `a > 1 and a is not null`: the comparison already drops nulls.
+    needed = [t for t in terms if not (isinstance(t, IsNull) and t.negated and t.operand in never_null)]
+    return fold_constants(join_terms(expr, needed))
 
 
 def _find_non_null(term: Expr) -> tuple[Expr, ...]:
-    """The values that can't be null where the term is true."""
+    """Return the values that can't be null where the term is true."""
     match term:
         case Compare():
             return (term.left, term.right)

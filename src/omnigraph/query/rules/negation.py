@@ -1,4 +1,4 @@
-"""Negation moves inward to the comparisons, so that filters under a `not` can be split and pushed. Exact."""
+"""Push negation inward to the comparisons, so that filters under a `not` can be split and pushed down. Exact."""
 
 from dataclasses import replace
 
@@ -6,9 +6,9 @@ from omnigraph.query.expr import And, Compare, Expr, IsNull, Not, Or, map_childr
 
 
 def push_negation(expr: Expr) -> Expr:
-    """The predicate with `not` gone from `not`, `and`, `or`, comparisons and `is null`.
+    """Return the predicate without a `not` over `not`, `and`, `or`, comparisons and `is null`.
 
-    Over memberships and text searches it stays. De Morgan's laws and `not (a < b)` = `a >= b` hold in three-valued
+    It stays over memberships and text searches. De Morgan's laws and `not (a < b)` = `a >= b` hold in three-valued
     logic, because both sides are unknown for the same rows.
     """
     if not isinstance(expr, Not):

@@ -1,4 +1,4 @@
-"""`a = 1 or a = 2 or a in [3]` becomes `a in [1, 2, 3]`: one look into an index. Exact in three-valued logic."""
+"""Rewrite `a = 1 or a = 2 or a in [3]` to `a in [1, 2, 3]`: one index lookup. Exact in three-valued logic."""
 
 from dataclasses import dataclass
 
@@ -18,29 +18,31 @@ class _ValueMembership:
 
 
 def merge_equalities(expr: Expr) -> Expr:
-    """The predicate with the equalities and memberships of each `or` over one subject merged into one membership.
+    """Return the predicate with the equalities and memberships of one subject in each `or` merged into one membership.
 
-    Only literals merge, and only those of one type; a parameter is no member of a literal list.
+    Only literals of one type are merged: a literal list can't contain a parameter.
     """
     expr = map_children(expr, merge_equalities)
     if not isinstance(expr, Or):
         return expr
     groups: dict[tuple[Expr, Scalar], list[_ValueMembership]] = {}
-    choices = {place: choice for place, term in enumerate(expr.terms) if (choice := _find_membership(term)) is not None}
-    for choice in choices.values():
-        groups.setdefault((choice.subject, choice.type), []).append(choice)
+    memberships = [_find_membership(term) for term in expr.terms]
+    for membership in memberships:
+        if membership is not None:
+            groups.setdefault((membership.subject, membership.type), []).append(membership)
     terms: list[Expr] = []
-    for place, term in enumerate(expr.terms):
-        group = groups.get((choices[place].subject, choices[place].type), []) if place in choices else []
+    for term, membership in zip(expr.terms, memberships, strict=True):
+        group = [] if membership is None else groups[membership.subject, membership.type]
         if len(group) < 2:
             terms.append(term)
-        elif choices[place] is group[0]:
+        # The merged term replaces the first of its group; the others are dropped.
+        elif membership is group[0]:
             terms.append(_merge_memberships(group, expr))
     return join_terms(expr, terms)
 
 
 def _merge_memberships(group: list[_ValueMembership], origin: Or) -> In:
-    values = tuple(dict.fromkeys(value for choice in group for value in choice.values))
+    values = tuple(dict.fromkeys(value for membership in group for value in membership.values))
     collection = Const(value=values, type=ListOf(group[0].type), origin=origin.origin)
     return In(element=group[0].subject, collection=collection, origin=origin.origin)
 
@@ -50,6 +52,7 @@ def _find_membership(term: Expr) -> _ValueMembership | None:
         case Compare(op=Op.EQ, left=subject, right=Const(value=value, type=Scalar() | EnumOf() as type_)):
             if value is None or isinstance(subject, Const):
                 return None
+            # List types have scalar elements; the values of an enum are strings.
             return _ValueMembership(subject, Scalar.STRING if isinstance(type_, EnumOf) else type_, (value,))
         case In(element=subject, collection=Const(value=tuple(values), type=ListOf(element=type_))):
             return None if isinstance(subject, Const) else _ValueMembership(subject, type_, values)

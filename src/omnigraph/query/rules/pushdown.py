@@ -1,4 +1,4 @@
-"""A filter that reads one variable goes to where that variable is bound, so that it can be answered by a scan."""
+"""Predicate pushdown: move a filter that reads one variable to its binding, so that the scan can evaluate it."""
 
 from dataclasses import replace
 
@@ -7,24 +7,24 @@ from omnigraph.query.logical_plan import Pattern
 
 
 def push_down(pattern: Pattern) -> Pattern:
-    """The pattern with every conjunct that reads a single variable of its own at that variable's node or hop.
+    """Return the pattern with every conjunct that reads one variable of the pattern moved to that node or hop.
 
-    What reads several variables, none, or one of the outside stays: in a `not` block a filter on a shared variable
-    decides about the block, not about the outside.
+    Conjuncts that read several variables, none, or one of an outer block stay: in a `not` block a filter on a shared
+    variable decides about the block, not about the outer match.
     """
-    own = pattern.types
+    bound = pattern.types
     pushed: dict[str, list[Expr]] = {}
-    kept: list[Expr] = []
+    remaining: list[Expr] = []
     for term in (term for expr in pattern.filters for term in split_conjuncts(expr)):
         read = find_variables(term)
-        if len(read) == 1 and read[0] in own:
+        if len(read) == 1 and read[0] in bound:
             pushed.setdefault(read[0], []).append(term)
         else:
-            kept.append(term)
+            remaining.append(term)
     return replace(
         pattern,
         nodes=tuple(replace(n, filters=(*n.filters, *pushed.get(n.variable, ()))) for n in pattern.nodes),
         hops=tuple(replace(h, filters=(*h.filters, *pushed.get(h.edge_variable or "", ()))) for h in pattern.hops),
-        filters=tuple(kept),
+        filters=tuple(remaining),
         absent=tuple(replace(a, pattern=push_down(a.pattern)) for a in pattern.absent),
     )

@@ -1,4 +1,4 @@
-"""The rules of one predicate, applied in order to all filters of a pattern."""
+"""Apply the predicate rules, in order, to all filters of a pattern."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,22 +11,22 @@ from omnigraph.query.rules.flattening import flatten
 from omnigraph.query.rules.negation import push_negation
 from omnigraph.query.rules.or_to_in import merge_equalities
 
+# Rules that preserve true, false and unknown: they are valid anywhere in an expression.
 EXACT_RULES: tuple[Callable[[Expr], Expr], ...] = (
     push_negation,
     fold_constants,
     flatten,
     merge_equalities,
 )
-"""Rules that keep true, false and unknown apart: they hold anywhere."""
 
+# `reduce_filter` only preserves the rows for which a predicate is true: it is valid for a whole filter.
 FILTER_RULES: tuple[Callable[[Expr], Expr], ...] = (*EXACT_RULES, reduce_filter)
-"""Rules that keep the rows for which a predicate is true: they hold for a filter."""
 
 
 def simplify(expr: Expr) -> Expr:
-    """A filter that is true for the same rows: all rules in order, again until none changes anything.
+    """Return a filter that is true for the same rows, by applying all rules in order until a fixed point.
 
-    That ends, because a rule moves a `not` inward or a literal to the right, or leaves fewer terms.
+    The loop ends, because each change moves a `not` inward or a literal to the right, or leaves fewer terms.
     """
     while True:
         before = expr
@@ -37,18 +37,18 @@ def simplify(expr: Expr) -> Expr:
 
 
 def simplify_filters(pattern: Pattern) -> Pattern:
-    """The pattern with all its filters simplified together and taken apart into conjuncts, in `Pattern.filters`.
+    """Return the pattern with all its filters simplified and split into conjuncts, which are in `Pattern.filters`.
 
-    Together, so that what the braces of a binding say is weighed against what a clause says.
+    They are simplified together: the braces of a binding and a clause can contradict each other.
     """
-    gathered = (
+    filters = (
         *(expr for node in pattern.nodes for expr in node.filters),
         *(expr for hop in pattern.hops for expr in hop.filters),
         *pattern.filters,
     )
     terms: tuple[Expr, ...] = ()
-    if gathered:
-        whole = gathered[0] if len(gathered) == 1 else And(terms=gathered, origin=gathered[0].origin)
+    if filters:
+        whole = filters[0] if len(filters) == 1 else And(terms=filters, origin=filters[0].origin)
         terms = tuple(term for term in split_conjuncts(simplify(whole)) if not is_truth(term, True))
     return replace(
         pattern,
