@@ -141,6 +141,6 @@ def test_an_annotation_that_is_likely_a_slip_is_told(tmp_path: Path, capsys: pyt
 
     captured = capsys.readouterr()
     assert code == 0
-    assert captured.err.startswith("warning[L105]: `@kye` is no annotation that means anything")
+    assert captured.err.startswith("warning[L105]: `@kye` is not a known annotation")
     assert "did you mean `@key`?" in captured.err
     assert captured.out.startswith("created ")

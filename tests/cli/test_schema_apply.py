@@ -151,7 +151,7 @@ def test_an_annotation_that_is_likely_a_slip_is_told(tmp_path: Path, capsys: pyt
     code = main(["schema", "apply", graph, "--schema", str(after)])
 
     assert code == 0
-    assert capsys.readouterr().err.startswith("warning[L105]: `@kye` is no annotation that means anything")
+    assert capsys.readouterr().err.startswith("warning[L105]: `@kye` is not a known annotation")
 
 
 def test_a_drop_of_values_needs_a_yes(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ def thing(name: str, value: str) -> str:
 VALUES = [
     ("text", "1", "expected a string, got 1"),
     ("text", "[]", "expected a string, got a list of 0 items"),
-    ("text", '"a\\ud800b"', "the string has half of a surrogate pair at character 2, which is no text"),
+    ("text", '"a\\ud800b"', "the string has half of a surrogate pair at character 2, which is not valid text"),
     ("flag", "1", "expected true or false, got 1"),
     ("flag", '"true"', 'expected true or false, got "true"'),
     ("i32", "2147483648", "expected a whole number from -2147483648 to 2147483647, got 2147483648"),
@@ -50,7 +50,11 @@ VALUES = [
     ("day", '"0000-01-01"', '"0000-01-01" is not a day of the calendar (years 0001 to 9999)'),
     ("day", '"2026-01-02\\n"', 'expected a date "YYYY-MM-DD", got "2026-01-02\\n"'),
     ("day", "20260101", 'expected a date "YYYY-MM-DD", got 20260101'),
-    ("seen", '"2026-01-02T03:04:60Z"', '"2026-01-02T03:04:60Z" is a leap second, which has no place in a DateTime'),
+    (
+        "seen",
+        '"2026-01-02T03:04:60Z"',
+        '"2026-01-02T03:04:60Z" is a leap second, which a DateTime can\'t represent',
+    ),
     (
         "seen",
         '"2026-01-02T03:04:05"',
@@ -60,7 +64,11 @@ VALUES = [
     ("vec", "[1.0,2.0,null]", "item 3: expected a number, got null"),
     ("vec", "[1.0,2.0,1e39]", "item 3: 1e+39 is too large for F32"),
     ("tags", '["a",null]', "item 2: expected a string, got null"),
-    ("tags", '["a","\\udc00"]', "item 2: the string has half of a surrogate pair at character 1, which is no text"),
+    (
+        "tags",
+        '["a","\\udc00"]',
+        "item 2: the string has half of a surrogate pair at character 1, which is not valid text",
+    ),
     ("tags", '"a"', 'expected a list of String, got "a"'),
     (
         "nums",
@@ -95,7 +103,10 @@ LINES = [
         b'{"type":"Person","data":{"name":"a\x01"}}',
         "the line is not JSON: Invalid control character at character 35",
     ),
-    ('{"type":"File","id":"\\ud800"}', "the string has half of a surrogate pair at character 1, which is no text"),
+    (
+        '{"type":"File","id":"\\ud800"}',
+        "the string has half of a surrogate pair at character 1, which is not valid text",
+    ),
     ('{"type":"Person","data":{"na\\ud800me":1}}', 'unknown property "na\\ud800me" of `Person`; did you mean `name`?'),
     ('{"type":"Thing","data":{"text":{"a":{"b":1,"b":2}}}}', 'the key "b" is there twice'),
     ("[1]", "expected an object, got a list of 1 item"),
@@ -135,7 +146,7 @@ LINES = [
     ('{"type":"File","id":7}', "expected a string, got 7"),
     ('{"type":"File","id":null}', "expected a string, got null"),
     ('{"type":"File","id":""}', "an id is not empty"),
-    ('{"type":"File","data":{"body":"base64:A"}}', "the text behind `base64:` is not base64 with its padding"),
+    ('{"type":"File","data":{"body":"base64:A"}}', "the text after `base64:` is not base64 with its padding"),
     (
         '{"type":"File","data":{"body":"file:///etc/passwd"}}',
         (

@@ -148,7 +148,7 @@ def test_a_record_that_does_not_fit_can_be_set_aside(graph: og.Graph, tmp_path: 
     [
         (Decimal("0.1"), r"the Decimal 0\.1 can't be held exactly by a float; give float\(…\) if rounding is meant"),
         ([Decimal("0.1")], r"the Decimal 0\.1 can't be held"),
-        (np.datetime64("2026"), r"a datetime64\[Y\] names no single day"),
+        (np.datetime64("2026"), r"a datetime64\[Y\] is not a single day"),
         ({1, 2}, "a set can't be a value of a record"),
         (object(), "an? object can't be a value of a record"),
     ],

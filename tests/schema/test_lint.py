@@ -30,10 +30,10 @@ def advice(text: str) -> tuple[Diagnostic, ...]:
         ),
         ("node A { limit: I32 }", "L103", "limit", "`limit` is a reserved word"),
         ('node A { s: String  v: Vector(2) @embed("s") }', "L104", "v", "`A.v` has no index"),
-        ("node A { x: I32 @kye }", "L105", "@kye", "`@kye` is no annotation that means anything"),
-        ("interface I { x: I32 @indx } node A implements I {}", "L105", "@indx", "`@indx` is no annotation"),
-        ('node A @descripton("…") { x: I32 }', "L105", '@descripton("…")', "`@descripton` is no annotation"),
-        ("node A {} edge E: A -> A @cart(1) { y: I32 }", "L105", "@cart(1)", "`@cart` is no annotation"),
+        ("node A { x: I32 @kye }", "L105", "@kye", "`@kye` is not a known annotation"),
+        ("interface I { x: I32 @indx } node A implements I {}", "L105", "@indx", "`@indx` is not a known annotation"),
+        ('node A @descripton("…") { x: I32 }', "L105", '@descripton("…")', "`@descripton` is not a known annotation"),
+        ("node A {} edge E: A -> A @cart(1) { y: I32 }", "L105", "@cart(1)", "`@cart` is not a known annotation"),
     ],
 )
 def test_advice_has_a_place_and_a_way_out(text: str, code: str, place: str, message: str) -> None:

@@ -1,1 +1,1 @@
-"""What a schema means: types, the catalog, its binding, identities, codec, migration plans, lint. No I/O."""
+"""The schema: value types, catalog, binder, identities, codec, migration plans, merge and lint. No I/O."""

@@ -1,4 +1,4 @@
-"""Annotations: which are known, where they may stand and what they take. All others are kept as they are."""
+"""The known annotations: where each may be used, and its arguments. Unknown annotations are kept unchanged."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from omnigraph.schema.values import InvalidValue, format_literal, parse_date, pa
 
 
 class AnnotationTarget(Enum):
-    """Where an annotation stands."""
+    """The kind of declaration that an annotation belongs to."""
 
     NODE = "a node type"
     EDGE = "an edge type"
@@ -31,14 +31,14 @@ class AnnotationTarget(Enum):
 
 
 class ArgumentKind(Enum):
-    """What a known annotation wants between its parentheses."""
+    """The arguments that a known annotation takes in parentheses."""
 
     NOTHING = "nothing"
     TEXT = "text"
     LITERAL = "literal"
     EMBED = "embed"
+    # Arguments that only the grammar of a constraint or of `@card` allows, so a plain annotation never has them.
     MORE = "more"
-    """Arguments that only the grammar of a constraint or `@card` gives, so a plain annotation never has them."""
 
 
 _EXPECTED_ARGUMENTS = {
@@ -51,7 +51,7 @@ _EXPECTED_ARGUMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class AnnotationRules:
-    """The rules of one annotation; `usage` shows how it is written, `home` where."""
+    """The rules of one annotation; for messages, `usage` shows how it is written, `home` where."""
 
     targets: frozenset[AnnotationTarget]
     argument_kind: ArgumentKind
@@ -61,12 +61,13 @@ class AnnotationRules:
 
 _TYPES = frozenset({AnnotationTarget.NODE, AnnotationTarget.EDGE})
 _PROPERTIES = frozenset({AnnotationTarget.PROPERTY, AnnotationTarget.INTERFACE_PROPERTY})
+# `@key`, `@range` and `@check` are constraints of a node or edge type: interfaces only pass on `@unique` and `@index`.
 _IN_BODY = "inside the braces of a node or edge type"
 
 KNOWN_ANNOTATIONS: Mapping[str, AnnotationRules] = {
-    "default": AnnotationRules(_PROPERTIES, ArgumentKind.LITERAL, "@default(literal)", "behind a property"),
+    "default": AnnotationRules(_PROPERTIES, ArgumentKind.LITERAL, "@default(literal)", "after a property"),
     "embed": AnnotationRules(
-        _PROPERTIES, ArgumentKind.EMBED, '@embed("source", model="…")', "behind a Vector of a node type"
+        _PROPERTIES, ArgumentKind.EMBED, '@embed("source", model="…")', "after a Vector of a node type"
     ),
     "description": AnnotationRules(
         _TYPES | _PROPERTIES, ArgumentKind.TEXT, '@description("…")', "on a type or property"
@@ -92,54 +93,56 @@ KNOWN_ANNOTATIONS: Mapping[str, AnnotationRules] = {
 
 @dataclass(frozen=True, slots=True)
 class AnnotationSet:
-    """The annotations of one property or type: known ones that keep the rules, by name, and all others."""
+    """The annotations of one property or type: the valid known ones by name, and the unknown ones."""
 
     known: Mapping[str, Annotation] = field(default_factory=dict)
     unknown: tuple[AnnotationValue, ...] = ()
 
     def get_text(self, name: str) -> str | None:
-        """The text that a known annotation gives, or None without it."""
+        """Return the text argument of a known annotation, or None without it."""
         annotation = self.known.get(name)
         argument = None if annotation is None else annotation.argument
         return argument.value if isinstance(argument, StringLiteral) else None
 
 
 def read_annotations(
-    annotations: tuple[Annotation, ...], place: AnnotationTarget, findings: DiagnosticCollector
+    annotations: tuple[Annotation, ...], target: AnnotationTarget, findings: DiagnosticCollector
 ) -> AnnotationSet:
-    """Sort annotations into known and kept; a known one that breaks a rule is reported and left out."""
+    """Split annotations into known and unknown ones; a known one that breaks a rule is reported and left out."""
     known: dict[str, Annotation] = {}
-    kept: list[AnnotationValue] = []
+    unknown: list[AnnotationValue] = []
     for annotation in annotations:
         name = annotation.name.text
         rules = KNOWN_ANNOTATIONS.get(name)
         if rules is None:
-            kept.append(_build_annotation_value(annotation))
-        elif place not in rules.targets:
-            _report_target(annotation, rules, place, findings)
+            # Unknown annotations are kept for readers of the catalog, and never fail.
+            unknown.append(_build_annotation_value(annotation))
+        elif target not in rules.targets:
+            _report_target(annotation, rules, target, findings)
         elif name in known:
+            # A second `@key` has the code of two keys, in whichever form they are declared.
             code = "S009" if name == "key" else "S023"
             findings.add_error(code, annotation.span, f"`@{name}` is given twice", "keep one of them")
         elif _check_arguments(annotation, rules, findings):
             known[name] = annotation
-    return AnnotationSet(known, tuple(kept))
+    return AnnotationSet(known, tuple(unknown))
 
 
 def get_argument_span(annotation: Annotation) -> Span:
-    """The place of the argument, or of the whole annotation if it has none."""
+    """Return the span of the argument, or of the whole annotation if it has none."""
     return annotation.span if annotation.argument is None else annotation.argument.span
 
 
 def _report_target(
-    annotation: Annotation, rules: AnnotationRules, place: AnnotationTarget, findings: DiagnosticCollector
+    annotation: Annotation, rules: AnnotationRules, target: AnnotationTarget, findings: DiagnosticCollector
 ) -> None:
     name = annotation.name.text
-    if place is AnnotationTarget.INTERFACE_PROPERTY and name in ("key", "range", "check"):
+    if target is AnnotationTarget.INTERFACE_PROPERTY and name in ("key", "range", "check"):
         message = f"an interface can't have a `@{name}`"
         way_out = "declare it in each node type that implements the interface"
     else:
-        message = f"`@{name}` means nothing on {place.value}"
-        way_out = f"it stands {rules.home}: `{rules.usage}`"
+        message = f"`@{name}` means nothing on {target.value}"
+        way_out = f"write it {rules.home}: `{rules.usage}`"
     findings.add_error("S022", annotation.span, message, way_out)
 
 
@@ -151,42 +154,44 @@ def _check_arguments(annotation: Annotation, rules: AnnotationRules, findings: D
 
 
 def _find_problem(annotation: Annotation, rules: AnnotationRules) -> tuple[Span, str, str] | None:
-    """Where the arguments of a known annotation go wrong, why, and the way out; None if they don't."""
-    name, argument, takes = annotation.name.text, annotation.argument, rules.argument_kind
+    """Return span, message and help for the first wrong argument of a known annotation; None if all are right."""
+    name = annotation.name.text
+    argument = annotation.argument
+    kind = rules.argument_kind
     usage = f"write `{rules.usage}`"
-    if takes is ArgumentKind.NOTHING:
+    if kind is ArgumentKind.NOTHING:
         if argument is None and not annotation.options:
             return None
-        return annotation.span, f"`@{name}` behind a property takes no arguments", usage
-    if takes is ArgumentKind.MORE or argument is None:
-        return annotation.span, f"`@{name}` needs {_EXPECTED_ARGUMENTS[takes]}", usage
+        return annotation.span, f"`@{name}` after a property takes no arguments", usage
+    if kind is ArgumentKind.MORE or argument is None:
+        return annotation.span, f"`@{name}` needs {_EXPECTED_ARGUMENTS[kind]}", usage
     if isinstance(argument, Name):
-        message = f"`@{name}` takes {_EXPECTED_ARGUMENTS[takes]}, not the word `{argument.text}`"
+        message = f"`@{name}` takes {_EXPECTED_ARGUMENTS[kind]}, not the word `{argument.text}`"
         return argument.span, message, f'put it in quotes: `@{name}("{argument.text}")`'
-    if takes is not ArgumentKind.LITERAL and not isinstance(argument, StringLiteral):
-        return argument.span, f"`@{name}` takes {_EXPECTED_ARGUMENTS[takes]}, not {format_literal(argument)}", usage
+    if kind is not ArgumentKind.LITERAL and not isinstance(argument, StringLiteral):
+        return argument.span, f"`@{name}` takes {_EXPECTED_ARGUMENTS[kind]}, not {format_literal(argument)}", usage
     return _find_option_problem(annotation, rules)
 
 
 def _find_option_problem(annotation: Annotation, rules: AnnotationRules) -> tuple[Span, str, str] | None:
-    known = ("model",) if rules.argument_kind is ArgumentKind.EMBED else ()
+    options = ("model",) if rules.argument_kind is ArgumentKind.EMBED else ()
     usage = f"write `{rules.usage}`"
     seen: set[str] = set()
     for option, value in annotation.options:
         message = None
-        if option.text not in known:
+        if option.text not in options:
             message = f"`@{annotation.name.text}` has no option `{option.text}`"
         elif option.text in seen:
             message = f"the option `{option.text}` is given twice"
         elif not isinstance(value, StringLiteral):
             message = f"the option `{option.text}` takes a text in quotes, not {format_literal(value)}"
         if message is not None:
-            return option.span, message, suggest_closest(option.text, known) or usage
+            return option.span, message, suggest_closest(option.text, options) or usage
         seen.add(option.text)
     return None
 
 
-# --- the ones we don't know ------------------------------------------------------------------------
+# --- unknown annotations ---------------------------------------------------------------------------
 
 
 def _build_annotation_value(annotation: Annotation) -> AnnotationValue:
@@ -199,7 +204,8 @@ def _build_annotation_value(annotation: Annotation) -> AnnotationValue:
 
 
 def _read_untyped_literal(literal: Literal | None) -> Value:
-    """The value of a literal that no type checks; a date that is none stays text, because unknown names never fail."""
+    """Return the value of a literal without a declared type."""
+    # An invalid date or time stays text: unknown annotations never fail.
     match literal:
         case None | NullLiteral():
             return None

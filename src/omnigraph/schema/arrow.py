@@ -1,7 +1,7 @@
-"""Types and tables in Arrow's terms, and back. The only module of this room that knows Arrow.
+"""Convert property types and table schemas to Arrow and back. The only module of this package that uses Arrow.
 
-A field says in its metadata what Arrow can't: the identity of its property, that it is a Blob or an enum, and of `id`
-that no key gives it.
+Field metadata holds what Arrow types can't express: the identity of a property, that it is a Blob or an enum, and for
+`id` that ids are generated instead of derived from a key.
 """
 
 from typing import assert_never
@@ -14,8 +14,8 @@ from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 
 TYPE_KEY = b"omnigraph:type"
 IDENTITY_KEY = b"omnigraph:identity"
+# Set on `id` if the type has no key, so that most ids are generated; storage compresses such a column with LZ4.
 GENERATED_ID_KEY = b"omnigraph:made"
-"""On `id`, when most ids are made here and not by whoever writes the rows."""
 
 ID, SRC, DST = "id", "src", "dst"
 
@@ -32,6 +32,7 @@ _SCALARS: dict[Scalar, pa.DataType] = {
     Scalar.DATE: pa.date32(),
     Scalar.DATETIME: pa.timestamp("us", tz="UTC"),
 }
+# Without Blob: a binary column counts as one only if its metadata says so.
 _SCALARS_BY_ARROW_TYPE = {arrow: scalar for scalar, arrow in _SCALARS.items() if scalar is not Scalar.BLOB}
 
 
@@ -43,14 +44,15 @@ class ArrowTypeError(OmnigraphError):
 
     def __init__(self, column: str, type: str) -> None:
         super().__init__(column, type)
-        self.column, self.type = column, type
+        self.column = column
+        self.type = type
 
     def __str__(self) -> str:
         return f"the column `{self.column}` has the Arrow type {self.type}, which is not the form of any property type"
 
 
 def to_arrow_type(type_: ValueType) -> pa.DataType:
-    """The Arrow type that holds values of a type."""
+    """Return the Arrow type that stores values of a type."""
     match type_:
         case Scalar():
             return _SCALARS[type_]
@@ -65,40 +67,45 @@ def to_arrow_type(type_: ValueType) -> pa.DataType:
 
 
 def build_arrow_field(p: Property) -> pa.Field:
-    """The field of a property's column, marked so that `type_from_arrow` and `identity_from_arrow` read it back."""
+    """Build the field of a property's column; `type_from_arrow` and `identity_from_arrow` read it back."""
     metadata: dict[bytes, bytes] = {}
     if p.identity != UNASSIGNED:
         metadata[IDENTITY_KEY] = str(p.identity).encode()
+    # An enum is stored as utf8 and a Blob as binary: only the metadata tells them from other text and bytes.
     if p.type is Scalar.BLOB or isinstance(p.type, EnumOf):
         metadata[TYPE_KEY] = str(p.type).encode()
     return pa.field(p.name, to_arrow_type(p.type), nullable=p.nullable, metadata=metadata or None)
 
 
 def build_arrow_schema(type_: NodeType | EdgeType) -> pa.Schema:
-    """The schema of a type's table: `id` (for an edge also `src`, `dst`), never null, then its properties in order."""
-    own = (ID,) if isinstance(type_, NodeType) else (ID, SRC, DST)
-    made = None if type_.key else {GENERATED_ID_KEY: b"true"}
-    ids = [pa.field(name, pa.utf8(), nullable=False, metadata=made if name == ID else None) for name in own]
+    """Build the schema of a type's table: non-null `id` (an edge: also `src`, `dst`), then its properties in order."""
+    names = (ID,) if isinstance(type_, NodeType) else (ID, SRC, DST)
+    id_metadata = None if type_.key else {GENERATED_ID_KEY: b"true"}
+    ids = [pa.field(name, pa.utf8(), nullable=False, metadata=id_metadata if name == ID else None) for name in names]
     return pa.schema([*ids, *(build_arrow_field(p) for p in type_.properties)])
 
 
 def type_from_arrow(field: pa.Field) -> ValueType:
-    """The type of a property's column; `ArrowTypeError` for a column that no property has."""
-    marked = (field.metadata or {}).get(TYPE_KEY, b"").decode()
+    """Return the property type of a column.
+
+    Raises:
+        ArrowTypeError: No property type is stored as such a column.
+    """
+    type_name = (field.metadata or {}).get(TYPE_KEY, b"").decode()
     arrow = field.type
-    if marked == Scalar.BLOB.value and arrow == pa.large_binary():
+    if type_name == Scalar.BLOB.value and arrow == pa.large_binary():
         return Scalar.BLOB
-    if marked.startswith("enum(") and arrow == pa.utf8():
-        return EnumOf(tuple(marked.removeprefix("enum(").removesuffix(")").split(", ")))
-    if not marked and arrow in _SCALARS_BY_ARROW_TYPE:
+    if type_name.startswith("enum(") and arrow == pa.utf8():
+        return EnumOf(tuple(type_name.removeprefix("enum(").removesuffix(")").split(", ")))
+    if not type_name and arrow in _SCALARS_BY_ARROW_TYPE:
         return _SCALARS_BY_ARROW_TYPE[arrow]
-    if not marked and pa.types.is_list(arrow) and arrow.value_type in _SCALARS_BY_ARROW_TYPE:
+    if not type_name and pa.types.is_list(arrow) and arrow.value_type in _SCALARS_BY_ARROW_TYPE:
         return ListOf(_SCALARS_BY_ARROW_TYPE[arrow.value_type])
-    if not marked and pa.types.is_fixed_size_list(arrow) and arrow.value_type == pa.float32():
+    if not type_name and pa.types.is_fixed_size_list(arrow) and arrow.value_type == pa.float32():
         return VectorOf(arrow.list_size)
-    raise ArrowTypeError(field.name, f"{arrow}" + (f" ({marked})" if marked else ""))
+    raise ArrowTypeError(field.name, f"{arrow}" + (f" ({type_name})" if type_name else ""))
 
 
 def identity_from_arrow(field: pa.Field) -> int:
-    """The identity of the property that a column holds, or `UNASSIGNED`."""
+    """Return the identity of the property that a column stores, or `UNASSIGNED`."""
     return int((field.metadata or {}).get(IDENTITY_KEY, UNASSIGNED))

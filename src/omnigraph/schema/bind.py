@@ -1,4 +1,4 @@
-"""A parsed schema to a catalog: every rule of the language checked, every broken one reported at once."""
+"""Bind a parsed schema: check all rules of the language, report every violation, and build the catalog."""
 
 import re
 from collections.abc import Mapping
@@ -27,25 +27,30 @@ from omnigraph.schema.values import format_type
 
 Properties = dict[str, BoundProperty]
 
+# What the grammar allows as a name, at most 255 characters: no other text can be the earlier name of anything.
 _TYPE_NAME = re.compile(r"[A-Z][A-Za-z0-9_]{0,254}")
 _PROPERTY_NAME = re.compile(r"[a-z_][A-Za-z0-9_]{0,254}")
+# The largest count that fits a signed 64-bit integer.
 _MAX_EDGES = 2**63 - 1
 
 
 def bind_schema(tree: SchemaFile) -> StageResult[Catalog]:
-    """The catalog of a schema. With errors it is a partial one, in which whatever has a name is still known."""
+    """Return the catalog of a schema with all diagnostics.
+
+    With errors the catalog is partial: types and properties are in it by name even if parts of them are invalid.
+    """
     binder = _SchemaBinder(_collect_types(tree))
     findings = binder.findings
-    kept = _find_name_owners(tree, findings)
-    # Interfaces first, wherever they stand: a fault of theirs is reported there, not at the nodes that inherit it.
+    owners = _find_name_owners(tree, findings)
+    # Interfaces first, wherever they are declared: their errors are reported there, not at the nodes that inherit them.
     interfaces = {id(d): binder.bind_interface(d) for d in tree.declarations if isinstance(d, InterfaceDecl)}
     nodes = {id(d): binder.bind_node(d) for d in tree.declarations if isinstance(d, NodeDecl)}
     edges = {id(d): binder.bind_edge(d) for d in tree.declarations if isinstance(d, EdgeDecl)}
     check_renames(binder.type_claims, binder.names.all, "type", findings)
     catalog = build_catalog(
-        nodes=tuple(bound for key, bound in nodes.items() if key in kept),
-        edges=tuple(bound for key, bound in edges.items() if key in kept),
-        interfaces=tuple(bound for key, bound in interfaces.items() if key in kept),
+        nodes=tuple(bound for key, bound in nodes.items() if key in owners),
+        edges=tuple(bound for key, bound in edges.items() if key in owners),
+        interfaces=tuple(bound for key, bound in interfaces.items() if key in owners),
     )
     return StageResult(catalog, findings.finalize())
 
@@ -55,7 +60,7 @@ def bind_schema(tree: SchemaFile) -> StageResult[Catalog]:
 
 @dataclass(frozen=True, slots=True)
 class _DeclaredTypes:
-    """Every declared type, by kind."""
+    """The declared types by kind."""
 
     nodes: Mapping[str, NodeDecl]
     edges: Mapping[str, EdgeDecl]
@@ -66,7 +71,7 @@ class _DeclaredTypes:
         return frozenset((*self.nodes, *self.edges, *self.interfaces))
 
     def describe_kind(self, name: str) -> str | None:
-        """What a name stands for, in words."""
+        """Return what kind of type a name is, in words; None for an undeclared name."""
         if name in self.nodes:
             return "a node type"
         if name in self.edges:
@@ -75,28 +80,29 @@ class _DeclaredTypes:
 
 
 def _collect_types(tree: SchemaFile) -> _DeclaredTypes:
-    # Reversed, so that of two declarations with one name the first stays.
-    backwards = tree.declarations[::-1]
+    # Reversed, so that of two declarations with the same name the first remains.
+    reversed_declarations = tree.declarations[::-1]
     return _DeclaredTypes(
-        nodes={d.name.text: d for d in backwards if isinstance(d, NodeDecl)},
-        edges={d.name.text: d for d in backwards if isinstance(d, EdgeDecl)},
-        interfaces={d.name.text: d for d in backwards if isinstance(d, InterfaceDecl)},
+        nodes={d.name.text: d for d in reversed_declarations if isinstance(d, NodeDecl)},
+        edges={d.name.text: d for d in reversed_declarations if isinstance(d, EdgeDecl)},
+        interfaces={d.name.text: d for d in reversed_declarations if isinstance(d, InterfaceDecl)},
     )
 
 
 def _find_name_owners(tree: SchemaFile, findings: DiagnosticCollector) -> set[int]:
-    """The declarations that hold their name, by `id`; those that come too late are reported."""
-    holders: set[str] = set()
+    """Return the `id()` of each declaration that owns its name; a later one with the same name is reported."""
+    names: set[str] = set()
     edges: dict[str, str] = {}
-    kept: set[int] = set()
+    owners: set[int] = set()
     for declaration in tree.declarations:
         name = declaration.name.text
-        if name in holders:
+        if name in names:
             message = f"there are two types named `{name}`"
             way_out = "node types, edge types and interfaces share one name space: rename one of them"
             findings.add_error("S002", declaration.name.span, message, way_out)
             continue
-        holders.add(name)
+        names.add(name)
+        # Queries find edge types by their name in any case, see `Catalog.find_edge`.
         if isinstance(declaration, EdgeDecl):
             first = edges.setdefault(name.lower(), name)
             if first != name:
@@ -105,8 +111,8 @@ def _find_name_owners(tree: SchemaFile, findings: DiagnosticCollector) -> set[in
                     "S003", declaration.name.span, message, "queries name edges in any case: rename one of them"
                 )
                 continue
-        kept.add(id(declaration))
-    return kept
+        owners.add(id(declaration))
+    return owners
 
 
 # --- declarations ------------------------------------------------------------------------------------
@@ -114,7 +120,7 @@ def _find_name_owners(tree: SchemaFile, findings: DiagnosticCollector) -> set[in
 
 @dataclass(slots=True)
 class _SchemaBinder:
-    """Binds declarations one by one; `interfaces` must come before the nodes that implement them."""
+    """Bind declarations individually. Interfaces must be bound before the nodes that implement them."""
 
     names: _DeclaredTypes
     findings: DiagnosticCollector = field(default_factory=DiagnosticCollector)
@@ -140,8 +146,8 @@ class _SchemaBinder:
         self._add_type_claim(decl.name, notes)
         implements = self._resolve_interfaces(decl)
         owner = Owner(OwnerKind.NODE, decl.name.text, is_whole=len(implements) == len(decl.implements))
-        own = self._bind_own_properties(decl.members, owner)
-        properties = self._merge_inherited(own, implements)
+        declared = self._bind_own_properties(decl.members, owner)
+        properties = self._merge_inherited(declared, implements)
         constraints = self._bind_constraints(decl.members, properties, owner)
         return NodeType(
             name=decl.name.text,
@@ -215,6 +221,7 @@ class _SchemaBinder:
             if _PROPERTY_NAME.fullmatch(old):
                 claims.append(RenameClaim(name, old, span))
             else:
+                # Clipped: the text is in quotes and may have any length.
                 message = f"`{old[:60]}` can't be the earlier name of a property"
                 self.findings.add_error("S021", span, message, 'write `@rename_from("old_name")`')
         check_renames(claims, properties, "property", self.findings)
@@ -233,35 +240,41 @@ class _SchemaBinder:
     # --- interfaces
 
     def _resolve_interfaces(self, decl: NodeDecl) -> list[Name]:
-        """The interfaces that are declared, each once; the others are reported."""
-        known: dict[str, Name] = {}
+        """Return the declared interfaces of a node type, each once; unknown and repeated ones are reported."""
+        resolved: dict[str, Name] = {}
         for name in decl.implements:
-            if name.text in known:
+            if name.text in resolved:
                 message = f"`{decl.name.text}` implements `{name.text}` twice"
                 self.findings.add_error("S023", name.span, message, "name it once")
             elif name.text in self.interfaces:
-                known[name.text] = name
+                resolved[name.text] = name
             else:
                 kind = self.names.describe_kind(name.text)
-                message = (
-                    f"unknown interface `{name.text}`" if kind is None else f"`{name.text}` is {kind}, not an interface"
-                )
+                if kind is None:
+                    message = f"unknown interface `{name.text}`"
+                else:
+                    message = f"`{name.text}` is {kind}, not an interface"
                 way_out = (
                     self.findings.suggest_closest(name.text, self.interfaces)
                     or f"declare `interface {name.text} {{ … }}`"
                 )
                 self.findings.add_error("S007", name.span, message, way_out)
-        return list(known.values())
+        return list(resolved.values())
 
-    def _merge_inherited(self, own: Properties, implements: list[Name]) -> Properties:
-        """The properties of the interfaces, in their order, then the type's own; a redeclared one keeps its place."""
+    def _merge_inherited(self, declared: Properties, implements: list[Name]) -> Properties:
+        """Return the inherited properties in the order of the interfaces, then the type's own.
+
+        A property that is declared again keeps its inherited position.
+        """
         properties: Properties = {}
         origin: dict[str, str] = {}
         for interface in implements:
             for name, bound in self.interfaces[interface.text].items():
-                inherited, earlier = inherit_property(bound), properties.get(name)
+                inherited = inherit_property(bound)
+                earlier = properties.get(name)
                 if earlier is None:
-                    properties[name], origin[name] = inherited, interface.text
+                    properties[name] = inherited
+                    origin[name] = interface.text
                 elif _has_same_type(earlier, inherited):
                     properties[name] = merge_property(inherited, earlier)
                 else:
@@ -269,15 +282,16 @@ class _SchemaBinder:
                     message = f"`{name}` is {first} in `{origin[name]}` and {second} in `{interface.text}`"
                     way_out = "a type can only implement both if their types are equal"
                     self.findings.add_error("S008", interface.span, message, way_out)
-        for name, bound in own.items():
-            inherited_one = properties.get(name)
-            if inherited_one is None:
+        for name, bound in declared.items():
+            base = properties.get(name)
+            if base is None:
                 properties[name] = bound
-            elif _has_same_type(inherited_one, bound):
-                properties[name] = merge_property(inherited_one, bound)
+            elif _has_same_type(base, bound):
+                properties[name] = merge_property(base, bound)
             else:
-                message = f"`{name}` is {_format_property_type(inherited_one)} in `{origin[name]}`, but {_format_property_type(bound)} here"
-                way_out = f"write `{name}: {_format_property_type(inherited_one)}`, or leave it out"
+                expected = _format_property_type(base)
+                message = f"`{name}` is {expected} in `{origin[name]}`, but {_format_property_type(bound)} here"
+                way_out = f"write `{name}: {expected}`, or leave it out"
                 self.findings.add_error("S008", bound.name.span, message, way_out)
                 properties[name] = bound
         return properties
@@ -295,6 +309,7 @@ class _SchemaBinder:
             message = f"`{decl.name.text}` can't end at `{end.text}`, which is {kind}"
             implementers = [node.name.text for node in self.names.nodes.values() if end in node.implements]
             way_out = "edges connect node types"
+            # An interface is no table, but the nodes that implement it may be what was meant: name up to three.
             if implementers:
                 way_out += f", such as {join_words(sorted(implementers)[:3], 'or')}"
         self.findings.add_error("S006", end.span, message, way_out)
@@ -307,16 +322,16 @@ class _SchemaBinder:
         card = decl.cards[0]
         high = _MAX_EDGES if card.high is None else card.high
         if not 0 <= card.low <= high <= _MAX_EDGES:
-            message = (
-                f"the `@card` of `{decl.name.text}` is no range of counts: {Cardinality(low=card.low, high=card.high)}"
-            )
+            limits = Cardinality(low=card.low, high=card.high)
+            message = f"the `@card` of `{decl.name.text}` is not a range of counts: {limits}"
             self.findings.add_error("S015", card.span, message, "write `@card(min..max)` with 0 ≤ min ≤ max")
             return Cardinality()
         return Cardinality(low=card.low, high=card.high)
 
 
 def _has_same_type(left: BoundProperty, right: BoundProperty) -> bool:
-    """Whether two declarations of a property are the same type; unsound ones were reported already."""
+    """Return whether two declarations of a property agree in type and nullability."""
+    # The type of an unsound property was reported already: a mismatch with its fallback would be a follow-up error.
     if not (left.is_sound and right.is_sound):
         return True
     return left.type == right.type and left.column.nullable == right.column.nullable
@@ -327,9 +342,12 @@ def _format_property_type(bound: BoundProperty) -> str:
 
 
 def load_schema(source: Source) -> Catalog:
-    """The catalog of a schema text, without identities; `SourceError` with everything that is wrong.
+    """Return the catalog of a schema text, without identities.
 
-    A text that does not parse is not bound: what its broken parts would have declared is unknown.
+    A text that does not parse is not bound: it is unknown what its broken parts would have declared.
+
+    Raises:
+        SourceError: The text breaks rules; it has the diagnostics of all of them.
     """
     tree = parse_schema(source).require(source)
     return bind_schema(tree).require(source)

@@ -1,4 +1,4 @@
-"""Constraints of a type: `@key`, `@unique`, `@index`, `@range`, `@check`, in either form."""
+"""Bind the constraints of a type: `@key`, `@unique`, `@index`, `@range` and `@check`, bare or in parentheses."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,13 +24,13 @@ from omnigraph.schema.regex import compile_pattern, find_pattern_problem
 from omnigraph.schema.types import Scalar, is_numeric, is_scalar
 from omnigraph.schema.values import InvalidValue, format_type, from_literal, to_json
 
+# The columns of an edge that `@key` and `@unique` may list beside its properties.
 ENDS = ("src", "dst")
-"""The columns of an edge that a key or unique may list beside its properties."""
 
 
 @dataclass(slots=True)
 class BoundConstraints:
-    """What a type's constraints come to; filled while they are bound."""
+    """The valid constraints of a type, filled while they are bound."""
 
     key: tuple[str, ...] = ()
     unique: list[tuple[str, ...]] = field(default_factory=list)
@@ -42,23 +42,23 @@ class BoundConstraints:
 def bind_constraints(
     declared: Iterable[Constraint], properties: Mapping[str, BoundProperty], owner: Owner, findings: DiagnosticCollector
 ) -> BoundConstraints:
-    """The constraints of a type: those that came with an interface, the bare ones, and the declared ones."""
+    """Bind the constraints of a type: inherited ones first, then bare and declared ones in source order."""
     binder = _ConstraintBinder(properties, owner, findings)
     for bound in properties.values():
         binder.inherit(bound)
-    own = [
+    bare = [
         _expand_bare_constraint(kind, bound.column.name, annotation)
         for bound in properties.values()
         for kind, annotation in bound.bare.items()
     ]
-    for constraint in sorted((*own, *declared), key=lambda constraint: constraint.span):
+    for constraint in sorted((*bare, *declared), key=lambda constraint: constraint.span):
         binder.add(constraint)
     binder.check_defaults()
     return binder.result
 
 
 def _expand_bare_constraint(kind: str, name: str, annotation: Annotation) -> KeyDecl | UniqueDecl | IndexDecl:
-    """A bare annotation behind a property as the constraint that it is short for."""
+    """Return the constraint that a bare annotation after a property is short for."""
     columns = (Name(name, annotation.span),)
     match kind:
         case "key":
@@ -70,7 +70,7 @@ def _expand_bare_constraint(kind: str, name: str, annotation: Annotation) -> Key
 
 
 class _ConstraintBinder:
-    """Adds constraints one by one; a broken one is reported and left out."""
+    """Add constraints individually; an invalid one is reported and left out."""
 
     def __init__(self, properties: Mapping[str, BoundProperty], owner: Owner, findings: DiagnosticCollector) -> None:
         self.properties = properties
@@ -81,7 +81,8 @@ class _ConstraintBinder:
         self._seen: set[tuple[str, frozenset[str]]] = set()
 
     def inherit(self, bound: BoundProperty) -> None:
-        """Take the bare constraints that came with an interface; repeating one of them is no fault."""
+        """Add the bare constraints that an interface declares for a property; repeating one of them is allowed."""
+        # Invalid ones were reported at the interface.
         name = bound.column.name
         if "unique" in bound.inherited_bare and bound.is_sound and is_scalar(bound.type):
             self.result.unique.append((name,))
@@ -104,12 +105,14 @@ class _ConstraintBinder:
                 assert_never(constraint)
 
     def _find_property(self, column: Name, constraint: str) -> BoundProperty | None:
-        """The property that a constraint names, or None after reporting that there is none."""
-        found = self.properties.get(column.text)
-        if found is not None or not self.owner.is_whole:
-            return found
+        """Return the property that a constraint names; None, with an error, if it does not exist."""
+        bound = self.properties.get(column.text)
+        # If an interface of the type is unknown, the property may be one of its: no error is certain.
+        if bound is not None or not self.owner.is_whole:
+            return bound
         is_edge = self.owner.kind is OwnerKind.EDGE
         lists_ends = is_edge and constraint in ("key", "unique")
+        # JSON records call the ends of an edge `from` and `to`; the schema language calls them `src` and `dst`.
         if column.text in (*ENDS, "from", "to"):
             if lists_ends:
                 way_out = f"write `{'src' if column.text == 'from' else 'dst'}` for the edge's end"
@@ -154,13 +157,15 @@ class _ConstraintBinder:
         bound = self._find_property(column, "key")
         if bound is None:
             return False
-        name, type_ = column.text, bound.type
+        name = column.text
+        type_ = bound.type
         if bound.is_sound and not is_scalar(type_):
-            message = f"`{name}` can't be part of a key: {type_} has no text of its own"
+            message = f"`{name}` can't be part of a key: {type_} has no text form"
             self.findings.add_error(
                 "S009", column.span, message, "a key takes strings, enums, whole numbers, dates or booleans"
             )
             return False
+        # 0.0 and -0.0 are equal but have different texts, so a float can't identify a row.
         if bound.is_sound and type_ in (Scalar.F32, Scalar.F64):
             message = f"`{name}` can't be part of a key: {type_} can't be compared exactly"
             self.findings.add_error("S009", column.span, message, "use a whole number or a String")
@@ -188,6 +193,7 @@ class _ConstraintBinder:
         names = tuple(column.text for column in decl.columns)
         if not is_good or self._is_repeated("unique", names, decl.span):
             return
+        # An inherited `@unique` may be declared again, and is then there already.
         if names not in self.result.unique:
             self.result.unique.append(names)
 
@@ -212,13 +218,14 @@ class _ConstraintBinder:
                 self.result.indexed.append(column.text)
 
     def _is_repeated(self, constraint: str, names: tuple[str, ...], span: Span) -> bool:
-        """Whether the type gave this constraint before; reported if so. What an interface gave does not count."""
-        given = (constraint, frozenset(names))
-        if given in self._seen:
+        """Return whether the type itself declared this constraint before, and report it if so."""
+        # The order of columns does not matter: `@unique(x, y)` and `@unique(y, x)` are the same constraint.
+        declaration = (constraint, frozenset(names))
+        if declaration in self._seen:
             message = f"`@{constraint}({', '.join(names)})` is given twice"
             self.findings.add_error("S023", span, message, "keep one of them")
             return True
-        self._seen.add(given)
+        self._seen.add(declaration)
         return False
 
     # --- range, check
@@ -242,7 +249,9 @@ class _ConstraintBinder:
             message = f"the `@range` of `{name}` has no bound"
             self.findings.add_error("S013", decl.span, message, f"write `@range({name}, 0..)`, or leave it out")
             return
-        low, high = self._bind_bound(decl.low, bound), self._bind_bound(decl.high, bound)
+        # Both are bound before either is checked, so that two wrong bounds are two errors.
+        low = self._bind_bound(decl.low, bound)
+        high = self._bind_bound(decl.high, bound)
         if isinstance(low, InvalidValue) or isinstance(high, InvalidValue):
             return
         if decl.low is not None and decl.high is not None and _is_above(low, high):
@@ -259,11 +268,13 @@ class _ConstraintBinder:
         if isinstance(value, InvalidValue):
             message = f"a bound of `{bound.column.name}` does not fit: {value.reason}"
             self.findings.add_error("S013", literal.span, message)
-        return 0.0 if value == 0.0 and isinstance(value, float) else value  # -0.0 is the same bound
+        # -0.0 is the same bound as 0.0, but its JSON differs, and with it the fingerprint of the schema would.
+        return 0.0 if value == 0.0 and isinstance(value, float) else value
 
     def _add_check(self, decl: CheckDecl) -> None:
         name = decl.column.text
         bound = self._find_property(decl.column, "check")
+        # Checked even if the property is unknown: the pattern is wrong either way.
         problem = find_pattern_problem(decl.pattern)
         if problem is not None:
             message = f"the pattern of `@check` on `{name}` is not a pattern: {problem}"
@@ -282,10 +293,10 @@ class _ConstraintBinder:
         elif problem is None:
             self.result.checks.append(rule)
 
-    # --- what defaults must keep
+    # --- defaults
 
     def check_defaults(self) -> None:
-        """A default that breaks the type's own `@range` or `@check` would fail at the first insert."""
+        """Report each default that breaks a `@range` or `@check` of the type: it would fail at the first insert."""
         for rule in self.result.ranges.values():
             bound = self.properties[rule.property]
             value = bound.column.default
@@ -301,12 +312,12 @@ class _ConstraintBinder:
             if isinstance(value, str) and compile_pattern(check.pattern).search(value) is None:
                 self._report_default(bound, f'it does not match its `@check` "{check.pattern}"')
 
-    def _report_default(self, bound: BoundProperty, why: str) -> None:
+    def _report_default(self, bound: BoundProperty, reason: str) -> None:
         annotation = bound.notes.known["default"]
-        message = f"the default of `{bound.column.name}` is not allowed: {why}"
+        message = f"the default of `{bound.column.name}` is not allowed: {reason}"
         self.findings.add_error("S017", get_argument_span(annotation), message, "change the default or the constraint")
 
 
 def _is_above(left: Value, right: Value) -> bool:
-    """`left > right` for two values of one ordered type."""
+    """Return whether `left > right`, for two values of the same ordered type."""
     return bool(left > right)  # type: ignore[operator]  # both were bound to the same numeric or time type

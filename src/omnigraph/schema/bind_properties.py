@@ -1,4 +1,4 @@
-"""Property declarations to properties: name, type, default, embedding."""
+"""Bind property declarations: name, type, default and embedding."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,11 +13,12 @@ from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import InvalidValue, format_literal, format_type, format_value, from_literal
 
+# Columns of every table, and the ends of an edge in JSON records.
 RESERVED_NAMES = ("id", "src", "dst", "from", "to")
 
 
 class OwnerKind(Enum):
-    """What a property belongs to."""
+    """The kind of type that a property belongs to."""
 
     NODE = "node"
     EDGE = "edge"
@@ -28,8 +29,8 @@ class OwnerKind(Enum):
 class Owner:
     """The type whose members are bound.
 
-    `is_whole` is false when one of its interfaces is unknown: then a property that is not found may well exist, and
-    nothing is said about it.
+    `is_whole` is false when one of its interfaces is unknown: then an unknown property may be inherited from it, and is
+    not reported.
     """
 
     kind: OwnerKind
@@ -39,9 +40,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundProperty:
-    """A property, and what later checks need: where it stands, and whether its type is as written.
+    """A bound property with its source: its name, annotations, and bare constraints.
 
-    An unsound one has a stand-in for a type that was reported; checks against its type would only echo that.
+    If not `is_sound`, its type was invalid and reported, and `type` is a fallback: checks against it are skipped,
+    because they would only repeat that error.
     """
 
     column: Property
@@ -58,17 +60,19 @@ class BoundProperty:
 
 
 def bind_property(decl: PropertyDecl, owner: Owner, findings: DiagnosticCollector) -> BoundProperty:
-    """A declaration to a property; whatever is wrong with it is reported, and the name is known all the same."""
+    """Bind a declaration. Its errors are reported, and a property with its name is returned in any case."""
     name = decl.name.text
     if name in RESERVED_NAMES or name.startswith("_"):
-        why = "names that start with `_` are reserved" if name.startswith("_") else "that name is reserved"
-        other = name.lstrip("_") if name.startswith("_") else ""
-        if other in ("", *RESERVED_NAMES):
-            other = f"{owner.name.lower()}_{other or name.strip('_') or 'value'}"
-        findings.add_error("S005", decl.name.span, f"a property can't be named `{name}`: {why}", f"try `{other}`")
-    place = AnnotationTarget.INTERFACE_PROPERTY if owner.kind is OwnerKind.INTERFACE else AnnotationTarget.PROPERTY
+        reason = "names that start with `_` are reserved" if name.startswith("_") else "that name is reserved"
+        # Suggest the name without `_`; if that is empty or reserved too, one that begins with the type's name.
+        suggestion = name.lstrip("_") if name.startswith("_") else ""
+        if suggestion in ("", *RESERVED_NAMES):
+            suggestion = f"{owner.name.lower()}_{suggestion or name.strip('_') or 'value'}"
+        message = f"a property can't be named `{name}`: {reason}"
+        findings.add_error("S005", decl.name.span, message, f"try `{suggestion}`")
+    target = AnnotationTarget.INTERFACE_PROPERTY if owner.kind is OwnerKind.INTERFACE else AnnotationTarget.PROPERTY
     type_ = bind_type(decl.type, findings)
-    notes = read_annotations(decl.annotations, place, findings)
+    notes = read_annotations(decl.annotations, target, findings)
     fallback = type_ if type_ is not None else _choose_fallback_type(decl.type)
     bound = Property(
         name=name,
@@ -89,7 +93,7 @@ def bind_property(decl: PropertyDecl, owner: Owner, findings: DiagnosticCollecto
 
 
 def bind_type(expr: TypeExpr, findings: DiagnosticCollector) -> ValueType | None:
-    """The type that is written, or None after reporting why it is none."""
+    """Return the declared type; None, with an error, if it is invalid."""
     match expr:
         case BaseType(name=name):
             return Scalar(name)
@@ -116,6 +120,7 @@ def _bind_enum(expr: EnumType, values: tuple[Name, ...], findings: DiagnosticCol
     if not values:
         findings.add_error("S019", expr.span, "an enum needs at least one value", "write `enum(first, second)`")
         return None
+    # Each repetition is reported, not only the first.
     seen: set[str] = set()
     for value in values:
         if value.text in seen:
@@ -125,6 +130,7 @@ def _bind_enum(expr: EnumType, values: tuple[Name, ...], findings: DiagnosticCol
 
 
 def _choose_fallback_type(expr: TypeExpr) -> ValueType:
+    """Return a valid type close to an invalid one, so that the property is still in the catalog."""
     match expr:
         case EnumType(values=values) if values:
             return EnumOf(tuple(dict.fromkeys(value.text for value in values)))
@@ -147,12 +153,13 @@ def _bind_default(bound: Property, annotation: Annotation, findings: DiagnosticC
     if isinstance(value, InvalidValue):
         message = f"the default of `{bound.name}` does not fit: {value.reason}"
         findings.add_error("S017", literal.span, message, _suggest_default(bound, literal, findings))
-        # The default counts as given: a rule about required properties would only echo the misfit.
+        # The property counts as having a default: an error about a required property would only repeat this one.
         return replace(bound, has_default=True)
     return replace(bound, has_default=True, default=value)
 
 
 def _suggest_default(bound: Property, literal: Literal, findings: DiagnosticCollector) -> str | None:
+    # Dates and times have their own literals, which are suggested instead of a plain string.
     text = format_literal(literal)
     if text == "null":
         return f"make it nullable: `{bound.name}: {format_type(bound.type)}?`"
@@ -181,59 +188,58 @@ def _bind_embedding(
         message = f"`@embed` on `{decl.name.text}`, which is {format_type(type_)}, not a Vector"
         findings.add_error("S016", annotation.span, message, f"declare it as `{decl.name.text}: Vector(N)`")
         return None
+    # `model` is the only option that `@embed` has, and its value is checked to be a text.
     model = next((value.value for _, value in annotation.options if isinstance(value, StringLiteral)), None)
     return Embedding(source=source, model=model)
 
 
 def check_embeddings(properties: Mapping[str, BoundProperty], owner: Owner, findings: DiagnosticCollector) -> None:
-    """Each `@embed` must name a String property of the same type."""
+    """Check that each `@embed` names a String property of the same type."""
     texts = [name for name, bound in properties.items() if bound.type is Scalar.STRING]
     for bound in properties.values():
         embedding = bound.column.embedding
         if embedding is None:
             continue
         source = properties.get(embedding.source)
-        span = get_argument_span(bound.notes.known["embed"])
-        if source is None:
-            if owner.is_whole:
-                message = f"unknown property `{embedding.source}` of `{owner.name}` as the source of `@embed`"
-                findings.add_error(
-                    "S016", span, message, findings.suggest_closest(embedding.source, texts) or "name a String property"
-                )
-        elif source.is_sound and source.type is not Scalar.STRING:
+        if source is None and owner.is_whole:
+            message = f"unknown property `{embedding.source}` of `{owner.name}` as the source of `@embed`"
+        elif source is not None and source.is_sound and source.type is not Scalar.STRING:
             message = f"`@embed` computes from a String; `{embedding.source}` is {format_type(source.type)}"
-            findings.add_error(
-                "S016", span, message, findings.suggest_closest(embedding.source, texts) or "name a String property"
-            )
+        else:
+            continue
+        span = get_argument_span(bound.notes.known["embed"])
+        way_out = findings.suggest_closest(embedding.source, texts) or "name a String property"
+        findings.add_error("S016", span, message, way_out)
 
 
 # --- inheritance ---------------------------------------------------------------------------------------
 
 
 def inherit_property(bound: BoundProperty) -> BoundProperty:
-    """An interface's property as a node type has it."""
+    """Return the property of an interface as a node type inherits it."""
     return replace(bound, bare={}, inherited_bare={**bound.inherited_bare, **bound.bare})
 
 
 def merge_property(inherited: BoundProperty, declared: BoundProperty) -> BoundProperty:
-    """A redeclared property: its own annotations win, the interface's others still hold."""
-    own, base = declared.column, inherited.column
+    """Return a redeclared property: its own annotations replace equal inherited ones, the others still apply."""
+    column = declared.column
+    base = inherited.column
     known = {**inherited.notes.known, **declared.notes.known}
-    own_names = {annotation.name for annotation in own.annotations}
-    takes_default = "default" not in declared.notes.known
-    kept = (*(note for note in base.annotations if note.name not in own_names), *own.annotations)
+    declared_names = {annotation.name for annotation in column.annotations}
+    inherits_default = "default" not in declared.notes.known
+    unknown = (*(note for note in base.annotations if note.name not in declared_names), *column.annotations)
     return replace(
         declared,
         column=replace(
-            own,
-            has_default=base.has_default if takes_default else own.has_default,
-            default=base.default if takes_default else own.default,
-            embedding=own.embedding or base.embedding,
-            description=own.description if own.description is not None else base.description,
-            renamed_from=own.renamed_from or base.renamed_from,
-            annotations=kept,
+            column,
+            has_default=base.has_default if inherits_default else column.has_default,
+            default=base.default if inherits_default else column.default,
+            embedding=column.embedding or base.embedding,
+            description=column.description if column.description is not None else base.description,
+            renamed_from=column.renamed_from or base.renamed_from,
+            annotations=unknown,
         ),
-        notes=AnnotationSet(known, kept),
+        notes=AnnotationSet(known, unknown),
         is_sound=declared.is_sound and inherited.is_sound,
         inherited_bare={**declared.inherited_bare, **inherited.inherited_bare},
     )

@@ -1,4 +1,4 @@
-"""The catalog: what a schema declares, checked and resolved. Everything above reads types from here."""
+"""The catalog: the checked and resolved types of a schema, as all other packages read them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,16 +8,16 @@ from typing import TypeAlias
 
 from omnigraph.schema.types import ValueType
 
+# A typed value in Python: a DateTime is an aware datetime in UTC, a Vector or list is a tuple.
 Value: TypeAlias = str | int | float | bool | date | datetime | bytes | list["Value"] | tuple["Value", ...] | None
-"""A typed value in Python: DateTime is an aware UTC datetime, Vector and list a tuple."""
 
+# The identity of a type or property that is not part of an accepted schema yet; assigned ones start at 1.
 UNASSIGNED = 0
-"""The identity of a type or property that no accepted schema has numbered yet; real ones count from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotationValue:
-    """An annotation as declared, kept and shown: `@name(argument, option=value)`."""
+    """An unknown annotation, kept as declared: `@name(argument, option=value)`."""
 
     name: str
     argument: Value = None
@@ -49,13 +49,13 @@ class Property:
 
     @property
     def is_required(self) -> bool:
-        """An insert or record must give a value: not nullable, and nothing to fill it with."""
+        """Whether an insert or record must give a value: the property is not nullable and has no default."""
         return not self.nullable and not self.has_default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeRule:
-    """`@range`: inclusive bounds, in the property's own type; None is open."""
+    """`@range`: inclusive bounds in the property's type; None is an open bound."""
 
     property: str
     low: Value
@@ -64,15 +64,16 @@ class RangeRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRule:
-    """`@check`: an RE2 pattern that is searched in the value."""
+    """`@check`: an RE2 pattern that must match somewhere in the value."""
 
     property: str
     pattern: str
 
 
+# No slots here and in `Catalog`: `cached_property` needs a `__dict__`.
 @dataclass(frozen=True, kw_only=True)
 class _TableType:
-    """What node and edge types share."""
+    """The fields that node and edge types share."""
 
     name: str
     properties: tuple[Property, ...]
@@ -93,7 +94,7 @@ class _TableType:
         return {p.name: p for p in self.properties}
 
     def find_property(self, name: str) -> Property | None:
-        """The property of that name, or None."""
+        """Return the property with this name, or None."""
         return self.by_name.get(name)
 
 
@@ -105,13 +106,13 @@ class NodeType(_TableType):
 
     @property
     def table_key(self) -> str:
-        """The name of its table in the manifest."""
+        """The key of its table in the manifest."""
         return f"node:{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cardinality:
-    """How many outgoing edges of a type each source node has; `high` None is unbounded."""
+    """`@card`: the allowed number of outgoing edges of a type per source node; `high` None is unbounded."""
 
     low: int = 0
     high: int | None = None
@@ -130,13 +131,13 @@ class EdgeType(_TableType):
 
     @property
     def table_key(self) -> str:
-        """The name of its table in the manifest."""
+        """The key of its table in the manifest."""
         return f"edge:{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceType:
-    """A set of properties that node types share; it has no table."""
+    """A set of properties that node types share; an interface has no table."""
 
     name: str
     properties: tuple[Property, ...]
@@ -149,23 +150,24 @@ AnyType: TypeAlias = NodeType | EdgeType
 
 @dataclass(frozen=True, kw_only=True)
 class Catalog:
-    """A whole schema, checked. Types stand in declared order; `next_identity` is the next number to give."""
+    """A checked schema. Types are in declared order; `next_identity` is the next identity to assign."""
 
     nodes: Mapping[str, NodeType]
     edges: Mapping[str, EdgeType]
     interfaces: Mapping[str, InterfaceType]
     next_identity: int = 1
 
+    # The binder rejects edge types that differ only in case, so the lower-case name is unique.
     @cached_property
     def _edges_by_folded_name(self) -> dict[str, EdgeType]:
         return {name.lower(): edge for name, edge in self.edges.items()}
 
     def find_edge(self, name: str) -> EdgeType | None:
-        """The edge type of that name in any case, or None."""
+        """Return the edge type with this name in any case, or None."""
         return self._edges_by_folded_name.get(name.lower())
 
     def find_type(self, name: str) -> AnyType | None:
-        """The node or edge type of exactly that name, or None."""
+        """Return the node or edge type with exactly this name, or None."""
         return self.nodes.get(name) or self.edges.get(name)
 
 
@@ -175,7 +177,7 @@ def build_catalog(
     interfaces: tuple[InterfaceType, ...] = (),
     next_identity: int = 1,
 ) -> Catalog:
-    """A catalog of these types, in this order."""
+    """Build a catalog of these types, in this order."""
     return Catalog(
         nodes={t.name: t for t in nodes},
         edges={t.name: t for t in edges},

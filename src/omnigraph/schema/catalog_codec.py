@@ -1,4 +1,4 @@
-"""The stored form of a catalog: canonical JSON bytes with a format tag, decoded strictly."""
+"""Encode a catalog as canonical JSON with a format tag, and decode it strictly."""
 
 import hashlib
 import json
@@ -46,30 +46,31 @@ class CatalogCorruptError(OmnigraphError):
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(place, reason)
-        self.place, self.reason = place, reason
+        self.place = place
+        self.reason = reason
 
     def __str__(self) -> str:
         where = f" at {self.place}" if self.place else ""
         return (
             f"the stored schema is damaged{where}: {self.reason}. It is in the manifest of the branch:"
-            " `omnigraph repair --from COPY` puts that back from a clone or a backup; else read an older commit"
-            " (--snapshot) or another branch, or run `omnigraph repair`, which goes back to what is whole"
+            " `omnigraph repair --from COPY` restores it from a clone or a backup. Otherwise read an older commit"
+            " (--snapshot) or another branch, or run `omnigraph repair`, which goes back to an undamaged state"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class JsonNode:
-    """A value of the document and the path that leads to it."""
+    """A value of a JSON document with its path, for error messages."""
 
     path: str
     value: object
 
     def fail(self, reason: str) -> NoReturn:
-        """Refuse the document because of this place."""
+        """Reject the document because of this value."""
         raise CatalogCorruptError(self.path, reason)
 
     def read_fields(self, *names: str) -> dict[str, "JsonNode"]:
-        """The fields of an object that must have exactly these."""
+        """Return the fields of an object; it must have exactly these."""
         if not isinstance(self.value, dict):
             self.fail(f"expected an object, got {format_value(self.value)}")
         if missing := [name for name in names if name not in self.value]:
@@ -79,61 +80,66 @@ class JsonNode:
         return {name: JsonNode(f"{self.path}.{name}".lstrip("."), self.value[name]) for name in names}
 
     def read_items(self) -> list["JsonNode"]:
-        """The items of a list."""
+        """Return the items of a list."""
         if not isinstance(self.value, list):
             self.fail(f"expected a list, got {format_value(self.value)}")
         return [JsonNode(f"{self.path}[{index}]", item) for index, item in enumerate(self.value)]
 
     def map_items(self, read: Callable[["JsonNode"], T]) -> tuple[T, ...]:
-        """What `read` makes of each item of a list."""
+        """Apply `read` to each item of a list, and return the results."""
         return tuple(read(item) for item in self.read_items())
 
     def read_text(self) -> str:
-        """A string."""
+        """Return a string."""
         if not isinstance(self.value, str):
             self.fail(f"expected a string, got {format_value(self.value)}")
         return self.value
 
     def read_optional_text(self) -> str | None:
-        """A string or null."""
+        """Return a string or None."""
         return None if self.value is None else self.read_text()
 
     def read_flag(self) -> bool:
-        """True or false."""
+        """Return a boolean."""
         if not isinstance(self.value, bool):
             self.fail(f"expected true or false, got {format_value(self.value)}")
         return self.value
 
     def read_count(self) -> int:
-        """A whole number of at least 0."""
+        """Return an integer of at least 0."""
+        # In Python, a bool is an int too.
         if not isinstance(self.value, int) or isinstance(self.value, bool) or self.value < 0:
             self.fail(f"expected a whole number of at least 0, got {format_value(self.value)}")
         return self.value
 
     def read_typed(self, type_: ValueType) -> Value:
-        """A value of this type, or null."""
+        """Return a value of this type, or None."""
         value = from_json(type_, self.value, nullable=True)
         if isinstance(value, InvalidValue):
             self.fail(value.reason)
         return value
 
 
+# The parser accepts no deeper literal, so no annotation that was encoded has one; a crafted document fails here and
+# not at Python's recursion limit.
 _MAX_DEPTH = 64
 
 
 def decode_document(document: JsonNode) -> Catalog:
-    """The catalog of a document; names must be unique, references within a type must lead somewhere."""
+    """Return the catalog of a document. Names and identities must be unique, and references must resolve."""
     fields = document.read_fields("next_identity", "nodes", "edges", "interfaces")
     nodes = fields["nodes"].map_items(_decode_node)
     edges = fields["edges"].map_items(_decode_edge)
     interfaces = fields["interfaces"].map_items(_decode_interface)
-    names = [*(node.name for node in nodes), *(edge.name for edge in edges), *(face.name for face in interfaces)]
+    # Node types, edge types and interfaces share one name space.
+    names = [*(type_.name for type_ in (*nodes, *edges)), *(interface.name for interface in interfaces)]
     if len(set(names)) != len(names):
-        document.fail("two types have one name")
+        document.fail("two types have the same name")
     next_identity = fields["next_identity"].read_count()
-    numbers = [n for t in (*nodes, *edges) for n in (t.identity, *(p.identity for p in t.properties)) if n]
-    if len(set(numbers)) != len(numbers) or max(numbers, default=0) >= next_identity:
-        fields["next_identity"].fail("an identity is given twice, or was never given")
+    # 0 is `UNASSIGNED`: a catalog that was not accepted yet has it everywhere.
+    identities = [n for t in (*nodes, *edges) for n in (t.identity, *(p.identity for p in t.properties)) if n]
+    if len(set(identities)) != len(identities) or max(identities, default=0) >= next_identity:
+        fields["next_identity"].fail("an identity is used twice, or was never assigned")
     ends = {node.name for node in nodes}
     for edge in edges:
         if edge.source not in ends or edge.target not in ends:
@@ -159,8 +165,8 @@ _SHARED_FIELDS = (
 )
 
 
-def _decode_node(place: JsonNode) -> NodeType:
-    fields = place.read_fields(*_SHARED_FIELDS, "implements")
+def _decode_node(node: JsonNode) -> NodeType:
+    fields = node.read_fields(*_SHARED_FIELDS, "implements")
     properties = _decode_properties(fields["properties"])
     types = {p.name: p.type for p in properties}
     return NodeType(
@@ -180,10 +186,11 @@ def _decode_node(place: JsonNode) -> NodeType:
     )
 
 
-def _decode_edge(place: JsonNode) -> EdgeType:
-    fields = place.read_fields(*_SHARED_FIELDS, "source", "target", "cardinality")
+def _decode_edge(node: JsonNode) -> EdgeType:
+    fields = node.read_fields(*_SHARED_FIELDS, "source", "target", "cardinality")
     properties = _decode_properties(fields["properties"])
     types = {p.name: p.type for p in properties}
+    # A key and a unique constraint may list the ends of an edge beside its properties.
     with_ends = {**types, "src": Scalar.STRING, "dst": Scalar.STRING}
     return EdgeType(
         name=fields["name"].read_text(),
@@ -204,8 +211,8 @@ def _decode_edge(place: JsonNode) -> EdgeType:
     )
 
 
-def _decode_interface(place: JsonNode) -> InterfaceType:
-    fields = place.read_fields("name", "properties", "unique", "indexed")
+def _decode_interface(node: JsonNode) -> InterfaceType:
+    fields = node.read_fields("name", "properties", "unique", "indexed")
     properties = _decode_properties(fields["properties"])
     types = {p.name: p.type for p in properties}
     return InterfaceType(
@@ -216,10 +223,10 @@ def _decode_interface(place: JsonNode) -> InterfaceType:
     )
 
 
-def _decode_cardinality(place: JsonNode) -> Cardinality:
-    bounds = place.read_items()
+def _decode_cardinality(node: JsonNode) -> Cardinality:
+    bounds = node.read_items()
     if len(bounds) != 2:
-        place.fail(f"expected two bounds, got {len(bounds)}")
+        node.fail(f"expected two bounds, got {len(bounds)}")
     low, high = bounds
     return Cardinality(low=low.read_count(), high=None if high.value is None else high.read_count())
 
@@ -227,15 +234,15 @@ def _decode_cardinality(place: JsonNode) -> Cardinality:
 # --- members ---------------------------------------------------------------------------------------
 
 
-def _decode_properties(place: JsonNode) -> tuple[Property, ...]:
-    properties = place.map_items(_decode_property)
+def _decode_properties(node: JsonNode) -> tuple[Property, ...]:
+    properties = node.map_items(_decode_property)
     if len({p.name for p in properties}) != len(properties):
-        place.fail("two properties have one name")
+        node.fail("two properties have the same name")
     return properties
 
 
-def _decode_property(place: JsonNode) -> Property:
-    fields = place.read_fields(
+def _decode_property(node: JsonNode) -> Property:
+    fields = node.read_fields(
         "name",
         "identity",
         "type",
@@ -247,6 +254,7 @@ def _decode_property(place: JsonNode) -> Property:
         "renamed_from",
         "annotations",
     )
+    # The type comes first: it decides how the default is decoded.
     type_ = _decode_type(fields["type"])
     return Property(
         name=fields["name"].read_text(),
@@ -262,58 +270,59 @@ def _decode_property(place: JsonNode) -> Property:
     )
 
 
-def _decode_type(place: JsonNode) -> ValueType:
+def _decode_type(node: JsonNode) -> ValueType:
+    # The types check their own rules, such as the size of a vector, by `ValueError`.
     try:
-        match place.value:
+        match node.value:
             case str() as name:
                 return Scalar(name)
             case {"enum": _, **rest} if not rest:
-                return EnumOf(place.read_fields("enum")["enum"].map_items(JsonNode.read_text))
+                return EnumOf(node.read_fields("enum")["enum"].map_items(JsonNode.read_text))
             case {"list": str() as name, **rest} if not rest:
                 return ListOf(Scalar(name))
             case {"vector": _, **rest} if not rest:
-                return VectorOf(place.read_fields("vector")["vector"].read_count())
+                return VectorOf(node.read_fields("vector")["vector"].read_count())
     except ValueError as error:
-        place.fail(str(error))
-    return place.fail(f"expected a type, got {format_value(place.value)}")
+        node.fail(str(error))
+    return node.fail(f"expected a type, got {format_value(node.value)}")
 
 
-def _decode_embedding(place: JsonNode) -> Embedding | None:
-    if place.value is None:
+def _decode_embedding(node: JsonNode) -> Embedding | None:
+    if node.value is None:
         return None
-    fields = place.read_fields("source", "model")
+    fields = node.read_fields("source", "model")
     return Embedding(source=fields["source"].read_text(), model=fields["model"].read_optional_text())
 
 
-def _decode_columns(place: JsonNode, types: dict[str, ValueType]) -> tuple[str, ...]:
-    return place.map_items(lambda item: _decode_column(item, types))
+def _decode_columns(node: JsonNode, types: dict[str, ValueType]) -> tuple[str, ...]:
+    return node.map_items(lambda item: _decode_column(item, types))
 
 
-def _decode_column(place: JsonNode, types: dict[str, ValueType]) -> str:
-    name = place.read_text()
+def _decode_column(node: JsonNode, types: dict[str, ValueType]) -> str:
+    name = node.read_text()
     if name not in types:
-        place.fail(f"there is no property {format_value(name)}")
+        node.fail(f"there is no property {format_value(name)}")
     return name
 
 
-def _decode_range(place: JsonNode, types: dict[str, ValueType]) -> RangeRule:
-    fields = place.read_fields("property", "low", "high")
+def _decode_range(node: JsonNode, types: dict[str, ValueType]) -> RangeRule:
+    fields = node.read_fields("property", "low", "high")
     name = _decode_column(fields["property"], types)
     return RangeRule(
         property=name, low=fields["low"].read_typed(types[name]), high=fields["high"].read_typed(types[name])
     )
 
 
-def _decode_check(place: JsonNode, types: dict[str, ValueType]) -> CheckRule:
-    fields = place.read_fields("property", "pattern")
+def _decode_check(node: JsonNode, types: dict[str, ValueType]) -> CheckRule:
+    fields = node.read_fields("property", "pattern")
     return CheckRule(property=_decode_column(fields["property"], types), pattern=fields["pattern"].read_text())
 
 
 # --- annotations -----------------------------------------------------------------------------------
 
 
-def _decode_annotation(place: JsonNode) -> AnnotationValue:
-    fields = place.read_fields("name", "argument", "options")
+def _decode_annotation(node: JsonNode) -> AnnotationValue:
+    fields = node.read_fields("name", "argument", "options")
     return AnnotationValue(
         name=fields["name"].read_text(),
         argument=_decode_untyped(fields["argument"]),
@@ -321,39 +330,40 @@ def _decode_annotation(place: JsonNode) -> AnnotationValue:
     )
 
 
-def _decode_option(place: JsonNode) -> tuple[str, Value]:
-    parts = place.read_items()
+def _decode_option(node: JsonNode) -> tuple[str, Value]:
+    parts = node.read_items()
     if len(parts) != 2:
-        place.fail("expected a name and a value")
+        node.fail("expected a name and a value")
     return parts[0].read_text(), _decode_untyped(parts[1])
 
 
-def _decode_untyped(place: JsonNode, depth: int = 0) -> Value:
+def _decode_untyped(node: JsonNode, depth: int = 0) -> Value:
     if depth > _MAX_DEPTH:
-        place.fail("it is nested too deep")
-    match place.value:
+        node.fail("it is nested too deep")
+    # Dates and times are objects with one field, see `_encode_untyped`; annotations have no other objects.
+    match node.value:
         case None | bool() | int() | float() | str():
-            return place.value
+            return node.value
         case list():
-            return tuple(_decode_untyped(item, depth + 1) for item in place.read_items())
+            return tuple(_decode_untyped(item, depth + 1) for item in node.read_items())
         case {"date": str() as text, **rest} if not rest:
             day = parse_date(text)
             if not isinstance(day, InvalidValue):
                 return day
-            place.fail(day.reason)
+            node.fail(day.reason)
         case {"datetime": str() as text, **rest} if not rest:
             time = parse_datetime(text)
             if not isinstance(time, InvalidValue):
                 return time
-            place.fail(time.reason)
-    return place.fail(f"expected a value, got {format_value(place.value)}")
+            node.fail(time.reason)
+    return node.fail(f"expected a value, got {format_value(node.value)}")
 
 
 Fields = dict[str, Json]
 
 
 def catalog_to_json(catalog: Catalog) -> Fields:
-    """Every field of the catalog, types in declared order."""
+    """Return all fields of a catalog as JSON, types in declared order."""
     return {
         "next_identity": catalog.next_identity,
         "nodes": [_node_to_json(node) for node in catalog.nodes.values()],
@@ -363,7 +373,7 @@ def catalog_to_json(catalog: Catalog) -> Fields:
 
 
 def normalize_catalog(catalog: Catalog) -> Fields:
-    """What the schema says: without identities, with types and constraints in one order whatever the text's order."""
+    """Return a catalog as JSON without identities, with types and constraints in a fixed order."""
     return {
         "nodes": [_normalize_type(_node_to_json(node)) for _, node in sorted(catalog.nodes.items())],
         "edges": [_normalize_type(_edge_to_json(edge)) for _, edge in sorted(catalog.edges.items())],
@@ -372,13 +382,14 @@ def normalize_catalog(catalog: Catalog) -> Fields:
 
 
 def normalize_interface(interface: InterfaceType) -> Fields:
-    """What an interface says: without identities, and without the order of what has none."""
+    """Return an interface as JSON without identities, with its constraints sorted."""
     return _normalize_type(_interface_to_json(interface))
 
 
 def _normalize_type(fields: Fields) -> Fields:
-    """A type whose lists without an order of their own are sorted, and whose identities are gone."""
+    """Return the fields of a type without identities; lists whose order has no meaning are sorted."""
     ordered = {name: value for name, value in fields.items() if name != "identity"}
+    # Not `key` and `properties`: ids are derived in the order of the key, and columns follow the properties.
     for name in ("unique", "indexed", "ranges", "checks"):
         items = ordered.get(name)
         if isinstance(items, list):
@@ -395,10 +406,11 @@ def _normalize_type(fields: Fields) -> Fields:
 
 
 def _build_sort_key(item: Json) -> list[str]:
-    """Strings, lists of strings, and rules: what each is about, then what it says."""
+    """Build the sort key of a column name, a list of columns, or a rule."""
     match item:
         case list():
             return [str(part) for part in item]
+        # A property has at most one range, but may have several checks, which differ in their pattern.
         case dict():
             return [str(item["property"]), str(item.get("pattern"))]
         case _:
@@ -409,19 +421,19 @@ def _build_sort_key(item: Json) -> list[str]:
 
 
 def _node_to_json(node: NodeType) -> Fields:
-    return {**_shared_fields_to_json(node), "implements": list(node.implements)}
+    return {**_encode_table_type(node), "implements": list(node.implements)}
 
 
 def _edge_to_json(edge: EdgeType) -> Fields:
     return {
-        **_shared_fields_to_json(edge),
+        **_encode_table_type(edge),
         "source": edge.source,
         "target": edge.target,
         "cardinality": [edge.cardinality.low, edge.cardinality.high],
     }
 
 
-def _shared_fields_to_json(type_: NodeType | EdgeType) -> Fields:
+def _encode_table_type(type_: NodeType | EdgeType) -> Fields:
     return {
         "name": type_.name,
         "identity": type_.identity,
@@ -463,7 +475,7 @@ def _property_to_json(p: Property) -> Fields:
 
 
 def type_to_json(type_: ValueType) -> Json:
-    """`"I32"`, `{"enum": […]}`, `{"list": "I32"}`, `{"vector": 3}`."""
+    """Return a type as JSON: `"I32"`, `{"enum": […]}`, `{"list": "I32"}` or `{"vector": 3}`."""
     match type_:
         case Scalar():
             return type_.value
@@ -476,13 +488,13 @@ def type_to_json(type_: ValueType) -> Json:
 
 
 def embedding_to_json(embedding: Embedding | None) -> Json:
-    """`{"source": …, "model": …}`, or null."""
+    """Return an embedding as JSON: `{"source": …, "model": …}`, or None."""
     return None if embedding is None else {"source": embedding.source, "model": embedding.model}
 
 
 def _range_to_json(rule: RangeRule, type_: NodeType | EdgeType) -> Fields:
-    ranged = type_.by_name[rule.property].type
-    return {"property": rule.property, "low": to_json(ranged, rule.low), "high": to_json(ranged, rule.high)}
+    value_type = type_.by_name[rule.property].type
+    return {"property": rule.property, "low": to_json(value_type, rule.low), "high": to_json(value_type, rule.high)}
 
 
 def _check_to_json(rule: CheckRule) -> Fields:
@@ -493,30 +505,32 @@ def _check_to_json(rule: CheckRule) -> Fields:
 
 
 def annotation_to_json(annotation: AnnotationValue) -> Fields:
-    """The annotation's name, argument and options."""
+    """Return an annotation as JSON: its name, argument and options."""
     return {
         "name": annotation.name,
-        "argument": _untyped_to_json(annotation.argument),
-        "options": [[name, _untyped_to_json(value)] for name, value in annotation.options],
+        "argument": _encode_untyped(annotation.argument),
+        "options": [[name, _encode_untyped(value)] for name, value in annotation.options],
     }
 
 
-def _untyped_to_json(value: Value) -> Json:
-    """A value that no type describes; dates and times say what they are, the rest is JSON as it stands."""
+def _encode_untyped(value: Value) -> Json:
+    """Return a value without a declared type as JSON; dates and times are marked, so that they can be decoded."""
+    # `datetime` is a subclass of `date`, so it comes first.
     match value:
         case datetime():
             return {"datetime": format_datetime(value)}
         case date():
             return {"date": format_date(value)}
         case list() | tuple():
-            return [_untyped_to_json(item) for item in value]
+            return [_encode_untyped(item) for item in value]
         case bytes():
-            msg = f"{format_value(value)} is no value of an annotation"
+            msg = f"{format_value(value)} is not a value of an annotation"
             raise TypeError(msg)
         case _:
             return value
 
 
+# Any change of the fields needs a new tag: an older release then asks for a newer one instead of reporting damage.
 CATALOG_FORMAT = "omnigraph-catalog/1"
 
 
@@ -537,35 +551,37 @@ class CatalogFormatError(OmnigraphError):
 
 
 def encode_catalog(catalog: Catalog) -> bytes:
-    """The canonical bytes: equal catalogs give equal bytes."""
+    """Encode a catalog as canonical bytes: equal catalogs give equal bytes."""
     return _encode_canonical({"format": CATALOG_FORMAT, **catalog_to_json(catalog)})
 
 
 def decode_catalog(data: bytes) -> Catalog:
-    """The catalog of canonical bytes.
+    """Decode canonical bytes.
 
     Raises:
-        CatalogFormatError: the bytes name another format.
-        CatalogCorruptError: anything else that `encode_catalog` would not have written, with the place and the reason.
+        CatalogFormatError: The bytes have another format tag.
+        CatalogCorruptError: The bytes are nothing that `encode_catalog` writes; it names the path and the reason.
     """
     fields = _parse_json(data)
     document = JsonNode("", fields)
     if not isinstance(fields, dict) or not isinstance(fields.get("format"), str):
         document.fail("it has no format tag")
     if fields["format"] != CATALOG_FORMAT:
+        # Clipped: damaged bytes may hold a text of any length.
         raise CatalogFormatError(fields["format"][:80])
     catalog = decode_document(JsonNode("", {name: value for name, value in fields.items() if name != "format"}))
+    # Encoding it again finds what the decoders accept but never write, such as white space or repeated fields.
     if encode_catalog(catalog) != data:
         document.fail("it is not in canonical form, so something else wrote it")
     return catalog
 
 
 def compute_fingerprint(catalog: Catalog) -> str:
-    """The SHA-256 of what the schema says, in hex.
+    """Compute the SHA-256 of a schema's declarations, in hex.
 
-    Comments, layout and the order of types and constraints don't count, nor do identities: the text alone decides, so
-    the same schema has the same fingerprint in every graph. The order of properties counts, and `@rename_from` too,
-    because with it the same types can mean another migration.
+    Comments, layout, the order of types and constraints, and identities don't count: the same schema has the same
+    fingerprint in every graph. The order of properties and `@rename_from` do count: with another `@rename_from`, the
+    same types can mean another migration.
     """
     return hashlib.sha256(_encode_canonical(normalize_catalog(catalog))).hexdigest()
 
@@ -576,6 +592,7 @@ def _encode_canonical(fields: object) -> bytes:
 
 
 def _parse_json(data: bytes) -> object:
+    # Python's parser accepts NaN and Infinity, which are not JSON; deep nesting exceeds its recursion limit.
     try:
         return json.loads(data.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

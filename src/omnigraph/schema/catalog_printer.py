@@ -1,4 +1,4 @@
-"""The text of a catalog, for a schema that nobody wrote: binding it gives the catalog again, but for identities."""
+"""Print a catalog as schema text, such as that of a merged schema; binding it gives the catalog without identities."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -23,32 +23,37 @@ from omnigraph.schema.values import format_date, format_datetime, to_json
 
 
 def print_catalog(catalog: Catalog) -> str:
-    """The schema in the formatter's layout: interfaces, node types, edge types."""
+    """Print a schema in the formatter's layout: interfaces, node types, edge types."""
     types: tuple[AnyType, ...] = (*catalog.nodes.values(), *catalog.edges.values())
     parts = [*map(_format_interface, catalog.interfaces.values()), *map(_format_type, types)]
+    # Parsed and printed once more, so that the formatter decides the layout.
     source = Source("\n".join(parts), "merged.pg")
     return print_schema(parse_schema(source).require(source))
 
 
 def print_declaration(type_: AnyType | InterfaceType) -> str:
-    """How a type is declared, in the formatter's layout, without a line break at the end."""
-    source = Source(_format_interface(type_) if isinstance(type_, InterfaceType) else _format_type(type_), "merged.pg")
+    """Print the declaration of a type in the formatter's layout, without a line break at the end."""
+    source = Source(_format_declaration(type_), "merged.pg")
     return print_schema(parse_schema(source).require(source)).rstrip("\n")
 
 
 def format_type_declaration(type_: AnyType | InterfaceType) -> str:
-    """How a type is declared, on one line."""
-    text = _format_interface(type_) if isinstance(type_, InterfaceType) else _format_type(type_)
-    return " ".join(text.split("\n"))
+    """Format the declaration of a type on one line."""
+    return " ".join(_format_declaration(type_).split("\n"))
 
 
 def format_property_declaration(type_: AnyType, p: Property) -> str:
-    """How a property is declared, with the rules that are about it alone."""
+    """Format the declaration of a property, with its `@range` and `@check` rules."""
     rules: list[RangeRule | CheckRule] = [*type_.ranges, *type_.checks]
     return " ".join([_format_property(p), *(format_rule(rule) for rule in rules if rule.property == p.name)])
 
 
+def _format_declaration(type_: AnyType | InterfaceType) -> str:
+    return _format_interface(type_) if isinstance(type_, InterfaceType) else _format_type(type_)
+
+
 def _format_interface(interface: InterfaceType) -> str:
+    # An interface has bare constraints only, so each `@unique` has a single column.
     marks = {name: " @unique" for (name,) in interface.unique}
     for name in interface.indexed:
         marks[name] = marks.get(name, "") + " @index"
@@ -85,17 +90,17 @@ def _format_property(p: Property) -> str:
 
 
 def _get_default(p: Property) -> Value:
-    """A default as its literal is written: bytes as text, as in JSON."""
-    shown = to_json(p.type, p.default) if isinstance(p.default, bytes) else p.default
-    return shown if isinstance(shown, str) else p.default
+    """Return a default as the value of its literal: the language writes bytes as text, like JSON."""
+    text = to_json(p.type, p.default) if isinstance(p.default, bytes) else p.default
+    return text if isinstance(text, str) else p.default
 
 
-def _format_annotations(noted: AnyType | Property) -> str:
-    known = {"description": noted.description, "rename_from": noted.renamed_from}
-    if not isinstance(noted, Property):
-        known["instruction"] = noted.instruction
+def _format_annotations(item: AnyType | Property) -> str:
+    known = {"description": item.description, "rename_from": item.renamed_from}
+    if not isinstance(item, Property):
+        known["instruction"] = item.instruction
     texts = [f"@{name}({quote(text)})" for name, text in known.items() if text is not None]
-    return "".join(f" {text}" for text in (*texts, *map(_format_annotation, noted.annotations)))
+    return "".join(f" {text}" for text in (*texts, *map(_format_annotation, item.annotations)))
 
 
 def _format_annotation(annotation: AnnotationValue) -> str:
@@ -106,6 +111,7 @@ def _format_annotation(annotation: AnnotationValue) -> str:
 
 
 def _format_literal(value: Value) -> str:
+    # `bool` is an `int` and `datetime` a `date`: the subclass comes first. Integers fall through to the last case.
     match value:
         case None:
             return "null"

@@ -1,4 +1,4 @@
-"""The notebook of a binder: every broken rule once, at its place."""
+"""Collect the diagnostics of a binder."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from omnigraph.lang.spelling import Suggestions
 
 
 class DiagnosticCollector:
-    """Collects diagnostics; a code is reported once per place, so nodes don't repeat the faults of their interface."""
+    """A collector of diagnostics; each code is kept once per span, so nodes don't repeat the errors of an interface."""
 
     def __init__(self) -> None:
         self._diagnostics: dict[tuple[str, Span], Diagnostic] = {}
@@ -18,19 +18,22 @@ class DiagnosticCollector:
         return len(self._diagnostics)
 
     def add_error(self, code: str, span: Span, message: str, help: str | None = None) -> None:
-        """Note a broken rule."""
+        """Add an error; the first one of a code and span wins."""
         self._diagnostics.setdefault((code, span), Diagnostic(code, span, message, help))
 
     def suggest_closest(self, word: str, candidates: Iterable[str]) -> str | None:
-        """A help line with the nearest candidate, if one is near and this is not the umpteenth error."""
+        """Return a help line with the nearest candidate, or None.
+
+        The number of searches is limited, because they are the expensive part of an error.
+        """
         return self._suggestions.suggest_closest(word, candidates)
 
     def finalize(self) -> tuple[Diagnostic, ...]:
-        """Everything found, in source order."""
+        """Return all diagnostics in source order."""
         return sort_diagnostics(self._diagnostics.values())
 
 
 def join_words(words: Iterable[str], joint: str = "and") -> str:
-    """Words as a sentence lists them: `` `a`, `b` and `c` ``."""
+    """Format words as a sentence lists them: `` `a`, `b` and `c` ``."""
     quoted = [f"`{word}`" for word in words]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} {joint} {quoted[-1]}"

@@ -1,4 +1,4 @@
-"""Identities: numbers that types and properties are given once and keep through renames."""
+"""Assign identities: numbers that types and properties keep through renames."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -7,22 +7,23 @@ from typing import TypeAlias, TypeVar
 from omnigraph.schema.catalog import UNASSIGNED, Catalog, EdgeType, NodeType, Property, build_catalog
 from omnigraph.schema.matching import SchemaMatch, match_edges, match_nodes, match_properties
 
+# Maps an identity to the one that replaces it, where two branches made the same addition.
 Aliases: TypeAlias = Mapping[int, int]
-"""By identity, the one that stands for it."""
 
 
 T = TypeVar("T", NodeType, EdgeType)
 
 
 def join_aliases(*parts: Aliases) -> dict[int, int]:
-    """All of these at once: whatever is one with something that is one with a third is one with that too."""
-    found: dict[int, int] = {}
+    """Combine aliases: identities that are connected through any of them get the same replacement, the smallest."""
+    # A union-find without ranks: `parents` leads from an identity to a smaller one, and in the end to its root.
+    parents: dict[int, int] = {}
     for part in parts:
-        for one, other in part.items():
-            roots = {_find_root(found, one), _find_root(found, other)}
+        for identity, alias in part.items():
+            roots = {_find_root(parents, identity), _find_root(parents, alias)}
             if len(roots) > 1:
-                found[max(roots)] = min(roots)
-    return {one: _find_root(found, one) for one in found}
+                parents[max(roots)] = min(roots)
+    return {identity: _find_root(parents, identity) for identity in parents}
 
 
 def _find_root(aliases: Aliases, identity: int) -> int:
@@ -32,7 +33,7 @@ def _find_root(aliases: Aliases, identity: int) -> int:
 
 
 def renumber_catalog(catalog: Catalog, aliases: Aliases) -> Catalog:
-    """The catalog with the identities that stand for others."""
+    """Return the catalog with aliased identities replaced."""
     if not aliases:
         return catalog
     nodes = tuple(_renumber_type(node, aliases) for node in catalog.nodes.values())
@@ -46,14 +47,15 @@ def _renumber_type(type_: T, aliases: Aliases) -> T:
 
 
 def assign_identities(catalog: Catalog, previous: Catalog | None, *, first: int = 0) -> Catalog:
-    """The catalog with a number for every type and property.
+    """Assign an identity to every type and property.
 
-    What continues something of `previous`, by name or by `@rename_from`, keeps its number; everything else gets the
-    next one. One counter serves the whole graph and only grows, so a dropped name that returns is somebody new.
-    New numbers are at least `first`: branches that go on from one schema, each for itself, start at places of their
-    own, so that a number means one thing in all of them.
+    A type or property that continues one of `previous`, by name or by `@rename_from`, keeps its identity; all others
+    get the next ones. The counter only grows, so a dropped name that returns gets a new identity. New identities are at
+    least `first`: branches that continue one schema independently start far apart, so that an identity means the same
+    in all of them.
     """
     before = previous if previous is not None else Catalog(nodes={}, edges={}, interfaces={})
+    # A built catalog has `next_identity` 1 unless it is given, so the highest identity counts too.
     counter = _IdentityCounter(max(before.next_identity, _find_highest_identity(before) + 1, first))
     nodes = _number_types(catalog.nodes.values(), match_nodes(before, catalog), counter)
     edges = _number_types(catalog.edges.values(), match_edges(before, catalog), counter)
@@ -70,7 +72,7 @@ class _IdentityCounter:
     next: int
 
     def assign(self, identity: int) -> int:
-        """The number itself if it is one, else the next."""
+        """Return the identity itself if it is assigned, else the next one."""
         if identity != UNASSIGNED:
             return identity
         self.next += 1

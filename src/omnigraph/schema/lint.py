@@ -1,4 +1,4 @@
-"""Advice about a schema that is correct: L101 to L105."""
+"""Lint a valid schema: warnings L101 to L105."""
 
 from collections.abc import Collection, Iterator
 
@@ -21,29 +21,31 @@ from omnigraph.schema.types import Scalar
 
 
 def lint_schema(tree: SchemaFile, catalog: Catalog) -> tuple[Diagnostic, ...]:
-    """Warnings about a schema and the catalog that was bound from it, in source order."""
-    found: list[Diagnostic] = []
+    """Return the warnings about a schema, given its syntax tree and its catalog, in source order."""
+    warnings: list[Diagnostic] = []
     implemented = {name for node in catalog.nodes.values() for name in node.implements}
     for declaration in tree.declarations:
         if isinstance(declaration, InterfaceDecl):
-            found.extend(_find_unimplemented(declaration, implemented))
+            warnings.extend(_find_unimplemented(declaration, implemented))
         else:
-            found.extend(_find_repeated_indexes(declaration, catalog))
-        found.extend(_find_reserved_words(declaration))
-    found.extend(find_misspelt_annotations(tree))
-    found.extend(_find_unindexed_vectors(tree, catalog))
-    return sort_diagnostics(found)
+            warnings.extend(_find_repeated_indexes(declaration, catalog))
+        warnings.extend(_find_reserved_words(declaration))
+    warnings.extend(find_misspelt_annotations(tree))
+    warnings.extend(_find_unindexed_vectors(tree, catalog))
+    return sort_diagnostics(warnings)
 
 
 def find_misspelt_annotations(tree: SchemaFile) -> Iterator[Diagnostic]:
-    """Annotations that mean nothing, and are nearly one that does: kept, as all unknown ones are, and seldom meant."""
+    """Yield a warning for each unknown annotation whose name is close to a known one."""
     for declaration in tree.declarations:
-        of_type = () if isinstance(declaration, InterfaceDecl) else declaration.annotations
-        for annotation in (*of_type, *(one for decl in _iter_properties(declaration) for one in decl.annotations)):
+        annotations = [] if isinstance(declaration, InterfaceDecl) else list(declaration.annotations)
+        for decl in _iter_properties(declaration):
+            annotations.extend(decl.annotations)
+        for annotation in annotations:
             name = annotation.name.text
             near = None if name in KNOWN_ANNOTATIONS else find_closest(name, KNOWN_ANNOTATIONS)
             if near is not None:
-                message = f"`@{name}` is no annotation that means anything: it is kept, and nothing follows from it"
+                message = f"`@{name}` is not a known annotation: it is kept, but has no effect"
                 yield Diagnostic("L105", annotation.span, message, f"did you mean `@{near}`?")
 
 
@@ -62,26 +64,26 @@ def _find_reserved_words(declaration: Declaration) -> Iterator[Diagnostic]:
     for decl in _iter_properties(declaration):
         if decl.name.text in RESERVED_WORDS:
             message = f"`{decl.name.text}` is a reserved word of the query language"
-            yield Diagnostic("L103", decl.name.span, message, "it works behind a `.`, but another name reads better")
+            yield Diagnostic("L103", decl.name.span, message, "it works after a `.`, but another name reads better")
 
 
 def _find_repeated_indexes(declaration: NodeDecl | EdgeDecl, catalog: Catalog) -> Iterator[Diagnostic]:
     type_ = catalog.find_type(declaration.name.text)
     if type_ is None:
         return
-    given: dict[str, str] = {}
+    sources: dict[str, str] = {}
     if len(type_.key) == 1 and (column := type_.find_property(type_.key[0])) and column.type is not Scalar.STRING:
-        # On free text an index finds words as well, which a key does not.
-        given[column.name] = "its `@key`"
+        # A declared index on a String also finds words, which the index of a key does not.
+        sources[column.name] = "its `@key`"
     if isinstance(declaration, NodeDecl):
         for interface in declaration.implements:
             inherited = catalog.interfaces.get(interface.text)
-            given.update(dict.fromkeys(inherited.indexed if inherited else (), f"the interface `{interface.text}`"))
+            sources.update(dict.fromkeys(inherited.indexed if inherited else (), f"the interface `{interface.text}`"))
     for indexed in sorted(_iter_indexed_columns(declaration), key=lambda name: name.span):
-        if indexed.text in given:
-            message = f"`{indexed.text}` already has an index through {given[indexed.text]}"
+        if indexed.text in sources:
+            message = f"`{indexed.text}` already has an index through {sources[indexed.text]}"
             yield Diagnostic("L102", indexed.span, message, "remove this `@index`")
-        given.setdefault(indexed.text, "another `@index`")
+        sources.setdefault(indexed.text, "another `@index`")
 
 
 def _iter_indexed_columns(declaration: NodeDecl | EdgeDecl) -> Iterator[Name]:
@@ -104,7 +106,7 @@ def _find_unindexed_vectors(tree: SchemaFile, catalog: Catalog) -> Iterator[Diag
         for vector in node.properties:
             if vector.embedding is None or vector.name in node.indexed:
                 continue
-            # A node may have the vector from an interface; the advice then stands there, once for all its nodes.
+            # A node may inherit the vector: the warning is then at the interface, once for all its nodes.
             for owner in (node.name, *node.implements):
                 if (decl := declared.get((owner, vector.name))) is not None:
                     message = f"the vector `{owner}.{vector.name}` has no index: every search reads all rows"

@@ -1,4 +1,4 @@
-"""What becomes of a property between two schemas."""
+"""Plan the migration steps within a type: constraints, properties and their metadata."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -35,20 +35,22 @@ from omnigraph.schema.migration_steps import (
 from omnigraph.schema.types import EnumOf, ValueType
 from omnigraph.schema.values import Json, format_type, format_value, to_json
 
+# The ends of an edge are columns of constraints too, and are never renamed.
 _ENDS = {"src": "src", "dst": "dst"}
 
 
 def plan_dropped_constraints(old: AnyType, new: AnyType, properties: SchemaMatch[Property]) -> Iterator[Step]:
-    """Steps for constraints that end, in old names; one on a dropped property alone ends with it and has no step."""
+    """Yield the steps that drop constraints, in old names; a constraint on a single dropped property has no step."""
     names = {**properties.new_names, **_ENDS}
     if isinstance(new, EdgeType) and old.key and not new.key:
         yield _build_drop_step(new, KeyRule(old.key))
-    kept_unique = {frozenset(columns) for columns in new.unique}
+    # A unique constraint is a set of columns: their order does not matter.
+    new_unique = {frozenset(columns) for columns in new.unique}
     for columns in old.unique:
         renamed = _rename_columns(columns, names)
         if renamed is None and len(columns) == 1:
             continue
-        if renamed is None or frozenset(renamed) not in kept_unique:
+        if renamed is None or frozenset(renamed) not in new_unique:
             yield _build_drop_step(new, UniqueRule(columns))
     for name in old.indexed:
         if name in names and names[name] not in new.indexed:
@@ -58,42 +60,44 @@ def plan_dropped_constraints(old: AnyType, new: AnyType, properties: SchemaMatch
         if rule.property in names and names[rule.property] not in ranged:
             yield _build_drop_step(new, rule)
     for check in old.checks:
-        renamed_to = names.get(check.property)
-        if renamed_to is not None and CheckRule(property=renamed_to, pattern=check.pattern) not in new.checks:
+        new_name = names.get(check.property)
+        if new_name is not None and CheckRule(property=new_name, pattern=check.pattern) not in new.checks:
             yield _build_drop_step(new, check)
 
 
 def plan_added_constraints(old: AnyType, new: AnyType, properties: SchemaMatch[Property]) -> Iterator[Step]:
-    """Steps for constraints that begin or change, in new names; they validate unless no row can break them."""
+    """Yield the steps that add or change constraints, in new names; they validate unless no row can break them."""
     names = {**properties.new_names, **_ENDS}
-    fresh = {p.name: p for p in properties.added}
+    added = {p.name: p for p in properties.added}
     yield from _plan_key_change(old, new, names)
-    had_unique = {
+    old_unique = {
         frozenset(renamed) for columns in old.unique if (renamed := _rename_columns(columns, names)) is not None
     }
     for columns in new.unique:
-        if frozenset(columns) not in had_unique:
-            # A row with a null in any member is exempt, and every row has one in a new column that nothing fills.
-            is_exempt = any(name in fresh and fresh[name].default is None for name in columns)
+        if frozenset(columns) not in old_unique:
+            # A row with a null in any column is exempt, and a new column without a default is null in every row.
+            is_exempt = any(name in added and added[name].default is None for name in columns)
             yield _build_add_step(new, UniqueRule(columns), validates=not is_exempt)
-    had_index = {names[name] for name in old.indexed if name in names}
+    old_indexed = {names[name] for name in old.indexed if name in names}
     for name in new.indexed:
-        if name not in had_index:
+        if name not in old_indexed:
+            # No row can break an index.
             yield _build_add_step(new, IndexRule(name), validates=False)
     yield from _plan_range_changes(old, new, properties)
-    had_checks = {(names[check.property], check.pattern) for check in old.checks if check.property in names}
+    old_checks = {(names[check.property], check.pattern) for check in old.checks if check.property in names}
     for check in new.checks:
-        if (check.property, check.pattern) not in had_checks:
-            yield _build_add_step(new, check, validates=check.property not in fresh)
+        if (check.property, check.pattern) not in old_checks:
+            yield _build_add_step(new, check, validates=check.property not in added)
     if isinstance(old, EdgeType) and isinstance(new, EdgeType):
         yield from _plan_cardinality_change(old, new)
 
 
-# --- each kind -----------------------------------------------------------------------------------------
+# --- kinds of constraints ------------------------------------------------------------------------------
 
 
 def _plan_key_change(old: AnyType, new: AnyType, names: Mapping[str, str]) -> Iterator[Step]:
-    """A key is for good, because ids come from it; only an edge can lose one, since its ids stay what they are."""
+    """Yield an unsupported change if the key differs: ids are derived from it. Only an edge type may drop its key."""
+    # Edges of a type that loses its key keep their ids.
     if _rename_columns(old.key, names) == new.key or (isinstance(new, EdgeType) and not new.key):
         return
     before, after = (f"`{format_rule(KeyRule(key))}`" if key else "no key" for key in (old.key, new.key))
@@ -108,15 +112,16 @@ def _plan_key_change(old: AnyType, new: AnyType, names: Mapping[str, str]) -> It
 
 
 def _plan_range_changes(old: AnyType, new: AnyType, properties: SchemaMatch[Property]) -> Iterator[Step]:
-    fresh = {p.name for p in properties.added}
-    before_of = {after.name: before for before, after in properties.pairs}
-    had = {rule.property: rule for rule in old.ranges}
+    added = {p.name for p in properties.added}
+    old_properties = {after.name: before for before, after in properties.pairs}
+    old_ranges = {rule.property: rule for rule in old.ranges}
     for rule in new.ranges:
-        before = before_of.get(rule.property)
-        earlier = None if before is None else had.get(before.name)
+        before = old_properties.get(rule.property)
+        earlier = None if before is None else old_ranges.get(before.name)
         if earlier is None:
-            yield _build_add_step(new, rule, validates=rule.property not in fresh)
+            yield _build_add_step(new, rule, validates=rule.property not in added)
         elif (earlier.low, earlier.high) != (rule.low, rule.high):
+            # Bounds of different types don't compare. The change of type is unsupported anyway.
             is_same_type = before is not None and before.type == new.by_name[rule.property].type
             yield _build_add_step(
                 new, rule, validates=not (is_same_type and _is_wider(rule, earlier)), instead_of=earlier
@@ -124,7 +129,7 @@ def _plan_range_changes(old: AnyType, new: AnyType, properties: SchemaMatch[Prop
 
 
 def _is_wider(rule: RangeRule, earlier: RangeRule) -> bool:
-    """Whether every value that `earlier` allows is allowed by `rule`."""
+    """Return whether `rule` allows every value that `earlier` allows."""
     low = rule.low is None or (earlier.low is not None and _is_at_most(rule.low, earlier.low))
     high = rule.high is None or (earlier.high is not None and _is_at_most(earlier.high, rule.high))
     return low and high
@@ -135,12 +140,14 @@ def _is_at_most(left: Value, right: Value) -> bool:
 
 
 def _plan_cardinality_change(old: EdgeType, new: EdgeType) -> Iterator[Step]:
-    before, after = old.cardinality, new.cardinality
+    before = old.cardinality
+    after = new.cardinality
     if before == after:
         return
     is_wider = after.low <= before.low and (
         after.high is None or (before.high is not None and before.high <= after.high)
     )
+    # No edge can break wider limits; narrower ones are checked like a new constraint.
     if is_wider:
         yield Step(
             kind=StepKind.WIDEN_CARDINALITY,
@@ -158,7 +165,7 @@ def _plan_cardinality_change(old: EdgeType, new: EdgeType) -> Iterator[Step]:
 
 
 def _rename_columns(columns: tuple[str, ...], names: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The columns under their new names; None if one of them is gone."""
+    """Return the new names of columns; None if one of them was dropped."""
     return tuple(names[name] for name in columns) if all(name in names for name in columns) else None
 
 
@@ -200,7 +207,7 @@ def _find_only_property(rule: Rule) -> str | None:
 
 
 def plan_property_addition(type_: AnyType, added: Property) -> Step:
-    """A new property of a type that may have rows: they need a value for it, or may do without."""
+    """Plan a new property. A required one without a default is unsupported: existing rows have no value for it."""
     where = format_name(type_, added.name)
     if added.is_required:
         return _build_unsupported_step(
@@ -210,6 +217,7 @@ def plan_property_addition(type_: AnyType, added: Property) -> Step:
             f"{where} is required, but committed rows have no value for it: give it a `@default`, or make it nullable",
             build_property_details(added),
         )
+    # A default of null fills nothing.
     fill = f", filled with {format_value(to_json(added.type, added.default))}" if added.default is not None else ""
     return Step(
         kind=StepKind.ADD_PROPERTY,
@@ -222,7 +230,7 @@ def plan_property_addition(type_: AnyType, added: Property) -> Step:
 
 
 def plan_property_changes(type_: AnyType, old: Property, new: Property, new_names: Mapping[str, str]) -> Iterator[Step]:
-    """The steps for a property that lives on, after its rename if it has one."""
+    """Yield the steps for a property that both schemas have, to be applied after its rename."""
     where = format_name(type_, new.name)
     if old.type != new.type:
         yield from _plan_type_change(type_, old, new)
@@ -260,23 +268,25 @@ def _plan_type_change(type_: AnyType, old: Property, new: Property) -> Iterator[
         reason = f"{where} is {types}: add a property, copy the values, drop this one"
         yield _build_unsupported_step(type_, new.name, "OG-MF-106", reason, change)
         return
-    gone = [value for value in old.type.values if value not in new.type.values]
-    fresh = [value for value in new.type.values if value not in old.type.values]
-    if gone:
-        reason = f"{where} can't lose the enum {_format_values(gone)}: rows may hold it"
-        yield _build_unsupported_step(type_, new.name, "OG-MF-106", reason, {**change, "removed": [*gone]})
-    elif fresh:
+    # Values may be added; a removed one may be stored in rows.
+    removed = [value for value in old.type.values if value not in new.type.values]
+    added = [value for value in new.type.values if value not in old.type.values]
+    if removed:
+        reason = f"{where} can't lose the enum {_format_values(removed)}: rows may hold it"
+        yield _build_unsupported_step(type_, new.name, "OG-MF-106", reason, {**change, "removed": [*removed]})
+    elif added:
         yield Step(
             kind=StepKind.EXTEND_ENUM,
             type=type_.name,
             table=type_.table_key,
             property_name=new.name,
-            facts={"added": [*fresh]},
-            message=f"extend the enum {where} by the {_format_values(fresh)}",
+            facts={"added": [*added]},
+            message=f"extend the enum {where} by the {_format_values(added)}",
         )
 
 
 def _format_values(values: list[str]) -> str:
+    # The first five are enough for a message; `details` has all of them.
     shown = ", ".join(f"`{value}`" for value in values[:5])
     more = f" and {len(values) - 5} more" if len(values) > 5 else ""
     return f"{'value' if len(values) == 1 else 'values'} {shown}{more}"
@@ -291,41 +301,44 @@ def _collect_metadata_changes(old: Property, new: Property, new_names: Mapping[s
             )
         )
     if is_different((old.has_default, old.default), (new.has_default, new.default)):
-        given = {word: p for word, p in (("from", old), ("to", new)) if p.has_default}
-        changes.append(MetadataChange("default", {word: to_json(p.type, p.default) for word, p in given.items()}))
-    followed = _rename_embedding_source(old.embedding, new_names)
-    if followed != new.embedding:
+        # Not `build_from_to`: it leaves out null, and `@default(null)` differs from no default.
+        defaults = {word: to_json(p.type, p.default) for word, p in (("from", old), ("to", new)) if p.has_default}
+        changes.append(MetadataChange("default", defaults))
+    # A source that was only renamed is no change of the embedding.
+    embedding = _rename_embedding_source(old.embedding, new_names)
+    if embedding != new.embedding:
         changes.append(
-            MetadataChange("embed", build_from_to(embedding_to_json(followed), embedding_to_json(new.embedding)))
+            MetadataChange("embed", build_from_to(embedding_to_json(embedding), embedding_to_json(new.embedding)))
         )
     if old.description != new.description:
         changes.append(MetadataChange("description", build_from_to(old.description, new.description)))
     if is_different(old.annotations, new.annotations):
         changes.append(build_annotations_change(old.annotations, new.annotations))
+    # If the name changed, the annotation is part of the rename step.
     if old.name == new.name and old.renamed_from != new.renamed_from:
         changes.append(MetadataChange("rename_from", build_from_to(old.renamed_from, new.renamed_from)))
     return tuple(changes)
 
 
 def build_annotations_change(old: tuple[AnnotationValue, ...], new: tuple[AnnotationValue, ...]) -> MetadataChange:
-    """The annotations that no rule knows, before and after."""
-    before: list[Json] = [annotation_to_json(one) for one in old]
-    after: list[Json] = [annotation_to_json(one) for one in new]
+    """Build the change of the unknown annotations."""
+    before: list[Json] = [annotation_to_json(annotation) for annotation in old]
+    after: list[Json] = [annotation_to_json(annotation) for annotation in new]
     return MetadataChange("annotations", build_from_to(before, after))
 
 
 def format_aspects(changes: tuple[MetadataChange, ...]) -> str:
-    """What changes, as a message lists it."""
+    """Format the changed aspects as a message lists them."""
     return ", ".join(change.aspect for change in changes)
 
 
 def is_different(left: object, right: object) -> bool:
-    """Whether two values are written differently: 1, 1.0 and true are equal in Python, and so are 0.0 and -0.0."""
+    """Return whether two values are written differently: 1, 1.0 and true are equal in Python, as are 0.0 and -0.0."""
     return repr(left) != repr(right)
 
 
 def _is_reordered(old: ValueType, new: ValueType) -> bool:
-    """Whether the two are enums of the same values in another order."""
+    """Return whether both types are enums of the same values in a different order."""
     if not (isinstance(old, EnumOf) and isinstance(new, EnumOf)):
         return False
     return old != new and set(old.values) == set(new.values)
@@ -336,7 +349,7 @@ def _get_enum_values(type_: ValueType) -> Json:
 
 
 def _rename_embedding_source(embedding: Embedding | None, new_names: Mapping[str, str]) -> Embedding | None:
-    """The embedding with its source under the name that it has now."""
+    """Return the embedding with the new name of its source."""
     if embedding is None:
         return None
     return replace(embedding, source=new_names.get(embedding.source, embedding.source))

@@ -1,4 +1,4 @@
-"""From an accepted schema to a new one: the migration plan."""
+"""Plan the migration from an accepted schema to a new one."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,35 +38,36 @@ class LostRename:
     type: AnyType
     property: Property | None = None
     old_name: str
+    # What the old schema does not have, for messages.
     missing: str
-    """What the old schema lacks."""
     suggestion: str | None = None
+    # Whether it is a property of a new type: then no existing data can be lost by ignoring the annotation.
     is_type_new: bool = False
-    """Whether it is a property of a type that is new: then nothing of that type could have been meant to go on."""
 
     def is_known(self, earlier: Iterable[Catalog]) -> bool:
-        """Return whether one of the earlier schemas has the same annotation at the same place."""
+        """Return whether an earlier schema has the same annotation on the same type or property."""
         return any(renamed == self.old_name for catalog in earlier for renamed in self._iter_earlier_renames(catalog))
 
     def _iter_earlier_renames(self, catalog: Catalog) -> Iterator[str | None]:
-        known = (catalog.nodes if isinstance(self.type, NodeType) else catalog.edges).get(self.type.name)
+        type_ = (catalog.nodes if isinstance(self.type, NodeType) else catalog.edges).get(self.type.name)
         if self.property is None:
-            if known is not None:
-                yield known.renamed_from
+            if type_ is not None:
+                yield type_.renamed_from
             return
+        # The annotation may have come from an interface of the type.
         interfaces = self.type.implements if isinstance(self.type, NodeType) else ()
-        declared = [known, *(catalog.interfaces.get(name) for name in interfaces)]
+        declared = [type_, *(catalog.interfaces.get(name) for name in interfaces)]
         for members in declared:
             for p in () if members is None else members.properties:
                 if p.name == self.property.name:
                     yield p.renamed_from
 
     def to_note(self) -> str:
-        """Return the sentence for a plan that can be applied all the same."""
-        return f"{self._format_complaint()}, so it counts as new{self._format_suggestion()}"
+        """Return a note for a plan that can still be applied."""
+        return f"{self._format_problem()}, so it counts as new{self._format_suggestion()}"
 
     def to_step(self) -> Step:
-        """Return the step that keeps a plan from being applied."""
+        """Return an unsupported change, which prevents the plan from being applied."""
         return Step(
             kind=StepKind.UNSUPPORTED_CHANGE,
             type=self.type.name,
@@ -74,10 +75,12 @@ class LostRename:
             property_name=None if self.property is None else self.property.name,
             code="OG-MF-109",
             facts={"from": self.old_name},
-            message=f"{self._format_complaint()}{self._format_suggestion()}: correct the name, or remove the `@rename_from`",
+            message=(
+                f"{self._format_problem()}{self._format_suggestion()}: correct the name, or remove the `@rename_from`"
+            ),
         )
 
-    def _format_complaint(self) -> str:
+    def _format_problem(self) -> str:
         what = format_name(self.type, None if self.property is None else self.property.name)
         return f'{what} has `@rename_from("{self.old_name}")`, but {self.missing}'
 
@@ -86,14 +89,16 @@ class LostRename:
 
 
 def find_lost_renames(nodes: SchemaMatch[NodeType], edges: SchemaMatch[EdgeType]) -> Iterator[LostRename]:
-    """Find each `@rename_from` whose old name the old schema does not have, nor the new one.
+    """Find each `@rename_from` of a new type or property whose old name the old schema does not have.
 
-    Where the old schema has the new name, the annotation is only kept: what it names goes on.
+    If the old schema has the new name, the annotation is only a leftover of an earlier rename.
     """
     suggestions = Suggestions()
     for kind, types in (("node type", nodes), ("edge type", edges)):
+        # Only a dropped type can have been meant: the others still have their names.
         dropped = [type_.name for type_ in types.dropped]
         for new in types.added:
+            # If the type itself is a lost rename, its properties are not reported as well.
             if new.renamed_from is None:
                 yield from _find_in_new_type(new)
                 continue
@@ -130,16 +135,19 @@ def _find_in_new_type(new: AnyType) -> Iterator[LostRename]:
 
 
 def plan_migration(old: Catalog, new: Catalog, earlier: Iterable[Catalog] = ()) -> MigrationPlan:
-    """The steps that make `new` of `old`; none if they say the same. Identities play no part: names and renames do.
+    """Plan the steps from `old` to `new`, none if they are equal. Names and renames count, identities do not.
 
-    `earlier` are schemas that were accepted before `old`, read only when a `@rename_from` names nothing of `old`: one
-    that stood in an earlier schema is only kept, any other is an unsupported change.
+    `earlier` are the schemas accepted before `old`. They are read only if a `@rename_from` names nothing in `old`: it
+    is a leftover, with a note, if an earlier schema has it too, and an unsupported change otherwise.
     """
-    nodes, edges = match_nodes(old, new), match_edges(old, new)
+    nodes = match_nodes(old, new)
+    edges = match_edges(old, new)
     ends = nodes.new_names
     lost = tuple(find_lost_renames(nodes, edges))
-    known = (old, *earlier) if lost else ()
-    harmless = [one for one in lost if one.is_type_new or one.is_known(known)]
+    # `earlier` may be a generator that reads the history: it is not touched unless it is needed.
+    accepted = (old, *earlier) if lost else ()
+    harmless = [rename for rename in lost if rename.is_type_new or rename.is_known(accepted)]
+    # The order matters, see `MigrationPlan`: drops free names for renames, which free names for additions.
     return MigrationPlan(
         (
             *(_plan_type_drop(edge) for edge in edges.dropped),
@@ -153,9 +161,9 @@ def plan_migration(old: Catalog, new: Catalog, earlier: Iterable[Catalog] = ()) 
             *(_plan_node_addition(node) for node in nodes.added),
             *(_plan_edge_addition(edge, ends.values()) for edge in edges.added),
             *_plan_interface_changes(old.interfaces, new.interfaces),
-            *(one.to_step() for one in lost if one not in harmless),
+            *(rename.to_step() for rename in lost if rename not in harmless),
         ),
-        notes=tuple(one.to_note() for one in harmless),
+        notes=tuple(rename.to_note() for rename in harmless),
     )
 
 
@@ -199,7 +207,7 @@ def _plan_node_addition(node: NodeType) -> Step:
 
 
 def _plan_edge_addition(edge: EdgeType, earlier_nodes: Collection[str]) -> Step:
-    """A new edge type has no rows that could break a rule, but a node that is there may lack the edge it now needs."""
+    """Plan a new edge type. It has no rows to check, but existing nodes may lack edges that its `@card` requires."""
     validates = edge.cardinality.low > 0 and edge.source in earlier_nodes
     scan = f"; every `{edge.source}` needs {edge.cardinality.low} of them, which is checked first" if validates else ""
     return Step(
@@ -230,9 +238,10 @@ def _plan_type_renames(matched: SchemaMatch[NodeType] | SchemaMatch[EdgeType]) -
 
 
 def _order_renames(renames: Mapping[str, str]) -> list[str]:
-    """The old names in an order in which each new name is free; those of a circle come last."""
+    """Order renames by old name so that each new name is free when it is taken; cycles come last."""
     ordered: list[str] = []
     waiting = dict(renames)
+    # A topological sort in rounds. What is left when nothing is ready are cycles, applied together.
     while waiting:
         ready = [old for old, new in waiting.items() if new not in waiting] or list(waiting)
         ordered.extend(ready)
@@ -241,14 +250,14 @@ def _order_renames(renames: Mapping[str, str]) -> list[str]:
     return ordered
 
 
-# --- what lives on -----------------------------------------------------------------------------------
+# --- changed types -----------------------------------------------------------------------------------
 
 
 def _plan_type_changes(old: AnyType, new: AnyType) -> Iterator[Step]:
-    """The steps within a type that both schemas have, whatever its name."""
+    """Yield the steps within a type that both schemas have, renamed or not."""
     properties = match_properties(old, new)
     yield from plan_dropped_constraints(old, new, properties)
-    yield from (_plan_property_drop(new, gone) for gone in properties.dropped)
+    yield from (_plan_property_drop(new, dropped) for dropped in properties.dropped)
     yield from _plan_property_renames(new, properties)
     yield from (_plan_unclear_rename(new, unclear) for unclear in properties.unclear)
     for before, after in properties.pairs:
@@ -259,8 +268,8 @@ def _plan_type_changes(old: AnyType, new: AnyType) -> Iterator[Step]:
 
 
 def _plan_edge_changes(old: EdgeType, new: EdgeType, ends: Mapping[str, str]) -> Iterator[Step]:
-    before, after = (ends.get(old.source), ends.get(old.target)), (new.source, new.target)
-    if before != after:
+    # The old ends by their new names: a renamed node type is still the same end.
+    if (ends.get(old.source), ends.get(old.target)) != (new.source, new.target):
         yield Step(
             kind=StepKind.UNSUPPORTED_CHANGE,
             type=new.name,
@@ -268,21 +277,21 @@ def _plan_edge_changes(old: EdgeType, new: EdgeType, ends: Mapping[str, str]) ->
             code="OG-MF-106",
             facts=build_from_to(_build_end_facts(old), _build_end_facts(new)),
             message=(
-                f"{format_name(new)} runs from `{old.source}` to `{old.target}`, and can't be made to run from `{new.source}`"
-                f" to `{new.target}`: add an edge type for that, and drop this one"
+                f"{format_name(new)} runs from `{old.source}` to `{old.target}`, and can't be changed to run from"
+                f" `{new.source}` to `{new.target}`: add an edge type for that, and drop this one"
             ),
         )
     yield from _plan_type_changes(old, new)
 
 
-def _plan_property_drop(type_: AnyType, gone: Property) -> Step:
+def _plan_property_drop(type_: AnyType, dropped: Property) -> Step:
     step = Step(
         kind=StepKind.DROP_PROPERTY,
         type=type_.name,
         table=type_.table_key,
-        property_name=gone.name,
+        property_name=dropped.name,
         code="OG-DS-104",
-        facts=build_property_details(gone),
+        facts=build_property_details(dropped),
         message="",
     )
     return describe_drop(step)
@@ -302,10 +311,9 @@ def _plan_property_renames(type_: AnyType, properties: SchemaMatch[Property]) ->
 
 
 def _plan_unclear_rename(type_: AnyType, p: Property | None = None) -> Step:
-    """What had the name is another now; so it is new, or the rename is to be made again: both can be meant."""
-    what, old_name = (
-        (format_name(type_), type_.renamed_from) if p is None else (format_name(type_, p.name), p.renamed_from)
-    )
+    """Plan an unsupported change for an ambiguous item: it may be new, or its rename may have to be applied again."""
+    what = format_name(type_, None if p is None else p.name)
+    old_name = type_.renamed_from if p is None else p.renamed_from
     return Step(
         kind=StepKind.UNSUPPORTED_CHANGE,
         type=type_.name,
@@ -314,8 +322,8 @@ def _plan_unclear_rename(type_: AnyType, p: Property | None = None) -> Step:
         code="OG-MF-108",
         facts={"from": old_name},
         message=(
-            f'{what} has `@rename_from("{old_name}")` from before, while `{old_name}` is still there, so whether'
-            " it is new can't be told: leave it out, and add it with a later schema"
+            f'{what} has `@rename_from("{old_name}")` from before, while `{old_name}` still exists, so it is unclear'
+            " whether it is new: leave it out, and add it with a later schema"
         ),
     )
 
@@ -333,10 +341,11 @@ def _plan_metadata_update(old: AnyType, new: AnyType, properties: SchemaMatch[Pr
     if old.name == new.name and old.renamed_from != new.renamed_from:
         changes.append(MetadataChange("rename_from", build_from_to(old.renamed_from, new.renamed_from)))
     names = properties.new_names
-    followed = [names[p.name] for p in old.properties if p.name in names] + [p.name for p in properties.added]
-    wanted = [p.name for p in new.properties]
-    if followed != wanted:
-        changes.append(MetadataChange("order of properties", build_from_to([*followed], [*wanted])))
+    # The order that results without this step: old properties under their new names, then the added ones.
+    before = [names[p.name] for p in old.properties if p.name in names] + [p.name for p in properties.added]
+    after = [p.name for p in new.properties]
+    if before != after:
+        changes.append(MetadataChange("order of properties", build_from_to([*before], [*after])))
     if changes:
         yield Step(
             kind=StepKind.UPDATE_METADATA,
@@ -352,14 +361,16 @@ def _plan_metadata_update(old: AnyType, new: AnyType, properties: SchemaMatch[Pr
 
 def _plan_interface_changes(old: Mapping[str, InterfaceType], new: Mapping[str, InterfaceType]) -> Iterator[Step]:
     for name in dict.fromkeys((*old, *new)):
-        before, after = old.get(name), new.get(name)
-        if (
-            before is not None
-            and after is not None
-            and not is_different(_sort_constraints(before), _sort_constraints(after))
-        ):
+        before = old.get(name)
+        after = new.get(name)
+        if before is None:
+            verb = "add"
+        elif after is None:
+            verb = "drop"
+        elif is_different(_sort_constraints(before), _sort_constraints(after)):
+            verb = "change"
+        else:
             continue
-        verb = "add" if before is None else "drop" if after is None else "change"
         yield Step(
             kind=StepKind.UPDATE_METADATA,
             type=name,
@@ -376,5 +387,5 @@ def _interface_to_json(interface: InterfaceType | None) -> Json:
 
 
 def _sort_constraints(interface: InterfaceType) -> InterfaceType:
-    """An interface without the order of what has none."""
+    """Return the interface with its constraints sorted, because their order has no meaning."""
     return replace(interface, unique=tuple(sorted(interface.unique)), indexed=tuple(sorted(interface.indexed)))

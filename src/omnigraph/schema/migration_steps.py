@@ -1,4 +1,4 @@
-"""A migration as data: ordered steps, each with what it means for the data that is there."""
+"""A migration plan as data: ordered steps, each with its effect on existing rows."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -35,38 +35,38 @@ class IndexRule:
     property: str
 
 
+# A constraint that a step adds or drops; a range or cardinality replaces the previous one.
 Rule: TypeAlias = KeyRule | UniqueRule | IndexRule | RangeRule | CheckRule | Cardinality
-"""A constraint that a step adds or drops; a range or cardinality takes the place of the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
-    """One aspect of what an `update_metadata` changes: `values` holds what was there (`from`) and what will be (`to`).
+    """One changed aspect of an `update_metadata` step: `values` has the old value (`from`) and the new one (`to`).
 
-    Each is missing when there is nothing, so that no default and `@default(null)` differ.
+    A side without a value is left out, so that no default and `@default(null)` differ.
     """
 
     aspect: str
     values: Mapping[str, Json] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> Json:
-        """`{"aspect": …, "from": …, "to": …}`."""
+        """Return the JSON form: `{"aspect": …, "from": …, "to": …}`."""
         return {"aspect": self.aspect, **self.values}
 
 
 def build_from_to(before: Json, after: Json) -> Details:
-    """What was there and what will be; null is nothing, and left out."""
+    """Return the old and the new value as `from` and `to`; None is left out."""
     return {name: value for name, value in (("from", before), ("to", after)) if value is not None}
 
 
 def build_property_details(p: Property) -> Details:
-    """Type, nullability, and the default if there is one."""
+    """Return type and nullability of a property, and its default if it has one."""
     details: Details = {"type": str(p.type), "nullable": p.nullable}
     return {**details, "default": to_json(p.type, p.default)} if p.has_default else details
 
 
 def rule_to_json(rule: Rule) -> Details:
-    """The constraint in parts: `kind`, `columns`, its bounds or pattern, and `text` as the schema language writes it.
+    """Return the JSON form: `kind`, `columns`, bounds or pattern, and `text` as the schema language writes it.
 
     An open bound is null; bounds are numbers, and texts for Date and DateTime.
     """
@@ -88,12 +88,12 @@ def rule_to_json(rule: Rule) -> Details:
             }
         case CheckRule(property=name, pattern=pattern):
             return {"kind": "check", "columns": [name], "pattern": pattern, "text": text}
-        case Cardinality(low=least, high=most):
-            return {"kind": "card", "columns": [], "low": least, "high": most, "text": text}
+        case Cardinality(low=minimum, high=maximum):
+            return {"kind": "card", "columns": [], "low": minimum, "high": maximum, "text": text}
 
 
 def format_rule(rule: Rule) -> str:
-    """A constraint as the schema language writes it."""
+    """Format a constraint as the schema language writes it."""
     match rule:
         case KeyRule(columns=columns):
             return f"@key({', '.join(columns)})"
@@ -110,6 +110,7 @@ def format_rule(rule: Rule) -> str:
 
 
 def _format_bound(value: Value) -> str:
+    # `datetime` is a subclass of `date`, so it comes first, here and below.
     match value:
         case None:
             return ""
@@ -135,12 +136,12 @@ def _bound_to_json(value: Value) -> Json:
             return None
 
 
+# The code that apply reports if committed rows break a constraint that it validates.
 CONSTRAINT_VIOLATED = "OG-MF-107"
-"""What apply reports when a constraint that it validates does not hold."""
 
 
 class StepKind(Enum):
-    """The kinds of steps, by the names that plans and the command line use."""
+    """The kinds of steps, by their names in plans and on the command line."""
 
     ADD_TYPE = "add_type"
     RENAME_TYPE = "rename_type"
@@ -158,66 +159,69 @@ class StepKind(Enum):
 
     @property
     def drops_data(self) -> bool:
-        """Whether rows or values leave the graph's head."""
+        """Whether rows or values are removed from the newest state."""
         return self in (StepKind.DROP_TYPE, StepKind.DROP_PROPERTY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One change.
+    """One step of a migration.
 
-    `type` is the type's name once the steps before this one are done, and `property_name` and the columns of `rule`
-    are too: a dropped type has its old name, a constraint that is dropped is named before properties are renamed.
+    `type`, `property_name` and the columns of `rule` are names after the previous steps: a dropped type has its old
+    name, and so have the columns of a dropped constraint, which is dropped before properties are renamed.
     """
 
     kind: StepKind
     type: str
     table: str | None
-    """The key of the table that is touched; None for an interface, which has none."""
+    """The key of the changed table; None for an interface, which has none."""
     message: str
     property_name: str | None = None
     previous: str | None = None
     """The name before a rename."""
     rule: Rule | None = None
     replaces: Rule | None = None
-    """The constraint whose place `rule` takes."""
+    """The constraint that `rule` replaces."""
     changes: tuple[MetadataChange, ...] = ()
-    """What an `update_metadata` changes."""
+    """The changes of an `update_metadata` step."""
     facts: Mapping[str, Json] = field(default_factory=dict, hash=False)
-    """What else there is to know, for `details`."""
+    """Further fields of `details`."""
     code: str | None = None
     validates: bool = False
-    """Whether apply must scan the committed rows first; `code` is then what it may fail with."""
+    """Whether apply must scan the committed rows first; it may then fail with `code`."""
     is_hard: bool = False
-    """Whether what is dropped is gone from earlier states too."""
+    """Whether the dropped data is removed from earlier states too."""
 
     def __post_init__(self) -> None:
+        # The registry documents every code, so an unknown one is a bug.
         if self.code is not None and self.code not in MIGRATION_CODES:
             msg = f"migration code {self.code!r} is not in the registry lang/diagnostic_codes.py"
             raise ValueError(msg)
 
     @property
     def lost(self) -> int | None:
-        """How many rows or values a drop takes from the head; None where nobody has counted."""
+        """The number of rows or values that a drop removes from the newest state; None if they were not counted."""
+        # A plan between two schema files has no rows to count; see `count_losses`.
         count = self.facts.get("values" if self.kind is StepKind.DROP_PROPERTY else "rows")
         return count if isinstance(count, int) and self.kind.drops_data else None
 
     @property
     def is_safe(self) -> bool:
-        """Nothing is lost and nothing can be refused, whatever rows there are."""
+        """Whether the step loses no data and can't fail, whatever rows exist."""
         return self.is_supported and not self.kind.drops_data and not self.validates
 
     @property
     def is_supported(self) -> bool:
-        """False for a change that no migration makes."""
+        """Whether a migration can make this change."""
         return self.kind is not StepKind.UNSUPPORTED_CHANGE
 
     @property
     def details(self) -> Details:
-        """Everything that the message says, in parts; which parts there are depends on the kind of the step."""
+        """The content of the message as fields, which depend on the kind of the step."""
         details: Details = {}
         if self.previous is not None:
             details["from"] = self.previous
+        # A widened cardinality is no new constraint: it has `from` and `to`, like any other changed value.
         if self.kind is StepKind.WIDEN_CARDINALITY and self.rule is not None and self.replaces is not None:
             details |= {"from": rule_to_json(self.replaces), "to": rule_to_json(self.rule)}
         elif self.rule is not None:
@@ -229,7 +233,7 @@ class Step:
         return {**details, **self.facts}
 
     def to_json(self) -> dict[str, object]:
-        """The step for programs; the table and `soft` are there when they say something."""
+        """Return the JSON form; it has `table` only for a step of a table, and `soft` only for a drop."""
         fields: dict[str, object] = {
             "step": self.kind.value,
             "type": self.type,
@@ -261,52 +265,52 @@ class Step:
 class MigrationPlan:
     """The steps from one schema to another, in an order in which each can be applied.
 
-    Names are freed before they are taken: types and properties are dropped, then renamed, then added; edge types go
-    before and come after the node types at their ends. Renames that form a circle stand side by side and are applied
-    at once.
+    Names are freed before they are taken: types and properties are dropped, then renamed, then added. Edge types are
+    dropped before and added after the node types at their ends. Renames that form a cycle are consecutive, and are
+    applied together.
     """
 
     steps: tuple[Step, ...] = ()
     notes: tuple[str, ...] = ()
-    """What is probably not meant, though it can be done."""
+    """Warnings about parts of the schema that are allowed but probably not intended."""
 
     @property
     def is_empty(self) -> bool:
-        """The two schemas say the same."""
+        """Whether the two schemas are equal."""
         return not self.steps
 
     @property
     def is_safe(self) -> bool:
-        """Every step is safe."""
+        """Whether every step is safe."""
         return all(step.is_safe for step in self.steps)
 
     @property
     def is_supported(self) -> bool:
-        """No step is an unsupported change."""
+        """Whether no step is an unsupported change."""
         return all(step.is_supported for step in self.steps)
 
     @property
     def validates(self) -> bool:
-        """Some step needs a scan of the rows that are there."""
+        """Whether a step must scan the committed rows first."""
         return any(step.validates for step in self.steps)
 
     @property
     def drops_data(self) -> bool:
-        """Some step drops a type or property."""
+        """Whether a step drops a type or property."""
         return any(step.kind.drops_data for step in self.steps)
 
     @property
     def drops_values(self) -> bool:
-        """Some step drops a type that has rows, or a property that has values, as far as they were counted."""
+        """Whether a step drops a type with rows, or a property with values, if they were counted."""
         return any(step.lost for step in self.steps)
 
     @property
     def loses_data(self) -> bool:
-        """Some step drops a type or property for good."""
+        """Whether a step drops a type or property permanently, from earlier states too."""
         return any(step.is_hard for step in self.steps)
 
     def to_json(self) -> dict[str, object]:
-        """The plan for programs."""
+        """Return the JSON form."""
         return {
             "steps": [step.to_json() for step in self.steps],
             "safe": self.is_safe,
@@ -316,7 +320,7 @@ class MigrationPlan:
         }
 
     def render(self) -> str:
-        """The plan for people, one line per step and note, and a verdict."""
+        """Format the plan as text: one line per step and note, and a verdict."""
         if self.is_empty:
             return "nothing to change"
         lines = [*map(str, self.steps), *(f"note: {note}" for note in self.notes)]
@@ -328,9 +332,9 @@ class MigrationPlan:
             return "can't be applied; see the unsupported changes"
         parts = []
         if self.loses_data:
-            parts.append("what is dropped is gone for good, from earlier states too")
+            parts.append("dropped data is removed permanently, from earlier states too")
         elif self.drops_data:
-            parts.append("what is dropped stays in earlier versions unless data loss is allowed")
+            parts.append("dropped data stays in earlier versions unless data loss is allowed")
         if self.validates:
             parts.append("committed rows are checked first")
         return "; ".join(parts) or "safe"
@@ -340,21 +344,21 @@ class MigrationPlan:
 
 
 def format_name(type_: AnyType, property: str | None = None) -> str:
-    """`` `Person` `` or `` `Person.age` ``."""
+    """Format the name of a type or property: `` `Person` `` or `` `Person.age` ``."""
     return f"`{type_.name}`" if property is None else f"`{type_.name}.{property}`"
 
 
+# The number of rows or values that each step drops, by its table and property; the property is None for a whole type.
 Losses: TypeAlias = Mapping[tuple[str | None, str | None], int]
-"""By the table of a step and its property, None for a whole type, how many values or rows it drops."""
 
 
 def mark_drops_hard(plan: MigrationPlan) -> MigrationPlan:
-    """The plan when data loss is allowed: its drops are hard."""
+    """Return the plan with hard drops, for an apply that allows data loss."""
     return _map_drops(plan, lambda step: replace(step, is_hard=True))
 
 
 def count_losses(plan: MigrationPlan, losses: Losses) -> MigrationPlan:
-    """Return the plan with the number of rows or values in each step that drops some."""
+    """Return the plan with the number of rows or values that each drop removes."""
 
     def count(step: Step) -> Step:
         noun = "values" if step.kind is StepKind.DROP_PROPERTY else "rows"
@@ -364,27 +368,33 @@ def count_losses(plan: MigrationPlan, losses: Losses) -> MigrationPlan:
 
 
 def describe_drop(step: Step) -> Step:
-    """Return a step that drops a type or a property with the message for what is known of it."""
+    """Return a drop with its message, which depends on its count and on whether it is hard."""
     return replace(step, message=_format_message(step))
 
 
 def _format_message(step: Step) -> str:
     if step.kind is StepKind.DROP_PROPERTY:
-        what, noun, past = f"property `{step.type}.{step.property_name}`", "value", f"`{step.type}`"
+        what = f"property `{step.type}.{step.property_name}`"
+        noun = "value"
+        # Values lie in the same files as the rest of their rows, so a hard drop removes the history of the whole type.
+        table = f"`{step.type}`"
     else:
         kind = "edge type" if step.facts.get("kind") == "edge" else "node type"
-        what, noun, past = f"{kind} `{step.type}`", "row", "it"
+        what = f"{kind} `{step.type}`"
+        noun = "row"
+        table = "it"
     count = step.lost
     if count == 0 and not step.is_hard:
         return f"drop {what}, which has no {noun}"
-    number = f"{noun}s" if count is None else f"{count} {noun if count == 1 else noun + 's'}"
+    noun = noun if count == 1 else f"{noun}s"
+    number = noun if count is None else f"{count} {noun}"
     if step.is_hard:
-        return f"drop {what} with its {number}; no earlier state of {past} can be read any more"
+        return f"drop {what} with its {number}; earlier states of {table} can no longer be read"
     verb = "stays" if count == 1 else "stay"
     return f"drop {what}: its {number} {verb} in earlier versions unless data loss is allowed"
 
 
 def _map_drops(plan: MigrationPlan, change: Callable[[Step], Step]) -> MigrationPlan:
-    """Return the plan with its drops changed, and their messages with them."""
+    """Return the plan with `change` applied to each drop, and its message updated."""
     steps = (describe_drop(change(step)) if step.kind.drops_data else step for step in plan.steps)
     return replace(plan, steps=tuple(steps))

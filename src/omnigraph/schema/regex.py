@@ -1,17 +1,22 @@
-"""Regular expressions of `@check`: RE2, searched, never anchored."""
+"""Compile the regular expressions of `@check`: RE2, searched anywhere in the text."""
 
 import re2
 
 
 def compile_pattern(pattern: str) -> "re2._Regexp[str]":
-    """The compiled pattern; `re2.error` if it is none. Nothing is written to stderr."""
+    """Compile a pattern.
+
+    Raises:
+        re2.error: It is not an RE2 pattern.
+    """
+    # RE2 would write errors to stderr as well.
     options = re2.Options()
     options.log_errors = False
     return re2.compile(pattern, options=options)
 
 
 def find_pattern_problem(pattern: str) -> str | None:
-    """Why a pattern is no RE2 pattern, in RE2's words, or None for a good one."""
+    """Return why a pattern is invalid, in the words of RE2; None for a valid one."""
     try:
         compile_pattern(pattern)
     except re2.error as error:

@@ -1,4 +1,4 @@
-"""`@rename_from`: a name that is given up, claimed by exactly one."""
+"""Check `@rename_from`: the old name must be unused, and claimed only once."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from omnigraph.schema.findings import DiagnosticCollector
 
 @dataclass(frozen=True, slots=True)
 class RenameClaim:
-    """`name @rename_from("old")`, and the place of the old name."""
+    """`name @rename_from("old")`, and the span of the old name."""
 
     name: str
     old: str
@@ -19,18 +19,18 @@ class RenameClaim:
 def check_renames(
     claims: Iterable[RenameClaim], declared: Collection[str], thing: str, findings: DiagnosticCollector
 ) -> None:
-    """Report claims to a name that is still in use, or that somebody claimed before.
+    """Report each claim to a name that is still in use, or that was claimed before.
 
-    A name in use is free all the same when its holder was itself renamed: that is how two names are swapped.
+    A declared name may be claimed if its declaration was renamed itself: this is how two names are swapped.
     """
-    everyone = tuple(claims)
-    moved = {claim.name for claim in everyone if claim.old != claim.name}
+    all_claims = tuple(claims)
+    renamed = {claim.name for claim in all_claims if claim.old != claim.name}
     claimed_by: dict[str, str] = {}
-    for claim in everyone:
+    for claim in all_claims:
         if claim.old == claim.name:
             message = f"`{claim.name}` is renamed from itself"
             findings.add_error("S024", claim.span, message, "remove `@rename_from`")
-        elif claim.old in declared and claim.old not in moved:
+        elif claim.old in declared and claim.old not in renamed:
             message = f"`{claim.name}` can't be renamed from `{claim.old}`: that {thing} still exists"
             findings.add_error("S024", claim.span, message, f"remove `{claim.old}`, or the `@rename_from`")
         elif (first := claimed_by.setdefault(claim.old, claim.name)) != claim.name:

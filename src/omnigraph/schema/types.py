@@ -1,14 +1,15 @@
-"""The types that a property or parameter can have, and what may be done with each."""
+"""The types of properties and parameters, and which values compare."""
 
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+# A list literal has at most this number of items too, so every vector can be written as one.
 MAX_VECTOR_SIZE = 65_536
 
 
 class Scalar(Enum):
-    """The base types, by the name that the languages use."""
+    """The base types, by their name in the schema and query languages."""
 
     STRING = "String"
     BLOB = "Blob"
@@ -27,17 +28,17 @@ class Scalar(Enum):
 
     @property
     def is_integer(self) -> bool:
-        """I32, I64, U32 or U64."""
+        """Whether it is I32, I64, U32 or U64."""
         return self in INTEGER_RANGES
 
     @property
     def is_float(self) -> bool:
-        """F32 or F64."""
+        """Whether it is F32 or F64."""
         return self in (Scalar.F32, Scalar.F64)
 
     @property
     def is_numeric(self) -> bool:
-        """An integer or a float."""
+        """Whether it is an integer or a float."""
         return self.is_integer or self.is_float
 
 
@@ -51,7 +52,7 @@ INTEGER_RANGES: dict[Scalar, tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class EnumOf:
-    """A String that is one of a closed set of values, in declared order."""
+    """A String from a fixed set of values, in declared order."""
 
     values: tuple[str, ...]
 
@@ -94,27 +95,27 @@ class VectorOf:
         return f"Vector({self.size})"
 
 
+# Without nullability, which belongs to the property, parameter or expression that has the type.
 ValueType: TypeAlias = Scalar | EnumOf | ListOf | VectorOf
-"""A type without its nullability, which belongs to the property, parameter or expression that has it."""
 
 
 def is_text(type_: ValueType) -> bool:
-    """String and enum are both text and compare with each other."""
+    """Return whether a type is String or an enum; all of these compare with each other."""
     return type_ is Scalar.STRING or isinstance(type_, EnumOf)
 
 
 def is_numeric(type_: ValueType) -> bool:
-    """Integers and floats compare with each other."""
+    """Return whether a type is an integer or a float; all of these compare with each other."""
     return isinstance(type_, Scalar) and type_.is_numeric
 
 
 def is_scalar(type_: ValueType) -> bool:
-    """A single comparable value: any base type but Blob, or an enum."""
+    """Return whether values of a type are single and comparable: any base type but Blob, or an enum."""
     return isinstance(type_, EnumOf) or (isinstance(type_, Scalar) and type_ is not Scalar.BLOB)
 
 
 def are_comparable(left: ValueType, right: ValueType) -> bool:
-    """Whether `=` and `<` mean something between the two: numbers with numbers, text with text, else equal types."""
+    """Return whether values of two types compare: numbers with numbers, text with text, else equal types."""
     if is_numeric(left) and is_numeric(right):
         return True
     if is_text(left) and is_text(right):

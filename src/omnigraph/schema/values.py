@@ -1,6 +1,7 @@
-"""Literals and JSON values to typed Python values, and back; the one place that knows which value fits which type.
+"""Convert literals and JSON values to typed Python values and back; decides which value fits which type.
 
-A value that does not fit is a `InvalidValue`, never an exception: callers add the name of the property, parameter or line.
+A value that does not fit is an `InvalidValue`, never an exception: callers add the name of the property, parameter or
+line.
 """
 
 import base64
@@ -28,20 +29,22 @@ from omnigraph.lang.literals import (
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf, is_scalar
 
+# Messages stay short whatever the value: long texts are clipped, and long enums and numbers are not spelled out.
 _MAX_TEXT_LENGTH = 60
 _MAX_TYPE_ENUM_VALUES = 8
+# The languages accept numbers of up to 40 digits.
 _MAX_NUMBER = 10**40
 
 
 @dataclass(frozen=True, slots=True)
 class InvalidValue:
-    """A value that does not fit; the reason is in users' words and names what was expected and what came."""
+    """The reason why a value does not fit: what was expected and what was given, in the user's words."""
 
     reason: str
 
 
 def format_value(value: object) -> str:
-    """A JSON-like value as a message shows it: on one line, in quotes if it is text, and never long."""
+    """Format a JSON-like value for a message: on one line, text in quotes, and never long."""
     match value:
         case None:
             return "null"
@@ -62,7 +65,7 @@ def format_value(value: object) -> str:
 
 
 def format_type(type_: ValueType) -> str:
-    """A type as a message shows it: of a long enum only the first values."""
+    """Format a type for a message: only the first values of a long enum."""
     if isinstance(type_, EnumOf) and len(type_.values) > _MAX_TYPE_ENUM_VALUES:
         return f"enum({', '.join(type_.values[:_MAX_TYPE_ENUM_VALUES])}, …)"
     return str(type_)
@@ -70,21 +73,24 @@ def format_type(type_: ValueType) -> str:
 
 def _quote_text(text: str) -> str:
     clipped = text if len(text) <= _MAX_TEXT_LENGTH else text[: _MAX_TEXT_LENGTH - 1]
+    # Control characters are escaped, so that a value can't change the terminal that shows the message.
     quoted = json.dumps(clipped, ensure_ascii=not clipped.isprintable())
     return quoted if clipped == text else f'{quoted[:-1]}…" ({len(text)} characters)'
 
 
+# A value that `json.loads` returns and `json.dumps` accepts.
 Json: TypeAlias = str | int | float | bool | list["Json"] | dict[str, "Json"] | None
-"""What `json.loads` gives and `json.dumps` takes."""
 
 BASE64_PREFIX = "base64:"
 
 
+# `[0-9]` instead of `\d`, which also matches the digits of other scripts.
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _DATETIME = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
     r"(?:([Zz])|([+-])([0-9]{2}):([0-9]{2}))"
 )
+# A time or date without a zone: matched only to explain what is missing.
 _NO_ZONE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?")
 
 EXPECTED_DATE = 'a date "YYYY-MM-DD"'
@@ -92,7 +98,7 @@ EXPECTED_DATETIME = 'a time with its zone, such as "2026-01-02T03:04:05Z"'
 
 
 def parse_date(text: str) -> date | InvalidValue:
-    """The date of `YYYY-MM-DD`, years 0001 to 9999; every other spelling is a misfit."""
+    """Parse a date `YYYY-MM-DD`, years 0001 to 9999; any other form is an `InvalidValue`."""
     if (parts := _DATE.fullmatch(text)) is None:
         return InvalidValue(f"expected {EXPECTED_DATE}, got {format_value(text)}")
     try:
@@ -102,21 +108,25 @@ def parse_date(text: str) -> date | InvalidValue:
 
 
 def parse_datetime(text: str) -> datetime | InvalidValue:
-    """The instant of an RFC 3339 text, in UTC; what microseconds and the years 0001 to 9999 can't hold is a misfit."""
+    """Parse an RFC 3339 instant to UTC; one finer than a microsecond or outside years 0001 to 9999 is invalid."""
     if (parts := _DATETIME.fullmatch(text)) is None:
         hint = "; it has no zone" if _NO_ZONE.fullmatch(text) else ""
         return InvalidValue(f"expected {EXPECTED_DATETIME}, got {format_value(text)}{hint}")
     year, month, day, hour, minute, second, fraction, zulu, sign, zone_hour, zone_minute = parts.groups()
     if int(second) == 60:
-        return InvalidValue(f"{format_value(text)} is a leap second, which has no place in a DateTime")
+        return InvalidValue(f"{format_value(text)} is a leap second, which a DateTime can't represent")
+    # Zeros after the sixth digit lose nothing, so they are accepted.
     digits = fraction or ""
     if digits[6:].strip("0"):
-        return InvalidValue(f"{format_value(text)} is finer than a microsecond: keep at most 6 digits behind the point")
+        return InvalidValue(
+            f"{format_value(text)} is finer than a microsecond: keep at most 6 digits after the decimal point"
+        )
     offset = timedelta()
     if not zulu:
         if int(zone_hour) > 23 or int(zone_minute) > 59:
-            return InvalidValue(f"{format_value(text)} has a zone that is no offset from -23:59 to +23:59")
+            return InvalidValue(f"{format_value(text)} has a zone offset that is not between -23:59 and +23:59")
         offset = timedelta(hours=int(zone_hour), minutes=int(zone_minute)) * (-1 if sign == "-" else 1)
+    # Converting to UTC may leave the years that Python has, which is an OverflowError.
     try:
         local = datetime(
             int(year),
@@ -134,25 +144,26 @@ def parse_datetime(text: str) -> datetime | InvalidValue:
 
 
 def format_date(value: date) -> str:
-    """`YYYY-MM-DD`."""
+    """Format a date as `YYYY-MM-DD`."""
     return value.isoformat()
 
 
 def format_datetime(value: datetime) -> str:
-    """The canonical text of an aware time: UTC with `Z`, six digits of fraction or none."""
+    """Format an aware time canonically: UTC with `Z`, a fraction of six digits or none."""
     if value.tzinfo is None:
         msg = "a DateTime value needs a zone"
         raise ValueError(msg)
     return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
+# 20 digits are enough for any U64; a longer text is rejected without converting it.
 _DECIMAL = re.compile(r"-?[0-9]{1,20}")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]+")
 _MAX_EXPECTED_ENUM_VALUES = 12
 
 
 def describe_type(type_: ValueType) -> str:
-    """What a value of the type looks like, for messages: `a whole number from 0 to 4294967295`."""
+    """Describe the values of a type for messages: `a whole number from 0 to 4294967295`."""
     match type_:
         case EnumOf(values=values):
             more = "" if len(values) <= _MAX_EXPECTED_ENUM_VALUES else f", … ({len(values)} values)"
@@ -180,11 +191,11 @@ def describe_type(type_: ValueType) -> str:
             assert_never(type_)
 
 
-# --- JSON in -------------------------------------------------------------------------------------
+# --- from JSON -------------------------------------------------------------------------------------
 
 
 def from_json(type_: ValueType, value: object, *, nullable: bool = False) -> Value | InvalidValue:
-    """The typed value of a decoded JSON value, or why it does not fit. Nothing is coerced that would lose or guess."""
+    """Convert a decoded JSON value, or return why it does not fit. Conversions never lose information or guess."""
     if value is None:
         return None if nullable else _reject_value(type_, value)
     match type_:
@@ -195,6 +206,7 @@ def from_json(type_: ValueType, value: object, *, nullable: bool = False) -> Val
         case ListOf(element=element):
             if not isinstance(value, list | tuple):
                 return _reject_value(type_, value)
+            # A list may have a million items: those that need no conversion are not converted individually.
             if _are_all_plain(element, value):
                 return tuple(value)
             return _convert_items(value, lambda item: _scalar_from_json(element, item))
@@ -205,6 +217,7 @@ def from_json(type_: ValueType, value: object, *, nullable: bool = False) -> Val
 
 
 def _scalar_from_json(scalar: Scalar, value: object) -> Value | InvalidValue:
+    # Beyond 2**53 a JSON number is not exact in clients that read it as a float: 64-bit integers may be strings too.
     match scalar:
         case Scalar.I64 | Scalar.U64 if isinstance(value, str) and _DECIMAL.fullmatch(value):
             return _check_integer(scalar, int(value))
@@ -216,11 +229,11 @@ def _scalar_from_json(scalar: Scalar, value: object) -> Value | InvalidValue:
             return _convert_scalar(scalar, value)
 
 
-# --- literals in -----------------------------------------------------------------------------------
+# --- from literals ----------------------------------------------------------------------------------
 
 
 def from_literal(type_: ValueType, literal: Literal, *, nullable: bool = False) -> Value | InvalidValue:
-    """The typed value of a literal, or why it does not fit; dates are written `date("…")`, times `datetime("…")`."""
+    """Convert a literal, or return why it does not fit; dates are written `date("…")`, times `datetime("…")`."""
     match literal:
         case NullLiteral():
             return None if nullable else _reject_literal(type_, literal)
@@ -257,7 +270,7 @@ def _list_from_literal(type_: ValueType, literal: ListLiteral, items: tuple[Lite
 
 
 def format_literal(literal: Literal) -> str:
-    """A literal as a message shows it, clipped."""
+    """Format a literal for a message, clipped."""
     match literal:
         case NullLiteral():
             return "null"
@@ -272,12 +285,16 @@ def format_literal(literal: Literal) -> str:
 
 
 def _reject_literal(type_: ValueType, literal: Literal) -> InvalidValue:
-    wanted = {Scalar.DATE: '`date("YYYY-MM-DD")`', Scalar.DATETIME: '`datetime("2026-01-02T03:04:05Z")`'}
-    like = wanted[type_] if isinstance(type_, Scalar) and type_ in wanted else describe_type(type_)
-    return InvalidValue(f"expected {like}, got {format_literal(literal)}")
+    if type_ is Scalar.DATE:
+        expected = '`date("YYYY-MM-DD")`'
+    elif type_ is Scalar.DATETIME:
+        expected = '`datetime("2026-01-02T03:04:05Z")`'
+    else:
+        expected = describe_type(type_)
+    return InvalidValue(f"expected {expected}, got {format_literal(literal)}")
 
 
-# --- what both ways in share -------------------------------------------------------------------------
+# --- from both -------------------------------------------------------------------------
 
 
 def _reject_value(type_: ValueType, value: object) -> InvalidValue:
@@ -305,10 +322,13 @@ def _convert_scalar(scalar: Scalar, value: object) -> Value | InvalidValue:
 def _check_string(value: object) -> str | InvalidValue:
     if not isinstance(value, str):
         return _reject_value(Scalar.STRING, value)
+    # JSON escapes can form half of a surrogate pair, which has no UTF-8 encoding and can't be stored.
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        return InvalidValue(f"the string has half of a surrogate pair at character {error.start + 1}, which is no text")
+        return InvalidValue(
+            f"the string has half of a surrogate pair at character {error.start + 1}, which is not valid text"
+        )
     return value
 
 
@@ -323,7 +343,7 @@ def _check_blob(value: object) -> str | InvalidValue:
         try:
             base64.b64decode(value[len(BASE64_PREFIX) :], validate=True)
         except (binascii.Error, ValueError):
-            return InvalidValue(f"the text behind `{BASE64_PREFIX}` is not base64 with its padding")
+            return InvalidValue(f"the text after `{BASE64_PREFIX}` is not base64 with its padding")
         return value
     return _check_string(value) if _URI.fullmatch(value) else _reject_value(Scalar.BLOB, value)
 
@@ -346,6 +366,7 @@ def _convert_float(scalar: Scalar, value: object) -> float | InvalidValue:
             number = _as_float32(number)
     except OverflowError:
         return InvalidValue(f"{format_value(value)} is too large for {scalar}")
+    # A fraction is rounded to the nearest float, but an integer that is not exact would be stored as another number.
     if isinstance(value, int) and number != value:
         return InvalidValue(
             f"{format_value(value)} can't be held exactly by {scalar}: write a fraction if rounding is meant"
@@ -364,7 +385,7 @@ def _convert_vector(type_: VectorOf, value: object) -> tuple[Value, ...] | Inval
     if len(value) != type_.size:
         return InvalidValue(f"expected {describe_type(type_)}, got {len(value)}")
     if all(type(item) is float for item in value):
-        # One call for the whole vector; whatever it can't vouch for goes the slow way, which finds the item to blame.
+        # Convert the whole vector in one call; if that fails, the slow path below finds the item to report.
         packing = f"<{type_.size}f"
         try:
             packed: tuple[float, ...] = struct.unpack(packing, struct.pack(packing, *value))
@@ -376,13 +397,14 @@ def _convert_vector(type_: VectorOf, value: object) -> tuple[Value, ...] | Inval
 
 
 def _are_all_plain(element: Scalar, items: Sequence[Any]) -> bool:
-    """Whether every item is its own value already; asked of all at once, as a list may have a million."""
+    """Return whether no item needs conversion: all are of one plain type and in range."""
     kinds = set(map(type, items))
     if element.is_integer and kinds == {int}:
         low, high = INTEGER_RANGES[element]
         return bool(low <= min(items) and max(items) <= high)
     if element is Scalar.F64 and kinds == {float}:
         return all(map(math.isfinite, items))
+    # ASCII text has no surrogates, so it needs no further check.
     return element is Scalar.STRING and kinds == {str} and all(map(str.isascii, items))
 
 
@@ -390,22 +412,24 @@ def _convert_items(
     items: Sequence[object], convert: Callable[..., Value | InvalidValue]
 ) -> tuple[Value, ...] | InvalidValue:
     values: list[Value] = []
-    for place, item in enumerate(items, start=1):
+    for position, item in enumerate(items, start=1):
         value = convert(item)
         if isinstance(value, InvalidValue):
-            return InvalidValue(f"item {place}: {value.reason}")
+            return InvalidValue(f"item {position}: {value.reason}")
         values.append(value)
     return tuple(values)
 
 
-# --- out -----------------------------------------------------------------------------------------
+# --- to JSON -----------------------------------------------------------------------------------------
 
 
 def to_json(type_: ValueType, value: Value) -> Json:
-    """The JSON form of a typed value; `from_json` of it gives the value back. Null is None for every type.
+    """Return the JSON form of a typed value, which `from_json` converts back; None is null for every type.
 
-    Integers stay numbers. An F32 has as few digits as name it, at most nine. A value of another type is a
-    bug: `TypeError`.
+    Integers stay numbers. An F32 has as few digits as identify it, at most nine.
+
+    Raises:
+        TypeError: The value is not of this type, which is a bug of the caller.
     """
     match type_, value:
         case _, None:
@@ -436,6 +460,7 @@ def to_json(type_: ValueType, value: Value) -> Json:
 
 
 def _shorten_float32(value: float) -> float:
+    # The first of 7, 8 or 9 digits that gives the same float32 again: nine are always enough.
     for digits in (7, 8):
         short = float(f"{value:.{digits}g}")
         try:
@@ -443,14 +468,18 @@ def _shorten_float32(value: float) -> float:
                 return short
         except OverflowError:
             continue  # near the largest float32, fewer digits round beyond it
-    return float(f"{value:.9g}")  # nine digits name every float32
+    return float(f"{value:.9g}")
 
 
 # --- ids -----------------------------------------------------------------------------------------
 
 
 def format_key(type_: ValueType, value: Value) -> str:
-    """The text of a key column's value, as ids are made of it; `TypeError` for a type that no key may have."""
+    """Format the value of a key column as ids contain it.
+
+    Raises:
+        TypeError: The value is null, or no key may have this type.
+    """
     if value is None or not is_scalar(type_) or type_ in (Scalar.F32, Scalar.F64):
         msg = f"{format_value(value)} of {type_} can't be part of a key"
         raise TypeError(msg)
@@ -461,10 +490,11 @@ def format_key(type_: ValueType, value: Value) -> str:
 
 
 def derive_id(texts: Sequence[str]) -> str:
-    """The id of a row from the texts of its key: one column's own text, or the compact JSON array of several."""
+    """Derive the id of a row from the texts of its key: the text of a single column, or a compact JSON array."""
     if not texts:
         msg = "a key has at least one column"
         raise ValueError(msg)
     if len(texts) == 1:
         return texts[0]
+    # A JSON array, so that no value can be mistaken for a separator.
     return json.dumps(list(texts), ensure_ascii=False, separators=(",", ":"))
