@@ -1,4 +1,4 @@
-"""Cedar policies: parsed and validated once, evaluated by every operation. An action that no policy permits is denied."""
+"""Cedar policies: validated when loaded, evaluated by every operation. What no policy permits is denied."""
 
 import json
 import threading
@@ -93,7 +93,7 @@ class CedarPolicies:
             for number, id_ in enumerate(_read_ids(text), start=1):
                 names[f"policy{len(names)}"] = PolicyName(file=name, number=number, id=id_)
         if not names:
-            raise PoliciesError(str(directory), (f"its {SUFFIX} files contain no policy, so everything would be denied",))
+            raise PoliciesError(str(directory), (f"its {SUFFIX} files have no policy, so everything would be denied",))
         return cls("\n".join(files.values()), names)
 
     def decide(self, graph: str, access: Access) -> Decision:

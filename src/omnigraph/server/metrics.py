@@ -89,12 +89,15 @@ def _format_histogram(name: str, labels: Labels, histogram: _Histogram) -> list[
 
 def _format_sample(name: str, labels: Labels, value: float) -> str:
     label_text = ",".join(f'{key}="{_escape(text)}"' for key, text in labels)
-    if float(value).is_integer():
-        number = f"{value:.0f}"
-    else:
-        # The six digits of `g` are enough for a duration, but not for a number of bytes or a timestamp.
-        number = f"{value:.16g}" if value >= 1e6 else f"{value:g}"
+    number = _format_number(value)
     return f"{name}{{{label_text}}} {number}" if label_text else f"{name} {number}"
+
+
+def _format_number(value: float) -> str:
+    if float(value).is_integer():
+        return f"{value:.0f}"
+    # The six digits of `g` are enough for a duration, but not for a number of bytes or a timestamp.
+    return f"{value:.16g}" if value >= 1e6 else f"{value:g}"
 
 
 def _escape(text: str) -> str:

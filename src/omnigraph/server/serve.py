@@ -128,7 +128,7 @@ def check_authentication(config: ServerConfig, unauthenticated: int) -> None:
 
 
 class DrainingServer(uvicorn.Server):
-    """A Uvicorn server that drains: the first signal rejects new requests and completes running ones, the second stops."""
+    """A Uvicorn server that drains on the first signal, completing running requests, and stops on the second."""
 
     def __init__(self, service: Service) -> None:
         super().__init__(

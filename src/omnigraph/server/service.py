@@ -108,7 +108,6 @@ class Service:
         service.healer = Healer(registry.graphs.values(), config.recovery_seconds)
         service.healer.start()
         if config.scrub_days:
-            # The callback refers to the admission alone, not to the service that holds the scrubber.
             admission = service.admission
             service.scrubber = Scrubber(registry.graphs.values(), config.scrub_days, lambda: admission.working > 0)
             service.scrubber.start()
@@ -149,8 +148,8 @@ class Service:
     ) -> Graph:
         """Return a handle on the graph of a request that acts for its actor; each operation checks the policy.
 
-        `budget` is for operations that take none themselves: RequestTooLongError ends them when its time is over or it
-        is cancelled.
+        `budget` is for operations that take none themselves: they end when it is cancelled, or with RequestTooLongError
+        when its time is over.
         """
         hosted = self.find_graph(request, graph, action, branch, read=read)
         actor = get_exchange(request).actor
@@ -192,7 +191,7 @@ class Service:
     def build_stream_budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
         """Return the budget of a response that is computed while it is sent.
 
-        The server's limit is not part of it: `start_stream` counts working time only.
+        The server's own time limit is not part of it: `start_stream` applies it.
         """
         return self._build_budget(None, seconds, memory_bytes)
 
@@ -285,7 +284,7 @@ def _declare_metrics(service: Service) -> None:
         "omnigraph_requests_in_flight", "Requests in progress.", lambda: [({}, service.admission.in_flight)]
     )
     metrics.declare_callback(
-        "omnigraph_requests_working", "Calls that run in a thread or wait for one.", lambda: [({}, service.admission.working)]
+        "omnigraph_requests_working", "Calls in a thread or waiting for one.", lambda: [({}, service.admission.working)]
     )
     metrics.declare_callback(
         "omnigraph_draining", "1 while the server is shutting down.", lambda: [({}, service.is_draining)]

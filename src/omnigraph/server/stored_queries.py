@@ -71,8 +71,8 @@ class StoredQuery:
 class StoredQueries:
     """The stored queries of a graph. Thread-safe.
 
-    A change of the directory or of the schema takes effect once all queries are valid; until then the previous ones stay
-    in use.
+    A change of the directory or of the schema takes effect once all queries are valid. Until then, the previous ones
+    stay in use.
     """
 
     def __init__(self, directory: Path | None, load_catalog: Callable[[], Catalog], clock: Clock) -> None:
