@@ -2,6 +2,8 @@
 
 from omnigraph.errors import Kind, OmnigraphError
 
+# Errors that take arguments pass them on to `super().__init__`, which makes them picklable.
+
 
 class UnauthenticatedError(OmnigraphError):
     """A request has no token, or one that is not or no longer valid."""

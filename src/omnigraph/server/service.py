@@ -107,7 +107,7 @@ class Service:
             service.maintenance_worker.start()
         service.healer = Healer(registry.graphs.values(), config.recovery_seconds)
         service.healer.start()
-        if config.scrub_days:
+        if config.scrub_days:  # 0 disables scrubbing
             admission = service.admission
             service.scrubber = Scrubber(registry.graphs.values(), config.scrub_days, lambda: admission.working > 0)
             service.scrubber.start()
@@ -134,6 +134,7 @@ class Service:
         exchange.action = action
         exchange.graph = graph
         exchange.branch = branch
+        # A graph that does not exist must give the same error as one whose branch the actor may not read.
         return self.registry.get(graph, exchange.actor, read or branch)
 
     def bind_graph(
@@ -197,6 +198,7 @@ class Service:
 
     def _build_budget(self, max_seconds: float | None, seconds: float | None, memory_bytes: int | None) -> Budget:
         """Return a budget with the requested limits, capped by those of the server."""
+        # A client may lower the limits of the server, but not raise them.
         max_bytes = self.limits.memory_bytes
         return Budget(
             self.runtime.clock,
@@ -256,6 +258,7 @@ def _check_time(budget: Budget) -> None:
 
 
 async def _cancel_on_disconnect(receive: Receive, budget: Budget) -> None:
+    # A route that reads no body has not received its end yet, so other messages may come first.
     while (await receive())["type"] != "http.disconnect":
         pass
     budget.cancel()
@@ -272,6 +275,7 @@ def _sample_resident_bytes() -> Samples:
 
 
 def _declare_metrics(service: Service) -> None:
+    # Callbacks read `session` with every scrape: a graph that could not be opened may be opened later.
     metrics, graphs = service.metrics, service.registry.graphs
     count_process_requests()  # the first call starts the counting
     metrics.declare_counter("omnigraph_requests_total", "Completed requests, by route and status.")

@@ -8,7 +8,7 @@ import msgspec
 
 
 class TagBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A new tag, and the state that it names: a branch, a commit's id, `branch@commit`, `branch@time` or another tag."""
+    """A new tag, and the state to tag: a branch, a commit's id, `branch@commit`, `branch@time` or another tag."""
 
     name: str
     ref: str = "main"
@@ -73,6 +73,7 @@ class RepairBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 # --- responses --------------------------------------------------------------------------------------------
+# Types of the OpenAPI document only: routes encode results by their own `to_json`.
 
 
 class TagAnswer(msgspec.Struct, kw_only=True):

@@ -43,6 +43,7 @@ _PARAMETER_TEXTS = {
     "name": "The stored query's name.",
     "tag": "The tag's name.",
 }
+# The error statuses that every route may respond with.
 COMMON_STATUSES = ("400", "401", "403", "404", "405", "408", "413", "422", "429", "500", "503")
 
 
@@ -71,6 +72,7 @@ def describe_route(
     responses |= {error: _build_error(error) for error in sorted(errors)}
     responses |= {code: _build_extra_response(code, text, content) for code, text in extra_statuses.items()}
     extra: dict[str, Any] = {"responses": responses}
+    # An empty list overrides the document's default, which requires a token.
     if is_open:
         extra["security"] = []
     if is_rpc:

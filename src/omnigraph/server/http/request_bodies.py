@@ -22,6 +22,10 @@ _encode = msgspec.json.Encoder().encode
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
+# --- requests ---------------------------------------------------------------------------------------------
+# Unknown fields are rejected: a misspelled one would be ignored otherwise. msgspec copies the empty defaults.
+
+
 class ReadBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A query, its parameters, the state to read, and its limits.
 
@@ -124,6 +128,7 @@ class ApplyBody(PlanBody, kw_only=True):
     memory_bytes: int | None = None
 
 
+# Only for the OpenAPI document: the MCP library decodes its messages itself.
 class RpcBody(msgspec.Struct, kw_only=True):
     """An MCP message: a request, or a notification if it has no `id`."""
 
@@ -134,6 +139,7 @@ class RpcBody(msgspec.Struct, kw_only=True):
 
 
 # --- responses, for the OpenAPI document ------------------------------------------------------------------
+# Routes don't encode these types: they encode results by their own `to_json`.
 
 
 class ErrorAnswer(msgspec.Struct, kw_only=True):
@@ -439,7 +445,7 @@ def decode_body(body: bytes, type_: type[T]) -> T:
     # The standard parser comes first, as msgspec does not report duplicate names.
     try:
         values = json.loads(body.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
-        # `json` accepts half of a surrogate pair, encoding does not. A body without such an escape needs no second pass.
+        # `json` accepts half of a surrogate pair, encoding does not. Most bodies have no such escape.
         if _SURROGATE_ESCAPE.search(body):
             json.dumps(values, ensure_ascii=False).encode()
         return msgspec.convert(values, type_, strict=True)

@@ -84,7 +84,7 @@ async def branches(request: Request, graph: GraphId, limit: Limit = DEFAULT_LIMI
     handle = service.bind_graph(request, graph, Action.READ, None)
     after = None if cursor is None else decode_cursor(cursor, NameCursor).after
     found = await service.run(request, handle.branches.list)
-    # By name, not by offset: branches created or deleted in the meantime don't shift the next page. main is always first.
+    # A cursor by name, not by offset: branches created or deleted in the meantime don't shift the next page.
     rest = [item for item in found if after is None or (item.name != "main" and (after == "main" or item.name > after))]
     page = rest[:limit]
     next_cursor = encode_cursor(NameCursor(page[-1].name)) if len(rest) > limit else None

@@ -1,6 +1,6 @@
 """Routes of maintenance: indexes, recovery, embedding, compaction, garbage collection and verification.
 
-A repair is only previewed here: it is confirmed on the command line, where an operator has access to the files.
+A repair is only previewed: it is confirmed where the graph is stored, by an operator who has access to its files.
 """
 
 from datetime import timedelta
@@ -198,7 +198,7 @@ async def verify(request: Request, graph: GraphId) -> Response:
 
 @router.post("/graphs/{graph}/repair", **describe_route(RepairAnswer, body=RepairBody, can_conflict=True))
 async def repair(request: Request, graph: GraphId) -> Response:
-    """Report unreadable data and possible replacements. Nothing is changed: repair is confirmed on the command line."""
+    """Report unreadable data and possible replacements. Nothing is changed: repair the graph where it is stored."""
     body = await read_body(request, RepairBody)
     service = get_service(request)
     budget = service.build_write_budget()

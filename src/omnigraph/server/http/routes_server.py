@@ -93,7 +93,7 @@ def _build_health(status: str) -> dict[str, object]:
     }
 
 
-@cache
+@cache  # the installation does not change while the process runs
 def find_source_version() -> str | None:
     """Return the revision that the package was installed from, or None unless installed from a repository."""
     # Installers record it beside the package, in `direct_url.json` (PEP 610).

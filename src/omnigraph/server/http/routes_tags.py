@@ -23,11 +23,11 @@ async def tags(request: Request, graph: GraphId, limit: Limit = DEFAULT_LIMIT, c
     service, actor = get_service(request), get_exchange(request).actor
     hosted = service.find_graph(request, graph, Action.READ, None)
     after = None if cursor is None else decode_cursor(cursor, NameCursor).after
-    found = await service.run(request, hosted.bind_actor(actor).tags.list)
+    visible = await service.run(request, hosted.bind_actor(actor).tags.list)
     # The same error as for a graph that does not exist.
-    if not found and not hosted.allows(actor, Action.READ):
+    if not visible and not hosted.allows(actor, Action.READ):
         raise DeniedError(actor.name, Action.READ.value, None)
-    rest = [tag for tag in found if after is None or tag.name > after]
+    rest = [tag for tag in visible if after is None or tag.name > after]
     next_cursor = encode_cursor(NameCursor(rest[limit - 1].name)) if len(rest) > limit else None
     return respond_json({"tags": [tag.to_json() for tag in rest[:limit]], "next_cursor": next_cursor})
 

@@ -1,4 +1,4 @@
-"""Routes that write: mutations, loads, branches, merges, schemas. Commits are signed by the authenticated actor only."""
+"""Routes that write: mutations, loads, branches, merges, schemas. The author of a commit is the authenticated actor."""
 
 import tempfile
 from functools import partial
@@ -208,7 +208,7 @@ async def apply_schema(request: Request, graph: GraphId) -> Response:
 
 
 class _SpooledBody:
-    """The spooled body of a load: in memory if it is short, else in an unnamed file, which is removed with the request."""
+    """The spooled body of a load: in memory if it is short, else in an unnamed file that ends with the request."""
 
     name = BODY_NAME
 
