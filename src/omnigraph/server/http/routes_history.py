@@ -83,12 +83,16 @@ async def branches(request: Request, graph: GraphId, limit: Limit = DEFAULT_LIMI
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, None)
     after = None if cursor is None else decode_cursor(cursor, NameCursor).after
-    found = await service.run(request, handle.branches.list)
+    records = await service.run(request, handle.branches.list)
     # A cursor by name, not by offset: branches created or deleted in the meantime don't shift the next page.
-    rest = [item for item in found if after is None or (item.name != "main" and (after == "main" or item.name > after))]
+    rest = [
+        record
+        for record in records
+        if after is None or (record.name != "main" and (after == "main" or record.name > after))
+    ]
     page = rest[:limit]
     next_cursor = encode_cursor(NameCursor(page[-1].name)) if len(rest) > limit else None
-    return respond_json({"branches": [item.to_json() for item in page], "next_cursor": next_cursor})
+    return respond_json({"branches": [record.to_json() for record in page], "next_cursor": next_cursor})
 
 
 @router.get("/graphs/{graph}/commits", **describe_route(CommitsAnswer))

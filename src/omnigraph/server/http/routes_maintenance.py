@@ -68,10 +68,10 @@ async def indexes(
     """List all declared and existing indexes, with the share of rows that each covers."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, branch)
-    found = await service.run(
+    records = await service.run(
         request, partial(handle.indexes, branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
     )
-    return respond_limited_json({"branch": branch, "indexes": [index.to_json() for index in found]}, service.limits)
+    return respond_limited_json({"branch": branch, "indexes": [index.to_json() for index in records]}, service.limits)
 
 
 @router.get("/graphs/{graph}/operations", **describe_route(OperationsAnswer))
@@ -89,9 +89,9 @@ async def recoveries(request: Request, graph: GraphId, limit: Limit = DEFAULT_LI
     handle = service.bind_graph(request, graph, Action.READ, None)
     before = None if cursor is None else decode_cursor(cursor, NameCursor).after
     # One more than the page: it shows whether there is a next page.
-    found = await service.run(request, partial(handle.recoveries, limit=limit + 1, before=before))
-    next_cursor = encode_cursor(NameCursor(found[limit - 1].id)) if len(found) > limit else None
-    return respond_json({"recoveries": [recovery.to_json() for recovery in found[:limit]], "next_cursor": next_cursor})
+    records = await service.run(request, partial(handle.recoveries, limit=limit + 1, before=before))
+    next_cursor = encode_cursor(NameCursor(records[limit - 1].id)) if len(records) > limit else None
+    return respond_json({"recoveries": [record.to_json() for record in records[:limit]], "next_cursor": next_cursor})
 
 
 @router.post("/graphs/{graph}/embed", **describe_route(EmbedAnswer, body=EmbedBody, can_conflict=True))

@@ -37,10 +37,10 @@ async def queries(request: Request, graph: GraphId) -> Response:
     service, actor = get_service(request), get_exchange(request).actor
     hosted = service.find_graph(request, graph, Action.INVOKE_QUERY, None)
     hosted.bind_actor(actor)  # raises if the graph is not open
-    found = await service.run(
+    stored = await service.run(
         request, lambda: [] if hosted.stored_queries is None else hosted.stored_queries.list_all()
     )
-    allowed = [query for query in found if hosted.allows(actor, Action.INVOKE_QUERY, branch="main", query=query.name)]
+    allowed = [query for query in stored if hosted.allows(actor, Action.INVOKE_QUERY, branch="main", query=query.name)]
     # The same error as for a graph that does not exist.
     if not allowed and not hosted.allows(actor, Action.READ):
         raise DeniedError(actor.name, Action.READ.value, None)
