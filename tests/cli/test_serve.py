@@ -48,7 +48,7 @@ def test_settings_that_are_right_are_said_to_be(home: Path, capsys: pytest.Captu
         ("tokens.toml", "[[token]]\n", 2, "every token needs both"),
         ("policies/all.cedar", "permit(principal, action, resource", 2, "all.cedar"),
         ("queries/reads.gq", "query q() { match { $p: Persn } return { $p.name } }", 1, "reads.gq:1:25"),
-        ("queries/twice.gq", "query friends() { match { $p: Person } return { $p.name } }", 1, "`friends` is taken"),
+        ("queries/twice.gq", "query friends() { match { $p: Person } return { $p.name } }", 1, "has a query `friends`"),
     ],
 )
 def test_a_mistake_anywhere_is_found_before_anybody_is_served(

@@ -67,7 +67,7 @@ def test_what_cannot_be_used_leaves_the_policies_as_they_were(
         still = policies.decide("people", CHANGE).is_allowed
 
     assert still
-    assert "those from before are" in caplog.text
+    assert "the previous ones stay in use" in caplog.text
 
 
 def test_policies_that_are_wrong_from_the_start_are_refused(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""The HTTP door: who asks, what they may, how much they get; the graph behind it is the embedded one."""
+"""The server: HTTP and MCP interfaces with authentication, policies and limits over embedded graphs."""

@@ -1,4 +1,4 @@
-"""How much runs at once: threads for the engine's work, and no more than their share for any one actor."""
+"""Admission control: a thread pool for the engine's work, with limits per actor and for all actors together."""
 
 import asyncio
 from collections import Counter
@@ -12,12 +12,12 @@ from omnigraph.server.http_errors import ServerBusyError, TooManyRequestsError
 
 T = TypeVar("T")
 
+# The share of the threads that one actor may use: the remaining quarter stays free for other actors.
 _MAX_ACTOR_SHARE = 0.75
-"""How much of the threads one actor may have while others could want some."""
 
 
 class Admission:
-    """Who may work now. All of it is used from one event loop."""
+    """The admission control of a server. Not thread-safe: all calls come from one event loop."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
@@ -26,45 +26,60 @@ class Admission:
         self._requests: Counter[str] = Counter()
         self._writes: Counter[str] = Counter()
         self._shares: dict[str, asyncio.Semaphore] = {}
+        # At least one slot: a server with a single thread must be able to write.
         self._write_slots = asyncio.Semaphore(max(1, limits.threads // 2))
         self._pending = 0
 
     @property
     def in_flight(self) -> int:
-        """How many requests are under way."""
+        """The number of requests in progress."""
         return self._requests.total()
 
     @property
     def working(self) -> int:
-        """How many of them work, or wait for a thread."""
+        """The number of calls that run in a thread or wait for one."""
         return self._pending
 
     @contextmanager
     def admit_request(self, actor: str) -> Iterator[None]:
-        """A request of an actor is under way; TooManyRequestsError when there are too many already."""
+        """Count a request of an actor as in progress for the duration of the block.
+
+        Raises:
+            TooManyRequestsError: The actor has reached the limit of concurrent requests.
+        """
         with _limit_in_flight(self._requests, actor, self._limits.requests_per_actor, "requests"):
             try:
                 yield
             finally:
+                # The last request drops the actor's semaphore, so that the table does not grow with every actor ever
+                # seen. Dropped earlier, the next request would get a new one, and the actor more than its share.
                 if self._requests[actor] == 1:
                     self._shares.pop(actor, None)
 
     @contextmanager
     def admit_write(self, actor: str) -> Iterator[None]:
-        """Likewise for one that writes."""
+        """Count a write of an actor as in progress for the duration of the block.
+
+        Raises:
+            TooManyRequestsError: The actor has reached the limit of concurrent writes.
+        """
         with _limit_in_flight(self._writes, actor, self._limits.writes_per_actor, "writes"):
             yield
 
     async def run_write(self, actor: str, work: Callable[[], T]) -> T:
-        """As `run`, in no more than half of the threads: those who read don't wait for those who write."""
+        """Run a write like `run`, on at most half of the threads, so that reads don't queue after slow writes."""
         async with self._write_slots:
             return await self.run(actor, work)
 
     async def run(self, actor: str, work: Callable[[], T]) -> T:
-        """Do it in a thread, when it is its turn; ServerBusyError when too many wait.
+        """Run `work` in a thread of the pool as soon as one is free within the actor's share.
 
-        What is begun is finished, whether somebody waits for it or not.
+        Work that has started runs to its end, even if its caller is cancelled in the meantime.
+
+        Raises:
+            ServerBusyError: The queue is full.
         """
+        # One bound for all actors: `threads` calls run, `waiting` more may queue.
         if self._pending >= self._limits.threads + self._limits.waiting:
             raise ServerBusyError
         self._pending += 1
@@ -75,7 +90,7 @@ class Admission:
             self._pending -= 1
 
     def close(self) -> None:
-        """Wait for what runs."""
+        """Wait until all running work has ended, and close the pool."""
         self._pool.shutdown(wait=True)
 
 

@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens, compared by their hashes in constant time; the file is read again when it changes."""
+"""Authentication by bearer tokens: compared by hash in constant time, reloaded when their file changes."""
 
 import hmac
 import threading
@@ -12,6 +12,7 @@ from omnigraph.policy import Access, Action, Actor, Decision
 from omnigraph.telemetry import log
 
 _SCHEME = "bearer"
+# A longer token is rejected before it is hashed.
 _MAX_TOKEN_LENGTH = 4096
 _Signature = tuple[int, int, int]
 
@@ -19,22 +20,27 @@ READ_ONLY_ACTIONS = frozenset({Action.READ, Action.EXPORT, Action.INVOKE_QUERY, 
 
 
 class ReadOnlyPolicy:
-    """What whoever has a token may do where there is no policy: look, and change nothing."""
+    """The policy of a server that has tokens but no policies: every token may read, and none may write."""
 
     def decide(self, access: Access) -> Decision:
-        """Whether it only reads."""
-        return Decision(is_allowed=access.action in READ_ONLY_ACTIONS, reasons=("no policy is set: tokens only read",))
+        """Return a decision that allows actions without side effects only."""
+        return Decision(
+            is_allowed=access.action in READ_ONLY_ACTIONS,
+            reasons=("no policy is configured: tokens allow reading only",),
+        )
 
 
 class Tokens:
-    """The tokens that are valid now. Safe from several threads.
+    """The valid tokens of a server. Thread-safe.
 
-    A file that was changed counts from the next request on. While it can't be read or understood, what it said last
-    counts, and the log says so: saving it in two steps locks nobody out. To lock somebody out, take their entry away.
+    A changed file takes effect with the next request. While it can't be read or parsed, the last valid tokens stay in
+    use and the log reports it, so saving the file in two steps locks no user out. To revoke a token, remove its entry.
     """
 
-    def __init__(self, file: Path | None, given: Sequence[TokenRecord], clock: Clock) -> None:
-        self._file, self._configured, self._clock = file, tuple(given), clock
+    def __init__(self, file: Path | None, configured: Sequence[TokenRecord], clock: Clock) -> None:
+        self._file = file
+        self._configured = tuple(configured)
+        self._clock = clock
         self._lock = threading.Lock()
         self._last_signature: _Signature | None = None
         self._records: tuple[TokenRecord, ...] = self._configured
@@ -46,18 +52,16 @@ class Tokens:
         return len(self._records)
 
     def authenticate(self, header: str | None) -> Actor | None:
-        """Whose token an `Authorization` header has; None when it has none that is valid now.
-
-        Every record is compared, whatever was found before: how long it takes says nothing about the tokens.
-        """
+        """Return the actor of the token in an `Authorization` header, or None without a valid token."""
         token = _parse_bearer_token(header)
         digest = hash_token(token or "")
         now = self._clock.now()
-        found: Actor | None = None
+        actor: Actor | None = None
+        # Compare all records even after a match, and also without a token: the time must reveal nothing about tokens.
         for record in self._load_current():
             is_equal = hmac.compare_digest(record.digest, digest)
-            found = record.actor if is_equal and record.is_valid_at(now) else found
-        return found if token is not None else None
+            actor = record.actor if is_equal and record.is_valid_at(now) else actor
+        return actor if token is not None else None
 
     def _load_current(self) -> tuple[TokenRecord, ...]:
         if self._file is None:
@@ -65,26 +69,30 @@ class Tokens:
         try:
             signature = _read_signature(self._file)
         except OSError as error:
+            # Log once, not per request. Without a signature the file counts as changed as soon as it is back.
             if self._last_signature is not None:
-                log.error("the tokens file can't be read; what it said last counts: %s", error.strerror)
+                log.error("the tokens file can't be read; the last valid tokens stay in use: %s", error.strerror)
             self._last_signature = None
             return self._records
         if signature == self._last_signature:
             return self._records
         with self._lock:
+            # Another thread may have reloaded the file while this one waited for the lock.
             if signature != self._last_signature:
+                # Set before reading: a file that can't be parsed is reported once, not with every request.
                 self._last_signature = signature
                 try:
                     self._records = (*self._configured, *read_tokens(self._file))
-                    log.info("the tokens file was read again: %d tokens", len(self._records))
+                    log.info("the tokens file was reloaded: %d tokens", len(self._records))
                 except (OmnigraphError, OSError) as error:
-                    log.error("the tokens file can't be understood; what it said last counts: %s", error)
+                    log.error("the tokens file can't be parsed; the last valid tokens stay in use: %s", error)
             return self._records
 
 
 def _read_signature(path: Path) -> _Signature:
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    # The inode too: a file that replaces the old one may have its size and time.
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 def _parse_bearer_token(header: str | None) -> str | None:

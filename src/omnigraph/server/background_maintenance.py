@@ -1,4 +1,4 @@
-"""Maintenance in the background of a server: a reconciler for each graph that may be written, if the settings ask."""
+"""Background threads of a server that recover and optimize its writable graphs."""
 
 import threading
 from collections.abc import Iterable
@@ -10,13 +10,15 @@ from omnigraph.ops.open import heal, open_session
 from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.telemetry import log
 
+# How long a stopping server waits for a thread. A crash would do no harm either, so it need not wait for the end.
 _SECONDS_TO_STOP = 5.0
 
 
 class Healer:
-    """Settles operations of other processes that died, for as long as the server runs. One listing a graph and round.
+    """A thread that recovers interrupted operations of other processes while the server runs.
 
-    A graph that is open stays open: without this, a server would never look for them again.
+    Recovery otherwise happens when a graph is opened, and a server keeps its graphs open. Each round costs one listing
+    per graph.
     """
 
     def __init__(self, graphs: Iterable[ServedGraph], every_seconds: float) -> None:
@@ -26,17 +28,17 @@ class Healer:
         self._thread = threading.Thread(target=self._run, name="recover", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the graph that is being looked at; a crash would do no harm either."""
+        """Stop after the graph in progress, waiting for at most a few seconds."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(_SECONDS_TO_STOP)
 
     def heal_all(self) -> None:
-        """Look at every graph that is open."""
+        """Recover interrupted operations of every open graph."""
         for hosted in self._graphs:
             session = hosted.session
             if session is not None and not self._stopped.is_set():
@@ -48,7 +50,7 @@ class Healer:
 
 
 class MaintenanceWorker:
-    """Looks after graphs in threads of its own, until it is stopped. It is nobody's actor: no policy is asked."""
+    """Threads that optimize graphs until they are stopped, one per writable graph. No policy applies to them."""
 
     def __init__(self, graphs: Iterable[ServedGraph], policy: ReconcilePolicy) -> None:
         policy.check()
@@ -63,12 +65,13 @@ class MaintenanceWorker:
         ]
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Let what is being worked on be finished, and don't wait for it for long: a crash would do no harm either."""
+        """Stop after the step in progress, waiting for at most a few seconds per graph."""
+        # The lock orders this with `_maintain`: a reconciler is either in the list here, or sees the event there.
         with self._lock:
             self._stopped.set()
             for reconciler in self._running:
@@ -78,12 +81,13 @@ class MaintenanceWorker:
                 thread.join(_SECONDS_TO_STOP)
 
     def _maintain(self, hosted: ServedGraph) -> None:
+        # The server itself acts here, not an actor of its policies.
         runtime = replace(hosted.runtime, policy=None)
         while not self._stopped.is_set():
             try:
                 session = open_session(hosted.config.uri, is_read_only=False, runtime=runtime)
             except OmnigraphError as error:
-                log.warning("maintenance of the graph %s is tried again later: %s", hosted.id, error)
+                log.warning("maintenance of graph %s failed and will be retried: %s", hosted.id, error)
                 self._stopped.wait(self._policy.every_seconds)
                 continue
             reconciler = Reconciler(session, self._policy)

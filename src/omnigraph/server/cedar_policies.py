@@ -1,4 +1,4 @@
-"""Policies in Cedar: read and checked once, asked by every verb. What no policy permits is denied."""
+"""Cedar policies: validated when loaded, evaluated by every operation. What no policy permits is denied."""
 
 import json
 import threading
@@ -16,9 +16,11 @@ from omnigraph.policy import Access, Action, Actor, Decision
 
 SUFFIX = ".cedar"
 _MAX_CACHED_DECISIONS = 8_192
+# Every example is tried when tools are listed for an actor, so their number is bounded.
 _MAX_EXAMPLES = 256
 
 _BRANCH_ACTIONS = ", ".join(f'"{action.value}"' for action in Action if action is not Action.GRAPH_LIST)
+# The Cedar schema: a policy that names anything else is rejected when it is loaded.
 SCHEMA = f"""
 entity Group;
 entity Actor in [Group] = {{ "name": String }};
@@ -31,11 +33,10 @@ action "{Action.GRAPH_LIST.value}" appliesTo {{
   principal: [Actor], resource: [Graph], context: {{ "query"?: String }}
 }};
 """
-"""What policies may speak of; one that names anything else is refused before it is asked."""
 
 
 class PoliciesError(OmnigraphError):
-    """Policies that can't be used: `problems` says what is wrong, each with its file."""
+    """Policies are invalid; `problems` lists the mistakes, each with its file."""
 
     kind = Kind.USAGE
     code = "bad_policies"
@@ -45,7 +46,7 @@ class PoliciesError(OmnigraphError):
         self.path, self.problems = path, problems
 
     def facts(self) -> dict[str, object]:
-        """The directory, and what is wrong in it."""
+        """Return the directory, and the mistakes in it."""
         return {"path": self.path, "problems": list(self.problems)}
 
     def __str__(self) -> str:
@@ -54,7 +55,7 @@ class PoliciesError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyName:
-    """A policy: the name that its `@id` gives it, else its file and place there."""
+    """The name of a policy in reasons and messages: its `@id`, or else its file and position there."""
 
     file: str
     number: int
@@ -65,53 +66,51 @@ class PolicyName:
 
 
 class CedarPolicies:
-    """All policies of a server. Immutable, and safe from several threads; answers are kept."""
+    """An immutable set of Cedar policies, with an LRU cache of decisions. Thread-safe."""
 
     def __init__(self, text: str, names: Mapping[str, PolicyName]) -> None:
         self._policies = cedarpy.PolicySet.from_str(text)
         self.names = dict(names)
         self.examples = tuple(dict.fromkeys(_iter_branch_names(text)))[:_MAX_EXAMPLES]
-        """Names of branches that the policies make a difference for: of each pattern that they have, one that fits."""
+        """Branch names that the policies may treat specially: for each pattern in them, one that matches."""
         self._lock = threading.Lock()
         self._cache: OrderedDict[tuple[str, Access], Decision] = OrderedDict()
 
     @classmethod
     def load(cls, directory: Path) -> "CedarPolicies":
-        """The policies of all `.cedar` files of a directory.
+        """Load the policies of all `.cedar` files of a directory.
 
         Raises:
-            PoliciesError: One has a mistake, or there is none at all: then everything would be denied.
+            PoliciesError: A policy has a mistake, or there is no policy at all, which would deny everything.
         """
         files = {path.name: read_text(path) for path in sorted(directory.glob(f"*{SUFFIX}"))}
         problems = [f"{name}: {problem}" for name, text in files.items() for problem in _validate(text)]
         if problems:
             raise PoliciesError(str(directory), tuple(problems))
+        # Cedar numbers the policies of the concatenated text in order, as `policy0`, `policy1` and so on.
         names: dict[str, PolicyName] = {}
         for name, text in files.items():
             for number, id_ in enumerate(_read_ids(text), start=1):
                 names[f"policy{len(names)}"] = PolicyName(file=name, number=number, id=id_)
         if not names:
-            raise PoliciesError(str(directory), (f"no policy is in its {SUFFIX} files, so everything would be denied",))
+            raise PoliciesError(str(directory), (f"its {SUFFIX} files have no policy, so everything would be denied",))
         return cls("\n".join(files.values()), names)
 
     def decide(self, graph: str, access: Access) -> Decision:
-        """Whether somebody may do something to a graph of the server."""
+        """Return whether an actor may perform an action on a graph, and the policies that decided it."""
         key = (graph, access)
         with self._lock:
-            found = self._cache.get(key)
-            if found is not None:
+            decision = self._cache.get(key)
+            if decision is not None:
                 self._cache.move_to_end(key)
-                return found
-        found = self._evaluate(graph, access)
+                return decision
+        # Evaluated outside the lock: two threads may evaluate the same request, with the same result.
+        decision = self._evaluate(graph, access)
         with self._lock:
-            self._cache[key] = found
+            self._cache[key] = decision
             if len(self._cache) > _MAX_CACHED_DECISIONS:
                 self._cache.popitem(last=False)
-        return found
-
-    def of_graph(self, graph: str) -> "GraphPolicy":
-        """The same for one graph."""
-        return GraphPolicy(self, graph)
+        return decision
 
     def _evaluate(self, graph: str, access: Access) -> Decision:
         request = {
@@ -120,64 +119,67 @@ class CedarPolicies:
             "resource": _build_resource(graph, access.branch),
             "context": {} if access.query is None else {"query": access.query},
         }
-        answer = cedarpy.is_authorized(request, self._policies, _build_entities(graph, access.actor, access.branch))
-        is_sound = not answer.diagnostics.errors  # a policy that failed may be the one that forbids
-        reasons = tuple(str(self.names.get(one, one)) for one in sorted(answer.diagnostics.reasons))
-        return Decision(is_allowed=bool(answer.allowed) and is_sound, reasons=reasons)
+        response = cedarpy.is_authorized(request, self._policies, _build_entities(graph, access.actor, access.branch))
+        # Cedar skips a policy whose evaluation fails. It may be the one that forbids, so an error denies.
+        has_errors = bool(response.diagnostics.errors)
+        reasons = tuple(str(self.names.get(policy, policy)) for policy in sorted(response.diagnostics.reasons))
+        return Decision(is_allowed=bool(response.allowed) and not has_errors, reasons=reasons)
 
 
 class Policies(Protocol):
-    """Policies of a server, whether they are read once or again and again."""
+    """The policies of a server, either immutable or reloaded when their files change."""
 
     def decide(self, graph: str, access: Access) -> Decision:
-        """Whether somebody may do something to a graph of the server."""
+        """Return whether an actor may perform an action on a graph, and the policies that decided it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GraphPolicy:
-    """The policies of a server, asked about one of its graphs: what a `Runtime` takes."""
+    """The policies of a server applied to one of its graphs, in the form that a `Runtime` takes."""
 
     policies: Policies
     graph: str
 
     def decide(self, access: Access) -> Decision:
-        """Whether it may be done."""
+        """Return whether an actor may perform an action on the graph."""
         return self.policies.decide(self.graph, access)
 
 
 def _validate(text: str) -> list[str]:
-    return [str(one) for one in cedarpy.validate_policies(text, SCHEMA).errors]
+    return [str(error) for error in cedarpy.validate_policies(text, SCHEMA).errors]
 
 
 def _read_ids(text: str) -> list[str | None]:
-    """For each policy of a text, in order, what its `@id` says."""
-    found = json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]
-    in_order = sorted(found, key=lambda name: int(name.removeprefix("policy")))
-    return [found[name].get("annotations", {}).get("id") for name in in_order]
+    """Return the `@id` of each policy of a text, in order; None for a policy without one."""
+    policies = json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]
+    # Sorted by number: as texts, `policy10` comes before `policy2`.
+    in_order = sorted(policies, key=lambda name: int(name.removeprefix("policy")))
+    return [policies[name].get("annotations", {}).get("id") for name in in_order]
 
 
 def _iter_branch_names(text: str) -> Iterator[str]:
-    """Names of branches that policies could mean: their texts, their patterns filled in, the ids of their branches."""
-    for part in _walk_json(json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]):
-        match part:
+    """Yield texts in policies that may be branch names: string values, filled-in patterns, ids of branches."""
+    for node in _walk_json(json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]):
+        match node:
             case {"pattern": list(pattern)}:
-                yield "".join("x" if one == "Wildcard" else one["Literal"] for one in pattern)
+                # `agent/*` becomes `agent/x`.
+                yield "".join("x" if part == "Wildcard" else part["Literal"] for part in pattern)
             case {"Value": str(value)}:
                 yield value
             case {"type": "Branch", "id": str(id_)}:
-                yield id_.partition("/")[2]
+                yield id_.partition("/")[2]  # the id is `graph/branch`, as `_build_resource` writes it
 
 
 def _walk_json(value: object) -> Iterator[object]:
     match value:
         case dict():
             yield value
-            for one in value.values():
-                yield from _walk_json(one)
+            for item in value.values():
+                yield from _walk_json(item)
         case list():
-            for one in value:
-                yield from _walk_json(one)
+            for item in value:
+                yield from _walk_json(item)
 
 
 def _build_uid(type_: str, id_: str) -> dict[str, str]:
@@ -189,13 +191,14 @@ def _build_resource(graph: str, branch: str | None) -> dict[str, str]:
 
 
 def _build_entities(graph: str, actor: Actor, branch: str | None) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = [
+    entities: list[dict[str, object]] = [
         _build_entity("Actor", actor.name, {"name": actor.name}, [("Group", group) for group in sorted(actor.groups)]),
         _build_entity("Graph", graph, {"name": graph}, []),
     ]
     if branch is not None:
-        found.append(_build_entity("Branch", f"{graph}/{branch}", {"name": branch, "graph": graph}, [("Graph", graph)]))
-    return found
+        attributes = {"name": branch, "graph": graph}
+        entities.append(_build_entity("Branch", f"{graph}/{branch}", attributes, [("Graph", graph)]))
+    return entities
 
 
 def _build_entity(

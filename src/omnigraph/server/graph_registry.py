@@ -1,4 +1,4 @@
-"""The graphs of a server: opened once, handed out to actors, each under the policy."""
+"""The registry of a server's graphs: opened once and shared by all requests, each under the policy of its actor."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -13,40 +13,46 @@ from omnigraph.policy import Access, Action, Actor, DeniedError, Policy, require
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
 from omnigraph.server.auth import ReadOnlyPolicy
+from omnigraph.server.cedar_policies import GraphPolicy
 from omnigraph.server.http_errors import GraphMissingError, GraphUnavailableError
 from omnigraph.server.policy_reload import ReloadingPolicies
 from omnigraph.server.stored_queries import StoredQueries
 from omnigraph.telemetry import log
 
+# The minimum time between two attempts to open a graph that could not be opened.
 _RETRY_SECONDS = 5.0
+# Errors of one graph that don't keep a server from starting; any other error is a mistake in the settings.
 _TOLERATED_KINDS = frozenset({Kind.UNAVAILABLE, Kind.CORRUPT, Kind.DENIED})
-"""What may be wrong with one graph while the others are served; anything else is a mistake of the settings."""
 
 
 @dataclass
 class ServedGraph:
-    """A graph of the server, open or not."""
+    """A graph of the server, with its session while it is open."""
 
     config: HostedGraph
     runtime: Runtime
     session: Session | None = None
     stored_queries: StoredQueries | None = None
     policies: ReloadingPolicies | None = None
-    """Those of the server, if it has any."""
+    """The policies of the server, if it has any."""
     tried_at: float = field(default=0.0)
 
     @property
     def id(self) -> str:
-        """The name that it is served as."""
+        """The name under which the graph is served."""
         return self.config.id
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be asked."""
+        """Whether the graph can be read."""
         return self.session is not None
 
     def open(self) -> None:
-        """Open it, and check its stored queries. Raises what is wrong."""
+        """Open the graph and load its stored queries.
+
+        Raises:
+            OmnigraphError: The graph can't be opened, or a stored query has a mistake.
+        """
         self.tried_at = self.runtime.clock.monotonic()
         session = open_session(
             self.config.uri,
@@ -54,18 +60,22 @@ class ServedGraph:
             runtime=self.runtime,
             keep_derived=None if self.config.keep_derived else False,
         )
+        # The session comes last: a graph whose stored queries can't be used does not count as open.
         self.stored_queries = StoredQueries(self.config.queries, lambda: _read_catalog(session), self.runtime.clock)
         self.session = session
 
     def bind_actor(
         self, actor: Actor, *, through: str | None = None, check_cancelled: Callable[[], None] = lambda: None
     ) -> Graph:
-        """The graph in the hands of an actor; GraphUnavailableError when it could not be opened.
+        """Return a handle on the graph that acts for an actor.
 
-        Verbs that may take long ask `check_cancelled`, which ends them by what it raises.
-        That is tried again now and then, in a thread of its own: a store that does not answer keeps nobody waiting.
+        Operations that may take long call `check_cancelled`, and end with the error it raises.
+
+        Raises:
+            GraphUnavailableError: The graph could not be opened; opening it is retried in the background.
         """
         if self.session is None:
+            # Retried in a separate thread, so that no request waits for a store that does not respond.
             now = self.runtime.clock.monotonic()
             if now - self.tried_at > _RETRY_SECONDS:
                 self.tried_at = now
@@ -77,15 +87,19 @@ class ServedGraph:
         try:
             self.open()
         except OmnigraphError as error:
-            log.error("the graph %s can't be opened: %s", self.id, error)
+            log.error("graph %s can't be opened: %s", self.id, error)
 
     def require(self, actor: Actor, action: Action, branch: str, *, query: str | None = None) -> None:
-        """DeniedError unless the policy allows it: for what costs something before a verb could ask."""
+        """Check that the policy allows an action, before work that precedes the operation's own check.
+
+        Raises:
+            DeniedError: The policy does not allow it.
+        """
         if self.runtime.policy is not None:
             require(self.runtime.policy, actor, action, branch, query)
 
     def allows(self, actor: Actor, action: Action, *, branch: str | None = None, query: str | None = None) -> bool:
-        """Whether the policy lets an actor do something here."""
+        """Return whether the policy allows an actor an action on the graph, or on one of its branches."""
         policy = self.runtime.policy
         access = Access(actor=actor, action=action, branch=branch, query=query)
         return policy is None or policy.decide(access).is_allowed
@@ -93,17 +107,24 @@ class ServedGraph:
     def is_allowed_somewhere(
         self, actor: Actor, action: Action, *, query: str | None = None, branches: Iterable[str] = ()
     ) -> bool:
-        """Whether an actor may do something to the graph, to main, to one of `also`, or where a policy says so."""
+        """Return whether an actor may perform an action on the graph or on some branch.
+
+        Tries main, a branch with the actor's name, `branches`, and the branches that the policies mention.
+        """
         examples = () if self.policies is None else self.policies.examples
-        places = (None, "main", actor.name, *branches, *examples)
-        return any(self.allows(actor, action, branch=place, query=query) for place in places)
+        candidates = (None, "main", actor.name, *branches, *examples)
+        return any(self.allows(actor, action, branch=branch, query=query) for branch in candidates)
 
 
 class GraphRegistry:
-    """All graphs of a server."""
+    """The graphs of a server by name, and the policies that apply to them."""
 
     def __init__(self, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool) -> None:
-        """Opens nothing yet. PoliciesError when the policies can't be used."""
+        """Load the policies; graphs are opened by `open_all`.
+
+        Raises:
+            PoliciesError: The policies can't be used.
+        """
         self._policies = None if config.policies is None else ReloadingPolicies(config.policies, runtime.clock)
         self._is_open_to_all = is_open_to_all
         options = replace(
@@ -114,22 +135,22 @@ class GraphRegistry:
             embedding=config.embedding or runtime.options.embedding,
         )
         self.graphs = {
-            one.id: ServedGraph(
-                config=one,
-                runtime=replace(runtime, options=options, policy=self.find_policy(one.id)),
+            graph.id: ServedGraph(
+                config=graph,
+                runtime=replace(runtime, options=options, policy=self.find_policy(graph.id)),
                 policies=self._policies,
             )
-            for one in config.graphs
+            for graph in config.graphs
         }
 
     def find_policy(self, graph: str) -> Policy | None:
-        """What holds for a graph of that name, whether there is one or not; None: everybody may everything."""
+        """Return the policy of a graph name, whether such a graph exists or not; None allows everything."""
         if self._policies is not None:
-            return self._policies.of_graph(graph)
+            return GraphPolicy(self._policies, graph)
         return None if self._is_open_to_all else ReadOnlyPolicy()
 
     def open_all(self, *, is_strict: bool = False) -> None:
-        """Open every graph. One whose store does not answer, or that is damaged, is only logged, unless it is strict.
+        """Open all graphs; unless strict, only log a graph whose store does not respond or that is damaged.
 
         Raises:
             NotAGraphError, StoredQueriesError, BadUriError: The settings name something that can't be served.
@@ -140,18 +161,19 @@ class GraphRegistry:
             except OmnigraphError as error:
                 if is_strict or error.kind not in _TOLERATED_KINDS:
                     raise
-                log.error("the graph %s can't be opened: %s", hosted.id, error)
+                log.error("graph %s can't be opened: %s", hosted.id, error)
 
     def get(self, graph: str, actor: Actor, branch: str | None) -> ServedGraph:
-        """A graph by its name, for something that is about a branch, or (None) the graph as a whole.
+        """Return a graph by name, for an operation on a branch, or on the whole graph if `branch` is None.
 
         Raises:
-            GraphMissingError: There is none.
-            DeniedError: There is none either, and the actor could not read it if there were: they don't learn which.
+            GraphMissingError: There is no such graph.
+            DeniedError: There is no such graph, and the policy would not let the actor read it.
         """
-        found = self.graphs.get(graph)
-        if found is not None:
-            return found
+        hosted = self.graphs.get(graph)
+        if hosted is not None:
+            return hosted
+        # An actor that may not read the graph must not learn from the error whether it exists.
         policy = self.find_policy(graph)
         access = Access(actor=actor, action=Action.READ, branch=branch)
         if policy is not None and not policy.decide(access).is_allowed:
@@ -160,15 +182,16 @@ class GraphRegistry:
 
     @property
     def redactions(self) -> dict[str, str]:
-        """Addresses that no answer shows, with what it shows instead."""
-        found = {}
+        """The addresses that responses must not show, each with its replacement."""
+        names_by_uri = {}
         for hosted in self.graphs.values():
-            found[hosted.config.uri] = hosted.id
+            names_by_uri[hosted.config.uri] = hosted.id
             if hosted.session is not None:
-                found[hosted.session.uri] = hosted.id
-        return dict(sorted(found.items(), key=lambda pair: -len(pair[0])))
+                names_by_uri[hosted.session.uri] = hosted.id
+        # Longest first: an address may begin with another one, whose replacement would leave the rest of it.
+        return dict(sorted(names_by_uri.items(), key=lambda pair: -len(pair[0])))
 
 
 def _read_catalog(session: Session) -> Catalog:
-    """The schema of main as it is now."""
+    """Read the current schema of main."""
     return session.load_catalog(session.resolve_snapshot())

@@ -1,10 +1,12 @@
-"""What only a server refuses: who is unknown, what is too large, too slow or too much at once."""
+"""Errors that only a server raises: authentication, routing, malformed requests and limits."""
 
 from omnigraph.errors import Kind, OmnigraphError
 
+# Errors that take arguments pass them on to `super().__init__`, which makes them picklable.
+
 
 class UnauthenticatedError(OmnigraphError):
-    """A request came without a token, or with one that is not valid (any more)."""
+    """A request has no token, or one that is not or no longer valid."""
 
     kind = Kind.DENIED
     code = "unauthenticated"
@@ -24,11 +26,11 @@ class GraphMissingError(OmnigraphError):
         self.graph = graph
 
     def __str__(self) -> str:
-        return f"this server has no graph `{self.graph}`; GET /graphs lists those there are"
+        return f"this server has no graph `{self.graph}`; GET /graphs lists its graphs"
 
 
 class GraphUnavailableError(OmnigraphError):
-    """The graph is one of the server's, but could not be opened."""
+    """The server has the graph, but could not open it."""
 
     kind = Kind.UNAVAILABLE
     code = "graph_unavailable"
@@ -42,7 +44,7 @@ class GraphUnavailableError(OmnigraphError):
 
 
 class StoredQueryMissingError(OmnigraphError):
-    """There is no stored query of that name, or none that the actor may run: which of the two is not told."""
+    """There is no stored query of that name that the actor may run; the error does not reveal whether one exists."""
 
     kind = Kind.NOT_FOUND
     code = "stored_query_not_found"
@@ -52,31 +54,31 @@ class StoredQueryMissingError(OmnigraphError):
         self.name = name
 
     def __str__(self) -> str:
-        return f"there is no stored query `{self.name}` that you may run; GET …/queries lists those there are"
+        return f"there is no stored query `{self.name}` that you may run; GET …/queries lists those you may"
 
 
 class RouteMissingError(OmnigraphError):
-    """The server has nothing at that path."""
+    """No route has that path."""
 
     kind = Kind.NOT_FOUND
     code = "route_not_found"
 
     def __str__(self) -> str:
-        return "there is nothing at this path; GET /openapi.json lists all"
+        return "no route has this path; GET /openapi.json lists all routes"
 
 
 class MethodRefusedError(OmnigraphError):
-    """The path is there, but not for that method."""
+    """A route has that path, but not for that method."""
 
     kind = Kind.USAGE
     code = "method_not_allowed"
 
     def __str__(self) -> str:
-        return "this path does not take that method; GET /openapi.json lists those it takes"
+        return "this path does not support that method; GET /openapi.json lists the methods it supports"
 
 
 class BadRequestError(OmnigraphError):
-    """A request can't be understood; `place` is the part of it."""
+    """A request is malformed; `place` names the part of it."""
 
     kind = Kind.USAGE
     code = "bad_request"
@@ -90,17 +92,17 @@ class BadRequestError(OmnigraphError):
 
 
 class BadCursorError(OmnigraphError):
-    """A cursor that this server did not give out, or not for this request."""
+    """A cursor does not come from this server, or belongs to another request."""
 
     kind = Kind.USAGE
     code = "bad_cursor"
 
     def __str__(self) -> str:
-        return "the cursor is not one that this request's earlier page gave: start again without it"
+        return "the cursor does not come from an earlier page of this request: start again without it"
 
 
 class BodyTooLargeError(OmnigraphError):
-    """The body of a request is longer than the server takes."""
+    """The body of a request is longer than the server accepts."""
 
     kind = Kind.EXHAUSTED
     code = "body_too_large"
@@ -110,11 +112,11 @@ class BodyTooLargeError(OmnigraphError):
         self.limit = limit
 
     def __str__(self) -> str:
-        return f"the body has more than {self.limit} bytes, the most that this server takes here: send less at once"
+        return f"the body has more than {self.limit} bytes, the limit of this server: send less per request"
 
 
 class BodyTooSlowError(OmnigraphError):
-    """The body of a request did not come in time."""
+    """The body of a request did not arrive in time."""
 
     kind = Kind.EXHAUSTED
     code = "body_too_slow"
@@ -124,11 +126,11 @@ class BodyTooSlowError(OmnigraphError):
         self.seconds = seconds
 
     def __str__(self) -> str:
-        return f"the body did not come within {self.seconds:g} seconds: send it faster, or less at once"
+        return f"the body did not arrive within {self.seconds:g} seconds: send it faster, or less per request"
 
 
 class AnswerTooLargeError(OmnigraphError):
-    """An answer is too large for one JSON document."""
+    """A response is too large for one JSON document."""
 
     kind = Kind.EXHAUSTED
     code = "answer_too_large"
@@ -139,13 +141,13 @@ class AnswerTooLargeError(OmnigraphError):
 
     def __str__(self) -> str:
         return (
-            f"the answer has more than {self.limit} {self.what}, the most of one JSON document: ask for less, or for a"
+            f"the response has more than {self.limit} {self.what}, the limit of one JSON document: request less, or a"
             " stream with `Accept: application/x-ndjson` or `application/vnd.apache.arrow.stream`"
         )
 
 
 class RequestTooLongError(OmnigraphError):
-    """What a request asks for takes longer than one may."""
+    """A request takes longer than the server allows."""
 
     kind = Kind.EXHAUSTED
     code = "request_too_long"
@@ -155,11 +157,11 @@ class RequestTooLongError(OmnigraphError):
         self.seconds = seconds
 
     def __str__(self) -> str:
-        return f"it takes longer than {self.seconds:g} seconds, the most of one request: ask for less at once"
+        return f"this takes longer than {self.seconds:g} seconds, the limit of one request: ask for less at a time"
 
 
 class RangeRefusedError(OmnigraphError):
-    """A part is asked for that lies behind the end."""
+    """A requested byte range begins after the end."""
 
     kind = Kind.USAGE
     code = "range_refused"
@@ -169,11 +171,11 @@ class RangeRefusedError(OmnigraphError):
         self.size = size
 
     def __str__(self) -> str:
-        return f"the part that is asked for begins behind the end: there are {self.size} bytes"
+        return f"the requested range begins after the end: there are {self.size} bytes"
 
 
 class RowTooLargeError(OmnigraphError):
-    """One row alone is too large for an answer to an agent."""
+    """A single row is too large for a response to an agent."""
 
     kind = Kind.EXHAUSTED
     code = "row_too_large"
@@ -184,13 +186,13 @@ class RowTooLargeError(OmnigraphError):
 
     def __str__(self) -> str:
         return (
-            f"the row at offset {self.row} alone has more than {self.limit} bytes, the most of one answer: return fewer"
-            " of its properties, or skip it with a larger offset"
+            f"the row at offset {self.row} alone has more than {self.limit} bytes, the limit of one response: return"
+            " fewer of its properties, or skip it with a larger offset"
         )
 
 
 class ColumnsDifferError(OmnigraphError):
-    """A stored query has other columns in the state that is asked than in that of main, which its tool declares."""
+    """A stored query returns other columns in the queried state than on main, whose columns its tool declares."""
 
     kind = Kind.USAGE
     code = "columns_differ"
@@ -201,13 +203,13 @@ class ColumnsDifferError(OmnigraphError):
 
     def __str__(self) -> str:
         return (
-            f"the schema there differs from that of main, and so do the columns of `{self.query}`, which its tool"
-            " declares: ask with graph_query instead"
+            f"the schema of that state differs from that of main, so `{self.query}` returns other columns than its tool"
+            " declares: use graph_query instead"
         )
 
 
 class GraphUnclearError(OmnigraphError):
-    """An agent did not say which graph it is about, and there is not exactly one that it may see."""
+    """An agent did not name a graph, and the number of graphs that it may see is not one."""
 
     kind = Kind.USAGE
     code = "graph_unclear"
@@ -217,26 +219,26 @@ class GraphUnclearError(OmnigraphError):
         self.graphs = graphs
 
     def facts(self) -> dict[str, object]:
-        """The graphs that can be seen."""
+        """Return the graphs that the agent may see."""
         return {"graphs": list(self.graphs)}
 
     def __str__(self) -> str:
-        seen = ", ".join(f"/mcp/{graph}" for graph in self.graphs)
-        return f"say which graph in the path: {seen}" if seen else "there is no graph that you may see"
+        paths = ", ".join(f"/mcp/{graph}" for graph in self.graphs)
+        return f"name the graph in the path: {paths}" if paths else "there is no graph that you may see"
 
 
 class AgentsMissingError(OmnigraphError):
-    """Agents ask by MCP, and what that needs is not installed."""
+    """An agent uses MCP, but the packages for it are not installed."""
 
     kind = Kind.UNAVAILABLE
     code = "mcp_missing"
 
     def __str__(self) -> str:
-        return "this server does not speak MCP: `pip install 'omnigraph[mcp]'` where it runs"
+        return "this server does not support MCP: run `pip install 'omnigraph[mcp]'` on its machine"
 
 
 class TooManyRequestsError(OmnigraphError):
-    """The actor has as many requests under way as one may have."""
+    """The actor has reached the limit of concurrent requests or writes."""
 
     kind = Kind.EXHAUSTED
     code = "too_many_requests"
@@ -246,51 +248,51 @@ class TooManyRequestsError(OmnigraphError):
         self.what, self.limit = what, limit
 
     def __str__(self) -> str:
-        return f"{self.limit} {self.what} of yours are under way, the most at the same time: wait for one of them"
+        return f"{self.limit} of your {self.what} are in progress, the limit per actor: wait until one of them ends"
 
 
 class ServerBusyError(OmnigraphError):
-    """Everybody together asks for more than the server can do."""
+    """The server is overloaded by the requests of all actors together."""
 
     kind = Kind.UNAVAILABLE
     code = "server_busy"
 
     def __str__(self) -> str:
-        return "the server has more to do than it can: try again a little later"
+        return "the server is overloaded: try again a little later"
 
 
 class ServerStoppingError(OmnigraphError):
-    """The server finishes what runs, and takes nothing new."""
+    """The server is shutting down: it completes running requests and accepts no new ones."""
 
     kind = Kind.UNAVAILABLE
     code = "server_stopping"
 
     def __str__(self) -> str:
-        return "the server is about to stop and takes nothing new: try again a little later"
+        return "the server is shutting down and accepts no new requests: try again a little later"
 
 
 class HostRefusedError(OmnigraphError):
-    """A request names a host that this server is not."""
+    """The `Host` header of a request names another host."""
 
     kind = Kind.USAGE
     code = "host_refused"
 
     def __str__(self) -> str:
-        return "this server does not answer under that host name; `allowed_hosts` of its settings lists its own"
+        return "this server does not answer to that host name; `allowed_hosts` in its settings lists its names"
 
 
 class OriginRefusedError(OmnigraphError):
-    """A page of another site asks, through somebody's browser."""
+    """The request comes from a page of another site in a user's browser."""
 
     kind = Kind.USAGE
     code = "origin_refused"
 
     def __str__(self) -> str:
-        return "this server does not answer pages of other sites; `allowed_hosts` of its settings lists its own"
+        return "this server does not answer pages of other sites; `allowed_hosts` in its settings lists its names"
 
 
 class OpenServerError(OmnigraphError):
-    """A server would let everybody do everything, and nobody said twice that it should."""
+    """A server would allow every client everything, without this being confirmed."""
 
     kind = Kind.USAGE
     code = "open_server"

@@ -1,4 +1,4 @@
-"""Log lines for machines: one JSON object each. They never have a token, a parameter's value or a query's text."""
+"""Structured logging: one JSON object per line, without tokens, parameter values or query texts."""
 
 import json
 import logging
@@ -9,24 +9,23 @@ from omnigraph.clock import Clock, format_instant
 
 log = logging.getLogger("omnigraph.server")
 
+# The attribute of a log record with the fields that its line has in addition to the message.
 FIELDS = "fields"
-"""The attribute of a record that holds what belongs to the line beside its message."""
-
 
 _OWN_LOGGER = "omnigraph"
+# Libraries whose warnings are logged. Their arguments may quote a request, so only the message template is written.
 _LIBRARY_LOGGERS = ("asyncio", "mcp", "uvicorn")
-"""Whose warnings are worth a line. Their messages may quote what somebody sent: of them, only the template is shown."""
 
 
 class JsonFormatter(logging.Formatter):
-    """Each record as one line of JSON. Of an exception it shows its type and where it was, not what it said."""
+    """A formatter that writes each record as one line of JSON, with exceptions as type and location."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Format a record as one line."""
         line: dict[str, object] = {
             "time": format_instant(self._clock.now()),
             "level": record.levelname.lower(),
@@ -40,17 +39,20 @@ class JsonFormatter(logging.Formatter):
 
 
 def build_failure_fields(type_: type[BaseException], trace: TracebackType | None) -> dict[str, object]:
-    """An exception without its message, which may quote what a caller sent."""
+    """Return the log fields of an exception, without its message, which may quote a request."""
     frames = traceback.extract_tb(trace)
-    return {"exception": type_.__name__, "trace": [f"{one.filename}:{one.lineno} {one.name}" for one in frames]}
+    lines = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+    return {"exception": type_.__name__, "trace": lines}
 
 
 def start_logging(clock: Clock, level: int = logging.INFO) -> None:
-    """Write what the server and the engine have to say to stderr, as lines of JSON."""
+    """Write the log of the server and the engine to stderr, as lines of JSON."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter(clock))
-    for name, lowest in ((_OWN_LOGGER, level), *((name, logging.WARNING) for name in _LIBRARY_LOGGERS)):
+    levels = {_OWN_LOGGER: level, **dict.fromkeys(_LIBRARY_LOGGERS, logging.WARNING)}
+    for name, min_level in levels.items():
         logger = logging.getLogger(name)
+        # Replaced, not added: other handlers would write lines that are not JSON.
         logger.handlers = [handler]
-        logger.setLevel(lowest)
+        logger.setLevel(min_level)
         logger.propagate = False

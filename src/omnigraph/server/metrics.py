@@ -1,4 +1,4 @@
-"""Counters, gauges and histograms in Prometheus' text format. No label has a name or a value of anybody's data."""
+"""Counters, gauges and histograms in the Prometheus text format. Labels never contain stored data."""
 
 import threading
 from bisect import bisect_left
@@ -19,14 +19,14 @@ class _Histogram:
 
 
 class Metrics:
-    """All metrics of a server. Safe from several threads."""
+    """The metrics registry of a server. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._helps: dict[str, tuple[str, str]] = {}
         self._counters: dict[str, dict[Labels, float]] = {}
         self._histograms: dict[str, dict[Labels, _Histogram]] = {}
-        self._gauges: dict[str, Callable[[], Samples]] = {}
+        self._callbacks: dict[str, Callable[[], Samples]] = {}
 
     def declare_counter(self, name: str, help: str) -> None:
         """Declare a counter."""
@@ -38,57 +38,66 @@ class Metrics:
         self._helps[name] = ("histogram", help)
         self._histograms[name] = {}
 
-    def declare_callback(self, name: str, help: str, reading: Callable[[], Samples], *, type: str = "gauge") -> None:
-        """Declare a metric whose values are asked for when they are shown."""
+    def declare_callback(self, name: str, help: str, sample: Callable[[], Samples], *, type: str = "gauge") -> None:
+        """Declare a metric whose values are sampled when they are scraped."""
         self._helps[name] = (type, help)
-        self._gauges[name] = reading
+        self._callbacks[name] = sample
 
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
         """Add to a counter."""
         with self._lock:
-            values, key = self._counters[name], tuple(sorted(labels.items()))
+            values = self._counters[name]
+            key = tuple(sorted(labels.items()))
             values[key] = values.get(key, 0) + amount
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
-        """Add to a histogram."""
+        """Add an observation to a histogram."""
         with self._lock:
-            found = self._histograms[name].setdefault(tuple(sorted(labels.items())), _Histogram())
-            found.counts[bisect_left(BUCKET_SECONDS, seconds)] += 1
-            found.total += seconds
+            histogram = self._histograms[name].setdefault(tuple(sorted(labels.items())), _Histogram())
+            histogram.counts[bisect_left(BUCKET_SECONDS, seconds)] += 1
+            histogram.total += seconds
 
     def render(self) -> str:
-        """Everything, as it is scraped."""
-        read = {name: list(reading()) for name, reading in self._gauges.items()}
+        """Return all metrics in the text format."""
+        # Sampled outside the lock: callbacks take locks of their own, such as that of a cache.
+        samples = {name: list(sample()) for name, sample in self._callbacks.items()}
         lines: list[str] = []
         with self._lock:
             for name, (type_, help_) in sorted(self._helps.items()):
                 lines += [f"# HELP {name} {help_}", f"# TYPE {name} {type_}"]
                 for labels, value in sorted(self._counters.get(name, {}).items()):
                     lines.append(_format_sample(name, labels, value))
-                for named, value in read.get(name, []):
-                    lines.append(_format_sample(name, tuple(sorted(named.items())), value))
+                for sample_labels, value in samples.get(name, []):
+                    lines.append(_format_sample(name, tuple(sorted(sample_labels.items())), value))
                 for labels, histogram in sorted(self._histograms.get(name, {}).items()):
                     lines += _format_histogram(name, labels, histogram)
         return "\n".join(lines) + "\n"
 
 
 def _format_histogram(name: str, labels: Labels, histogram: _Histogram) -> list[str]:
-    lines, so_far = [], 0
+    lines = []
+    cumulative = 0  # a bucket counts all observations up to its bound
     for bound, count in zip((*map(str, BUCKET_SECONDS), "+Inf"), histogram.counts, strict=True):
-        so_far += count
-        lines.append(_format_sample(f"{name}_bucket", (*labels, ("le", bound)), so_far))
+        cumulative += count
+        lines.append(_format_sample(f"{name}_bucket", (*labels, ("le", bound)), cumulative))
     return [
         *lines,
         _format_sample(f"{name}_sum", labels, histogram.total),
-        _format_sample(f"{name}_count", labels, so_far),
+        _format_sample(f"{name}_count", labels, cumulative),
     ]
 
 
 def _format_sample(name: str, labels: Labels, value: float) -> str:
-    shown = ",".join(f'{key}="{_escape(text)}"' for key, text in labels)
-    # Six digits are enough for a duration, and not for a count of bytes or a time.
-    number = f"{value:.0f}" if float(value).is_integer() else f"{value:.16g}" if value >= 1e6 else f"{value:g}"
-    return f"{name}{{{shown}}} {number}" if shown else f"{name} {number}"
+    label_text = ",".join(f'{key}="{_escape(text)}"' for key, text in labels)
+    number = _format_number(value)
+    return f"{name}{{{label_text}}} {number}" if label_text else f"{name} {number}"
+
+
+def _format_number(value: float) -> str:
+    if float(value).is_integer():
+        return f"{value:.0f}"
+    # The six digits of `g` are enough for a duration, but not for a number of bytes or a timestamp.
+    return f"{value:.16g}" if value >= 1e6 else f"{value:g}"
 
 
 def _escape(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Policies that are read again when their files change, while a server runs."""
+"""Cedar policies that a running server reloads when their files change."""
 
 import threading
 from pathlib import Path
@@ -6,55 +6,57 @@ from pathlib import Path
 from omnigraph.clock import Clock
 from omnigraph.errors import OmnigraphError
 from omnigraph.policy import Access, Decision
-from omnigraph.server.cedar_policies import SUFFIX, CedarPolicies, GraphPolicy
+from omnigraph.server.cedar_policies import SUFFIX, CedarPolicies
 from omnigraph.telemetry import log
 
+# The minimum time between two checks of the directory, which every decision would list otherwise.
 _POLL_SECONDS = 1.0
-"""How often a directory is looked at, at most."""
 
 _Signature = tuple[tuple[str, int, int, int], ...]
 
 
 class ReloadingPolicies:
-    """The policies of a directory as they are now. Safe from several threads.
+    """The current policies of a directory, reloaded when its files change. Thread-safe.
 
-    A change counts within a second, and all at once. While what is there can't be read or understood, what was there
-    last counts, and the log says so: saving files one after the other neither locks out nor lets in anybody. To take a
-    right away for good, look at the log for the line that says that the policies were read again.
+    A change takes effect within a second, all files together. While the files can't be read or parsed, the last valid
+    policies stay in use and the log reports it, so saving several files one after the other neither locks users out nor
+    lets them in. After revoking a permission, check that the log reports the reload.
     """
 
     def __init__(self, directory: Path, clock: Clock) -> None:
-        """PoliciesError when they can't be used from the start."""
+        """Load the policies of a directory.
+
+        Raises:
+            PoliciesError: They can't be used.
+        """
         self._directory, self._clock = directory, clock
         self._lock = threading.Lock()
         self._checked_at = clock.monotonic()
+        # The signature comes first: a file that changes while it is loaded is loaded again at the next check.
         self._last_signature = _read_signature(directory)
         self._policies = CedarPolicies.load(directory)
 
     @property
     def examples(self) -> tuple[str, ...]:
-        """Names of branches that the policies make a difference for."""
+        """Branch names that the policies may treat specially, see `CedarPolicies.examples`."""
         return self._load_current().examples
 
     def decide(self, graph: str, access: Access) -> Decision:
-        """Whether somebody may do something to a graph of the server."""
+        """Return whether an actor may perform an action on a graph, and the policies that decided it."""
         return self._load_current().decide(graph, access)
-
-    def of_graph(self, graph: str) -> GraphPolicy:
-        """The same for one graph."""
-        return GraphPolicy(self, graph)
 
     def _load_current(self) -> CedarPolicies:
         now = self._clock.monotonic()
         if now - self._checked_at < _POLL_SECONDS:
             return self._policies
         with self._lock:
+            # Another thread may have checked while this one waited for the lock.
             if now - self._checked_at < _POLL_SECONDS:
                 return self._policies
             self._checked_at = now
-            seen = _read_signature(self._directory)
-            if seen != self._last_signature:
-                self._last_signature = seen
+            signature = _read_signature(self._directory)
+            if signature != self._last_signature:
+                self._last_signature = signature
                 self._reload()
             return self._policies
 
@@ -62,17 +64,17 @@ class ReloadingPolicies:
         try:
             self._policies = CedarPolicies.load(self._directory)
         except (OmnigraphError, OSError) as error:
-            log.error("changed policies can't be used; those from before are: %s", error)
+            log.error("the changed policies can't be used; the previous ones stay in use: %s", error)
             return
-        log.info("the policies were read again: %d", len(self._policies.names))
+        log.info("the policies were reloaded: %d", len(self._policies.names))
 
 
 def _read_signature(directory: Path) -> _Signature:
-    found = []
+    signatures = []
     for path in directory.glob(f"*{SUFFIX}"):
         try:
             stat = path.stat()
-        except OSError:  # it went away between the two looks: the next one sees that
+        except OSError:  # removed since the directory was listed: the next check sees that
             continue
-        found.append((path.name, stat.st_mtime_ns, stat.st_size, stat.st_ino))
-    return tuple(sorted(found))
+        signatures.append((path.name, stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return tuple(sorted(signatures))

@@ -1,4 +1,4 @@
-"""The scrub of a server: each of its graphs is verified slowly, in a thread of its own that gives way to requests."""
+"""Background scrubbing of a server's graphs: one thread per graph verifies files slowly and yields to requests."""
 
 import threading
 import time
@@ -9,23 +9,21 @@ from omnigraph.ops.scrub import Scrub, ScrubReport
 from omnigraph.server.graph_registry import ServedGraph
 
 _SECONDS_TO_STOP = 5.0
+# The delay of the first step: a server that starts has other data to read first.
 _START_SECONDS = 60.0
-"""A server that starts has other things to read first."""
+# A thread checks at least every hour whether a pass is due, in case the clock was changed in the meantime.
 _MAX_WAIT_SECONDS = 3_600.0
-"""Within an hour it is looked whether something is due, whatever became of the clock meanwhile."""
+# A step waits up to 20 times half a second while requests run. So even a server that is always busy verifies 4 MiB in
+# ten seconds, which is a terabyte in 29 days.
 _BUSY_SECONDS = 0.5
 _MAX_BUSY_WAITS = 20
-"""How long, and how often at the most, a step waits while requests are at work.
-
-A server that never rests still verifies 4 MiB in ten seconds: a terabyte in 29 days.
-"""
 
 
 class Scrubber:
-    """Scrubs graphs until it is stopped. It is nobody's actor: no policy is asked."""
+    """Threads that scrub graphs until they are stopped. No policy applies to them."""
 
     def __init__(self, graphs: Iterable[ServedGraph], days: float, is_busy: Callable[[], bool]) -> None:
-        """Take in how many days all files of a graph are verified once, above 0, and who tells whether requests run."""
+        """Set the days for one pass over all files of a graph (above 0), and the check for running requests."""
         self._is_busy = is_busy
         self._stopped = threading.Event()
         self._scrubs = {
@@ -37,28 +35,29 @@ class Scrubber:
         ]
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """End behind the chunk that is being read; a store that hangs is not waited for longer than a few seconds."""
+        """Stop after the chunk in progress, waiting for at most a few seconds."""
         self._stopped.set()
+        # One deadline for all threads: a store that does not respond must not delay the stop once per graph.
         deadline = time.monotonic() + _SECONDS_TO_STOP
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def collect_reports(self) -> dict[str, ScrubReport]:
-        """Return how far the scrub of each graph is."""
+        """Return the progress of each graph's scrub."""
         return {name: scrub.report() for name, scrub in self._scrubs.items()}
 
     def _run(self, scrub: Scrub) -> None:
-        rest = _START_SECONDS
-        while not self._stopped.wait(min(rest, _MAX_WAIT_SECONDS)):
+        delay = _START_SECONDS
+        while not self._stopped.wait(min(delay, _MAX_WAIT_SECONDS)):
             self._yield_to_requests()
             if not self._stopped.is_set():
-                rest = scrub.step()
+                delay = scrub.step()
         scrub.close()
 
     def _yield_to_requests(self) -> None:

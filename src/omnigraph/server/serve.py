@@ -1,4 +1,4 @@
-"""Run a server: checked before it listens, stopped without losing what runs."""
+"""Start a server after checking its settings, and drain running requests before it stops."""
 
 import os
 import signal
@@ -24,12 +24,13 @@ from omnigraph.server.service import Service
 
 _MAX_HEADER_BYTES = 64 * 1024
 _KEEP_ALIVE_SECONDS = 30
+# Short, as requests have had `drain_seconds` before Uvicorn begins to shut down.
 _SHUTDOWN_SECONDS = 2
 _MAX_CONNECTIONS = 4_096
 
 
 class AddressUnavailableError(OmnigraphError):
-    """A server can't listen where it should."""
+    """A server can't listen on its address."""
 
     kind = Kind.UNAVAILABLE
     code = "address_unavailable"
@@ -50,29 +51,31 @@ def serve(
     unauthenticated: int = 0,
     runtime: Runtime | None = None,
 ) -> None:
-    """Serve graphs (`ID=URI`, or a URI alone) and those of a settings file, until a signal says to stop.
+    """Serve graphs (`ID=URI`, or a URI alone) and those of a settings file until a signal stops the server.
 
-    `unauthenticated` is how often it was said that everybody may do everything: once suffices on loopback.
+    `unauthenticated` is the number of times the user confirmed that every client may do everything: once is enough on
+    loopback, other addresses need two.
 
     Raises:
-        OpenServerError: There are no tokens, and nobody said that this is meant.
-        AddressUnavailableError: Something else listens there, or nobody may.
-        SettingsError, PoliciesError, StoredQueriesError, NotAGraphError: What it is told can't be served.
+        OpenServerError: There are no tokens, and the user did not confirm that.
+        AddressUnavailableError: The address is in use, or the process may not listen there.
+        SettingsError, PoliciesError, StoredQueriesError, NotAGraphError: The settings can't be served.
     """
     settings = load_server_config(graphs, config, bind)
     check_authentication(settings, unauthenticated)
     machine = runtime or load_runtime()
     start_logging(machine.clock)
-    share_freed_memory()
+    share_freed_memory()  # before there are threads
     service = Service.start(settings, machine, is_open_to_all=bool(unauthenticated))
+    # Only now: a server that listens has its graphs open, or knows that they can't be.
     listener = _open_listener(settings)
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "address": _format_address(settings.host, listener.getsockname()[1]),
         "graphs": [graph.id for graph in settings.graphs],
         "tokens": None if service.tokens is None else len(service.tokens),
         "policies": settings.policies is not None,
     }
-    log.info("serving", extra={FIELDS: told})
+    log.info("serving", extra={FIELDS: fields})
     DrainingServer(service).run(sockets=[listener])
     log.info("stopped", extra={FIELDS: {}})
 
@@ -85,47 +88,53 @@ def check_server(
     unauthenticated: int = 0,
     runtime: Runtime | None = None,
 ) -> ServerConfig:
-    """Everything that `serve` would check before it listens, and every graph is opened; nothing is written.
+    """Check everything that `serve` checks before it listens, and open every graph; write nothing.
 
     Raises:
-        What `serve` raises, and whatever keeps a graph from being opened.
+        OmnigraphError: The errors of `serve`, or a graph can't be opened.
     """
     settings = load_server_config(graphs, config, bind)
     check_authentication(settings, unauthenticated)
     if settings.tokens_file is not None:
         read_tokens(settings.tokens_file)
-    looking = replace(settings, graphs=tuple(replace(graph, is_read_only=True) for graph in settings.graphs))
+    # Opening a graph for writing may recover interrupted operations, which is a write.
+    read_only_graphs = tuple(replace(graph, is_read_only=True) for graph in settings.graphs)
+    read_only_settings = replace(settings, graphs=read_only_graphs)
     machine = runtime or load_runtime()
-    GraphRegistry(looking, machine, is_open_to_all=bool(unauthenticated)).open_all(is_strict=True)
+    GraphRegistry(read_only_settings, machine, is_open_to_all=bool(unauthenticated)).open_all(is_strict=True)
     return settings
 
 
 def check_authentication(config: ServerConfig, unauthenticated: int) -> None:
-    """OpenServerError when nobody could be recognised, or everybody let in, without its being meant."""
+    """Check that a server has tokens, or that the user confirmed that it needs none.
+
+    Raises:
+        OpenServerError: It has neither, both, or too few confirmations for its address.
+    """
     address = _format_address(config.host, config.port)
     if unauthenticated and config.has_tokens:
         raise OpenServerError(
-            address, "--unauthenticated lets everybody in, but there are tokens: leave one of them out"
+            address, "--unauthenticated allows access without a token, but there are tokens: remove one of the two"
         )
     if unauthenticated == 1 and not config.is_loopback:
-        reason = "everybody who reaches it could do everything: bind to 127.0.0.1, or say --unauthenticated twice"
+        reason = "every client that reaches it could do everything: bind to 127.0.0.1, or give --unauthenticated twice"
         raise OpenServerError(address, reason)
     if not unauthenticated and not config.has_tokens:
         reason = (
-            f"there are no tokens: name a file of them as `tokens` in [server] of {CONFIG_FILE} (`omnigraph token new` makes"
-            " one), set OMNIGRAPH_TOKENS, or say --unauthenticated"
+            f"there are no tokens: name a tokens file as `tokens` in [server] of {CONFIG_FILE} (`omnigraph token new`"
+            " creates one), set OMNIGRAPH_TOKENS, or give --unauthenticated"
         )
         raise OpenServerError(address, reason)
 
 
 class DrainingServer(uvicorn.Server):
-    """A server that on the first signal takes nothing new, finishes what runs, and stops; on the second, it stops."""
+    """A Uvicorn server that drains on the first signal, completing running requests, and stops on the second."""
 
     def __init__(self, service: Service) -> None:
         super().__init__(
             uvicorn.Config(
                 build_app(service),
-                http=build_protocol(service.limits.body_seconds),
+                http=build_protocol(service.limits.body_seconds),  # Uvicorn's own has no deadline for headers
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -142,7 +151,7 @@ class DrainingServer(uvicorn.Server):
         self._deadline = 0.0
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal came."""
+        """Handle a signal: begin to drain, or stop if already draining."""
         if self._service.is_draining:
             super().handle_exit(sig, frame)
             return
@@ -151,7 +160,7 @@ class DrainingServer(uvicorn.Server):
         log.info("stopping", extra={FIELDS: {"signal": signal.Signals(sig).name}})
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether it is time to stop."""
+        """Return whether the server should stop, which it should once it is drained or out of time."""
         if self._service.is_draining:
             is_late = self._service.runtime.clock.monotonic() > self._deadline
             self.should_exit = self.should_exit or is_late or self._service.admission.in_flight == 0
@@ -161,10 +170,11 @@ class DrainingServer(uvicorn.Server):
 def _open_listener(config: ServerConfig) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
+    # A server that restarts can listen again while connections of the old one are still closing.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((config.host, config.port))
-        listener.listen()  # who asks from now on waits until the first answer
+        listener.listen()  # connections queue from now on, until the server accepts them
     except OSError as error:
         listener.close()
         raise AddressUnavailableError(

@@ -1,4 +1,4 @@
-"""What all requests of a server share, and what is known of one of them."""
+"""The state that all requests of a server share, and the record of a single request."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,17 +28,18 @@ from omnigraph.server.scrubber import Scrubber
 from omnigraph.storage.io_counters import count_process_requests
 from omnigraph.telemetry import RECOVERIES
 
+# The actor of all requests to a server without authentication.
 ANONYMOUS_ACTOR = Actor(name="anonymous")
-"""Who asks a server that lets everybody in."""
 
 T = TypeVar("T")
 
+# Clients choose these names, so a log line must not grow with them.
 _MAX_LOGGED_NAME = 256
 
 
 @dataclass
 class Exchange:
-    """One request: who asks for what, as far as it is known, and what became of it. It is what the log tells."""
+    """The record of one request for the log: its actor, action and outcome, filled in as they become known."""
 
     id: str
     method: str
@@ -51,10 +52,10 @@ class Exchange:
     commit: str | None = None
     status: int = 0
     code: str | None = None
-    """Of the error, if it was one."""
+    """The error code, if the request failed."""
 
     def to_log_fields(self) -> dict[str, object]:
-        """What a line of the log has of it."""
+        """Return the fields of the request's log line."""
         return {
             "request_id": self.id,
             "actor": self.actor.name,
@@ -71,58 +72,69 @@ class Exchange:
 
 @dataclass
 class Service:
-    """A server's graphs, tokens, limits and counters."""
+    """The graphs, tokens, limits, metrics and background threads of a server."""
 
     config: ServerConfig
     runtime: Runtime
     registry: GraphRegistry
     tokens: Tokens | None
-    """Who may ask; None: everybody."""
+    """The valid tokens; None if the server needs no authentication."""
     admission: Admission
     metrics: Metrics = field(default_factory=Metrics)
     is_draining: bool = False
     maintenance_worker: MaintenanceWorker | None = None
-    """Who optimises the graphs meanwhile, if anybody does."""
+    """Optimizes the graphs in the background, if configured."""
     healer: Healer | None = None
-    """Who settles operations that died."""
+    """Recovers interrupted operations."""
     scrubber: Scrubber | None = None
-    """Who verifies files, unless the settings say that nobody does."""
+    """Verifies files in the background, unless disabled in the settings."""
 
     @classmethod
     def start(cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False) -> "Service":
-        """Open all graphs and read tokens, policies and stored queries; whatever is wrong with them is raised."""
+        """Open all graphs, load tokens, policies and stored queries, and start the background threads.
+
+        Raises:
+            OmnigraphError: One of them can't be used.
+        """
         tokens = None if is_open_to_all else Tokens(config.tokens_file, config.given_tokens, runtime.clock)
-        hosting = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all)
-        hosting.open_all()
+        registry = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all)
+        registry.open_all()
         service = cls(
-            config=config, runtime=runtime, registry=hosting, tokens=tokens, admission=Admission(config.limits)
+            config=config, runtime=runtime, registry=registry, tokens=tokens, admission=Admission(config.limits)
         )
         if config.maintenance is not None:
-            service.maintenance_worker = MaintenanceWorker(hosting.graphs.values(), config.maintenance)
+            service.maintenance_worker = MaintenanceWorker(registry.graphs.values(), config.maintenance)
             service.maintenance_worker.start()
-        service.healer = Healer(hosting.graphs.values(), config.recovery_seconds)
+        service.healer = Healer(registry.graphs.values(), config.recovery_seconds)
         service.healer.start()
-        if config.scrub_days:
+        if config.scrub_days:  # 0 disables scrubbing
             admission = service.admission
-            service.scrubber = Scrubber(hosting.graphs.values(), config.scrub_days, lambda: admission.working > 0)
+            service.scrubber = Scrubber(registry.graphs.values(), config.scrub_days, lambda: admission.working > 0)
             service.scrubber.start()
         _declare_metrics(service)
         return service
 
     @property
     def limits(self) -> ServerLimits:
-        """How much a request may have."""
+        """The limits of a request."""
         return self.config.limits
 
     def find_graph(
         self, request: Request, graph: str, action: Action, branch: str | None, *, read: str | None = None
     ) -> ServedGraph:
-        """The graph that a request is about; it is noted for the log, too. GraphMissingError, DeniedError.
+        """Return the graph of a request, and record it for the log.
 
-        `read` is the branch that the verb wants to read first, if it is another one.
+        `read` is the branch that the operation reads first, if it is not `branch`.
+
+        Raises:
+            GraphMissingError: There is no such graph.
+            DeniedError: There is no such graph, and the policy would not let the actor read it.
         """
         exchange = get_exchange(request)
-        exchange.action, exchange.graph, exchange.branch = action, graph, branch
+        exchange.action = action
+        exchange.graph = graph
+        exchange.branch = branch
+        # A graph that does not exist must give the same error as one whose branch the actor may not read.
         return self.registry.get(graph, exchange.actor, read or branch)
 
     def bind_graph(
@@ -135,32 +147,31 @@ class Service:
         read: str | None = None,
         budget: Budget | None = None,
     ) -> Graph:
-        """The same, in the hands of whoever asks. What they may do is up to the verb that is called.
+        """Return a handle on the graph of a request that acts for its actor; each operation checks the policy.
 
-        `within` is for verbs that take no budget: RequestTooLongError ends them behind its time, as does its `cancel`.
+        `budget` is for operations that take none themselves: they end when it is cancelled, or with RequestTooLongError
+        when its time is over.
         """
         hosted = self.find_graph(request, graph, action, branch, read=read)
         actor = get_exchange(request).actor
-        return (
-            hosted.bind_actor(actor)
-            if budget is None
-            else hosted.bind_actor(actor, check_cancelled=partial(_check_time, budget))
-        )
+        if budget is None:
+            return hosted.bind_actor(actor)
+        return hosted.bind_actor(actor, check_cancelled=partial(_check_time, budget))
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
-        """Do something in a thread, to its end."""
+        """Run `work` in a thread, to its end."""
         return await self.admission.run(get_exchange(request).actor.name, work)
 
     async def write(self, request: Request, work: Callable[[], T]) -> T:
-        """Likewise, counted as one of the actor's writes."""
+        """Run `work` in a thread, counted as one of the actor's writes."""
         actor = get_exchange(request).actor.name
         with self.admission.admit_write(actor):
             return await self.admission.run_write(actor, work)
 
     async def read(self, request: Request, budget: Budget, work: Callable[[], T], *, is_long: bool = False) -> T:
-        """Likewise; when the client goes away, the budget is cancelled, and with it the work.
+        """Run `work` in a thread, and cancel its budget if the client disconnects.
 
-        What is long has its turn among the writes.
+        Long work queues with the writes, so that it leaves threads to short reads.
         """
         watcher = asyncio.ensure_future(_cancel_on_disconnect(request.receive, budget))
         try:
@@ -171,39 +182,43 @@ class Service:
                 await watcher
 
     def build_read_budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
-        """What a read may use: what it asks for, but no more than the server allows."""
+        """Return the budget of a read: the requested limits, capped by those of the server."""
         return self._build_budget(self.limits.seconds, seconds, memory_bytes)
 
     def build_write_budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
-        """What a write may use until it is published, or another verb that takes long until it is done."""
+        """Return the budget of a write until it is published, or of another long operation until it ends."""
         return self._build_budget(self.limits.write_seconds, seconds, memory_bytes)
 
     def build_stream_budget(self, seconds: float | None = None, memory_bytes: int | None = None) -> Budget:
-        """What an answer may use that is made while it is sent; the server's own limit holds beside it."""
+        """Return the budget of a response that is computed while it is sent.
+
+        The server's own time limit is not part of it: `start_stream` applies it.
+        """
         return self._build_budget(None, seconds, memory_bytes)
 
-    def _build_budget(self, most_seconds: float | None, seconds: float | None, memory_bytes: int | None) -> Budget:
-        """What is asked for, but no more than the server allows."""
-        most_bytes = self.limits.memory_bytes
+    def _build_budget(self, max_seconds: float | None, seconds: float | None, memory_bytes: int | None) -> Budget:
+        """Return a budget with the requested limits, capped by those of the server."""
+        # A client may lower the limits of the server, but not raise them.
+        max_bytes = self.limits.memory_bytes
         return Budget(
             self.runtime.clock,
-            seconds=min((one for one in (seconds, most_seconds) if one is not None), default=None),
-            memory_bytes=most_bytes if memory_bytes is None else min(memory_bytes, most_bytes),
+            seconds=min((limit for limit in (seconds, max_seconds) if limit is not None), default=None),
+            memory_bytes=max_bytes if memory_bytes is None else min(memory_bytes, max_bytes),
         )
 
     def record_commit(self, request: Request, operation: str, commit_id: str | None) -> None:
-        """A write was done: note its commit, if it made one."""
+        """Record the commit of a write, if it created one, for the log and the metrics."""
         exchange = get_exchange(request)
         exchange.commit = commit_id
         if commit_id is not None and exchange.graph is not None:
             self.metrics.count("omnigraph_commits_total", graph=exchange.graph, operation=operation)
 
     def collect_scrub_reports(self) -> dict[str, ScrubReport]:
-        """Return how far the scrub of each graph is; none where there is no scrub."""
+        """Return the progress of each graph's scrub; empty if scrubbing is disabled."""
         return {} if self.scrubber is None else self.scrubber.collect_reports()
 
     def close(self) -> None:
-        """Wait for what runs."""
+        """Stop the background threads, and wait for running work."""
         if self.scrubber is not None:
             self.scrubber.stop()
         if self.maintenance_worker is not None:
@@ -214,24 +229,28 @@ class Service:
 
 
 def _truncate(text: str | None) -> str | None:
-    """A name as it is logged: whoever asks has chosen it, and no line gets long by it."""
+    """Return a name in the length that is logged."""
     return text if text is None or len(text) <= _MAX_LOGGED_NAME else f"{text[:_MAX_LOGGED_NAME]}…"
 
 
 def get_exchange(request: Request) -> Exchange:
-    """What is known of a request."""
-    found: Exchange = request.scope["state"]["exchange"]
-    return found
+    """Return the record of a request."""
+    exchange: Exchange = request.scope["state"]["exchange"]
+    return exchange
 
 
 def get_service(request: Request) -> Service:
-    """The server that a request came to."""
-    found: Service = request.app.state.service
-    return found
+    """Return the service that a request was sent to."""
+    service: Service = request.app.state.service
+    return service
 
 
 def _check_time(budget: Budget) -> None:
-    """As `Budget.check`, for what is no query."""
+    """Check a budget like `Budget.check`, for operations that are not queries.
+
+    Raises:
+        RequestTooLongError: Its time is over.
+    """
     try:
         budget.check()
     except QueryTimeoutError as error:
@@ -239,6 +258,7 @@ def _check_time(budget: Budget) -> None:
 
 
 async def _cancel_on_disconnect(receive: Receive, budget: Budget) -> None:
+    # A route that reads no body has not received its end yet, so other messages may come first.
     while (await receive())["type"] != "http.disconnect":
         pass
     budget.cancel()
@@ -250,69 +270,70 @@ def _sample_arrow_bytes() -> Samples:
 
 
 def _sample_resident_bytes() -> Samples:
-    found = read_resident_bytes()
-    return [] if found is None else [({}, found)]
+    nbytes = read_resident_bytes()
+    return [] if nbytes is None else [({}, nbytes)]
 
 
 def _declare_metrics(service: Service) -> None:
+    # Callbacks read `session` with every scrape: a graph that could not be opened may be opened later.
     metrics, graphs = service.metrics, service.registry.graphs
-    count_process_requests()  # counts begin now
-    metrics.declare_counter("omnigraph_requests_total", "Requests answered, by route and status.")
-    metrics.declare_counter("omnigraph_commits_total", "Commits made, by graph and operation.")
-    metrics.declare_counter("omnigraph_conflicts_total", "Writes that gave way to others, by graph.")
-    metrics.declare_counter("omnigraph_tool_calls_total", "Calls of agents, by graph, tool and outcome.")
-    metrics.declare_counter("omnigraph_refusals_total", "Requests refused for being too many, too large or too slow.")
-    metrics.declare_histogram("omnigraph_request_seconds", "How long requests took, by route.")
+    count_process_requests()  # the first call starts the counting
+    metrics.declare_counter("omnigraph_requests_total", "Completed requests, by route and status.")
+    metrics.declare_counter("omnigraph_commits_total", "Commits created, by graph and operation.")
+    metrics.declare_counter("omnigraph_conflicts_total", "Writes rejected by a conflict, by graph.")
+    metrics.declare_counter("omnigraph_tool_calls_total", "Tool calls of agents, by graph, tool and outcome.")
+    metrics.declare_counter("omnigraph_refusals_total", "Requests rejected as too many, too large or too slow.")
+    metrics.declare_histogram("omnigraph_request_seconds", "Duration of requests, by route.")
     metrics.declare_callback(
-        "omnigraph_requests_in_flight", "Requests under way.", lambda: [({}, service.admission.in_flight)]
+        "omnigraph_requests_in_flight", "Requests in progress.", lambda: [({}, service.admission.in_flight)]
     )
     metrics.declare_callback(
-        "omnigraph_requests_working", "Those at work or waiting.", lambda: [({}, service.admission.working)]
+        "omnigraph_requests_working", "Calls in a thread or waiting for one.", lambda: [({}, service.admission.working)]
     )
     metrics.declare_callback(
-        "omnigraph_draining", "1 while the server is about to stop.", lambda: [({}, service.is_draining)]
+        "omnigraph_draining", "1 while the server is shutting down.", lambda: [({}, service.is_draining)]
     )
     metrics.declare_callback(
         "omnigraph_graph_open",
-        "1 for a graph that can be asked.",
-        lambda: [({"graph": one.id}, one.is_open) for one in graphs.values()],
+        "1 for a graph that is open.",
+        lambda: [({"graph": hosted.id}, hosted.is_open) for hosted in graphs.values()],
     )
     metrics.declare_callback(
         "omnigraph_cache_bytes",
-        "Memory that reads keep, by graph.",
+        "Memory of the read cache, by graph.",
         lambda: [
-            ({"graph": one.id}, one.session.reads.lru.get_stats().nbytes)
-            for one in graphs.values()
-            if one.session is not None
+            ({"graph": hosted.id}, hosted.session.reads.lru.get_stats().nbytes)
+            for hosted in graphs.values()
+            if hosted.session is not None
         ],
     )
     metrics.declare_callback(
         "omnigraph_table_cache_bytes",
-        "Memory that Lance keeps of files and indexes, by graph.",
+        "Memory of Lance's cache of files and indexes, by graph.",
         lambda: [
-            ({"graph": one.id}, one.session.store.session.size_bytes())
-            for one in graphs.values()
-            if one.session is not None
+            ({"graph": hosted.id}, hosted.session.store.session.size_bytes())
+            for hosted in graphs.values()
+            if hosted.session is not None
         ],
     )
     metrics.declare_callback(
-        "omnigraph_arrow_bytes", "Memory of arrays that are in use, by allocator.", _sample_arrow_bytes
+        "omnigraph_arrow_bytes", "Memory of Arrow arrays in use, by allocator.", _sample_arrow_bytes
     )
-    metrics.declare_callback("omnigraph_resident_bytes", "Memory of the process.", _sample_resident_bytes)
+    metrics.declare_callback("omnigraph_resident_bytes", "Resident memory of the process.", _sample_resident_bytes)
     metrics.declare_callback(
         "omnigraph_recoveries_total",
-        "Operations that died and were settled by this process, by graph and outcome.",
+        "Interrupted operations recovered by this process, by graph and outcome.",
         lambda: [
-            ({"graph": one.id, "outcome": outcome}, count)
-            for one in graphs.values()
-            if one.session is not None
-            for outcome, count in sorted(RECOVERIES.get_counts(one.session.uri).items())
+            ({"graph": hosted.id, "outcome": outcome}, count)
+            for hosted in graphs.values()
+            if hosted.session is not None
+            for outcome, count in sorted(RECOVERIES.get_counts(hosted.session.uri).items())
         ],
         type="counter",
     )
     metrics.declare_callback(
         "omnigraph_store_requests_total",
-        "Requests that Lance made of object stores, by operation.",
+        "Requests of Lance to object stores, by operation.",
         lambda: [({"operation": name}, count) for name, count in sorted(count_process_requests().items())],
         type="counter",
     )
@@ -320,35 +341,35 @@ def _declare_metrics(service: Service) -> None:
 
 
 def _declare_scrub_metrics(service: Service) -> None:
-    """Declare what is read of the scrub, by graph; a graph without a complete pass has no time of one."""
+    """Declare the metrics of the scrub, by graph; a graph without a complete pass has no time of one."""
 
-    def read(value: Callable[[ScrubReport], float | None]) -> Callable[[], Samples]:
-        def values() -> Samples:
-            found = ((name, value(report)) for name, report in service.collect_scrub_reports().items())
-            return [({"graph": name}, number) for name, number in found if number is not None]
+    def sample_reports(read: Callable[[ScrubReport], float | None]) -> Callable[[], Samples]:
+        def sample() -> Samples:
+            values = ((name, read(report)) for name, report in service.collect_scrub_reports().items())
+            return [({"graph": name}, value) for name, value in values if value is not None]
 
-        return values
+        return sample
 
     metrics = service.metrics
     metrics.declare_callback(
         "omnigraph_scrub_files_total",
-        "Files that were compared with what is recorded of them, by graph.",
-        read(lambda report: report.files),
+        "Files compared with their recorded checksums, by graph.",
+        sample_reports(lambda report: report.files),
         type="counter",
     )
     metrics.declare_callback(
         "omnigraph_scrub_bytes_total",
-        "Bytes that were read for that, by graph.",
-        read(lambda report: report.nbytes),
+        "Bytes read to verify files, by graph.",
+        sample_reports(lambda report: report.nbytes),
         type="counter",
     )
     metrics.declare_callback(
         "omnigraph_scrub_damaged_files",
-        "Files that are not what was recorded of them, by graph.",
-        read(lambda report: len(report.damaged)),
+        "Files that differ from their recorded checksums, by graph.",
+        sample_reports(lambda report: len(report.damaged)),
     )
     metrics.declare_callback(
         "omnigraph_scrub_last_pass_timestamp_seconds",
-        "When all files of a graph were last verified.",
-        read(lambda report: None if report.last_pass is None else report.last_pass.timestamp()),
+        "Time at which all files of a graph were last verified.",
+        sample_reports(lambda report: None if report.last_pass is None else report.last_pass.timestamp()),
     )

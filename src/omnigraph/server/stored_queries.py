@@ -1,4 +1,4 @@
-"""Stored queries: the `.gq` files of a directory, checked against the graph's schema, read again when they change."""
+"""Stored queries: the `.gq` files of a directory, bound to the graph's schema and reloaded when either changes."""
 
 import threading
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.telemetry import log
 
 SUFFIX = ".gq"
+# The minimum time between two checks of the directory, which every request would list otherwise.
 _POLL_SECONDS = 1.0
-"""How often a directory is looked at, at most."""
 
 
 class StoredQueriesError(OmnigraphError):
-    """Stored queries that can't be used; `problems` says what is wrong, each with its file."""
+    """Stored queries are invalid; `problems` lists the mistakes, each with its file."""
 
     kind = Kind.INVALID
     code = "bad_stored_queries"
@@ -36,7 +36,7 @@ class StoredQueriesError(OmnigraphError):
         self.path, self.problems = path, problems
 
     def facts(self) -> dict[str, object]:
-        """The directory, and what is wrong in it."""
+        """Return the directory, and the mistakes in it."""
         return {"path": self.path, "problems": list(self.problems)}
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class StoredQueriesError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredQuery:
-    """A query that a server keeps under its name."""
+    """A query that clients run by its name."""
 
     name: str
     source: Source
@@ -54,50 +54,54 @@ class StoredQuery:
     description: str | None = None
     instruction: str | None = None
     columns: pa.Schema | None = None
-    """Those of its rows, if it reads."""
+    """The columns of its rows; None for a mutation."""
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
+        params = [{"name": param.name, "type": str(param.type), "nullable": param.nullable} for param in self.params]
         return {
             "name": self.name,
             "kind": "mutation" if self.is_mutation else "read",
-            "params": [{"name": one.name, "type": str(one.type), "nullable": one.nullable} for one in self.params],
+            "params": params,
             "description": self.description,
             "instruction": self.instruction,
         }
 
 
 class StoredQueries:
-    """The stored queries of a graph. Safe from several threads.
+    """The stored queries of a graph. Thread-safe.
 
-    What a changed directory, or an accepted schema, makes of them counts once all of it is right; until then, what they
-    were last does.
+    A change of the directory or of the schema takes effect once all queries are valid. Until then, the previous ones
+    stay in use.
     """
 
-    def __init__(self, directory: Path | None, catalog: Callable[[], Catalog], clock: Clock) -> None:
-        self._directory, self._load_catalog, self._clock = directory, catalog, clock
+    def __init__(self, directory: Path | None, load_catalog: Callable[[], Catalog], clock: Clock) -> None:
+        self._directory = directory
+        self._load_catalog = load_catalog
+        self._clock = clock
         self._lock = threading.Lock()
         self._last_signature = _read_signature(directory)
         self._checked_at = clock.monotonic()
         self._queries: dict[str, StoredQuery] = {}
         self._bound_catalog: Catalog | None = None
         if directory is not None:
-            self._bound_catalog = catalog()
+            self._bound_catalog = load_catalog()
             self._queries = load_stored_queries(directory, self._bound_catalog)
 
     def get(self, name: str) -> StoredQuery | None:
-        """The query of that name."""
+        """Return the query of that name, if there is one."""
         return self._load_current().get(name)
 
     def list_all(self) -> list[StoredQuery]:
-        """All of them, by name."""
+        """Return all queries, sorted by name."""
         return [query for _, query in sorted(self._load_current().items())]
 
     def _load_current(self) -> dict[str, StoredQuery]:
         now = self._clock.monotonic()
         if self._directory is None or now - self._checked_at < _POLL_SECONDS:
             return self._queries
-        if self._lock.acquire(blocking=False):  # who comes meanwhile takes what is known
+        # One thread reloads; the others use the previous queries in the meantime instead of waiting.
+        if self._lock.acquire(blocking=False):
             try:
                 self._checked_at = now
                 self._reload_if_changed(self._directory)
@@ -106,26 +110,31 @@ class StoredQueries:
         return self._queries
 
     def _reload_if_changed(self, directory: Path) -> None:
-        seen = _read_signature(directory)
+        signature = _read_signature(directory)
         try:
             catalog = self._load_catalog()
         except OmnigraphError as error:
-            log.warning("the schema can't be read; stored queries stay as they were: %s", error)
+            log.warning("the schema can't be read; the previous stored queries stay in use: %s", error)
             return
-        if seen == self._last_signature and catalog == self._bound_catalog:
+        if signature == self._last_signature and catalog == self._bound_catalog:
             return
-        self._last_signature, self._bound_catalog = seen, catalog
+        # Recorded before loading: queries with a mistake are reported once per change, not with every check.
+        self._last_signature, self._bound_catalog = signature, catalog
         try:
             self._queries = load_stored_queries(directory, catalog)
         except OmnigraphError as error:
-            log.error("changed stored queries can't be used; those from before are: %s", error)
+            log.error("the changed stored queries can't be used; the previous ones stay in use: %s", error)
             return
-        log.info("the stored queries were read again: %d", len(self._queries))
+        log.info("the stored queries were reloaded: %d", len(self._queries))
 
 
 def load_stored_queries(directory: Path, catalog: Catalog) -> dict[str, StoredQuery]:
-    """All queries of a directory, by name; StoredQueriesError with everything that is wrong with them."""
-    found: dict[str, StoredQuery] = {}
+    """Load all queries of a directory, by name.
+
+    Raises:
+        StoredQueriesError: The directory is missing, or queries have mistakes; all of them are listed.
+    """
+    queries: dict[str, StoredQuery] = {}
     problems: list[str] = []
     if not directory.is_dir():
         raise StoredQueriesError(str(directory), ("there is no such directory",))
@@ -133,22 +142,22 @@ def load_stored_queries(directory: Path, catalog: Catalog) -> dict[str, StoredQu
         source = Source(read_text(path), path.name)
         try:
             for query in _bind_queries(source, catalog):
-                if query.name in found:
-                    problems.append(f"{path.name}: the name `{query.name}` is taken in {found[query.name].source.name}")
-                found.setdefault(query.name, query)
+                other = queries.setdefault(query.name, query)
+                if other is not query:
+                    problems.append(f"{path.name}: {other.source.name} already has a query `{query.name}`")
         except SourceError as error:
             problems.append(str(error))
     if problems:
         raise StoredQueriesError(str(directory), tuple(problems))
-    return found
+    return queries
 
 
 def _bind_queries(source: Source, catalog: Catalog) -> list[StoredQuery]:
-    found = []
+    queries = []
     for query in parse_queries(source).require(source).queries:
         bound = bind_query(query, catalog).require(source)
-        assert bound is not None  # noqa: S101 - without a mistake there is a query
-        found.append(
+        assert bound is not None  # noqa: S101 - `require` has raised unless there is a query
+        queries.append(
             StoredQuery(
                 name=bound.name,
                 source=source,
@@ -159,17 +168,17 @@ def _bind_queries(source: Source, catalog: Catalog) -> list[StoredQuery]:
                 columns=None if isinstance(bound, MutationQuery) else build_output_schema(bound),
             )
         )
-    return found
+    return queries
 
 
 def _read_signature(directory: Path | None) -> tuple[tuple[str, int, int], ...]:
     if directory is None:
         return ()
-    found = []
+    signatures = []
     for path in directory.glob(f"*{SUFFIX}"):
         try:
             stat = path.stat()
-        except OSError:  # it went away between the two looks: the next one sees that
+        except OSError:  # removed since the directory was listed: the next check sees that
             continue
-        found.append((path.name, stat.st_mtime_ns, stat.st_size))
-    return tuple(sorted(found))
+        signatures.append((path.name, stat.st_mtime_ns, stat.st_size))
+    return tuple(sorted(signatures))

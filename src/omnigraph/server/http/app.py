@@ -1,4 +1,4 @@
-"""The application: routes behind the gate, over the embedded graphs."""
+"""The ASGI application: all routes and exception handlers, wrapped in the request middleware."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -39,13 +39,14 @@ ROUTERS = (
 
 
 def build_app(service: Service) -> RequestMiddleware:
-    """The server's application, for any ASGI server."""
+    """Return the server's application, for any ASGI server."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         service.close()
 
+    # FastAPI's own pages are off: the OpenAPI document is built from our types, and served to actors with a token only.
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     app.state.service = service
     for router in ROUTERS:
@@ -59,22 +60,23 @@ def build_app(service: Service) -> RequestMiddleware:
 
 
 async def _refuse_parameters(request: Request, error: Exception) -> Response:
-    """What FastAPI finds wrong with parameters: where and why, without what was given."""
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - as it is registered
+    """Respond to invalid parameters of a path or query string, without quoting their values."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this type only
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return await refuse(request, BadRequestError(place, first["msg"]))
+    location = ".".join(str(part) for part in first["loc"])
+    return await refuse(request, BadRequestError(location, first["msg"]))
 
 
 async def _ignore_disconnect(request: Request, _: Exception) -> Response:
-    """A client that went away with half of its body sent: nobody is there to be answered."""
+    """Record a client that disconnected while sending its body, in the log only."""
+    # No client receives this response; its status is for the log and the metrics.
     get_exchange(request).code = "client_gone"
     return Response(status_code=408)
 
 
 async def _refuse_path(request: Request, error: Exception) -> Response:
-    """A path or method that there is not."""
-    assert isinstance(error, HTTPException)  # noqa: S101 - as it is registered
+    """Respond to a path or method that no route has."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this type only
     match error.status_code:
         case 404:
             return await refuse(request, RouteMissingError())

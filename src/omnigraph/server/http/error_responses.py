@@ -1,4 +1,4 @@
-"""An error as an answer: its status, and a body that tells the caller what to do and nothing of the machine."""
+"""Error responses: the status of an error, and a body that reveals nothing about the server's machine."""
 
 from collections.abc import Mapping
 
@@ -19,6 +19,8 @@ STATUS_BY_KIND: dict[Kind, int] = {
     Kind.CORRUPT: 500,
     Kind.INTERNAL: 500,
 }
+# Codes whose status does not follow from the kind. 422 means: the request is well-formed, but conflicts with the stored
+# data or exceeds the budget.
 _STATUS_BY_CODE = {
     "unauthenticated": 401,
     "method_not_allowed": 405,
@@ -39,28 +41,30 @@ _STATUS_BY_CODE = {
     "too_many_requests": 429,
     "query_cancelled": 503,
 }
-"""Where the kind alone does not say it. 422: it is understood, and what is stored, or the budget, speaks against."""
 
+# Keys of the body that a fact of an error must not overwrite.
 _RESERVED = frozenset({"error", "code", "kind", "request_id", "diagnostics", "manifest_conflict"})
+# The facts shown of an error whose other facts may describe the server's machine.
 _SAFE_FACTS = ("commit_id", "branch")
-"""What is told of an error whose other facts may be of the machine."""
-_DAMAGED = "what is stored is damaged, or of another format"
-_UNREACHABLE = "something that the server relies on does not answer as it should"
+_DAMAGED = "the stored data is damaged, or has another format"
+_UNREACHABLE = "a service that the server depends on does not respond as expected"
 _POLICY_ERRORS = (DeniedError, NobodyActsError, ActorDiffersError)
+# The `Retry-After` header by status.
 RETRY_SECONDS = {429: 1, 503: 2}
 
 
 def find_status(error: Exception) -> int:
-    """The status of an answer that tells of an error; what is not one of ours is a 500."""
+    """Return the HTTP status of an error; 500 unless it is an `OmnigraphError`."""
     if not isinstance(error, OmnigraphError):
         return 500
+    # The store or a file denies access to the server, not to the caller.
     if error.kind is Kind.DENIED and error.code != "unauthenticated" and not isinstance(error, _POLICY_ERRORS):
-        return 503  # the store or a file refuses the server: that is not the caller's fault
+        return 503
     return _STATUS_BY_CODE.get(error.code, STATUS_BY_KIND[error.kind])
 
 
 def build_error_body(error: Exception, request_id: str, hidden: Mapping[str, str]) -> dict[str, object]:
-    """The body of that answer. `hidden` are texts of the machine, such as addresses, with what is shown instead."""
+    """Return the body of an error response; `hidden` maps texts to redact, such as addresses, to replacements."""
     if not isinstance(error, OmnigraphError):
         return {
             "error": _format_internal_error(request_id),
@@ -71,15 +75,15 @@ def build_error_body(error: Exception, request_id: str, hidden: Mapping[str, str
     body: dict[str, object] = {"error": "", "code": error.code, "kind": error.kind.value, "request_id": request_id}
     if _is_private(error):
         facts = error.facts()
-        told = _DAMAGED if find_status(error) == 500 else _UNREACHABLE
+        summary = _DAMAGED if find_status(error) == 500 else _UNREACHABLE
         body |= {name: facts[name] for name in _SAFE_FACTS if name in facts}
-        return body | {"error": f"{told}; the server's log tells more under {request_id}"}
+        return body | {"error": f"{summary}; see {request_id} in the server's log for details"}
     for name, fact in error.facts().items():
         if name not in _RESERVED:
             body[name] = redact(fact, hidden)
     match error:
         case SourceError():
-            body["diagnostics"] = [diagnostic_to_json(error.source, one) for one in error.diagnostics]
+            body["diagnostics"] = [diagnostic_to_json(error.source, item) for item in error.diagnostics]
         case ConflictError():
             body["manifest_conflict"] = {
                 "table_key": error.table_key,
@@ -91,26 +95,31 @@ def build_error_body(error: Exception, request_id: str, hidden: Mapping[str, str
 
 
 def _is_private(error: OmnigraphError) -> bool:
-    """Whether an error may tell of paths, buckets or reasons of the machine."""
-    if type(error).__module__.startswith("omnigraph.server."):
+    """Return whether an error's text may describe paths, buckets or failures of the server's machine."""
+    if is_server_error(error):
         return False
     return find_status(error) in (500, 503) and error.code != "query_cancelled"
 
 
+def is_server_error(error: Exception) -> bool:
+    """Return whether an error is one of the server's own, whose texts are written for its clients."""
+    return type(error).__module__.startswith("omnigraph.server.")
+
+
 def redact(value: object, hidden: Mapping[str, str]) -> object:
-    """A JSON value, in which texts of the machine are those that are shown instead."""
+    """Return a JSON value with the texts of `hidden` replaced wherever they occur in it."""
     match value:
         case str():
-            for text, instead in hidden.items():
-                value = value.replace(text, instead)
+            for text, replacement in hidden.items():
+                value = value.replace(text, replacement)
             return value
         case dict():
-            return {name: redact(one, hidden) for name, one in value.items()}
+            return {name: redact(item, hidden) for name, item in value.items()}
         case list() | tuple():
-            return [redact(one, hidden) for one in value]
+            return [redact(item, hidden) for item in value]
         case _:
             return value
 
 
 def _format_internal_error(request_id: str) -> str:
-    return f"the server failed in a way it should not; please report it with the log's lines of {request_id}"
+    return f"the server failed unexpectedly; please report it with the lines of {request_id} in the server's log"

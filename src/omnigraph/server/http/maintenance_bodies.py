@@ -1,4 +1,4 @@
-"""What goes over the wire about tags, histories of rows, and maintenance: bodies of requests, and shapes of answers."""
+"""Bodies of requests and responses about tags, row histories and maintenance."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ import msgspec
 
 
 class TagBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A new tag, and the state that it names: a branch, a commit's id, `branch@commit`, `branch@time`, another tag."""
+    """A new tag, and the state to tag: a branch, a commit's id, `branch@commit`, `branch@time` or another tag."""
 
     name: str
     ref: str = "main"
 
 
 class EmbedBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which vectors are computed: those of a type, or of one property."""
+    """The vectors to compute: those of a type, or of one property."""
 
     type: str
     property: str | None = None
@@ -30,7 +30,7 @@ class EmbedBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class OptimizeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which tables of a branch are optimised: all, or those of some types."""
+    """The tables of a branch to optimize: all, or those of some types."""
 
     types: list[str] | None = None
     all_indexes: bool = False
@@ -40,7 +40,7 @@ class OptimizeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class CleanupBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is kept: so many commits of each branch, what was current within some seconds, or both."""
+    """The data to keep: a number of commits per branch, the commits that were current within some seconds, or both."""
 
     keep: int | None = None
     older_than_seconds: float | None = None
@@ -49,7 +49,7 @@ class CleanupBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class CheckBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is verified: all branches or one, and how thoroughly; `record` records checksums that are missing."""
+    """The branches to check, all or one, and how thoroughly; `record` records missing checksums."""
 
     branch: str | None = None
     quick: bool = False
@@ -59,20 +59,21 @@ class CheckBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class VerifyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is proved: a branch, and that its history contains a digest that was written down."""
+    """The branch whose history to verify, and optionally a digest that the history must contain."""
 
     branch: str = "main"
     digest: str | None = None
 
 
 class RepairBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is looked at for a repair: all branches or one."""
+    """The branches to inspect for a repair: all or one."""
 
     branch: str | None = None
     deep: bool = False
 
 
-# --- answers ----------------------------------------------------------------------------------------------
+# --- responses --------------------------------------------------------------------------------------------
+# Types of the OpenAPI document only: routes encode results by their own `to_json`.
 
 
 class TagAnswer(msgspec.Struct, kw_only=True):
@@ -93,7 +94,7 @@ class TagsAnswer(msgspec.Struct, kw_only=True):
 
 
 class ChangeAnswer(msgspec.Struct, kw_only=True):
-    """What one commit changed; rows are left out where only counts are asked for."""
+    """The changes of one commit; rows are omitted if only counts are requested."""
 
     commit: str
     parent: str | None
@@ -109,14 +110,14 @@ class ChangeAnswer(msgspec.Struct, kw_only=True):
 
 
 class HistoryAnswer(msgspec.Struct, kw_only=True):
-    """The versions of one node or edge, newest first; `ends_before` is set when older ones can't be read any more."""
+    """The versions of one node or edge, newest first; `ends_before` is set if older ones can no longer be read."""
 
     versions: list[dict[str, Any]]
     ends_before: str | None
 
 
 class IndexAnswer(msgspec.Struct, kw_only=True):
-    """An index that is declared or there, and how many rows it covers."""
+    """An index that is declared or exists, and the number of rows that it covers."""
 
     type: str
     property: str
@@ -139,21 +140,21 @@ class IndexesAnswer(msgspec.Struct, kw_only=True):
 
 
 class OperationsAnswer(msgspec.Struct, kw_only=True):
-    """Operations that are at work, or died and wait for recovery."""
+    """Operations that are running, or were interrupted and wait for recovery."""
 
     pending: list[dict[str, Any]]
     broken: list[dict[str, Any]]
 
 
 class RecoveriesAnswer(msgspec.Struct, kw_only=True):
-    """What recovery did about operations that died, newest first."""
+    """The recoveries of interrupted operations, newest first."""
 
     recoveries: list[dict[str, Any]]
     next_cursor: str | None
 
 
 class EmbedAnswer(msgspec.Struct, kw_only=True):
-    """Which vectors were computed; each batch is a commit."""
+    """The computed vectors; each batch is a commit."""
 
     type: str
     target: dict[str, str]
@@ -165,14 +166,14 @@ class EmbedAnswer(msgspec.Struct, kw_only=True):
 
 
 class OptimizeAnswer(msgspec.Struct, kw_only=True):
-    """What was done, table by table."""
+    """The changes of an optimization, by table."""
 
     branch: str
     tables: list[dict[str, Any]]
 
 
 class CleanupAnswer(msgspec.Struct, kw_only=True):
-    """What was kept and removed; of a preview, what would be."""
+    """The data that a cleanup kept and removed, or in a preview would keep and remove."""
 
     preview: bool
     before: str
@@ -185,7 +186,7 @@ class CleanupAnswer(msgspec.Struct, kw_only=True):
 
 
 class CheckAnswer(msgspec.Struct, kw_only=True):
-    """All findings, the worst first, and how much was looked at."""
+    """All findings, the worst first, and the amount of data that was checked."""
 
     uri: str
     branches: list[str]
@@ -204,7 +205,7 @@ class CheckAnswer(msgspec.Struct, kw_only=True):
 
 
 class VerifyAnswer(msgspec.Struct, kw_only=True):
-    """What was proved of a branch."""
+    """The verified part of a branch's history."""
 
     uri: str
     branch: str
@@ -222,7 +223,7 @@ class VerifyAnswer(msgspec.Struct, kw_only=True):
 
 
 class RepairAnswer(msgspec.Struct, kw_only=True):
-    """What can't be read, and what could take its place. Nothing was done."""
+    """The unreadable data, and possible replacements. Nothing was changed."""
 
     uri: str
     confirmed: bool

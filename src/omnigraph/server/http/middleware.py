@@ -1,4 +1,4 @@
-"""What every request passes before a route sees it: its host, its token, its size, its time."""
+"""The middleware of every request: checks of host, token, size and time, and error responses, metrics and log."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ from omnigraph.config.server import LOOPBACK
 from omnigraph.engine.query_budget import QueryCancelledError
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.policy import Actor
-from omnigraph.server.http.error_responses import RETRY_SECONDS, build_error_body, find_status
+from omnigraph.server.http.error_responses import RETRY_SECONDS, build_error_body, find_status, is_server_error
 from omnigraph.server.http.request_bodies import JSON, encode_json
 from omnigraph.server.http_errors import (
     BadRequestError,
@@ -27,29 +27,30 @@ from omnigraph.server.http_errors import (
 from omnigraph.server.logs import FIELDS, build_failure_fields, log
 from omnigraph.server.service import Exchange, Service, get_exchange, get_service
 
+# Paths that need no token, and that also work while the server is shutting down.
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""What anybody may ask, also of a server that stops."""
 _LOAD_PATH = re.compile(r"/graphs/[^/]+/load")
+# Statuses after which the rest of a body may still arrive, so that the connection can't be reused.
 _CLOSING_STATUSES = frozenset({408, 413})
-"""After these, the rest of a body may still be on its way."""
 
 
 class ClientTooSlowError(Exception):
-    """A client does not take its answer: the connection is cut."""
+    """A client does not receive its response in time: the connection is closed."""
 
 
 class RequestMiddleware:
-    """The outermost layer of the server."""
+    """The outermost ASGI layer of the server: every request gets a response, a log line and an entry in the metrics."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, whatever happens."""
+        """Handle a request; any error becomes a response."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
+            # The server has no WebSockets.
             await send({"type": "websocket.close", "code": 1000})
             return
         runtime = self._service.runtime
@@ -60,12 +61,13 @@ class RequestMiddleware:
             await self._dispatch(scope, receive, sending, exchange)
         except ClientTooSlowError:
             exchange.code = "client_too_slow"
-        except Exception as error:  # noqa: BLE001 - the one place where what nobody foresaw becomes an answer
+        except Exception as error:  # noqa: BLE001 - the one place where unforeseen errors become responses
             await self._respond_error(error, scope, receive, sending, exchange)
         finally:
             self._record(scope, exchange)
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: "_TimedSend", exchange: Exchange) -> None:
+        # The cheap checks come first: no byte of the body is read before the token and the declared size are checked.
         headers = Headers(scope=scope)
         self._check_host(headers)
         if scope["path"] in OPEN_PATHS:
@@ -86,29 +88,32 @@ class RequestMiddleware:
         config = self._service.config
         allowed = set(config.allowed_hosts)
         if not allowed and config.is_loopback:
-            allowed = {*LOOPBACK, "[::1]"}  # a page of a browser can make any name lead here, but not this header
+            # DNS rebinding: a page in a browser can make any name resolve to this machine, but can't forge this header.
+            allowed = {*LOOPBACK, "[::1]"}
         host = headers.get("host", "")
+        # An IPv6 address without a port ends with a bracket, and its colons separate no port.
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if allowed and name.lower() not in allowed:
             raise HostRefusedError
+        # Browsers send `Origin` with requests of a page; a page of another site must not use the user's network access.
         origin = headers.get("origin")
         if origin is not None and _parse_origin_host(origin) not in {*allowed, _strip_brackets(name)}:
-            raise OriginRefusedError  # a page of somebody else's, in a browser that can reach this server
+            raise OriginRefusedError
 
-    def _authenticate(self, headers: Headers, anybody: Actor) -> Actor:
+    def _authenticate(self, headers: Headers, default: Actor) -> Actor:
         tokens = self._service.tokens
         if tokens is None:
-            return anybody
-        found = tokens.authenticate(headers.get("authorization"))
-        if found is None:
+            return default
+        actor = tokens.authenticate(headers.get("authorization"))
+        if actor is None:
             raise UnauthenticatedError
-        return found
+        return actor
 
     async def _respond_error(
         self, error: Exception, scope: Scope, receive: Receive, send: "_TimedSend", exchange: Exchange
     ) -> None:
         if send.has_begun:
-            # Too late for an answer: the connection is cut, so that nobody takes half of one for the whole.
+            # Too late for another response: the connection is closed, so that a client can't take half of one as whole.
             if exchange.code is None:
                 exchange.code = _get_code(error)
                 _log_failure(error, exchange)
@@ -117,6 +122,7 @@ class RequestMiddleware:
         await response(scope, receive, send)
 
     def _record(self, scope: Scope, exchange: Exchange) -> None:
+        # The route's pattern, not the path: metrics must not get a label per branch or commit.
         exchange.route = getattr(scope.get("route"), "path", "-")
         seconds = self._service.runtime.clock.monotonic() - exchange.began
         metrics = self._service.metrics
@@ -129,20 +135,24 @@ class RequestMiddleware:
 
 
 class _LimitedReceive:
-    """A body that is neither longer nor slower than it may be."""
+    """An ASGI `receive` that limits the size of a body and the time in which it has to arrive."""
 
     def __init__(self, receive: Receive, limit: int, seconds: float) -> None:
-        self._receive, self._limit, self._seconds = receive, limit, seconds
+        self._receive = receive
+        self._limit = limit
+        self._seconds = seconds
         self._deadline = asyncio.get_running_loop().time() + seconds
         self._size = 0
         self._is_complete = False
 
     async def __call__(self) -> Message:
+        # After the body, only a disconnect can follow, for which there is no deadline.
         if self._is_complete:
             return await self._receive()
         left = self._deadline - asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(max(left, 0.001)):  # unlike wait_for, it never swallows a cancellation
+            # Unlike `wait_for`, it never swallows a cancellation.
+            async with asyncio.timeout(max(left, 0.001)):
                 message = await self._receive()
         except TimeoutError:
             raise BodyTooSlowError(self._seconds) from None
@@ -154,10 +164,12 @@ class _LimitedReceive:
 
 
 class _TimedSend:
-    """An answer with the headers that every answer has, to a client that takes it in time."""
+    """An ASGI `send` that adds the common headers, and limits the time in which a client has to receive a chunk."""
 
     def __init__(self, send: Send, exchange: Exchange, seconds: float) -> None:
-        self._send, self._exchange, self._seconds = send, exchange, seconds
+        self._send = send
+        self._exchange = exchange
+        self._seconds = seconds
         self.has_begun = False
 
     async def __call__(self, message: Message) -> None:
@@ -176,8 +188,9 @@ class _TimedSend:
 
 
 def build_error_response(error: Exception, exchange: Exchange, service: Service) -> Response:
-    """The answer that tells of an error; one that is nobody's fault but ours is logged, too."""
-    status, body = find_status(error), report_error(error, exchange, service)
+    """Return the response to an error, and record the error as `report_error` does."""
+    status = find_status(error)
+    body = report_error(error, exchange, service)
     headers = {}
     if status in RETRY_SECONDS:
         headers["Retry-After"] = str(RETRY_SECONDS[status])
@@ -189,34 +202,37 @@ def build_error_response(error: Exception, exchange: Exchange, service: Service)
 
 
 def report_error(error: Exception, exchange: Exchange, service: Service) -> dict[str, object]:
-    """What is told of an error, wherever it is told: it is in the log and in the counters from now on."""
+    """Record an error in the log and the metrics, and return its body, which is the same for HTTP and MCP."""
     status = find_status(error)
     exchange.code = _get_code(error)
-    is_expected = _is_server_error(error) or isinstance(error, QueryCancelledError)  # of one who went away
+    # The server's own refusals are no failures, and a query is cancelled when its client disconnects.
+    is_expected = is_server_error(error) or isinstance(error, QueryCancelledError)
     if status == 500 or (status == 503 and not is_expected):
         _log_failure(error, exchange)
     if status in {408, 413, 429}:
         service.metrics.count("omnigraph_refusals_total", code=exchange.code)
+    # Only for existing graphs: the name comes from the client, and metrics must not get a label per typo.
     if isinstance(error, OmnigraphError) and error.kind is Kind.CONFLICT and exchange.graph in service.registry.graphs:
         service.metrics.count("omnigraph_conflicts_total", graph=exchange.graph or "")
     return build_error_body(error, exchange.id, service.registry.redactions)
 
 
 async def refuse(request: Request, error: Exception) -> Response:
-    """The same, as a handler of exceptions."""
+    """Respond to an error, as an exception handler of Starlette."""
     return build_error_response(error, get_exchange(request), get_service(request))
 
 
 def _check_declared_size(headers: Headers, limit: int) -> None:
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise BadRequestError("Content-Encoding", "compressed bodies are not taken")
+        raise BadRequestError("Content-Encoding", "compressed bodies are not supported")
+    # A length that is missing or no number is not an error here: `_LimitedReceive` counts the bytes that arrive.
     declared = headers.get("content-length", "0")
     if declared.isascii() and declared.isdigit() and int(declared) > limit:
         raise BodyTooLargeError(limit)
 
 
 def _parse_origin_host(origin: str) -> str | None:
-    """The host that an `Origin` names; None where there is none, as for a page from a file."""
+    """Return the host of an `Origin` header, or None without one, as for a page from a file."""
     try:
         return urlsplit(origin).hostname
     except ValueError:
@@ -231,13 +247,10 @@ def _get_code(error: Exception) -> str:
     return error.code if isinstance(error, OmnigraphError) else "internal"
 
 
-def _is_server_error(error: Exception) -> bool:
-    return type(error).__module__.startswith("omnigraph.server.")
-
-
 def _log_failure(error: Exception, exchange: Exchange) -> None:
-    """Of an error of ours its message is logged: it tells of the machine. Of another one, only what and where."""
+    """Log a failure with its location, and with its message if it is an `OmnigraphError`."""
     fields = exchange.to_log_fields() | build_failure_fields(type(error), error.__traceback__)
+    # The message of any other error may quote the request.
     if isinstance(error, OmnigraphError):
         fields["reason"] = str(error)
     log.error("failure", extra={FIELDS: fields})

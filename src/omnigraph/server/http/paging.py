@@ -1,4 +1,4 @@
-"""Cursors: where the next page goes on. They hold places, no rights: what they lead to is asked for like anything."""
+"""Cursors of paged responses. They hold positions and grant nothing: each page is authorized like any request."""
 
 import base64
 import binascii
@@ -15,33 +15,38 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class NameCursor(msgspec.Struct, forbid_unknown_fields=True, tag="name"):
-    """Behind a name."""
+    """The position after a name."""
 
     after: str
 
 
 class CommitCursor(msgspec.Struct, forbid_unknown_fields=True, tag="commit"):
-    """Behind a commit of a branch."""
+    """The position after a commit in the history or change feed of a branch."""
 
     branch: str
     before: str
 
 
 class RowCursor(msgspec.Struct, forbid_unknown_fields=True, tag="rows"):
-    """Behind so many differences of two commits."""
+    """The position after a number of differences between two commits."""
 
     before: str
     after: str
     skipped: int
 
 
-def encode_cursor(place: msgspec.Struct) -> str:
-    """A cursor as it goes over the wire."""
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+def encode_cursor(position: msgspec.Struct) -> str:
+    """Return a position as opaque text, without characters that a URL would have to escape."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
 
 
 def decode_cursor(text: str, type_: type[T]) -> T:
-    """The place that a cursor of that kind leads to; BadCursorError for any other."""
+    """Return the position that a cursor encodes.
+
+    Raises:
+        BadCursorError: It is not a cursor of this kind.
+    """
+    # A client may have changed the cursor, so it is decoded strictly. Base64 needs the padding back.
     try:
         data = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
         return msgspec.json.decode(data, type=type_, strict=True)

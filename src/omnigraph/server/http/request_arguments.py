@@ -1,4 +1,4 @@
-"""What requests say, in the engine's own terms: states by commit and time, names of types, pages."""
+"""Parameters of requests: their types in path and query string, and their conversion to the engine's terms."""
 
 import re
 from datetime import datetime
@@ -18,6 +18,7 @@ from omnigraph.server.http_errors import BadRequestError, RangeRefusedError
 
 T = TypeVar("T", bound=msgspec.Struct)
 
+# 18 digits are enough for any file; a longer number does not count as a range.
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 EntityType = Annotated[str, Query(alias="type", description="The type of the node or edge.", max_length=256)]
@@ -31,46 +32,62 @@ Instant = Annotated[
     str | None, Query(description="The state at this time, such as 2026-01-31T12:00:00Z.", max_length=64)
 ]
 TypeNames = Annotated[list[str] | None, Query(description="Only these types; may be repeated.", max_length=1_000)]
-Limit = Annotated[int, Query(description="The most items of a page.", ge=1, le=MAX_PAGE_ITEMS)]
-Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.", max_length=4_096)]
+Limit = Annotated[int, Query(description="The maximum number of items per page.", ge=1, le=MAX_PAGE_ITEMS)]
+Cursor = Annotated[str | None, Query(description="`next_cursor` of the previous page.", max_length=4_096)]
 DEFAULT_LIMIT = DEFAULT_PAGE_ITEMS
 
 
 async def read_body(request: Request, type_: type[T]) -> T:
-    """The body of a request, of that shape; BadRequestError."""
+    """Read and decode the body of a request.
+
+    Raises:
+        BadRequestError: The body does not have this shape.
+    """
     return decode_body(await request.body(), type_)
 
 
 def merge_params(body: ReadBody | MutateBody) -> dict[str, object]:
-    """The parameters of a query; BadRequestError for one that is there twice."""
-    twice = body.params.keys() & body.texts.keys()
-    if twice:
-        raise BadRequestError("texts", f"the parameter `{min(twice)}` is in `params`, too")
+    """Return the parameters of a query, from JSON values and from texts.
+
+    Raises:
+        BadRequestError: A parameter is given as both.
+    """
+    duplicates = body.params.keys() & body.texts.keys()
+    if duplicates:
+        # The smallest name, so that the message does not depend on the order of a set.
+        raise BadRequestError("texts", f"the parameter `{min(duplicates)}` is in `params`, too")
     return {**body.params, **{name: ParamText(text) for name, text in body.texts.items()}}
 
 
 def parse_optional_instant(text: str | None) -> datetime | None:
-    """A time with a zone; BadRequestError."""
+    """Parse a time with a time zone.
+
+    Raises:
+        BadRequestError: The text is not such a time.
+    """
     try:
         return None if text is None else parse_instant(text)
     except ValueError:
-        raise BadRequestError("at", "it is no time with a zone, such as 2026-01-31T12:00:00Z") from None
+        raise BadRequestError("at", "it is not a time with a time zone, such as 2026-01-31T12:00:00Z") from None
 
 
 def parse_branch(state: str) -> str:
-    """The branch that a state is named by, as `review` or `review@…`."""
+    """Return the branch in the name of a state, such as `review` or `review@…`."""
     return state.partition("@")[0]
 
 
 def parse_range(header: str | None, size: int) -> range:
-    """The bytes that a `Range` header asks for, of so many: all of them where it is none that is understood.
+    """Return the byte range that a `Range` header requests, or all bytes if it is missing or not supported.
 
-    RangeRefusedError when it begins behind the end.
+    Raises:
+        RangeRefusedError: The range begins after the end.
     """
-    found = _RANGE.fullmatch(header or "")
-    if found is None or found.groups() == ("", ""):
+    # HTTP lets a server ignore a `Range` that it does not support or that is invalid.
+    parsed = _RANGE.fullmatch(header or "")
+    if parsed is None or parsed.groups() == ("", ""):
         return range(size)
-    first, last = found.groups()
+    first, last = parsed.groups()
+    # `-500` requests the last 500 bytes.
     if not first:
         return range(max(size - int(last), 0), size)
     if last and int(last) < int(first):
@@ -81,6 +98,10 @@ def parse_range(header: str | None, size: int) -> range:
 
 
 def check_text(text: str, name: str, limits: ServerLimits) -> None:
-    """TextTooLargeError for a query or schema that is longer than any that somebody wrote."""
+    """Check that the text of a query or schema is not too long to be parsed.
+
+    Raises:
+        TextTooLargeError: It is longer than the limit.
+    """
     if len(text) > limits.query_characters:
         raise TextTooLargeError(name, limits.query_characters)

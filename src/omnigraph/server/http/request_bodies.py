@@ -1,4 +1,4 @@
-"""What goes over the wire: the bodies of requests, read strictly, and the shapes of answers for the OpenAPI."""
+"""Bodies of requests, which are decoded strictly, and of responses, as the OpenAPI document describes them."""
 
 import json
 import re
@@ -12,20 +12,24 @@ NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
 BYTES = "application/octet-stream"
+# The file name of a load's body in errors.
 BODY_NAME = "body"
-"""What errors call the body of a load."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _encode = msgspec.json.Encoder().encode
+# The escape of one half of a surrogate pair; without the other half it is not a character.
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
-"""The escape of one half of a pair; without the other half, it is no character."""
+
+
+# --- requests ---------------------------------------------------------------------------------------------
+# Unknown fields are rejected: a misspelled one would be ignored otherwise. msgspec copies the empty defaults.
 
 
 class ReadBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which query is asked, with which parameters, of which state, and what it may use at most.
+    """A query, its parameters, the state to read, and its limits.
 
-    `texts` are parameters as a person writes them on a command line: each is read as its type says.
+    `texts` are parameters in the form of a command line: each is parsed according to its declared type.
     """
 
     query: str
@@ -40,13 +44,13 @@ class ReadBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class ExplainBody(ReadBody, kw_only=True):
-    """A query to be explained."""
+    """A query to explain."""
 
     analyze: bool = False
 
 
 class MutateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which mutation is run, with which parameters, on which branch."""
+    """A mutation, its parameters, its branch, and its limits."""
 
     query: str
     name: str | None = None
@@ -61,7 +65,7 @@ class MutateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class InvokeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """How a stored query is run. One that reads takes a state, one that writes takes what a mutation takes."""
+    """The arguments of a stored query: a read takes a state, a mutation takes the fields of `MutateBody`."""
 
     params: dict[str, Any] = {}
     texts: dict[str, str] = {}
@@ -76,7 +80,7 @@ class InvokeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class ExportBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is exported: all types or some, of which state."""
+    """The types to export, all or some, and their state."""
 
     types: list[str] | None = None
     branch: str = "main"
@@ -87,7 +91,7 @@ class ExportBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class BranchBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"from_": "from"}):
-    """A new branch, and the state that it starts as."""
+    """A new branch, and the state that it starts from."""
 
     name: str
     from_: str = "main"
@@ -96,7 +100,7 @@ class BranchBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, renam
 
 
 class MergeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is merged into what."""
+    """The branches of a merge, and its options."""
 
     source: str
     into: str = "main"
@@ -108,7 +112,7 @@ class MergeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class PlanBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A schema that is wanted."""
+    """A schema to plan a migration to."""
 
     schema: str
     branch: str = "main"
@@ -116,7 +120,7 @@ class PlanBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class ApplyBody(PlanBody, kw_only=True):
-    """A schema that is to be accepted."""
+    """A schema to migrate to."""
 
     allow_drops: bool = False
     message: str | None = None
@@ -124,8 +128,9 @@ class ApplyBody(PlanBody, kw_only=True):
     memory_bytes: int | None = None
 
 
+# Only for the OpenAPI document: the MCP library decodes its messages itself.
 class RpcBody(msgspec.Struct, kw_only=True):
-    """A message of MCP: a request, or without an `id` a notification."""
+    """An MCP message: a request, or a notification if it has no `id`."""
 
     jsonrpc: str
     method: str
@@ -133,11 +138,12 @@ class RpcBody(msgspec.Struct, kw_only=True):
     params: dict[str, Any] = {}
 
 
-# --- answers, as the OpenAPI tells of them ----------------------------------------------------------------
+# --- responses, for the OpenAPI document ------------------------------------------------------------------
+# Routes don't encode these types: they encode results by their own `to_json`.
 
 
 class ErrorAnswer(msgspec.Struct, kw_only=True):
-    """What went wrong. Beside these, an error has its own facts; `request_id` is in the server's log too."""
+    """An error. It has further fields that depend on its code; `request_id` is in the server's log, too."""
 
     error: str
     code: str
@@ -146,57 +152,57 @@ class ErrorAnswer(msgspec.Struct, kw_only=True):
 
 
 class HealthAnswer(msgspec.Struct, kw_only=True):
-    """Whether the server is there, and what it is."""
+    """The status and version of the server."""
 
     status: str
     version: str
     source_version: str | None
-    """The revision that the package was installed from, if it came from a repository."""
+    """The revision that the package was installed from, if it was installed from a repository."""
     internal_schema_version: int
 
 
 class ReadyScrub(msgspec.Struct, kw_only=True):
-    """What the scrub has found in all graphs. It does not make a server less ready: other data can be read."""
+    """The findings of the scrub in all graphs. Damage does not make a server unready: other data can be read."""
 
     state: str
-    """`sound`, or `damaged`; `off` where files are not verified."""
+    """`sound` or `damaged`; `off` if files are not verified."""
     damaged_graphs: int
     damaged_files: int
 
 
 class ReadyAnswer(HealthAnswer, kw_only=True):
-    """Whether the server takes requests, and whether files were found to be damaged."""
+    """The status of a server that accepts requests, and whether the scrub found damaged files."""
 
     scrub: ReadyScrub
 
 
 class DamagedFileAnswer(msgspec.Struct, kw_only=True):
-    """A file that is not what was recorded of it."""
+    """A file that differs from its recorded checksum."""
 
     table: str
     """`node:TYPE` or `edge:TYPE`; `branch:NAME` for a manifest."""
     file: str
     reason: str
     branches: list[str]
-    """The branches whose present needs it; none when only earlier commits do."""
+    """The branches whose current state needs the file; empty if only earlier commits do."""
 
 
 class GraphScrub(msgspec.Struct, kw_only=True):
-    """How far the slow verification of a graph's files is."""
+    """The progress of the background verification of a graph's files."""
 
     state: str
-    """`waiting`, `running`, `resting` until the next pass, or `failing` while the store does not answer."""
+    """`waiting`, `running`, `resting` until the next pass, or `failing` while the store does not respond."""
     files: int
     bytes: int
-    """What was verified since the server was started."""
+    """The bytes verified since the server was started."""
     skipped: int
-    """Files that the store failed over in this pass."""
+    """Files that the store failed to deliver in this pass."""
     pass_began: str | None
     last_pass: str | None
-    """When all files were last verified."""
+    """The time at which all files were last verified."""
     damaged_files: int
     damaged: list[DamagedFileAnswer]
-    """Shown to those who may `maintain` the graph; empty for others."""
+    """Shown to actors that may `maintain` the graph; empty for others."""
 
 
 class GraphAnswer(msgspec.Struct, kw_only=True):
@@ -206,7 +212,7 @@ class GraphAnswer(msgspec.Struct, kw_only=True):
     state: str
     read_only: bool
     scrub: GraphScrub | None
-    """Null where files are not verified."""
+    """Null if files are not verified."""
 
 
 class GraphsAnswer(msgspec.Struct, kw_only=True):
@@ -216,7 +222,7 @@ class GraphsAnswer(msgspec.Struct, kw_only=True):
 
 
 class TableAnswer(msgspec.Struct, kw_only=True):
-    """A table at its pin; the version is text, since it exceeds what JSON's numbers hold."""
+    """A table at its pinned version, which is text because it exceeds the range of JSON numbers."""
 
     table_key: str
     location: str
@@ -254,7 +260,7 @@ class SchemaAnswer(msgspec.Struct, kw_only=True):
 
 
 class BranchAnswer(msgspec.Struct, kw_only=True):
-    """A branch, and what it was taken from."""
+    """A branch, and the commit that it was forked from."""
 
     name: str
     id: str | None
@@ -297,20 +303,20 @@ class CommitsAnswer(msgspec.Struct, kw_only=True):
 
 
 class DiffAnswer(msgspec.Struct, kw_only=True):
-    """A page of what differs between two commits."""
+    """A page of the differences between two commits."""
 
     before: str
     after: str
     changes: list[dict[str, Any]]
     next_cursor: str | None
     types: dict[str, dict[str, Any]] | None = None
-    """By type, how much differs, if that is what is asked for."""
+    """The number of differences by type, if only counts are requested."""
     schema: dict[str, Any] | None = None
-    """What differs between the schemas of the two; null when they say the same."""
+    """The differences between the two schemas; null if they are equal."""
 
 
 class ChangesAnswer(msgspec.Struct, kw_only=True):
-    """A page of commits, oldest first, each with what it changed; `since` is where to go on later."""
+    """A page of commits, oldest first, each with its changes; `since` is the position to continue from later."""
 
     changes: list[dict[str, Any]]
     since: str | None
@@ -318,7 +324,7 @@ class ChangesAnswer(msgspec.Struct, kw_only=True):
 
 
 class ResultAnswer(msgspec.Struct, kw_only=True):
-    """The rows of a query, of one commit's state."""
+    """The rows of a query at one commit."""
 
     query_name: str
     target: dict[str, str]
@@ -329,7 +335,7 @@ class ResultAnswer(msgspec.Struct, kw_only=True):
 
 
 class ExplainAnswer(msgspec.Struct, kw_only=True):
-    """How a query is run."""
+    """The plan of a query."""
 
     query_name: str
     target: dict[str, str]
@@ -340,7 +346,7 @@ class ExplainAnswer(msgspec.Struct, kw_only=True):
 
 
 class MutationAnswer(msgspec.Struct, kw_only=True):
-    """What a mutation did; without an effect there is no commit."""
+    """The effect of a mutation; without an effect there is no commit."""
 
     query_name: str
     target: dict[str, str]
@@ -350,7 +356,7 @@ class MutationAnswer(msgspec.Struct, kw_only=True):
 
 
 class LoadAnswer(msgspec.Struct, kw_only=True):
-    """What a load did, by type."""
+    """The effect of a load, by type."""
 
     mode: str
     target: dict[str, str]
@@ -363,7 +369,7 @@ class LoadAnswer(msgspec.Struct, kw_only=True):
 
 
 class MergeAnswer(msgspec.Struct, kw_only=True):
-    """What a merge did. With conflicts it is in the body of a 409, as `merge`."""
+    """The effect of a merge. If there are conflicts, it is in the body of a 409, as `merge`."""
 
     outcome: str
     source: str
@@ -388,7 +394,7 @@ class PlanAnswer(msgspec.Struct, kw_only=True):
 
 
 class ApplyAnswer(PlanAnswer, kw_only=True):
-    """What was done; without steps there is no commit."""
+    """The executed steps; without steps there is no commit."""
 
     target: dict[str, str]
     commit_id: str | None
@@ -419,7 +425,7 @@ class StoredListAnswer(msgspec.Struct, kw_only=True):
 
 
 class RpcAnswer(msgspec.Struct, kw_only=True):
-    """The answer to a message of MCP: a result, or an error of the protocol."""
+    """The response to an MCP message: a result, or a protocol error."""
 
     jsonrpc: str
     id: str | int | None = None
@@ -427,13 +433,19 @@ class RpcAnswer(msgspec.Struct, kw_only=True):
     error: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
-# --- reading and writing ----------------------------------------------------------------------------------
+# --- decoding and encoding --------------------------------------------------------------------------------
 
 
 def decode_body(body: bytes, type_: type[T]) -> T:
-    """A body of that shape; BadRequestError says what is wrong with it, without its values."""
+    """Decode a JSON body, rejecting unknown fields, duplicate names and invalid text.
+
+    Raises:
+        BadRequestError: The body is malformed; the message quotes none of its values.
+    """
+    # The standard parser comes first, as msgspec does not report duplicate names.
     try:
         values = json.loads(body.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
+        # `json` accepts half of a surrogate pair, encoding does not. Most bodies have no such escape.
         if _SURROGATE_ESCAPE.search(body):
             json.dumps(values, ensure_ascii=False).encode()
         return msgspec.convert(values, type_, strict=True)
@@ -444,24 +456,24 @@ def decode_body(body: bytes, type_: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise BadRequestError("body", str(error)) from None
     except json.JSONDecodeError as error:
-        raise BadRequestError("body", f"it is no JSON: {error.msg} at line {error.lineno}") from None
+        raise BadRequestError("body", f"it is not JSON: {error.msg} at line {error.lineno}") from None
     except ValueError as error:
         raise BadRequestError("body", str(error)) from None
 
 
 def encode_json(value: object) -> bytes:
-    """A JSON document."""
+    """Return a value as a JSON document."""
     return _encode(value)
 
 
 def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        msg = "a name is there twice in one object"
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        msg = "an object has the same name twice"
         raise ValueError(msg)
-    return found
+    return values
 
 
 def _reject_constant(text: str) -> object:
-    msg = f"{text} is no number of JSON"
+    msg = f"{text} is not a JSON number"
     raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""Answers: one JSON document within its limits, or a stream that is made while it is read."""
+"""Responses: one JSON document within limits, or a stream that is computed while it is sent."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -20,23 +20,28 @@ from omnigraph.server.service import Service, get_exchange
 
 T = TypeVar("T")
 
+# The number of rows in one chunk of a stream.
 STREAM_BATCH_ROWS = 4_096
-"""The rows of one piece of a stream."""
 
 
 def respond_json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """One JSON document."""
+    """Respond with one JSON document."""
     return Response(encode_json(value), status, dict(headers or {}), media_type=JSON)
 
 
 def negotiate_stream(request: Request) -> str | None:
-    """The media type of the stream that a request wants; None: a JSON document."""
-    accepted = [one.partition(";")[0].strip().lower() for one in request.headers.get("accept", "").split(",")]
-    return next((one for one in accepted if one in (NDJSON, ARROW)), None)
+    """Return the media type of the stream that a request accepts, or None for a JSON document."""
+    # Without quality values: the first supported stream wins.
+    accepted = [item.partition(";")[0].strip().lower() for item in request.headers.get("accept", "").split(",")]
+    return next((media_type for media_type in accepted if media_type in (NDJSON, ARROW)), None)
 
 
 def encode_result(result: Result, limits: ServerLimits) -> bytes:
-    """A result as one JSON document; AnswerTooLargeError when it has too many rows or bytes."""
+    """Encode a result as one JSON document.
+
+    Raises:
+        AnswerTooLargeError: It has too many rows or bytes.
+    """
     if result.row_count > limits.rows:
         raise AnswerTooLargeError("rows", limits.rows)
     head = {
@@ -46,20 +51,23 @@ def encode_result(result: Result, limits: ServerLimits) -> bytes:
         "row_count": result.row_count,
         "columns": list(result.columns),
     }
+    # Rows are encoded batch by batch and spliced in, so that a document over the limit is never built as a whole.
     parts = [encode_json(head)[:-1] + b',"rows":[']
     size = len(parts[0])
     for batch in result.batches(STREAM_BATCH_ROWS):
-        piece = encode_json_lines(result.schema, batch).rstrip(b"\n").replace(b"\n", b",")
-        size += len(piece) + 1
+        # JSON escapes line breaks inside texts, so each line break separates two rows.
+        chunk = encode_json_lines(result.schema, batch).rstrip(b"\n").replace(b"\n", b",")
+        size += len(chunk) + 1
         if size > limits.answer_bytes:
             raise AnswerTooLargeError("bytes", limits.answer_bytes)
-        parts += [b"," if len(parts) > 1 else b"", piece]
+        parts += [b"," if len(parts) > 1 else b"", chunk]
     return b"".join([*parts, b"]}"])
 
 
 def stream_result(result: Result, media_type: str) -> Iterator[bytes]:
-    """A result as a stream, batch by batch; also of no rows there is one piece."""
+    """Yield a result as a stream, batch by batch; a result without rows has one chunk."""
     if media_type == NDJSON:
+        # A result without rows has this chunk only; `start_stream` computes the first chunk before it responds.
         yield b""
         for batch in result.batches(STREAM_BATCH_ROWS):
             yield encode_json_lines(result.schema, batch)
@@ -74,7 +82,7 @@ def stream_result(result: Result, media_type: str) -> Iterator[bytes]:
 
 
 def build_result_headers(result: Result) -> dict[str, str]:
-    """What the head of a JSON document says of a result, for a stream, which has none."""
+    """Return the headers of a streamed result: the fields that a JSON document has before its rows."""
     target = result.target.to_json()
     return {
         "Omnigraph-Query": result.query_name,
@@ -84,25 +92,32 @@ def build_result_headers(result: Result) -> dict[str, str]:
     }
 
 
-def limit_time(pieces: Iterator[T], clock: Clock, seconds: float) -> Iterator[T]:
-    """The same, for as long as making them takes no longer than that; RequestTooLongError.
+def limit_time(chunks: Iterator[T], clock: Clock, seconds: float) -> Iterator[T]:
+    """Yield the chunks while computing them takes at most `seconds` in total.
 
-    What whoever takes them does in between does not count.
+    The time between two chunks, in which the consumer works, does not count.
+
+    Raises:
+        RequestTooLongError: It takes longer.
     """
-    worked = 0.0
+    elapsed = 0.0
     while True:
-        begun = clock.monotonic()
-        piece = next(pieces, None)
-        worked += clock.monotonic() - begun
-        if worked > seconds:
+        started = clock.monotonic()
+        chunk = next(chunks, None)
+        elapsed += clock.monotonic() - started
+        if elapsed > seconds:
             raise RequestTooLongError(seconds)
-        if piece is None:
+        if chunk is None:
             return
-        yield piece
+        yield chunk
 
 
 def respond_limited_json(document: object, limits: ServerLimits) -> Response:
-    """One JSON document; AnswerTooLargeError when it is longer than one may be."""
+    """Respond with one JSON document.
+
+    Raises:
+        AnswerTooLargeError: It is longer than the limit.
+    """
     text = encode_json(document)
     if len(text) > limits.answer_bytes:
         raise AnswerTooLargeError("bytes", limits.answer_bytes)
@@ -110,10 +125,10 @@ def respond_limited_json(document: object, limits: ServerLimits) -> Response:
 
 
 class StreamedResponse(Response):
-    """An answer whose pieces are made one after the other, each when the one before is sent.
+    """A response whose chunks are computed one after the other, each after the previous one is sent.
 
-    The first piece is made before anything is sent, so what is wrong from the start has its own status. What goes wrong
-    later cuts the connection: there is no end of the answer then, and nobody takes the half for the whole.
+    The first chunk is computed before anything is sent, so an early error has its own status. A later error closes the
+    connection without the end of the response, so that a client can't take half of it as whole.
     """
 
     def __init__(
@@ -126,60 +141,67 @@ class StreamedResponse(Response):
         status: int = 200,
     ) -> None:
         super().__init__(None, status, dict(headers), media_type=media_type)
+        # Starlette sets the length of an empty body.
         if "Content-Length" not in headers:
             del self.headers["content-length"]
-        self._first, self._rest, self._run = first, rest, run
+        self._first = first
+        self._rest = rest
+        self._run = run
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - Starlette's interface
-        """Send everything, as long as somebody listens."""
-        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+        """Send all chunks, until the client disconnects."""
+        disconnect = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            piece: bytes | None = self._first
-            while piece is not None and not gone.done():
-                if piece:
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-                piece = await self._run(self._next)
-            if piece is None:
+            chunk: bytes | None = self._first
+            while chunk is not None and not disconnect.done():
+                if chunk:
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                chunk = await self._run(self._next)
+            # The end is sent only after the last chunk, not after a disconnect.
+            if chunk is None:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            gone.cancel()
+            disconnect.cancel()
             with suppress(asyncio.CancelledError):
-                await gone
+                await disconnect
 
     def _next(self) -> bytes | None:
         return next(self._rest, None)
 
 
 class StreamExecutor:
-    """Runs a step of a stream in a thread, as the actor whose stream it is."""
+    """Run the steps of a stream in threads, on the share of the actor that requested it."""
 
     def __init__(self, service: Service, request: Request) -> None:
         self._service, self._request = service, request
 
     async def __call__(self, step: Callable[[], bytes | None]) -> bytes | None:
-        """What the step gives."""
+        """Return the result of a step."""
         return await self._service.run(self._request, step)
 
 
 async def start_stream(
     service: Service,
     request: Request,
-    pieces: Iterator[bytes],
+    chunks: Iterator[bytes],
     media_type: str,
     headers: Mapping[str, str],
     status: int = 200,
 ) -> Response:
-    """A stream of these pieces, for as long as one may work; what goes wrong with the first of them is raised."""
+    """Compute the first chunk and return a streamed response, within the server's time limit for streams.
+
+    An error in the first chunk is raised, so that it gets a status.
+    """
     run = StreamExecutor(service, request)
-    timed = limit_time(pieces, service.runtime.clock, service.limits.stream_seconds)
+    timed = limit_time(chunks, service.runtime.clock, service.limits.stream_seconds)
     first = await run(lambda: next(timed, b""))
     get_exchange(request).commit = headers.get("Omnigraph-Commit")
     return StreamedResponse(first or b"", timed, media_type, headers, run, status)
 
 
 class _ChunkBuffer:
-    """What was written since somebody looked."""
+    """A write-only file for Arrow's IPC writer that hands out the bytes written since the last `take`."""
 
     closed = False
 
@@ -187,31 +209,31 @@ class _ChunkBuffer:
         self._parts: list[bytes] = []
 
     def write(self, data: bytes) -> int:
-        """Keep it."""
+        """Append bytes."""
         self._parts.append(bytes(data))
         return len(data)
 
     def take(self) -> bytes:
-        """Everything, which is forgotten."""
-        found, self._parts = b"".join(self._parts), []
-        return found
+        """Return and remove all bytes."""
+        data, self._parts = b"".join(self._parts), []
+        return data
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: there is no buffer below this one."""
 
     def close(self) -> None:
-        """What was written stays until it is taken."""
+        """Do nothing: written bytes stay until they are taken."""
 
     def readable(self) -> bool:
-        """Never."""
+        """Return that the file can't be read."""
         return False
 
     def writable(self) -> bool:
-        """Always."""
+        """Return that the file can be written."""
         return True
 
     def seekable(self) -> bool:
-        """Never."""
+        """Return that the file has no positions."""
         return False
 
 

@@ -1,4 +1,4 @@
-"""Routes about what differs: between two states, and from commit to commit."""
+"""Routes of differences: between two states, and the change feed of a branch."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -48,16 +48,14 @@ State = Annotated[str, Query(description="A branch, a commit's id, `branch@commi
 Commits = Annotated[
     int | None,
     Query(
-        description=f"The most commits: of a page {DEFAULT_LIMIT} unless given, of a stream all.",
+        description=f"The maximum number of commits. The default is {DEFAULT_LIMIT} per page, and all for a stream.",
         ge=1,
         le=MAX_PAGE_ITEMS,
     ),
 ]
-Wait = Annotated[
-    float, Query(description="Where there is nothing new yet, so many seconds may pass until there is.", ge=0, le=60)
-]
+Wait = Annotated[float, Query(description="Seconds to wait for a new commit if there is none yet.", ge=0, le=60)]
+# The interval in which the head of a branch is read for a request that waits.
 _POLL_SECONDS = 0.25
-"""How often a branch is looked at for somebody who waits."""
 
 
 @router.get("/graphs/{graph}/diff", **describe_route(DiffAnswer, streams=[NDJSON]))
@@ -71,51 +69,58 @@ async def diff(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Response:
-    """What has to be done to one state to make it another; all of it with `Accept: application/x-ndjson`.
+    """Return the changes that turn one state into another; all of them with `Accept: application/x-ndjson`.
 
-    With `counts`, only how much differs in each type.
+    With `counts`, only the number of differences per type.
     """
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, parse_branch(before))
-    place = RowCursor(before, after, 0) if cursor is None else decode_cursor(cursor, RowCursor)
-    found = await service.run(request, partial(handle.diff, place.before, place.after, types=types))
+    position = RowCursor(before, after, 0) if cursor is None else decode_cursor(cursor, RowCursor)
+    difference = await service.run(request, partial(handle.diff, position.before, position.after, types=types))
     if negotiate_stream(request) == NDJSON:
-        return await start_stream(
-            service, request, iter_chunks(found.json_lines()), NDJSON, _build_state_headers(found)
-        )
+        chunks = iter_chunks(difference.json_lines())
+        return await start_stream(service, request, chunks, NDJSON, _build_state_headers(difference))
     if counts:
-        told = await service.run(request, found.to_json)
-        return respond_json({**told, "changes": [], "next_cursor": None})
-    lines = await service.run(request, partial(_read_page, service, found.json_lines(), place.skipped, limit))
-    pinned = [f"{state.branch}@{state.commit.id}" for state in (found.before, found.after)]
-    more = encode_cursor(RowCursor(pinned[0], pinned[1], place.skipped + limit)) if len(lines) > limit else None
+        summary = await service.run(request, difference.to_json)
+        return respond_json({**summary, "changes": [], "next_cursor": None})
+    lines = await service.run(request, partial(_read_page, service, difference.json_lines(), position.skipped, limit))
+    # The cursor names commits, not branches: a new commit must not shift the pages that follow.
+    pinned = [f"{state.branch}@{state.commit.id}" for state in (difference.before, difference.after)]
+    next_position = RowCursor(pinned[0], pinned[1], position.skipped + limit)
     return respond_limited_json(
         {
-            "before": found.before.commit.id,
-            "after": found.after.commit.id,
-            "schema": None if found.schema is None else found.schema.to_json(),
+            "before": difference.before.commit.id,
+            "after": difference.after.commit.id,
+            "schema": None if difference.schema is None else difference.schema.to_json(),
+            # The lines are JSON already.
             "changes": [msgspec.Raw(line.rstrip(b"\n")) for line in lines[:limit]],
-            "next_cursor": more,
+            "next_cursor": encode_cursor(next_position) if len(lines) > limit else None,
         },
         service.limits,
     )
 
 
-def _build_state_headers(found: Diff) -> dict[str, str]:
-    return {"Omnigraph-Before": found.before.commit.id, "Omnigraph-After": found.after.commit.id}
+def _build_state_headers(difference: Diff) -> dict[str, str]:
+    return {"Omnigraph-Before": difference.before.commit.id, "Omnigraph-After": difference.after.commit.id}
 
 
 def _read_page(service: Service, lines: Iterator[bytes], skipped: int, limit: int) -> list[bytes]:
-    """So many lines, and one that tells whether there are more; RequestTooLongError, AnswerTooLargeError."""
+    """Return a page of lines, and one line more if there is a next page.
+
+    Raises:
+        RequestTooLongError: Computing them takes too long.
+        AnswerTooLargeError: They have too many bytes.
+    """
+    # Lines are skipped by computing them again, so the time limit includes them.
     timed = limit_time(lines, service.runtime.clock, service.limits.seconds)
-    found: list[bytes] = []
+    page: list[bytes] = []
     size = 0
     for line in islice(timed, skipped, skipped + limit + 1):
         size += len(line)
         if size > service.limits.answer_bytes:
             raise AnswerTooLargeError("bytes", service.limits.answer_bytes)
-        found.append(line)
-    return found
+        page.append(line)
+    return page
 
 
 @router.get("/graphs/{graph}/commits/{commit}/changes", **describe_route(ChangeAnswer, streams=[NDJSON]))
@@ -127,7 +132,7 @@ async def commit_changes(
     types: TypeNames = None,
     counts: CountsOnly = False,
 ) -> Response:
-    """What one commit changed against its first parent; all rows of it with `Accept: application/x-ndjson`."""
+    """Return the changes of one commit against its first parent; all rows with `Accept: application/x-ndjson`."""
     service = get_service(request)
     if negotiate_stream(request) == NDJSON:
         handle = service.bind_graph(request, graph, Action.READ, branch or "main")
@@ -136,14 +141,14 @@ async def commit_changes(
     budget = service.build_read_budget()
     handle = service.bind_graph(request, graph, Action.READ, branch or "main", budget=budget)
 
-    def asked() -> dict[str, Any] | None:
-        found = handle.commit_changes(commit, branch=branch, types=types)
-        return _encode_change(found, service.limits.rows, counts=counts)
+    def read_changes() -> dict[str, Any] | None:
+        change_set = handle.commit_changes(commit, branch=branch, types=types)
+        return _encode_change(change_set, service.limits.rows, counts=counts)
 
-    told = await service.read(request, budget, asked)
-    if told is None:
+    document = await service.read(request, budget, read_changes)
+    if document is None:
         raise AnswerTooLargeError("rows", service.limits.rows)
-    return respond_limited_json(told, service.limits)
+    return respond_limited_json(document, service.limits)
 
 
 @router.get("/graphs/{graph}/changes", **describe_route(ChangesAnswer, streams=[NDJSON]))
@@ -159,18 +164,18 @@ async def changes(  # noqa: PLR0913 - the parameters of the route
     cursor: Cursor = None,
     wait: Wait = 0.0,
 ) -> Response:
-    """What the commits behind `since` changed, oldest first, each exactly once.
+    """Return the changes of the commits after `since`, oldest first, each exactly once.
 
-    With `Accept: application/x-ndjson` they are streamed, up to the newest unless there is a limit. With `wait`, where
-    there is no commit behind `since`, the answer comes with the next one, or empty when the time is over: so whoever
-    asks again and again follows a branch.
+    With `Accept: application/x-ndjson` they are streamed, up to the newest unless there is a limit. With `wait`, if
+    there is no commit after `since`, the response comes with the next commit, or empty when the time is over: repeated
+    requests follow a branch.
     """
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, branch)
-    place = None if cursor is None else decode_cursor(cursor, CommitCursor)
-    if place is not None and place.branch != branch:
+    position = None if cursor is None else decode_cursor(cursor, CommitCursor)
+    if position is not None and position.branch != branch:
         raise BadCursorError
-    begin = since if place is None else place.before
+    begin = since if position is None else position.before
     if wait and begin is not None:
         await _wait_for_commit(service, request, handle, branch, begin, wait)
     if negotiate_stream(request) == NDJSON:
@@ -187,19 +192,20 @@ async def changes(  # noqa: PLR0913 - the parameters of the route
 async def _wait_for_commit(
     service: Service, request: Request, graph: Graph, branch: str, since: str, seconds: float
 ) -> None:
-    """Return when the branch is not at that commit, or the time is over. It holds no thread meanwhile."""
+    """Wait until the head of the branch is another commit, or the time is over, without holding a thread."""
     clock = service.runtime.clock
     end = clock.monotonic() + seconds
     while True:
-        newest = await service.run(request, partial(graph.snapshot, branch=branch))
+        head = await service.run(request, partial(graph.snapshot, branch=branch))
         left = end - clock.monotonic()
-        if newest.commit.id != since or left <= 0 or service.is_draining or await request.is_disconnected():
+        # A waiting request must not delay the server's shutdown.
+        if head.commit.id != since or left <= 0 or service.is_draining or await request.is_disconnected():
             return
         await asyncio.sleep(min(_POLL_SECONDS, left))
 
 
 def _build_feed_page(
-    most_rows: int,
+    max_rows: int,
     graph: Graph,
     branch: str,
     since: str | None,
@@ -208,25 +214,33 @@ def _build_feed_page(
     *,
     counts: bool,
 ) -> dict[str, object]:
-    """A page of the feed: fewer commits than asked for when they have many rows. AnswerTooLargeError for one alone."""
+    """Return a page of the change feed, with fewer commits than requested if they have many rows.
+
+    Raises:
+        AnswerTooLargeError: The first commit alone has too many rows.
+    """
     feed = graph.changes(branch=branch, since=since, types=types, limit=limit)
-    found: list[dict[str, object]] = []
-    last, rows, is_cut = feed.cursor, 0, False
-    for one in feed:
-        told = _encode_change(one, most_rows - rows, counts=counts)
-        if told is None:
-            if not found:
-                raise AnswerTooLargeError("rows", most_rows)
+    documents: list[dict[str, object]] = []
+    # Without a commit, the position stays where the feed begins.
+    last = feed.cursor
+    rows = 0
+    is_cut = False
+    for change_set in feed:
+        document = _encode_change(change_set, max_rows - rows, counts=counts)
+        if document is None:
+            # A page ends before a commit that does not fit; a commit that fits on no page is an error.
+            if not documents:
+                raise AnswerTooLargeError("rows", max_rows)
             is_cut = True
             break
-        found.append(told)
-        last = one.cursor
-        rows += len(told.get("rows", ()))
-    is_full = is_cut or len(found) == limit
-    more = encode_cursor(CommitCursor(branch, last)) if is_full and last is not None else None
-    return {"changes": found, "since": last, "next_cursor": more}
+        documents.append(document)
+        last = change_set.cursor
+        rows += len(document.get("rows", ()))
+    is_full = is_cut or len(documents) == limit
+    next_cursor = encode_cursor(CommitCursor(branch, last)) if is_full and last is not None else None
+    return {"changes": documents, "since": last, "next_cursor": next_cursor}
 
 
-def _encode_change(found: ChangeSet, most_rows: int, *, counts: bool) -> dict[str, Any] | None:
-    """A change as a document; None when it has too many rows for one."""
-    return found.summary() if counts else found.to_json_within(most_rows)
+def _encode_change(change_set: ChangeSet, max_rows: int, *, counts: bool) -> dict[str, Any] | None:
+    """Return the changes of a commit as a JSON document, or None if they have more than `max_rows` rows."""
+    return change_set.summary() if counts else change_set.to_json_within(max_rows)

@@ -1,4 +1,4 @@
-"""Routes about states and the past: snapshots, schemas, branches, commits, versions of one node or edge."""
+"""Routes of states and history: snapshots, schemas, branches, commits, and the versions of a node or edge."""
 
 from functools import partial
 from typing import Annotated
@@ -37,9 +37,9 @@ from omnigraph.server.service import get_service
 
 router = APIRouter()
 
-Versions = Annotated[int | None, Query(description="The most versions; all unless given.", ge=1)]
-Before = Annotated[str | None, Query(description="Only what is older than this commit.", max_length=64)]
-AllBranches = Annotated[bool, Query(description="Commits of every branch, by their times; `branch` does not matter.")]
+Versions = Annotated[int | None, Query(description="The maximum number of versions; all by default.", ge=1)]
+Before = Annotated[str | None, Query(description="Only commits older than this one.", max_length=64)]
+AllBranches = Annotated[bool, Query(description="Commits of all branches, by time; `branch` is ignored.")]
 Filters = Annotated[list[str] | None, Query(alias="filter", description="`actor=ada`; may be repeated.", max_length=16)]
 
 
@@ -47,7 +47,7 @@ Filters = Annotated[list[str] | None, Query(alias="filter", description="`actor=
 async def snapshot(
     request: Request, graph: GraphId, branch: BranchName = "main", snapshot: CommitId = None, at: Instant = None
 ) -> Response:
-    """Which tables a state has, at which versions."""
+    """Return the tables of a state, with their versions."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, branch)
     state = await service.run(
@@ -60,27 +60,39 @@ async def snapshot(
 async def schema(
     request: Request, graph: GraphId, branch: BranchName = "main", snapshot: CommitId = None, at: Instant = None
 ) -> Response:
-    """The accepted schema of a state."""
+    """Return the accepted schema of a state."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, branch)
-    found = await service.run(
+    accepted = await service.run(
         request, partial(handle.accepted_schema, branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
     )
-    head = {"branch": found.branch, "commit_id": found.commit_id, "schema_id": found.id}
-    return respond_json({**head, "schema_fingerprint": found.fingerprint, "schema": found.source})
+    return respond_json(
+        {
+            "branch": accepted.branch,
+            "commit_id": accepted.commit_id,
+            "schema_id": accepted.id,
+            "schema_fingerprint": accepted.fingerprint,
+            "schema": accepted.source,
+        }
+    )
 
 
 @router.get("/graphs/{graph}/branches", **describe_route(BranchesAnswer))
 async def branches(request: Request, graph: GraphId, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> Response:
-    """The branches: main first, the others by name."""
+    """List the branches: main first, the others by name."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, None)
     after = None if cursor is None else decode_cursor(cursor, NameCursor).after
-    found = await service.run(request, handle.branches.list)
-    rest = [one for one in found if after is None or (one.name != "main" and (after == "main" or one.name > after))]
+    records = await service.run(request, handle.branches.list)
+    # A cursor by name, not by offset: branches created or deleted in the meantime don't shift the next page.
+    rest = [
+        record
+        for record in records
+        if after is None or (record.name != "main" and (after == "main" or record.name > after))
+    ]
     page = rest[:limit]
-    more = encode_cursor(NameCursor(page[-1].name)) if len(rest) > limit else None
-    return respond_json({"branches": [one.to_json() for one in page], "next_cursor": more})
+    next_cursor = encode_cursor(NameCursor(page[-1].name)) if len(rest) > limit else None
+    return respond_json({"branches": [record.to_json() for record in page], "next_cursor": next_cursor})
 
 
 @router.get("/graphs/{graph}/commits", **describe_route(CommitsAnswer))
@@ -94,30 +106,36 @@ async def commits(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Response:
-    """The history of a branch, or the commits of all branches, newest first."""
+    """List the commits of a branch, or of all branches, newest first."""
     service = get_service(request)
     budget = service.build_read_budget()
     handle = service.bind_graph(request, graph, Action.READ, None if all_branches else branch, budget=budget)
-    place = None if cursor is None else decode_cursor(cursor, CommitCursor)
-    line = "" if all_branches else branch
-    if place is not None and place.branch != line:
+    position = None if cursor is None else decode_cursor(cursor, CommitCursor)
+    # No branch has an empty name, so it represents all branches in a cursor.
+    cursor_branch = "" if all_branches else branch
+    if position is not None and position.branch != cursor_branch:
         raise BadCursorError
-    named = dict(pair.partition("=")[::2] for pair in filters or ())
-    before = before if place is None else place.before
+    filter_values = dict(pair.partition("=")[::2] for pair in filters or ())
+    before = before if position is None else position.before
     page = await service.read(
         request,
         budget,
         partial(
-            handle.commit_page, branch=branch, filters=named, limit=limit, before=before, all_branches=all_branches
+            handle.commit_page,
+            branch=branch,
+            filters=filter_values,
+            limit=limit,
+            before=before,
+            all_branches=all_branches,
         ),
     )
-    more = None if page.next is None else encode_cursor(CommitCursor(line, page.next))
-    return respond_json({"commits": page.to_json()["commits"], "next_cursor": more})
+    next_cursor = None if page.next is None else encode_cursor(CommitCursor(cursor_branch, page.next))
+    return respond_json({"commits": page.to_json()["commits"], "next_cursor": next_cursor})
 
 
 @router.get("/graphs/{graph}/commits/{commit}", **describe_route(CommitAnswer))
 async def commit(request: Request, graph: GraphId, commit: str, branch: BranchFilter = None) -> Response:
-    """One commit, of any branch, or of one."""
+    """Return one commit, of any branch or of the given one."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, branch or "main")
     return respond_json((await service.run(request, partial(handle.commit, commit, branch=branch))).to_json())
@@ -132,9 +150,9 @@ async def history(
     branch: BranchName = "main",
     limit: Versions = None,
 ) -> Response:
-    """Every version that one node or edge has had on a branch, newest first."""
+    """List all versions of a node or edge on a branch, newest first."""
     service = get_service(request)
     budget = service.build_read_budget()
     handle = service.bind_graph(request, graph, Action.READ, branch, budget=budget)
-    found = await service.read(request, budget, partial(handle.history, type_, id_, branch=branch, limit=limit))
-    return respond_limited_json(found.to_json(), service.limits)
+    versions = await service.read(request, budget, partial(handle.history, type_, id_, branch=branch, limit=limit))
+    return respond_limited_json(versions.to_json(), service.limits)

@@ -1,6 +1,6 @@
-"""Routes of maintenance: what the tables are like, and what keeps them fast and sound.
+"""Routes of maintenance: indexes, recovery, embedding, compaction, garbage collection and verification.
 
-A repair is only shown: it is confirmed where the graph is, by somebody who sees its files.
+A repair is only previewed: it is confirmed where the graph is stored, by an operator who has access to its files.
 """
 
 from datetime import timedelta
@@ -49,14 +49,15 @@ from omnigraph.server.service import Service, get_service
 
 router = APIRouter()
 
+# A hundred years: a `timedelta` can't hold an arbitrary number of seconds.
 _MAX_DURATION_SECONDS = 100 * 365 * 86_400.0
 
 
 class _JsonResult(Protocol):
-    """What a verb answers."""
+    """The result of an operation."""
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         ...
 
 
@@ -64,18 +65,18 @@ class _JsonResult(Protocol):
 async def indexes(
     request: Request, graph: GraphId, branch: BranchName = "main", snapshot: CommitId = None, at: Instant = None
 ) -> Response:
-    """Every index that is declared or there, with the share of rows that it covers."""
+    """List all declared and existing indexes, with the share of rows that each covers."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, branch)
-    found = await service.run(
+    records = await service.run(
         request, partial(handle.indexes, branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
     )
-    return respond_limited_json({"branch": branch, "indexes": [one.to_json() for one in found]}, service.limits)
+    return respond_limited_json({"branch": branch, "indexes": [index.to_json() for index in records]}, service.limits)
 
 
 @router.get("/graphs/{graph}/operations", **describe_route(OperationsAnswer))
 async def operations(request: Request, graph: GraphId) -> Response:
-    """Operations that are at work, or died and wait for recovery. They block nobody."""
+    """List operations that are running, or were interrupted and wait for recovery. They block no other operation."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, None)
     return _respond_redacted(service, await service.run(request, handle.operations))
@@ -83,18 +84,19 @@ async def operations(request: Request, graph: GraphId) -> Response:
 
 @router.get("/graphs/{graph}/recoveries", **describe_route(RecoveriesAnswer))
 async def recoveries(request: Request, graph: GraphId, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> Response:
-    """What recovery did about operations that died, newest first, on any branch, also on one that was deleted."""
+    """List recoveries of interrupted operations on all branches, including deleted ones, newest first."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, None)
     before = None if cursor is None else decode_cursor(cursor, NameCursor).after
-    found = await service.run(request, partial(handle.recoveries, limit=limit + 1, before=before))
-    more = encode_cursor(NameCursor(found[limit - 1].id)) if len(found) > limit else None
-    return respond_json({"recoveries": [one.to_json() for one in found[:limit]], "next_cursor": more})
+    # One more than the page: it shows whether there is a next page.
+    records = await service.run(request, partial(handle.recoveries, limit=limit + 1, before=before))
+    next_cursor = encode_cursor(NameCursor(records[limit - 1].id)) if len(records) > limit else None
+    return respond_json({"recoveries": [record.to_json() for record in records[:limit]], "next_cursor": next_cursor})
 
 
 @router.post("/graphs/{graph}/embed", **describe_route(EmbedAnswer, body=EmbedBody, can_conflict=True))
 async def embed(request: Request, graph: GraphId) -> Response:
-    """Compute vectors that are missing, through the server's provider; each batch of rows is a commit."""
+    """Compute missing vectors with the server's embedding provider; each batch of rows is a commit."""
     body = await read_body(request, EmbedBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.CHANGE, body.branch)
@@ -120,7 +122,7 @@ async def embed(request: Request, graph: GraphId) -> Response:
 
 @router.post("/graphs/{graph}/optimize", **describe_route(OptimizeAnswer, body=OptimizeBody, can_conflict=True))
 async def optimize(request: Request, graph: GraphId) -> Response:
-    """Merge small files and complete indexes; a commit for each table where it pays, and no row changes."""
+    """Compact small files and complete indexes: one commit per table where it pays off. No row changes."""
     body = await read_body(request, OptimizeBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.MAINTAIN, body.branch, budget=service.build_write_budget())
@@ -135,14 +137,14 @@ async def optimize(request: Request, graph: GraphId) -> Response:
             message=body.message,
         ),
     )
-    for commit_id in (one.commit_id for one in done.tables if one.commit_id is not None):
+    for commit_id in (table.commit_id for table in done.tables if table.commit_id is not None):
         service.record_commit(request, "optimize", commit_id)
     return _respond_redacted(service, done)
 
 
 @router.post("/graphs/{graph}/cleanup", **describe_route(CleanupAnswer, body=CleanupBody, can_conflict=True))
 async def cleanup(request: Request, graph: GraphId) -> Response:
-    """Remove what no kept commit needs; without `confirm`, only tell what would go."""
+    """Remove data that no kept commit needs; without `confirm`, only report what would be removed."""
     body = await read_body(request, CleanupBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.MAINTAIN, None, budget=service.build_write_budget())
@@ -161,7 +163,7 @@ async def cleanup(request: Request, graph: GraphId) -> Response:
 
 @router.post("/graphs/{graph}/check", **describe_route(CheckAnswer, body=CheckBody, can_conflict=True))
 async def check(request: Request, graph: GraphId) -> Response:
-    """Verify manifests, files, rows and indexes. Nothing is changed, unless checksums are to be recorded."""
+    """Check manifests, files, rows and indexes. Nothing is changed, except that `record` records checksums."""
     body = await read_body(request, CheckBody)
     service = get_service(request)
     budget = service.build_write_budget()
@@ -174,6 +176,7 @@ async def check(request: Request, graph: GraphId) -> Response:
         record=body.record,
         message=body.message,
     )
+    # Long reads queue with the writes, and unlike these end when the client disconnects.
     if not body.record:
         return _respond_redacted(service, await service.read(request, budget, work, is_long=True))
     done = await service.write(request, work)
@@ -184,7 +187,7 @@ async def check(request: Request, graph: GraphId) -> Response:
 
 @router.post("/graphs/{graph}/verify", **describe_route(VerifyAnswer, body=VerifyBody))
 async def verify(request: Request, graph: GraphId) -> Response:
-    """Prove the history of a branch by its digests, and its files by its history; nothing is changed."""
+    """Verify the history of a branch by its digests, and its files by its history. Nothing is changed."""
     body = await read_body(request, VerifyBody)
     service = get_service(request)
     budget = service.build_write_budget()
@@ -195,7 +198,7 @@ async def verify(request: Request, graph: GraphId) -> Response:
 
 @router.post("/graphs/{graph}/repair", **describe_route(RepairAnswer, body=RepairBody, can_conflict=True))
 async def repair(request: Request, graph: GraphId) -> Response:
-    """Show what can't be read, and what could take its place. Nothing is done: that is for the graph's own place."""
+    """Report unreadable data and possible replacements. Nothing is changed: repair the graph where it is stored."""
     body = await read_body(request, RepairBody)
     service = get_service(request)
     budget = service.build_write_budget()
@@ -205,14 +208,19 @@ async def repair(request: Request, graph: GraphId) -> Response:
 
 
 def _respond_redacted(service: Service, done: _JsonResult) -> Response:
-    """What a verb answers, without addresses of the machine."""
+    """Respond with the result of an operation, without addresses of the server's machine."""
     return respond_limited_json(redact(done.to_json(), service.registry.redactions), service.limits)
 
 
-def _parse_duration(seconds: float | None, place: str) -> timedelta | None:
-    """BadRequestError for what is no time."""
+def _parse_duration(seconds: float | None, field: str) -> timedelta | None:
+    """Return a number of seconds as a duration.
+
+    Raises:
+        BadRequestError: It is too large.
+    """
     if seconds is None:
         return None
+    # Negated, so that NaN is rejected too.
     if not abs(seconds) <= _MAX_DURATION_SECONDS:
-        raise BadRequestError(place, f"it is a number of seconds, at most {_MAX_DURATION_SECONDS:.0f}")
+        raise BadRequestError(field, f"it must be a number of seconds, at most {_MAX_DURATION_SECONDS:.0f}")
     return timedelta(seconds=seconds)

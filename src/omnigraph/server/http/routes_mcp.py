@@ -1,4 +1,4 @@
-"""Routes for agents: MCP over HTTP, each request complete in itself, behind the same gate as every other."""
+"""Routes for agents: stateless MCP over HTTP, with the same middleware as all other routes."""
 
 from importlib import import_module
 from types import ModuleType
@@ -17,51 +17,53 @@ from omnigraph.server.service import get_exchange, get_service
 
 router = APIRouter()
 
+# The packages that `omnigraph[mcp]` installs.
 _MCP_MODULES = frozenset({"mcp", "mcp_types"})
-"""What `omnigraph[mcp]` brings along."""
 
 
 @router.post("/mcp", **describe_route(RpcAnswer, body=RpcBody, is_rpc=True))
 async def mcp(request: Request) -> Response:
-    """MCP for agents, about the graph of this server. If there are several for the actor, say which: `/mcp/{graph}`."""
+    """Serve MCP for the only graph that the actor may see. If there are several, name one: `/mcp/{graph}`."""
     service, actor = get_service(request), get_exchange(request).actor
     graphs = sorted(service.registry.graphs.items())
-    seen = await service.run(request, lambda: [name for name, one in graphs if _has_any_access(one, actor)])
-    if len(seen) != 1:
-        raise GraphUnclearError(tuple(seen))
-    return await _respond(request, seen[0])
+    visible = await service.run(request, lambda: [name for name, hosted in graphs if _has_any_access(hosted, actor)])
+    if len(visible) != 1:
+        raise GraphUnclearError(tuple(visible))
+    return await _respond(request, visible[0])
 
 
 @router.post("/mcp/{graph}", **describe_route(RpcAnswer, body=RpcBody, is_rpc=True))
 async def mcp_of_graph(request: Request, graph: GraphId) -> Response:
-    """MCP for agents, about one graph: stored queries as tools, tools to read and write, schema and branches."""
+    """Serve MCP for one graph: stored queries as tools, tools to read and write, schema and branches."""
     service, actor = get_service(request), get_exchange(request).actor
     hosted = service.find_graph(request, graph, Action.READ, None)
+    # The same error as for a graph that does not exist.
     if not await service.run(request, lambda: _has_any_access(hosted, actor)):
-        raise DeniedError(actor.name, Action.READ.value, None)  # as of a graph that is not there
+        raise DeniedError(actor.name, Action.READ.value, None)
     return await _respond(request, graph)
 
 
 async def _respond(request: Request, graph: str) -> Response:
     body = await request.body()
-    # In a thread: the first time, a library is imported that takes its time.
-    door = await get_service(request).run(request, _load_mcp_http)
-    made: Response = door.McpResponse(request, graph, body)
-    return made
+    # In a thread: the first request imports a large library.
+    transport = await get_service(request).run(request, _load_mcp_http)
+    response: Response = transport.McpResponse(request, graph, body)
+    return response
 
 
 def _has_any_access(hosted: ServedGraph, actor: Actor) -> bool:
-    """Whether there is something for somebody here, be it a single stored query."""
+    """Return whether the actor may do anything with the graph, even if it is a single stored query."""
     if any(hosted.is_allowed_somewhere(actor, action) for action in Action):
         return True
     stored = [] if hosted.stored_queries is None else hosted.stored_queries.list_all()
-    return any(hosted.is_allowed_somewhere(actor, Action.INVOKE_QUERY, query=one.name) for one in stored)
+    return any(hosted.is_allowed_somewhere(actor, Action.INVOKE_QUERY, query=query.name) for query in stored)
 
 
 def _load_mcp_http() -> ModuleType:
     try:
         return import_module("omnigraph.server.mcp.http_transport")
     except ModuleNotFoundError as error:
+        # Any other missing module is a defect of the installation, and not fixed by the extra.
         if error.name not in _MCP_MODULES:
             raise
         raise AgentsMissingError from error

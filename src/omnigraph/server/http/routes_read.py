@@ -1,4 +1,4 @@
-"""Routes that read: queries, plans and whole graphs, of any state."""
+"""Routes that read any state: queries, plans, blobs and exports."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -51,12 +51,13 @@ from omnigraph.server.service import Service, get_exchange, get_service
 router = APIRouter()
 SOURCE_NAME = "query.gq"
 Property = Annotated[str, Query(alias="property", description="The Blob property.", max_length=256)]
+# The size of a streamed chunk of a blob, which bounds the memory of a download.
 _CHUNK_BYTES = 1024 * 1024
 
 
 @router.post("/graphs/{graph}/query", **describe_route(ResultAnswer, body=ReadBody, streams=[NDJSON, ARROW]))
 async def query(request: Request, graph: GraphId) -> Response:
-    """Run a query. With `Accept: application/x-ndjson` or `application/vnd.apache.arrow.stream` rows are streamed."""
+    """Run a query; rows are streamed with `Accept: application/x-ndjson` or `application/vnd.apache.arrow.stream`."""
     body = await read_body(request, ReadBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, body.branch)
@@ -64,13 +65,14 @@ async def query(request: Request, graph: GraphId) -> Response:
 
 
 async def answer_query(service: Service, request: Request, graph: Graph, body: ReadBody, source: Source) -> Response:
-    """The answer to a query: a document, or the stream that the request wants."""
+    """Run a query and respond with a JSON document, or with the stream that the request accepts."""
     budget = service.build_read_budget(body.seconds, body.memory_bytes)
     stream = negotiate_stream(request)
-    if stream is not None and body.seconds is None:  # then `seconds` of the settings is for finding the rows alone
+    # The server's time limit of a query then applies to matching only, and reading the rows has the limit of streams.
+    if stream is not None and body.seconds is None:
         budget.reading_seconds = service.limits.stream_seconds
 
-    def asked() -> tuple[Result, bytes]:
+    def run_query() -> tuple[Result, bytes]:
         result = graph.query(
             source,
             name=body.name,
@@ -80,9 +82,10 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
             at=parse_optional_instant(body.at),
             budget=budget,
         )
+        # Encoded in the same thread: it fetches the rows, which takes time of the budget.
         return result, b"" if stream is not None else encode_result(result, service.limits)
 
-    result, text = await service.read(request, budget, asked)
+    result, text = await service.read(request, budget, run_query)
     if stream is not None:
         return await start_stream(service, request, stream_result(result, stream), stream, build_result_headers(result))
     get_exchange(request).commit = result.commit_id
@@ -91,7 +94,7 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
 
 @router.post("/graphs/{graph}/explain", **describe_route(ExplainAnswer, body=ExplainBody))
 async def explain(request: Request, graph: GraphId) -> Response:
-    """How a query is run; with `analyze` it is run, and each step tells what it did."""
+    """Return the plan of a query; with `analyze` the query is run, and each step reports its work."""
     body = await read_body(request, ExplainBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, body.branch)
@@ -120,8 +123,8 @@ async def explain(request: Request, graph: GraphId) -> Response:
         streams=[BYTES],
         extra_statuses={
             "204": "The value is null.",
-            "206": "The part that `Range` asks for.",
-            "416": "It begins behind the end.",
+            "206": "The part that `Range` requests.",
+            "416": "The range begins after the end.",
         },
     ),
 )
@@ -135,43 +138,44 @@ async def blob(
     snapshot: CommitId = None,
     at: Instant = None,
 ) -> Response:
-    """The bytes of a Blob property of one node or edge, or the part of them that `Range` asks for."""
+    """Return the bytes of a Blob property of a node or edge, or the part of them that `Range` requests."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, branch)
 
-    def opened() -> tuple[str, IO[bytes] | None, int]:
+    def open_blob() -> tuple[str, IO[bytes] | None, int]:
+        # Resolved first, so that the header names the commit that the bytes come from.
         state = handle.snapshot(branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
-        found = handle.blob(type_, id_, property_, branch=branch, snapshot=state.commit.id)
-        return state.commit.id, found, 0 if found is None else found.seek(0, SEEK_END)
+        file = handle.blob(type_, id_, property_, branch=branch, snapshot=state.commit.id)
+        return state.commit.id, file, 0 if file is None else file.seek(0, SEEK_END)
 
-    commit_id, found, size = await service.run(request, opened)
+    commit_id, file, size = await service.run(request, open_blob)
     headers = {"Omnigraph-Commit": commit_id}
-    if found is None:
+    if file is None:
         return Response(status_code=204, headers=headers)
     part = parse_range(request.headers.get("range"), size)
     headers |= {"Content-Length": str(len(part)), "Accept-Ranges": "bytes"}
     if len(part) < size:
         headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
-    pieces = _iter_bytes(found, part)
-    return await start_stream(service, request, pieces, BYTES, headers, 206 if len(part) < size else 200)
+    chunks = _iter_bytes(file, part)
+    return await start_stream(service, request, chunks, BYTES, headers, 206 if len(part) < size else 200)
 
 
 def _iter_bytes(file: IO[bytes], part: range) -> Iterator[bytes]:
     with file:
         file.seek(part.start)
         left = len(part)
-        while left and (piece := file.read(min(left, _CHUNK_BYTES))):
-            left -= len(piece)
-            yield piece
+        while left and (chunk := file.read(min(left, _CHUNK_BYTES))):
+            left -= len(chunk)
+            yield chunk
 
 
 @router.post("/graphs/{graph}/export", **describe_route(body=ExportBody, streams=[NDJSON]))
 async def export(request: Request, graph: GraphId) -> Response:
-    """All rows, or those of some types, as graph JSONL: what a load takes."""
+    """Export all rows, or those of some types, as graph JSONL, the format of a load."""
     body = await read_body(request, ExportBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.EXPORT, body.branch)
-    found = await service.run(
+    exported = await service.run(
         request,
         partial(
             handle.export_stream,
@@ -182,5 +186,5 @@ async def export(request: Request, graph: GraphId) -> Response:
             budget=service.build_stream_budget(body.seconds, body.memory_bytes),
         ),
     )
-    headers = {"Omnigraph-Commit": found.commit_id, "Omnigraph-Types": quote(",".join(found.types))}
-    return await start_stream(service, request, found.pieces, NDJSON, headers)
+    headers = {"Omnigraph-Commit": exported.commit_id, "Omnigraph-Types": quote(",".join(exported.types))}
+    return await start_stream(service, request, exported.pieces, NDJSON, headers)

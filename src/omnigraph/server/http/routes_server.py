@@ -1,4 +1,4 @@
-"""Routes about the server itself: whether it is there, what it has, how it does."""
+"""Routes of the server itself: health, readiness, metrics, its graphs and its OpenAPI document."""
 
 from functools import cache
 from importlib import metadata
@@ -24,60 +24,63 @@ router = APIRouter()
 
 @router.get("/healthz", **describe_route(HealthAnswer, is_open=True))
 async def health() -> Response:
-    """Whether the server is there. Needs no token."""
+    """Return that the server is alive, and its version. Needs no token."""
     return respond_json(_build_health("ok"))
 
 
 @router.get("/readyz", **describe_route(ReadyAnswer, is_open=True))
 async def readiness(request: Request) -> Response:
-    """Whether the server takes requests: 503 while it is about to stop. Needs no token.
+    """Return whether the server accepts requests: 503 while it is shutting down. Needs no token.
 
-    Files that were found to be damaged are counted; which they are is told by `/graphs`.
+    Damaged files are counted here; `/graphs` lists them.
     """
     service = get_service(request)
     if service.is_draining:
         raise ServerStoppingError
     counts = [len(report.damaged) for report in service.collect_scrub_reports().values()]
-    state = "off" if service.scrubber is None else "damaged" if any(counts) else "sound"
+    state = "damaged" if any(counts) else "sound"
+    if service.scrubber is None:
+        state = "off"
     scrub = {"state": state, "damaged_graphs": sum(map(bool, counts)), "damaged_files": sum(counts)}
     return respond_json({**_build_health("ready"), "scrub": scrub})
 
 
 @router.get("/metrics", **describe_route(streams=["text/plain"]))
 async def metrics(request: Request) -> Response:
-    """Counters for Prometheus."""
+    """Return the metrics in the Prometheus text format."""
     return Response(get_service(request).metrics.render(), media_type=CONTENT_TYPE)
 
 
 @router.get("/graphs", **describe_route(GraphsAnswer))
 async def graphs(request: Request) -> Response:
-    """The graphs of the server that the actor may see."""
+    """List the graphs that the actor may see."""
     exchange, service = get_exchange(request), get_service(request)
     exchange.action = Action.GRAPH_LIST
     reports = service.collect_scrub_reports()
-    seen = [
+    visible = [
         {
-            "id": one.id,
-            "state": "open" if one.is_open else "unavailable",
-            "read_only": one.config.is_read_only,
-            "scrub": _encode_scrub(reports.get(one.id), is_whole=one.allows(exchange.actor, Action.MAINTAIN)),
+            "id": hosted.id,
+            "state": "open" if hosted.is_open else "unavailable",
+            "read_only": hosted.config.is_read_only,
+            "scrub": _encode_scrub(reports.get(hosted.id), is_whole=hosted.allows(exchange.actor, Action.MAINTAIN)),
         }
-        for _, one in sorted(service.registry.graphs.items())
-        if one.allows(exchange.actor, Action.GRAPH_LIST)
+        for _, hosted in sorted(service.registry.graphs.items())
+        if hosted.allows(exchange.actor, Action.GRAPH_LIST)
     ]
-    return respond_json({"graphs": seen})
+    return respond_json({"graphs": visible})
 
 
 @router.get("/openapi.json", include_in_schema=False)
 async def openapi(request: Request) -> Response:
-    """This document."""
+    """Return the OpenAPI document."""
     return respond_json(build_document(request.app))
 
 
 def _encode_scrub(report: ScrubReport | None, *, is_whole: bool) -> dict[str, object] | None:
-    """Return how far a scrub is; which files and branches are concerned is for those who may maintain the graph."""
+    """Return the progress of a scrub; the damaged files only if it is whole."""
     if report is None:
         return None
+    # The names of files and branches are for actors that may maintain the graph.
     return report.to_json() if is_whole else {**report.to_json(), "damaged": []}
 
 
@@ -90,12 +93,10 @@ def _build_health(status: str) -> dict[str, object]:
     }
 
 
-@cache
+@cache  # the installation does not change while the process runs
 def find_source_version() -> str | None:
-    """Return the revision that the package was installed from; None unless installed straight from a repository.
-
-    Installers write it down beside the package, as `direct_url.json`.
-    """
+    """Return the revision that the package was installed from, or None unless installed from a repository."""
+    # Installers record it beside the package, in `direct_url.json` (PEP 610).
     try:
         text = metadata.distribution("omnigraph").read_text("direct_url.json")
         origin = msgspec.json.decode(text or "{}", type=_DirectUrl)

@@ -1,4 +1,4 @@
-"""Routes of stored queries. Those that are not there and those that somebody may not run look alike."""
+"""Routes of stored queries. A query that does not exist and one that the actor may not run give the same error."""
 
 import msgspec
 from fastapi import APIRouter
@@ -27,22 +27,24 @@ from omnigraph.server.service import get_exchange, get_service
 router = APIRouter()
 
 _COMMON_FIELDS = ("params", "texts", "branch", "seconds", "memory_bytes")
-_READ_FIELDS, _WRITE_FIELDS = ("snapshot", "at"), ("message", "idempotency_key", "if_commit")
+_READ_FIELDS = ("snapshot", "at")
+_WRITE_FIELDS = ("message", "idempotency_key", "if_commit")
 
 
 @router.get("/graphs/{graph}/queries", **describe_route(StoredListAnswer))
 async def queries(request: Request, graph: GraphId) -> Response:
-    """The stored queries that the actor may run, with their parameters."""
+    """List the stored queries that the actor may run, with their parameters."""
     service, actor = get_service(request), get_exchange(request).actor
     hosted = service.find_graph(request, graph, Action.INVOKE_QUERY, None)
-    hosted.bind_actor(actor)
-    found = await service.run(
+    hosted.bind_actor(actor)  # raises if the graph is not open
+    stored = await service.run(
         request, lambda: [] if hosted.stored_queries is None else hosted.stored_queries.list_all()
     )
-    seen = [one for one in found if hosted.allows(actor, Action.INVOKE_QUERY, branch="main", query=one.name)]
-    if not seen and not hosted.allows(actor, Action.READ):
-        raise DeniedError(actor.name, Action.READ.value, None)  # as of a graph that is not there
-    return respond_json({"queries": [one.to_json() for one in seen]})
+    allowed = [query for query in stored if hosted.allows(actor, Action.INVOKE_QUERY, branch="main", query=query.name)]
+    # The same error as for a graph that does not exist.
+    if not allowed and not hosted.allows(actor, Action.READ):
+        raise DeniedError(actor.name, Action.READ.value, None)
+    return respond_json({"queries": [query.to_json() for query in allowed]})
 
 
 @router.post(
@@ -50,8 +52,9 @@ async def queries(request: Request, graph: GraphId) -> Response:
     **describe_route(ResultAnswer, MutationAnswer, body=InvokeBody, streams=[NDJSON, ARROW], can_conflict=True),
 )
 async def invoke(request: Request, graph: GraphId, name: str) -> Response:
-    """Run a stored query. What one that writes answers is what `mutate` answers."""
+    """Run a stored query. The response to a mutation is that of `mutate`."""
     body = await read_body(request, InvokeBody)
+    # An actor must not learn from the error whether the query exists.
     try:
         return await _run_stored_query(request, graph, name, body)
     except DeniedError:
@@ -79,9 +82,13 @@ async def _run_stored_query(request: Request, graph: str, name: str, body: Invok
 
 
 def _check_fields(body: InvokeBody, *, is_mutation: bool) -> None:
-    """BadRequestError for what only a query of the other kind takes."""
-    given = msgspec.structs.asdict(body)
+    """Check that a body has no fields that only a query of the other kind takes.
+
+    Raises:
+        BadRequestError: It has one.
+    """
+    values = msgspec.structs.asdict(body)
     for field in _READ_FIELDS if is_mutation else _WRITE_FIELDS:
-        if given[field] is not None:
+        if values[field] is not None:
             kind = "writes" if is_mutation else "reads"
-            raise BadRequestError("body", f"`{field}` is of no use to a stored query that {kind}")
+            raise BadRequestError("body", f"a stored query that {kind} does not take `{field}`")

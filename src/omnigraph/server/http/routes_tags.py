@@ -1,4 +1,4 @@
-"""Routes of tags: names for states, which cleanup keeps."""
+"""Routes of tags: names of states, which garbage collection keeps."""
 
 from functools import partial
 
@@ -19,21 +19,22 @@ router = APIRouter()
 
 @router.get("/graphs/{graph}/tags", **describe_route(TagsAnswer))
 async def tags(request: Request, graph: GraphId, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> Response:
-    """The tags by name, but for those of branches that the actor may not read."""
+    """List the tags by name, except those of branches that the actor may not read."""
     service, actor = get_service(request), get_exchange(request).actor
     hosted = service.find_graph(request, graph, Action.READ, None)
     after = None if cursor is None else decode_cursor(cursor, NameCursor).after
-    found = await service.run(request, hosted.bind_actor(actor).tags.list)
-    if not found and not hosted.allows(actor, Action.READ):
-        raise DeniedError(actor.name, Action.READ.value, None)  # as of a graph that is not there
-    rest = [one for one in found if after is None or one.name > after]
-    more = encode_cursor(NameCursor(rest[limit - 1].name)) if len(rest) > limit else None
-    return respond_json({"tags": [one.to_json() for one in rest[:limit]], "next_cursor": more})
+    visible = await service.run(request, hosted.bind_actor(actor).tags.list)
+    # The same error as for a graph that does not exist.
+    if not visible and not hosted.allows(actor, Action.READ):
+        raise DeniedError(actor.name, Action.READ.value, None)
+    rest = [tag for tag in visible if after is None or tag.name > after]
+    next_cursor = encode_cursor(NameCursor(rest[limit - 1].name)) if len(rest) > limit else None
+    return respond_json({"tags": [tag.to_json() for tag in rest[:limit]], "next_cursor": next_cursor})
 
 
 @router.post("/graphs/{graph}/tags", **describe_route(TagAnswer, body=TagBody, status=201, can_conflict=True))
 async def create_tag(request: Request, graph: GraphId) -> Response:
-    """Name a state. It needs what a branch of that name needs, and to read the state."""
+    """Create a tag. It needs the permission to create a branch of that name, and to read the state."""
     body = await read_body(request, TagBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.BRANCH_CREATE, body.name)
@@ -42,7 +43,7 @@ async def create_tag(request: Request, graph: GraphId) -> Response:
 
 @router.delete("/graphs/{graph}/tags/{tag:path}", **describe_route(TagAnswer, can_conflict=True))
 async def delete_tag(request: Request, graph: GraphId, tag: str) -> Response:
-    """Delete a tag; the state that it named stays until a cleanup takes it."""
+    """Delete a tag; the state that it named stays until a cleanup removes it."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.BRANCH_DELETE, tag)
     return respond_json((await service.write(request, partial(handle.tags.delete, tag))).to_json())

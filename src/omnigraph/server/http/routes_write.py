@@ -1,4 +1,4 @@
-"""Routes that write: mutations, loads, branches, merges, schemas. Who signs is who asks, and nobody else."""
+"""Routes that write: mutations, loads, branches, merges, schemas. The author of a commit is the authenticated actor."""
 
 import tempfile
 from functools import partial
@@ -34,16 +34,17 @@ router = APIRouter()
 
 Mode = Annotated[str, Query(description="append, merge or overwrite.", max_length=16)]
 Branch = Annotated[str, Query(description="The branch to load into.", max_length=256)]
-IfExists = Annotated[bool, Query(description="With `from`: load into the branch as it is, if it is there already.")]
-From = Annotated[str | None, Query(alias="from", description="Make the branch from this one first.", max_length=256)]
+IfExists = Annotated[bool, Query(description="With `from`: load into the branch unchanged if it already exists.")]
+From = Annotated[str | None, Query(alias="from", description="First create the branch from this one.", max_length=256)]
 Text = Annotated[str | None, Query(max_length=16_384)]
 
+# A longer body of a load is spooled to a temporary file.
 _MAX_MEMORY_BYTES = 1024 * 1024
 
 
 @router.post("/graphs/{graph}/mutate", **describe_route(MutationAnswer, body=MutateBody, can_conflict=True))
 async def mutate(request: Request, graph: GraphId) -> Response:
-    """Run a mutation, in one commit or not at all."""
+    """Run a mutation atomically, in one commit."""
     body = await read_body(request, MutateBody)
     service = get_service(request)
     check_text(body.query, "query.gq", service.limits)
@@ -54,7 +55,7 @@ async def mutate(request: Request, graph: GraphId) -> Response:
 async def answer_mutation(
     service: Service, request: Request, graph: Graph, body: MutateBody, source: Source
 ) -> Response:
-    """The answer to a mutation."""
+    """Run a mutation and respond with its effect."""
     done = await service.write(
         request,
         partial(
@@ -74,7 +75,7 @@ async def answer_mutation(
 
 
 @router.post("/graphs/{graph}/load", **describe_route(LoadAnswer, takes_ndjson=True, can_conflict=True))
-async def load(  # noqa: PLR0913 - FastAPI's way to declare what a query string has
+async def load(  # noqa: PLR0913 - FastAPI declares a query string by parameters
     request: Request,
     graph: GraphId,
     mode: Mode,
@@ -85,19 +86,21 @@ async def load(  # noqa: PLR0913 - FastAPI's way to declare what a query string 
     message: Text = None,
     idempotency_key: Text = None,
     dry_run: bool = False,
-    seconds: Annotated[float | None, Query(description="How long it may run.")] = None,
-    memory_bytes: Annotated[int | None, Query(description="How much memory it may use.")] = None,
+    seconds: Annotated[float | None, Query(description="The time limit in seconds.")] = None,
+    memory_bytes: Annotated[int | None, Query(description="The memory limit in bytes.")] = None,
 ) -> Response:
-    """Load graph JSONL, all of it in one commit or nothing; with `from`, into a branch that is made for it."""
+    """Load graph JSONL atomically, in one commit; with `from`, into a branch that is created for it."""
     service = get_service(request)
     hosted, actor = service.find_graph(request, graph, Action.CHANGE, branch, read=from_), get_exchange(request).actor
     handle = hosted.bind_actor(actor)
+    # Checked before the body, which may be large, is read; the load checks again.
     if from_ is not None:
         hosted.require(actor, Action.READ, from_)
-    hosted.require(actor, Action.CHANGE, branch)  # before the body is read
+    hosted.require(actor, Action.CHANGE, branch)
+    # Admitted before the body is read, too: reading it counts as one of the actor's writes.
     with service.admission.admit_write(actor.name), _SpooledBody() as spooled:
-        async for piece in request.stream():
-            spooled.write(piece)
+        async for chunk in request.stream():
+            spooled.write(chunk)
         done = await service.admission.run_write(
             actor.name,
             partial(
@@ -120,11 +123,11 @@ async def load(  # noqa: PLR0913 - FastAPI's way to declare what a query string 
 
 @router.post("/graphs/{graph}/branches", **describe_route(BranchAnswer, body=BranchBody, status=201, can_conflict=True))
 async def create_branch(request: Request, graph: GraphId) -> Response:
-    """Make a branch from any state of another."""
+    """Create a branch from any state of another."""
     body = await read_body(request, BranchBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.BRANCH_CREATE, body.name, read=body.from_)
-    made = await service.write(
+    created = await service.write(
         request,
         partial(
             handle.branches.create,
@@ -134,12 +137,12 @@ async def create_branch(request: Request, graph: GraphId) -> Response:
             at=parse_optional_instant(body.at),
         ),
     )
-    return respond_json(made.to_json(), 201)
+    return respond_json(created.to_json(), 201)
 
 
 @router.delete("/graphs/{graph}/branches/{branch:path}", **describe_route(BranchAnswer, can_conflict=True))
 async def delete_branch(request: Request, graph: GraphId, branch: str) -> Response:
-    """Delete a branch, with its commits."""
+    """Delete a branch with its commits."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.BRANCH_DELETE, branch)
     return respond_json((await service.write(request, partial(handle.branches.delete, branch))).to_json())
@@ -147,7 +150,7 @@ async def delete_branch(request: Request, graph: GraphId, branch: str) -> Respon
 
 @router.post("/graphs/{graph}/merge", **describe_route(MergeAnswer, body=MergeBody, can_conflict=True))
 async def merge(request: Request, graph: GraphId) -> Response:
-    """Bring to a branch what another one has done since they parted. With conflicts nothing is done: 409 lists them."""
+    """Merge the changes of a branch into another. If there are conflicts, nothing is changed, and a 409 lists them."""
     body = await read_body(request, MergeBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.BRANCH_MERGE, body.into, read=body.source)
@@ -169,7 +172,7 @@ async def merge(request: Request, graph: GraphId) -> Response:
 
 @router.post("/graphs/{graph}/schema/plan", **describe_route(PlanAnswer, body=PlanBody))
 async def plan_schema(request: Request, graph: GraphId) -> Response:
-    """What it takes to get from a branch's schema to another; nothing is changed."""
+    """Plan the migration of a branch to another schema. Nothing is changed."""
     body = await read_body(request, PlanBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.SCHEMA_APPLY, body.branch)
@@ -183,7 +186,7 @@ async def plan_schema(request: Request, graph: GraphId) -> Response:
 
 @router.post("/graphs/{graph}/schema/apply", **describe_route(ApplyAnswer, body=ApplyBody, can_conflict=True))
 async def apply_schema(request: Request, graph: GraphId) -> Response:
-    """Make a schema the accepted one of a branch, in one commit or not at all."""
+    """Migrate a branch to another schema atomically, in one commit."""
     body = await read_body(request, ApplyBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.SCHEMA_APPLY, body.branch)
@@ -205,7 +208,7 @@ async def apply_schema(request: Request, graph: GraphId) -> Response:
 
 
 class _SpooledBody:
-    """The body of a load: in memory while it is short, else in a file without a name. It is gone with the request."""
+    """The spooled body of a load: in memory if it is short, else in an unnamed file that ends with the request."""
 
     name = BODY_NAME
 
@@ -215,9 +218,9 @@ class _SpooledBody:
         self.read = self._file.read
 
     def rewind(self) -> BinaryIO:
-        """Itself, to be read from the start."""
+        """Return this body as a file, at its start."""
         self._file.seek(0)
-        return self  # type: ignore[return-value]  # a load reads, and asks for the name
+        return self  # type: ignore[return-value]  # a load only calls `read`, and uses the name in errors
 
     def __enter__(self) -> Self:
         return self
