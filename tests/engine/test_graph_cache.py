@@ -116,7 +116,7 @@ def test_when_a_making_fails_the_next_one_tries() -> None:
 
 
 def interrupted_at(line: int, work: Callable[[], object]) -> bool:
-    """Run something, and interrupt it before the n-th line of `LruCache`'s own that it comes to; whether there is one."""
+    """Run `work` and interrupt it before the n-th line of `LruCache` that it reaches; return whether there is one."""
     left = line
 
     def trace(frame: FrameType, event: str, _: object) -> Any:

@@ -83,7 +83,8 @@ import numpy as np, pyarrow as pa
 from omnigraph.storage.arrow_buffers import build_array, build_scalar, fill_nulls, is_valid, read_booleans, read_numbers
 array = pa.array(np.arange(3), mask=np.array([False, True, False]))
 fill_nulls(array, 0), is_valid(array), read_numbers(array), read_booleans(pa.array(np.array([True])))
-build_scalar("a", pa.string()), build_scalar(1, pa.int32()), build_scalar(1.5, pa.float64()), build_scalar(True, pa.bool_())
+build_scalar("a", pa.string()), build_scalar(1, pa.int32())
+build_scalar(1.5, pa.float64()), build_scalar(True, pa.bool_())
 sys.exit("pandas" in sys.modules)
 """
 

@@ -112,6 +112,10 @@ class CedarPolicies:
                 self._cache.popitem(last=False)
         return decision
 
+    def of_graph(self, graph: str) -> "GraphPolicy":
+        """Return these policies applied to one graph, in the form that a `Runtime` takes."""
+        return GraphPolicy(self, graph)
+
     def _evaluate(self, graph: str, access: Access) -> Decision:
         request = {
             "principal": _build_uid("Actor", access.actor.name),
