@@ -278,7 +278,7 @@ def with_budget(session: Session, budget: Budget) -> Session:
 
 
 def without_limits(session: Session) -> Session:
-    """Return a session without limits, for work after a commit: no deadline may turn a published commit into an error."""
+    """Return a session without limits, for work after a commit: a deadline must not make a published commit fail."""
     other = with_cancellation(session, _never_cancel)
     other.watch = None
     return other

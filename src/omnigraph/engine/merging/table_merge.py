@@ -13,7 +13,6 @@ from omnigraph.engine.merging.criss_cross_base import (
     BaseTables,
     CrissCrossBase,
     is_same_version,
-    is_same_version,
 )
 from omnigraph.engine.merging.edge_restoration import EndNodes, find_restorable, undelete
 from omnigraph.engine.merging.merged_blobs import MergedBlobs
