@@ -113,6 +113,7 @@ class OptimizeAttempt:
         If nothing pays off, nothing is written, and only the fragments and indexes of the version are listed.
         """
         groups = self._choose_groups()
+        # Indexes are planned again after compaction; here it only matters whether there is any work.
         if not groups and not any(self._plan_index_work(self._table)):
             return TableUpkeep(table_key=self._key, skipped=NOTHING_TO_DO)
         armed = arm(self._session.log, self._head, operation=OPERATION, actor=self._call.actor)
@@ -221,6 +222,7 @@ class OptimizeAttempt:
         names = {index.name for index in stored_indexes}
         for recommended in recommend_indexes(self._type):
             stored = find_matching_index(recommended, stored_indexes)
+            # An index that exists is always completed, also in a table too small for a new one.
             if stored is None and not self._is_worth_building(recommended, sum(rows.values())):
                 continue
             segments = () if stored is None else stored.segments

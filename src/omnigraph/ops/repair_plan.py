@@ -142,10 +142,12 @@ class BranchPlanner:
         """
         pin = self._head.snapshot.manifest.pins[type_.table_key]
         state = self._read_state(pin, type_, is_deep=is_deep)
+        # One fault makes the rest suspect: read every column before this version stays pinned.
         if not state.faults and (state.bad_indexes or state.rows != pin.rows):
             state = self._read_state(pin, type_, is_deep=True)
         if state.faults:
             earlier = self._plan_earlier_version(pin, type_, state.faults)
+            # Going back without loss can't be improved.
             return earlier if earlier.certainty is Certainty.VERIFIED else self._choose(pin, type_, earlier)
         if state.bad_indexes:
             return TableRepairPlan(
@@ -203,6 +205,7 @@ class BranchPlanner:
                 lost = find_lost_fragments(table, listing, faults, self._cache.decoded, self._session.check_cancelled)
         except (DamagedError, UnknownPartError):
             return None
+        # Without all of its fragments the table would be empty, and a new empty table is the simpler repair.
         return lost if lost and len(lost) < len(table.list_fragments()) else None
 
     def _plan_earlier_version(self, pin: Pin, type_: AnyType, reasons: tuple[str, ...]) -> TableRepairPlan:
@@ -299,6 +302,7 @@ class BranchPlanner:
     def _read_state(self, pin: Pin, type_: AnyType, *, is_deep: bool) -> _VersionState:
         """Return the state of a version; it is read once, also if several branches have it."""
         self._session.check_cancelled()
+        # Branches with different schemas may pin the same version; it fits the columns of one, perhaps not the other's.
         key = (pin.path, pin.version, self._head.snapshot.manifest.schema.id)
         states = self._cache.states
         if key not in states:
@@ -394,6 +398,7 @@ def _find_unreadable(table: LanceTable, type_: AnyType, check_cancelled: Callabl
     except DamagedError as error:
         yield f"{error.place}: {error.reason}"
         return
+    # Files can be decoded without an error and still have too few rows.
     if rows != expected:
         yield f"{table.path}: {rows:,} rows were read, but it should have {expected:,}"
 

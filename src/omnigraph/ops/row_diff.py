@@ -71,6 +71,7 @@ class RowChangeCounts:
 
     def add(self, changes: RowChanges) -> None:
         """Add the rows of a chunk."""
+        # The counters are named after the kinds of change.
         setattr(self, changes.kind, getattr(self, changes.kind) + changes.count)
         self.add_properties(changes.changed)
 
@@ -105,6 +106,7 @@ class Pair:
     def iter_changes(self) -> Iterator[RowChanges]:
         """Yield the changes in a fixed order, in chunks of bounded size."""
         before, after = self.before, self.after
+        # All rows of a table that only one state has were inserted or deleted.
         if before is None or after is None:
             table = after or before
             if table is not None:

@@ -118,6 +118,7 @@ class Session:
 
     def checkout_log(self, log: ManifestLog, *, is_by_name: bool = False) -> "Session":
         """Return a session on the branch of a log."""
+        # A shallow copy shares the storage, open tables and caches.
         other = copy.copy(self)
         other.log = log
         other._is_by_name = is_by_name  # noqa: SLF001 - a copy of this very object

@@ -27,6 +27,7 @@ from omnigraph.policy import Action
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import MANIFEST
 
+# 256 bits in URL-safe base64 without padding.
 _DIGEST = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -244,6 +245,7 @@ class _Proof:
     def run(self) -> VerifyResult:
         digest = self._head.snapshot.commit.digest
         self._walk()
+        # A caller that names a digest expects digests: their absence then means another history.
         if digest is None and self._call.digest is None:
             raise HistoryUnrecordedError(self._call.branch)
         if digest is None or (self._call.digest is not None and self._digest_commit is None):
@@ -288,6 +290,7 @@ class _Proof:
                 last = commit
                 yield commit
             fork = head.snapshot.manifest.fork
+            # A journal that ends before it reaches the fork was cut: older commits can't be read.
             if fork is None or last is None or last.seq > fork.seq:
                 return
             head = _read_head(self._session.store, fork.parent_branch, fork.parent_path)

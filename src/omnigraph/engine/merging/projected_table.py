@@ -16,6 +16,7 @@ from omnigraph.storage.table_cache import TableCache
 class ProjectedTable(LanceTable):
     """A table version projected to new columns, for checking constraints: full scans and lookups by one column."""
 
+    # A subclass, because checks take a `LanceTable`. Only the methods that they call are overridden.
     def __init__(self, table: LanceTable, columns: NewColumns) -> None:
         super().__init__(table.handles, table.path, table.version)
         self._table = table
