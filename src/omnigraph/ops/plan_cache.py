@@ -153,5 +153,5 @@ def _find_key_param(predicate: Expr, types: Mapping[str, str], catalog: Catalog)
             return None
     if isinstance(column, Identity):
         return name if column.part is MetaColumn.ID else None
-    type_ = catalog.type(types[column.variable])
+    type_ = catalog.find_type(types[column.variable])
     return name if type_ is not None and type_.key == (column.name,) else None

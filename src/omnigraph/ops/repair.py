@@ -156,7 +156,7 @@ class _RepairReport:
 
     @property
     def has_published(self) -> bool:
-        repairs = (*self.manifests, *self.histories, *self.tables)
+        repairs: list[ManifestRepair | HistoryRepair | TableRepair] = [*self.manifests, *self.histories, *self.tables]
         return any(repair.outcome is RepairOutcome.PUBLISHED for repair in repairs)
 
 

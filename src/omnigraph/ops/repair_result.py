@@ -172,7 +172,8 @@ class RepairResult:
     @property
     def has_refused(self) -> bool:
         """Whether the repair was confirmed, but a part of it was refused."""
-        repairs = (*self.manifests, *self.histories, *self.tables, *self.files)
+        repairs: list[ManifestRepair | HistoryRepair | TableRepair | FileRepair] = [*self.manifests, *self.histories]
+        repairs += [*self.tables, *self.files]
         return self.is_confirmed and any(repair.outcome is RepairOutcome.REFUSED for repair in repairs)
 
     def to_json(self) -> dict[str, object]:
