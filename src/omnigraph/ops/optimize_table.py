@@ -153,7 +153,7 @@ class OptimizeAttempt:
         segments = map_fragment_segments(list_stored_indexes(self._table))
         if not any(is_blob(field) for field in self._table.schema):
             return plan_rewrite_groups(fragments, self._options, segments)
-        # Measuring blobs reads the rows' descriptions, so only fragments that may be rewritten are measured.
+        # Measuring blobs costs a listing per data file, so only fragments that may be rewritten are measured.
         measured = find_fragments_to_weigh(fragments, self._options, segments)
         candidates = [fragment for fragment in fragments if fragment.number in measured]
         return plan_rewrite_groups(candidates, self._options, segments, measure_blobs(self._table, measured))

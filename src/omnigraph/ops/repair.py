@@ -343,7 +343,7 @@ def _repair_manifest(session: Session, inspection: ManifestInspection, call: Rep
         to_commit=None if snapshot is None else snapshot.commit.id,
         to_time=None if snapshot is None else snapshot.commit.at,
     )
-    # A manifest of a newer format is not damaged: a newer release can read it.
+    # A manifest in another format may be undamaged, so not even force replaces it.
     is_hopeless = snapshot is None or inspection.fault.kind is ManifestFaultKind.FORMAT
     if is_hopeless or not call.confirm or not call.force:
         is_refused = is_hopeless or (call.confirm and not call.force)

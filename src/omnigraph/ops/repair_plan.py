@@ -205,7 +205,7 @@ class BranchPlanner:
                 lost = find_lost_fragments(table, listing, faults, self._cache.decoded, self._session.check_cancelled)
         except (DamagedError, UnknownPartError):
             return None
-        # Without all of its fragments the table would be empty, and a new empty table is the simpler repair.
+        # Dropping every fragment would leave an empty table.
         return lost if lost and len(lost) < len(table.list_fragments()) else None
 
     def _plan_earlier_version(self, pin: Pin, type_: AnyType, reasons: tuple[str, ...]) -> TableRepairPlan:

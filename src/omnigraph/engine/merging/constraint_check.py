@@ -43,9 +43,9 @@ def check_constraints_of_merge(
         if table.rows is not None and table.has_rows:
             pending.get_table(table.type).put(table.rows.put)
             pending.get_table(table.type).delete(table.rows.deleted.to_pylist())
+        # The kept side's version still has these rows. Deleted here, they count alike in either direction of the merge.
         if table.rows is not None and len(table.rows.disputed):
             pending.get_table(table.type).delete(table.rows.disputed.to_pylist())
-        # The merge failed on these rows already. Deleted here, they cause no further violations.
     findings = ConstraintFindings()
     for touched in pending.touched:
         check_values(touched.type, touched.rows, findings)
