@@ -256,7 +256,7 @@ def test_a_graph_opened_read_only_is_not_written_from_a_base_either(world: Sessi
 def test_what_a_write_relied_on_needs_the_base_it_was_read_from(world: Session) -> None:
     relied_on = [RowsUnchanged(table_key="node:A", ids=("a",))]
 
-    with pytest.raises(ValueError, match="name it"):
+    with pytest.raises(ValueError, match="the base that they were read from"):
         write_tables(
             world,
             [TableWrite(table_key="node:A", upsert=rows({"a": 2}))],

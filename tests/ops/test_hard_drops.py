@@ -273,7 +273,7 @@ def test_tags_that_lose_a_type_are_named_before_and_after(graph: og.Graph) -> No
     done = graph.apply_schema(WITHOUT_NOTE, allow_data_loss=True)
     again = graph.apply_schema(WITHOUT_NOTE.replace("  age: I32? @index\n", ""), allow_data_loss=True)
 
-    assert asked.notes == done.plan.notes == ("the tag `v1` loses `Person`: no row of it can be read there any more",)
+    assert asked.notes == done.plan.notes == ("the tag `v1` loses `Person`: its rows can no longer be read there",)
     assert again.plan.notes == ()
     with pytest.raises(DataDroppedError):
         answer(graph, "match { $p: Person } return { $p.name }", snapshot="v1")

@@ -120,7 +120,7 @@ def test_a_clash_that_the_crossing_settled_both_ways_is_a_conflict_again(tmp_pat
 
     assert kinds(done) == kinds(back) == [("DivergentUpdate", "node:P", "a")]
     assert (done.conflicts[0].base, done.conflicts[0].ours, done.conflicts[0].theirs) == (None, 2, 3)
-    assert "what `n` of P 'a' was is not known; it is 2 on `main` and 3 on `dev`" in done.conflicts[0].message
+    assert "`n` of P 'a' is 2 on `main` and 3 on `dev`; the earlier value is not known" in done.conflicts[0].message
     assert try_merge(graph, "dev", strategy="theirs").outcome is MergeOutcome.MERGED
     assert (row(graph, "a") or {})["n"] == 3
 
@@ -338,7 +338,7 @@ def test_where_it_is_not_gone_back_any_further_what_differs_is_a_conflict(
     done = try_merge(graph, source, into=into)
 
     assert kinds(done) == [("DeleteVsUpdate", "node:P", "q")]
-    told = "P 'q' was deleted on `main`, and `dev` has it; whether it changed it is not known"
+    told = "P 'q' was deleted on `main`, and `dev` has it; it is not known whether it was changed"
     assert done.conflicts[0].message == told
 
 

@@ -181,7 +181,7 @@ def test_what_only_a_cleanup_has_given_up_is_gone_back_to_when_that_is_forced(so
 
     assert (refused.outcome, forced.outcome) == (RepairOutcome.REFUSED, RepairOutcome.PUBLISHED)
     assert refused.plan.certainty is Certainty.UNVERIFIABLE
-    assert "given up" in refused.plan.reasons[-1]
+    assert "a cleanup has collected" in refused.plan.reasons[-1]
     assert exported(opened(str(root))) == before
 
 

@@ -221,7 +221,7 @@ def test_a_version_that_a_copy_has_written_itself_is_not_taken(whole: og.Graph, 
 
     assert [one.outcome for one in found] == [RepairOutcome.REFUSED]
     assert found[0].trouble is not None
-    assert "this graph's" in found[0].trouble
+    assert "belongs to this graph" in found[0].trouble
 
 
 def test_a_manifest_that_is_gone_comes_back(whole: og.Graph, tmp_path: Path) -> None:

@@ -480,7 +480,7 @@ def test_a_fault_that_nobody_foresaw_does_not_end_it(
     with monkeypatch.context() as patched:
         patched.setattr(scrubbing, "find_retained_versions", AtPoint("", lambda: None))
         scrubbed.scrub.step()
-    assert "is tried again later" in caplog.text
+    assert "will be retried later" in caplog.text
 
     scrubbed.run_pass()
     assert scrubbed.scrub.report().last_pass is not None

@@ -1,4 +1,4 @@
-"""One table, once: what pays is planned on one head, done invisibly, and published in one commit."""
+"""Optimize one table: plan compaction and index builds on one head, stage them, and publish them in one commit."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,15 +33,15 @@ DRY_RUN_DUE = "worth doing; this was a dry run"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableUpkeep:
-    """What was done to one table; `skipped` says why nothing was, `error` what went wrong."""
+    """The result of optimizing one table; `skipped` is the reason if nothing was done, `error` if it failed."""
 
     table_key: str
     fragments_removed: int = 0
     fragments_added: int = 0
     indexes_built: tuple[str, ...] = ()
-    """Names of indexes that got a segment, or lost those that were of no use."""
+    """Names of indexes that got a new segment or lost useless ones."""
     indexes_pending: tuple[str, ...] = ()
-    """Names of indexes whose rows have nothing yet to learn from."""
+    """Names of indexes that could not be built yet, because their rows have no values to train on."""
     commit_id: str | None = None
     manifest_version: int | None = None
     skipped: str | None = None
@@ -53,7 +53,7 @@ class TableUpkeep:
         return self.skipped == DRY_RUN_DUE
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "table_key": self.table_key,
             "fragments_removed": self.fragments_removed,
@@ -70,49 +70,58 @@ class TableUpkeep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepCall:
-    """Who asks for it, and for which indexes."""
+    """Who optimizes, and which indexes to build."""
 
     actor: str
     message: str | None = None
     all_indexes: bool = False
-    """Also those that are declared and that no query asks."""
+    """Whether to build also declared indexes that no query consults."""
 
 
 @dataclass(frozen=True, slots=True)
 class _IndexWork:
-    """What is to be done to one index."""
+    """The segments to build and to replace in one index."""
 
-    wanted: RecommendedIndex
+    recommended: RecommendedIndex
     name: str
     plan: SegmentPlan
     stored: StoredIndex | None
 
     @property
     def replaced(self) -> tuple[str, ...]:
-        """The segments that go, as text."""
+        """The segments to remove, as text."""
         segments = () if self.stored is None else self.stored.segments
-        return tuple(one.text for one in segments if one.uuid in self.plan.replaced)
+        return tuple(segment.text for segment in segments if segment.uuid in self.plan.replaced)
 
 
 class OptimizeAttempt:
-    """One attempt at one table, from one head. ConflictError or an Outdated… error: plan it again."""
+    """One attempt to optimize one table from one head; after a ConflictError or Outdated… error, make a new one."""
 
-    def __init__(self, session: Session, head: Head, table_key: str, call: UpkeepCall, hands: OptimizeWorker) -> None:
-        self._session, self._head, self._key, self._call, self._worker = session, head, table_key, call, hands
+    def __init__(self, session: Session, head: Head, table_key: str, call: UpkeepCall, worker: OptimizeWorker) -> None:
+        self._session = session
+        self._head = head
+        self._key = table_key
+        self._call = call
+        self._worker = worker
         self._options = session.runtime.options.upkeep
         self._table = session.open_tables(head.snapshot).open_table(table_key)
         self._type = map_types(session.load_catalog(head.snapshot))[table_key]
 
     def run(self) -> TableUpkeep:
-        """Do what pays. Where nothing does, nothing is written: it costs a look at what the version lists."""
+        """Do what pays off, and publish it.
+
+        If nothing pays off, nothing is written, and only the fragments and indexes of the version are listed.
+        """
         groups = self._choose_groups()
+        # Indexes are planned again after compaction; here it only matters whether there is any work.
         if not groups and not any(self._plan_index_work(self._table)):
             return TableUpkeep(table_key=self._key, skipped=NOTHING_TO_DO)
         armed = arm(self._session.log, self._head, operation=OPERATION, actor=self._call.actor)
         files = UpkeepFiles(armed.lease)
         try:
             staged, report = self._stage(groups, files)
-        except BaseException as error:  # an interrupt too: nothing can be visible yet, so everything may go
+        # Interrupts too: nothing is visible yet, so all files may be removed.
+        except BaseException as error:
             abandon(self._session.log, armed, files.written, error)
             raise
         if not staged.has_effect:
@@ -122,59 +131,67 @@ class OptimizeAttempt:
         return replace(report, commit_id=done.commit.id, manifest_version=done.commit.manifest_version)
 
     def preview(self) -> TableUpkeep:
-        """What `run` would do now, as far as it can be told without doing it. Writes nothing."""
+        """Return what `run` would do now, without writing anything.
+
+        Indexes are planned on the table before compaction, so `run` may build others.
+        """
         groups = self._choose_groups()
-        work = tuple(one.name for one in self._plan_index_work(self._table))
-        if not groups and not work:
+        index_names = tuple(work.name for work in self._plan_index_work(self._table))
+        if not groups and not index_names:
             return TableUpkeep(table_key=self._key, skipped=NOTHING_TO_DO)
         return TableUpkeep(
             table_key=self._key,
             fragments_removed=sum(len(group) for group in groups),
             fragments_added=len(groups),
-            indexes_built=work,
+            indexes_built=index_names,
             skipped=DRY_RUN_DUE,
         )
 
     def _choose_groups(self) -> tuple[tuple[int, ...], ...]:
-        """The fragments that are worth writing anew, by what the version lists, and how large blobs are."""
-        fragments, sorts = self._table.list_fragments(), map_fragment_segments(list_stored_indexes(self._table))
+        """Return the groups of fragments to rewrite, by their listed sizes and the sizes of their blobs."""
+        fragments = self._table.list_fragments()
+        segments = map_fragment_segments(list_stored_indexes(self._table))
         if not any(is_blob(field) for field in self._table.schema):
-            return plan_rewrite_groups(fragments, self._options, sorts)
-        chosen = find_fragments_to_weigh(fragments, self._options, sorts)
-        weighed = [one for one in fragments if one.number in chosen]
-        return plan_rewrite_groups(weighed, self._options, sorts, measure_blobs(self._table, chosen))
+            return plan_rewrite_groups(fragments, self._options, segments)
+        # Measuring blobs costs a listing per data file, so only fragments that may be rewritten are measured.
+        measured = find_fragments_to_weigh(fragments, self._options, segments)
+        candidates = [fragment for fragment in fragments if fragment.number in measured]
+        return plan_rewrite_groups(candidates, self._options, segments, measure_blobs(self._table, measured))
 
     # --- the work -----------------------------------------------------------------------------------
 
     def _stage(self, groups: Sequence[tuple[int, ...]], files: UpkeepFiles) -> tuple[StagedWrite, TableUpkeep]:
-        """Everything written, nothing visible. Indexes are built of the table as the rewriting leaves it."""
+        """Write all files without making them visible. Indexes are built over the compacted table."""
         report = TableUpkeep(table_key=self._key)
-        table, rewriting = self._table, None
+        table = self._table
+        rewrite = None
         if groups:
             results = self._worker.compact(table, groups, files)
-            rewriting = stage_rewrite(table, results)
+            rewrite = stage_rewrite(table, results)
             self._session.runtime.faults.reach("upkeep.compacted")
-            rewriting = lay_out(self._session.handles, rewriting)
-            files.on_complete(rewriting.files)
-            table = LanceTable(self._session.handles, table.path, rewriting.preview)
+            # A detached version of the compacted table, which no manifest names, lets Lance build indexes over it.
+            rewrite = lay_out(self._session.handles, rewrite)
+            files.on_complete(rewrite.files)
+            table = LanceTable(self._session.handles, table.path, rewrite.preview)
             report = replace(
                 report,
-                fragments_removed=sum(len(one.old) for one in results),
-                fragments_added=sum(len(one.new) for one in results),
+                fragments_removed=sum(len(result.old) for result in results),
+                fragments_added=sum(len(result.new) for result in results),
             )
-        work = list(self._plan_index_work(table))
-        built = self._worker.build(table, [_describe_build(one) for one in work if one.plan.build], files)
+        index_work = list(self._plan_index_work(table))
+        built = self._worker.build(table, [_describe_build(work) for work in index_work if work.plan.build], files)
         self._session.runtime.faults.reach("upkeep.indexed")
         pending = {name for name, segments in built.items() if segments is None}
         new = tuple(text for segments in built.values() for text in segments or ())
-        old = tuple(text for one in work if one.name not in pending for text in one.replaced)
+        # An index that could not be built keeps its old segments.
+        old = tuple(text for work in index_work if work.name not in pending for text in work.replaced)
         report = replace(
             report,
-            indexes_built=tuple(one.name for one in work if one.name not in pending),
+            indexes_built=tuple(work.name for work in index_work if work.name not in pending),
             indexes_pending=tuple(sorted(pending)),
         )
-        if rewriting is not None:
-            return replace(rewriting, indexes=new, replaced_indexes=old), report
+        if rewrite is not None:
+            return replace(rewrite, indexes=new, replaced_indexes=old), report
         return stage_segments(table, new, old), report
 
     def _publish(self, staged: StagedWrite, armed: ArmedWrite) -> PublishResult:
@@ -187,6 +204,7 @@ class OptimizeAttempt:
         )
         done = publish(self._session.log, self._session.handles, plan, armed)
         pin = done.head.snapshot.pin(self._key)
+        # The commit is done: a store that fails now only leaves files for cleanup.
         try:
             for file in list_unused_files(staged, LanceTable(self._session.handles, pin.path, pin.version)):
                 self._session.store.objects.delete(file)
@@ -197,50 +215,60 @@ class OptimizeAttempt:
     # --- indexes --------------------------------------------------------------------------------------
 
     def _plan_index_work(self, table: LanceTable) -> Iterator[_IndexWork]:
-        """What is to be done to the indexes of a version; nothing to those that are complete."""
-        rows = {one.number: one.rows - one.deleted for one in table.list_fragments()}
-        stored = list_stored_indexes(table)
-        lost = self._count_lost_rows(stored, rows)
-        names = {index.name for index in stored}
-        for wanted in recommend_indexes(self._type):
-            found = find_matching_index(wanted, stored)
-            if found is None and not self._is_worth_building(wanted, sum(rows.values())):
+        """Yield the work to do on the indexes of a version; complete indexes need none."""
+        rows = _count_live_rows(table)
+        stored_indexes = list_stored_indexes(table)
+        lost = self._count_lost_rows(stored_indexes, rows)
+        names = {index.name for index in stored_indexes}
+        for recommended in recommend_indexes(self._type):
+            stored = find_matching_index(recommended, stored_indexes)
+            # An index that exists is always completed, also in a table too small for a new one.
+            if stored is None and not self._is_worth_building(recommended, sum(rows.values())):
                 continue
-            segments = () if found is None else found.segments
-            covered = [SegmentCoverage(one.uuid, one.fragments, lost.get(one.uuid, 0)) for one in segments]
+            segments = () if stored is None else stored.segments
+            covered = [
+                SegmentCoverage(segment.uuid, segment.fragments, lost.get(segment.uuid, 0)) for segment in segments
+            ]
             plan = plan_segments(rows, covered, self._options.index_segments)
             if not plan.is_empty:
-                name = found.name if found is not None else _choose_free_name(wanted, names)
+                name = stored.name if stored is not None else _choose_free_name(recommended, names)
                 names.add(name)
-                yield _IndexWork(wanted, name, plan, found)
+                yield _IndexWork(recommended, name, plan, stored)
 
-    def _is_worth_building(self, wanted: RecommendedIndex, rows: int) -> bool:
-        """Whether an index that is not there is worth building."""
-        if wanted.is_consulted:
+    def _is_worth_building(self, recommended: RecommendedIndex, rows: int) -> bool:
+        """Return whether an index that does not exist yet is worth building."""
+        if recommended.is_consulted:
             return rows >= max(self._options.index_rows, 1)
         return self._call.all_indexes and rows > 0
 
     def _count_lost_rows(self, stored: Sequence[StoredIndex], rows: Mapping[int, int]) -> dict[str, int]:
-        """By segment, how many rows it covers less than before the rewriting; they are still in its files."""
-        before = {one.number: one.rows - one.deleted for one in self._table.list_fragments()}
+        """Return, by segment, how many fewer rows it covers after compaction; they are still in its files."""
+        before = _count_live_rows(self._table)
+        # The same fragments: nothing was compacted.
         if before.keys() == rows.keys():
             return {}
-        known = {one.uuid: one for index in list_stored_indexes(self._table) for one in index.segments}
-        left = {one.uuid: sum(rows.get(number, 0) for number in one.fragments) for i in stored for one in i.segments}
-        return {
-            uuid: sum(before.get(number, 0) for number in known[uuid].fragments) - count
-            for uuid, count in left.items()
-            if uuid in known
-        }
+        old = {segment.uuid: segment for index in list_stored_indexes(self._table) for segment in index.segments}
+        lost = {}
+        for segment in (segment for index in stored for segment in index.segments):
+            if segment.uuid in old:
+                covered = sum(before.get(number, 0) for number in old[segment.uuid].fragments)
+                lost[segment.uuid] = covered - sum(rows.get(number, 0) for number in segment.fragments)
+        return lost
+
+
+def _count_live_rows(table: LanceTable) -> dict[int, int]:
+    """Return the number of live rows of each fragment."""
+    return {fragment.number: fragment.rows - fragment.deleted for fragment in table.list_fragments()}
 
 
 def _describe_build(work: _IndexWork) -> SegmentBuild:
-    return SegmentBuild(name=work.name, column=work.wanted.column, kind=work.wanted.kind, fragments=work.plan.build)
+    index = work.recommended
+    return SegmentBuild(name=work.name, column=index.column, kind=index.kind, fragments=work.plan.build)
 
 
-def _choose_free_name(wanted: RecommendedIndex, names: set[str]) -> str:
-    """The name of a new index; that of a column that was renamed since may be taken."""
-    name = first = f"{wanted.column}_{wanted.kind.lower()}"
+def _choose_free_name(recommended: RecommendedIndex, names: set[str]) -> str:
+    """Return a free name for a new index; the index of a column that was renamed since may have the obvious one."""
+    name = first = f"{recommended.column}_{recommended.kind.lower()}"
     number = 1
     while name in names:
         number += 1

@@ -1,4 +1,4 @@
-"""Run a read: of one snapshot, within its time and memory."""
+"""Run a read query on one snapshot, within a time and memory budget."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,12 +26,12 @@ from omnigraph.query.logical_plan import ReadQuery, iter_predicates
 from omnigraph.query.params import ParameterError, ParameterProblem, check_params
 
 MAX_PARAMS = 1_000
+# A result of at most this number of rows is complete when the query returns; a larger one is fetched while it is read.
 MAX_EAGER_ROWS = 4_096
-"""A result of at most so many rows is complete when the query is; a larger one is fetched as it is read."""
 
 
 class TargetAmbiguousError(OmnigraphError):
-    """A query is asked of a commit and of an instant at once."""
+    """A query names both a commit and an instant to read."""
 
     kind = Kind.USAGE
     code = "target_ambiguous"
@@ -42,7 +42,7 @@ class TargetAmbiguousError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryCall:
-    """A query as it was asked for."""
+    """The arguments of a query."""
 
     source: Source
     name: str | None = None
@@ -51,14 +51,14 @@ class QueryCall:
     snapshot: str | None = None
     at: datetime | None = None
     seconds: float | None = None
-    """How long it may run; None: as the settings say."""
+    """The time limit; None for that of the settings."""
     memory_bytes: int | None = None
 
 
 def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Result:
     """Run a query on one snapshot: the newest, or that of a commit or an instant.
 
-    Whoever may want to cancel it hands in the `budget`, which then counts instead of the call's own.
+    A caller that may want to cancel it passes a `budget`, which replaces the call's own limits.
 
     Raises:
         SourceError, TextTooLargeError, QueryMissingError, QueryAmbiguousError, NotAReadError, ParameterError: The call
@@ -69,14 +69,14 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
     """
     snapshot = resolve_snapshot(session, call)
     budget = budget or start_budget(session, call)
-    planned, reading = begin(session, call, snapshot, budget)
-    plan = session.plans.get_or_plan(planned, snapshot, reading)
-    answer = execute(planned, plan, reading)
-    return _build_result(call, snapshot, answer, budget)
+    bound, context = begin(session, call, snapshot, budget)
+    plan = session.plans.get_or_plan(bound, snapshot, context)
+    frame = execute(bound, plan, context)
+    return _build_result(call, snapshot, frame, budget)
 
 
 def resolve_snapshot(session: Session, call: QueryCall) -> Snapshot:
-    """The state that a call asks for, if it may be read: what every read begins with."""
+    """Return the state that a call reads, after checking that the caller may read it."""
     session.allow(Action.READ, call.branch)
     if call.snapshot is not None and call.at is not None:
         raise TargetAmbiguousError
@@ -84,26 +84,28 @@ def resolve_snapshot(session: Session, call: QueryCall) -> Snapshot:
 
 
 def start_budget(session: Session, call: QueryCall) -> Budget:
-    """The time and memory of a call: its own, or what the settings allow."""
+    """Start the time and memory budget of a call: its own limits, or those of the settings."""
     return resolve_budget(session, ResourceLimits(seconds=call.seconds, memory_bytes=call.memory_bytes))
 
 
 def begin(
     session: Session, call: QueryCall, snapshot: Snapshot, budget: Budget, trace: QueryProfile | None = None
 ) -> tuple[ReadQuery, ExecutionContext]:
-    """The query as it is planned, and all that it works with; every mistake of the call is found here."""
+    """Return the bound query and its execution context; every mistake in the call is reported from here."""
     catalog = session.load_catalog(snapshot)
-    planned = session.prepared.get_or_prepare(call.source, call.name, snapshot.manifest.schema.id, catalog)
-    if not isinstance(planned, ReadQuery):
-        raise NotAReadError(planned.name)
+    bound = session.prepared.get_or_prepare(call.source, call.name, snapshot.manifest.schema.id, catalog)
+    if not isinstance(bound, ReadQuery):
+        raise NotAReadError(bound.name)
     if len(call.params) > MAX_PARAMS:
         problem = f"{len(call.params):,} parameters are given, and a query takes at most {MAX_PARAMS:,}"
         raise ParameterError([ParameterProblem("*", problem)])
-    inputs = QueryInputs(check_params(planned.params, call.params, budget.check), session.runtime.clock.now())
-    resolve_row_range(planned, inputs)
-    if planned.params:
-        check_search_arguments((*planned.results, *iter_predicates(planned.pattern)), inputs)
-    reading = ExecutionContext(
+    inputs = QueryInputs(check_params(bound.params, call.params, budget.check), session.runtime.clock.now())
+    # Only its checks matter here: a negative LIMIT is reported before anything is read.
+    resolve_row_range(bound, inputs)
+    # Without parameters, search arguments are literals.
+    if bound.params:
+        check_search_arguments((*bound.results, *iter_predicates(bound.pattern)), inputs)
+    context = ExecutionContext(
         view=View(catalog, session.open_tables(snapshot)),
         inputs=inputs,
         budget=budget,
@@ -112,15 +114,17 @@ def begin(
         embed=build_query_embedder(session.runtime, budget),
         profile=trace,
     )
-    return planned, reading
+    return bound, context
 
 
-def _build_result(call: QueryCall, snapshot: Snapshot, answer: ResultFrame, budget: Budget) -> Result:
+def _build_result(call: QueryCall, snapshot: Snapshot, frame: ResultFrame, budget: Budget) -> Result:
     is_past = call.snapshot is not None or call.at is not None
     target = Target(snapshot.branch, snapshot.commit.id if is_past else None)
-    has_blobs = any(pa.types.is_large_binary(field.type) for field in answer.schema)
-    if answer.size > MAX_EAGER_ROWS or has_blobs:
-        return Result(answer.with_budget(budget.create_remainder()), commit_id=snapshot.commit.id, target=target)
-    result = Result(answer, commit_id=snapshot.commit.id, target=target)
+    # Blobs can be large even in few rows, so they are always fetched lazily.
+    has_blobs = any(pa.types.is_large_binary(field.type) for field in frame.schema)
+    if frame.size > MAX_EAGER_ROWS or has_blobs:
+        return Result(frame.with_budget(budget.create_remainder()), commit_id=snapshot.commit.id, target=target)
+    result = Result(frame, commit_id=snapshot.commit.id, target=target)
+    # Fetch the rows now, within the budget of the call.
     result.to_arrow()
     return result

@@ -1,4 +1,4 @@
-"""Schemas that are decoded, and queries that are parsed, bound and rewritten already: asking again costs little."""
+"""LRU caches of decoded schemas and of parsed, bound and rewritten queries."""
 
 import threading
 from collections import OrderedDict
@@ -15,60 +15,65 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.catalog_codec import decode_catalog
 
 MAX_QUERIES = 256
+# Limits the total length of the cached query texts. A bound query takes a multiple of its text's size.
 MAX_TEXT_BYTES = 2 * 1024 * 1024
-"""The most of all texts that are remembered; what is made of a text takes a multiple of it."""
 MAX_CATALOGS = 16
 
 
 _Key: TypeAlias = tuple[str, str | None, str]
-"""The text, the name of the query, the schema's id."""
+"""The text, the name of the query, the id of the schema."""
 
 
 class CatalogCache:
-    """The catalogs of the last schemas, each one object: what is kept by type is found again. Safe from threads."""
+    """An LRU cache of catalogs by schema id. Thread-safe.
+
+    A schema yields the same catalog object each time, so that other caches can use its types as keys.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._catalogs: OrderedDict[str, Catalog] = OrderedDict()
 
     def get_or_decode(self, schema: SchemaRecord) -> Catalog:
-        """The catalog of an accepted schema."""
+        """Return the cached catalog of a schema, or decode and cache it."""
+        # Decoding stays under the lock: two threads must not make two catalog objects of one schema.
         with self._lock:
-            found = self._catalogs.get(schema.id)
-            if found is None:
-                found = self._catalogs[schema.id] = decode_catalog(schema.catalog.encode())
+            catalog = self._catalogs.get(schema.id)
+            if catalog is None:
+                catalog = self._catalogs[schema.id] = decode_catalog(schema.catalog.encode())
             self._catalogs.move_to_end(schema.id)
             if len(self._catalogs) > MAX_CATALOGS:
                 self._catalogs.popitem(last=False)
-            return found
+            return catalog
 
 
 class QueryCache:
-    """Bound queries by text, name and schema; the least recently used ones go first. Safe from several threads.
+    """An LRU cache of bound queries by text, name and schema. Thread-safe.
 
-    A text of more than `longest` characters is none that anybody wrote.
+    A text of more than `max_characters` characters is rejected.
     """
 
-    def __init__(self, longest: int) -> None:
-        self._max_characters = longest
+    def __init__(self, max_characters: int) -> None:
+        self._max_characters = max_characters
         self._lock = threading.Lock()
         self._bound: OrderedDict[_Key, BoundQuery] = OrderedDict()
         self._nbytes = 0
 
     def get_or_prepare(self, source: Source, name: str | None, schema_id: str, catalog: Catalog) -> BoundQuery:
-        """The query of that name, or the only one of a text, ready to be planned.
+        """Return the query of that name, or the only one of a text, ready to be planned.
 
         Raises:
-            TextTooLargeError: The text is longer than any query is.
+            TextTooLargeError: The text is longer than the limit.
             SourceError: It has mistakes.
             QueryMissingError, QueryAmbiguousError: It is not clear which query is meant.
         """
         key = (source.text, name, schema_id)
         with self._lock:
-            found = self._bound.get(key)
-            if found is not None:
+            cached = self._bound.get(key)
+            if cached is not None:
                 self._bound.move_to_end(key)
-                return found
+                return cached
+        # Binding runs without the lock, so that other queries need not wait for it.
         if len(source.text) > self._max_characters:
             raise TextTooLargeError(source.name, self._max_characters)
         prepared = prepare(source, name, catalog)
@@ -86,8 +91,8 @@ class QueryCache:
 
 
 def prepare(source: Source, name: str | None, catalog: Catalog) -> BoundQuery:
-    """As `QueryCache.get`, made anew."""
+    """Parse, bind and rewrite a query without a cache; raises what `QueryCache.get_or_prepare` raises."""
     chosen = choose_query(source, name)
     bound = bind_query(chosen, catalog).require(source)
-    assert bound is not None  # noqa: S101 - without a mistake there is a query
+    assert bound is not None  # noqa: S101 - `require` raises if binding failed
     return rewrite(bound)

@@ -1,7 +1,7 @@
-"""Record checksums of files whose names carry none: of graphs of earlier releases, and of all on object stores.
+"""Record checksums of files whose names contain none: in graphs of earlier releases, and on all object stores.
 
-For each branch the files that its kept states name are read once, and listed below their tables; one commit that
-changes nothing else makes its pins name the lists. What was recorded before is taken over, and not read again.
+For each branch, the files that its retained states name are read once, and checksum lists are written below their
+tables; one commit that changes nothing else makes the pins name the lists. Checksums recorded before are reused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,27 +24,27 @@ from omnigraph.storage.table_cache import PinUnreadableError
 from omnigraph.storage.version_files import PinnedFiles, UnknownPartError, list_pinned_files
 from omnigraph.telemetry import log
 
+# Attempts to commit; only a concurrent change of the schema makes one fail.
 MAX_ATTEMPTS = 5
-"""How often a commit is tried again because the schema was changed meanwhile."""
+# Transaction files are never read, and checksum lists are named by their own digests: neither needs a checksum.
 _UNLISTED = ("/_transactions/", "/_checksums/")
-"""What is not listed: notes that nobody reads, and lists themselves, which are named by their own digests."""
 
 
 def record_checksums(
     session: Session, checked: Session, kept: RetainedStates, *, actor: str, message: str | None
 ) -> dict[str, str]:
-    """Record what has no checksum yet, in one commit for each branch that has some; return these commits.
+    """Record missing checksums, in one commit per branch that lacks some; return these commits by branch.
 
-    `checked` is the session of a deep check that found no error, which knows what was recorded before.
+    `checked` is the session of a deep check that found no error; it has loaded the checksums recorded before.
     """
-    work = _ChecksumRecorder(checked, {})
-    done: dict[str, str] = {}
-    for line in kept.lines:
-        branch = line.log.branch
-        recorded = work.plan(line, kept.find_pins(line))
+    recorder = _ChecksumRecorder(checked, {})
+    commits: dict[str, str] = {}
+    for history in kept.lines:
+        branch = history.log.branch
+        recorded = recorder.plan(history, kept.find_pins(history))
         if recorded:
-            done[branch] = _publish(session.checkout(branch), recorded, actor, message)
-    return done
+            commits[branch] = _publish(session.checkout(branch), recorded, actor, message)
+    return commits
 
 
 def _publish(session: Session, recorded: Mapping[str, RecordedChecksums], actor: str, message: str | None) -> str:
@@ -55,67 +55,69 @@ def _publish(session: Session, recorded: Mapping[str, RecordedChecksums], actor:
         except ConflictError as error:
             if not left:
                 raise
-            log.info("the checksums of %s are recorded once more: %s", session.log.branch, error)
+            log.info("recording the checksums of %s again: %s", session.log.branch, error)
     raise AssertionError  # pragma: no cover - the loop returns or raises
 
 
 @dataclass(frozen=True, slots=True)
 class _ChecksumRecorder:
-    """Reads files and writes lists; what several branches share is read once."""
+    """Reads files and writes checksum lists; files that several branches share are read once."""
 
     session: Session
-    known: dict[str, FileChecksum]
-    """What was computed so far."""
+    computed: dict[str, FileChecksum]
+    """The checksums computed so far, by key."""
 
-    def plan(self, line: BranchHistory, kept: Iterable[RetainedPin]) -> dict[str, RecordedChecksums]:
-        """Return by table what the pins of a branch lack; the lists that they get are written."""
+    def plan(self, history: BranchHistory, retained: Iterable[RetainedPin]) -> dict[str, RecordedChecksums]:
+        """Write the missing checksum lists of a branch, and return by table what its pins must record."""
         by_path: dict[str, list[Pin]] = {}
-        for one in kept:
-            by_path.setdefault(one.pin.path, []).append(one.pin)
-        found: dict[str, RecordedChecksums] = {}
-        for path, head in _find_visible_pins(line.head).items():
+        for retained_pin in retained:
+            by_path.setdefault(retained_pin.pin.path, []).append(retained_pin.pin)
+        result: dict[str, RecordedChecksums] = {}
+        for path, head in _find_visible_pins(history.head).items():
             recorded = self._plan_table(path, head, by_path.get(path, [head]))
             if recorded is not None:
-                found[path] = recorded
-        return found
+                result[path] = recorded
+        return result
 
     def _plan_table(self, path: str, head: Pin, pins: Iterable[Pin]) -> RecordedChecksums | None:
-        """Return what the pin of one table lacks; None when everything is recorded."""
+        """Return what the pin of one table must record; None if everything is recorded."""
         pins = list(pins)
         summed = {pin.version for pin in pins if pin.sum is not None}
-        own = build_version_key(path, head.version)
-        sums = {} if head.sum is not None else {head.version: f"{self._read([own])[own].checksum:016x}"}
-        # That of the pin as well, if it has none yet: a writer may move it before this is published.
-        known = {build_version_key(path, number) for number in summed}
-        wanted = [key for key in self._find_unnamed(path, {pin.version for pin in pins}) if key not in known]
+        head_key = build_version_key(path, head.version)
+        sums = {} if head.sum is not None else {head.version: f"{self._read([head_key])[head_key].checksum:016x}"}
+        # The version file of a head pin without a checksum is listed as well: a writer may move the pin before this
+        # is published.
+        summed_keys = {build_version_key(path, number) for number in summed}
+        keys = [key for key in self._find_unnamed(path, {pin.version for pin in pins}) if key not in summed_keys]
         names = {name for pin in pins for name in pin.lists}
         lists = {name: self.session.store.verifier.lists.read(path, name) for name in names}
-        covered = {f"{path}/{file}": found for files in lists.values() for file, found in files.items()}
-        missing = [key for key in wanted if key not in covered]
+        covered = {f"{path}/{file}": checksum for files in lists.values() for file, checksum in files.items()}
+        missing = [key for key in keys if key not in covered]
         if not missing and not sums:
             return None
         if not missing:
             return RecordedChecksums(sums=sums, lists=())
-        fresh = self._read(missing)
-        files = {key.removeprefix(f"{path}/"): covered.get(key) or fresh[key] for key in wanted}
+        new = self._read(missing)
+        # One list with everything replaces the earlier lists, so that their number does not grow.
+        files = {key.removeprefix(f"{path}/"): covered.get(key) or new[key] for key in keys}
         name, data = encode_list(files)
         self.session.store.objects.put(build_list_key(path, name), data)
         return RecordedChecksums(sums=sums, lists=(name,), replaced=tuple(names))
 
     def _find_unnamed(self, path: str, versions: Iterable[int]) -> list[str]:
-        """Return the files of versions whose names carry no checksum; those of versions that can't be read are left."""
+        """Return the files of versions whose names contain no checksum; versions that can't be read are skipped."""
         needed = PinnedFiles()
         for version in versions:
             try:
                 needed |= list_pinned_files(self.session.handles, path, [version])
             except (PinUnreadableError, UnknownPartError) as error:
-                log.warning("what version %s of %s names is not recorded: %s", version, path, error)
-        there = list_table(self.session.store, path).sizes
-        wanted = (key for key in there if key in needed and not any(room in key for room in _UNLISTED))
-        return sorted(key for key in wanted if parse_checksum(find_checksum_unit(key)) is None)
+                log.warning("the files of version %s of %s are not recorded: %s", version, path, error)
+        stored = list_table(self.session.store, path).sizes
+        keys = (key for key in stored if key in needed and not any(part in key for part in _UNLISTED))
+        return sorted(key for key in keys if parse_checksum(find_checksum_unit(key)) is None)
 
     def _read(self, keys: Iterable[str]) -> dict[str, FileChecksum]:
-        """Return the sizes and checksums of files as they are, read by several threads.
+        """Return the sizes and checksums of stored files, read by several threads.
 
         Raises:
             DamagedError: One can't be read.
@@ -127,13 +129,13 @@ class _ChecksumRecorder:
             with translate_damage(key):
                 return verifier.checksum_file(key)
 
-        wanted = [key for key in keys if key not in self.known]
+        missing = [key for key in keys if key not in self.computed]
         with ThreadPoolExecutor(self.session.runtime.options.upkeep.concurrency, thread_name_prefix="record") as pool:
-            self.known.update(zip(wanted, pool.map(read, wanted), strict=True))
-        return {key: self.known[key] for key in keys}
+            self.computed.update(zip(missing, pool.map(read, missing), strict=True))
+        return {key: self.computed[key] for key in keys}
 
 
 def _find_visible_pins(head: Head) -> dict[str, Pin]:
-    """Return the pins that can name lists, by table: those that are shown, and those of hidden tables."""
+    """Return the pins that can name lists, by path: those of visible and of dropped tables."""
     manifest = head.snapshot.manifest
     return {pin.path: pin for pin in (*manifest.dropped.values(), *manifest.pins.values())}

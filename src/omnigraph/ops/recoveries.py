@@ -1,4 +1,4 @@
-"""What recovery did about operations that died: the audit, which outlives their branches. Changes nothing."""
+"""List the audit log of recovery: what it did about operations that died. The log outlives their branches."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from omnigraph.policy import Action
 
 
 class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the files of one table that an operation had named."""
+    """The outcome for the files of one table that an operation had named."""
 
     table: str
     outcome: str
@@ -28,25 +28,25 @@ class _Outcomes(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """One operation that recovery has settled."""
+    """An operation that recovery has rolled forward or back."""
 
     id: str
     operation_id: str
     kind: str
-    """`RolledForward`: it had landed, and only its end was missing. `RolledBack`: nothing of it is visible, ever."""
+    """`RolledForward`: it was committed, only its cleanup was missing. `RolledBack`: it will never be visible."""
     operation: str
     actor: str
-    """Who had run it."""
+    """The actor that had run it."""
     branch: str | None
-    """The branch that it was on, which may be gone; None in rows of earlier releases."""
+    """The branch that it was on, which may have been deleted; None in rows of earlier releases."""
     commit_id: str | None
-    """The commit that it made; of one that was rolled back, the empty commit that keeps it from landing."""
+    """The commit that it made; if it was rolled back, the empty commit that keeps it from being published."""
     tables: tuple[TableOutcome, ...]
     bytes_reclaimed: int
     at: str
 
     def to_json(self) -> dict[str, object]:
-        """Return what every door shows."""
+        """Return the JSON form."""
         return {
             "id": self.id,
             "operation_id": self.operation_id,
@@ -55,21 +55,22 @@ class Recovery:
             "actor": self.actor,
             "branch": self.branch,
             "commit_id": self.commit_id,
-            "tables": [msgspec.structs.asdict(one) for one in self.tables],
+            "tables": [msgspec.structs.asdict(table) for table in self.tables],
             "bytes_reclaimed": self.bytes_reclaimed,
             "at": self.at,
         }
 
 
 def list_recoveries(session: Session, *, limit: int | None = None, before: str | None = None) -> list[Recovery]:
-    """List what was recovered, newest first: at most `limit`, of those that are older than the one of id `before`."""
+    """List at most `limit` recoveries, newest first; with `before`, only those older than the one with that id."""
     session.allow_on_graph(Action.READ)
     check_count("limit", limit)
-    found = [_decode(row) for row in reversed(recovery_log.read_rows(session.store))]
+    recoveries = [_decode(row) for row in reversed(recovery_log.read_rows(session.store))]
     if before is not None:
-        place = next((number for number, one in enumerate(found, start=1) if one.id == before), len(found))
-        found = found[place:]
-    return found[:limit]
+        # An unknown id yields an empty page, not the first one again.
+        start = next((number for number, item in enumerate(recoveries, start=1) if item.id == before), len(recoveries))
+        recoveries = recoveries[start:]
+    return recoveries[:limit]
 
 
 def _decode(row: recovery_log.AuditRow) -> Recovery:

@@ -1,7 +1,7 @@
-"""Repair what other tools have damaged: tables go back to versions that can be read, in one commit for each branch.
+"""Repair a damaged graph: return tables to versions that can be read, in one commit per branch.
 
-A preview, unless it is confirmed. No data file is rewritten or removed, so whatever is done can be undone by putting
-the lost files back and reading an earlier commit.
+It is a preview unless confirmed. No data file is rewritten or removed, so that a repair can be undone by putting the
+lost files back and reading an earlier commit.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -61,84 +61,88 @@ from omnigraph.storage.layout import MANIFEST, TABLE_ROOTS, build_table_path
 from omnigraph.storage.salvage import PartialTable, stage_removal
 from omnigraph.telemetry import log as telemetry_log
 
+# Remedies that change which rows a table has, and can therefore leave edges without their end nodes.
 _MOVING_REMEDIES = (Remedy.EARLIER_VERSION, Remedy.WITHOUT_ROWS, Remedy.EMPTY_TABLE)
 
 
 def find_dangling_edges(
     session: Session, snapshot: Snapshot, catalog: Catalog, plans: Mapping[str, TableRepairPlan]
 ) -> dict[str, tuple[str, ...]]:
-    """By the key of a table that is repaired, what is said of edges whose ends are missing once all of that is done.
+    """Describe the edges whose end nodes would be missing after all plans, by the key of a repaired table.
 
-    A table that can't be read and is not repaired has no edges to speak of.
+    Edge tables that can't be read and are not repaired are left out.
     """
-    after = dict(snapshot.manifest.pins)
-    after |= {key: plan.target for key, plan in plans.items() if plan.target is not None}
+    pins = dict(snapshot.manifest.pins)
+    pins |= {key: plan.target for key, plan in plans.items() if plan.target is not None}
     emptied = {key for key, plan in plans.items() if plan.target is None}
-    planned = replace(snapshot, manifest=replace(snapshot.manifest, pins=after))
+    planned = replace(snapshot, manifest=replace(snapshot.manifest, pins=pins))
     view = View(catalog, _PlannedTables(session, planned, plans))
-    found: dict[str, list[str]] = {}
+    by_table: dict[str, list[str]] = {}
     for edge in catalog.edges.values():
         moving = [key for key in _list_table_keys(edge) if key in plans and plans[key].remedy in _MOVING_REMEDIES]
         if not moving or edge.table_key in emptied:
             continue
-        for message in _find_broken(view, edge, emptied, session):
-            found.setdefault(moving[0], []).append(message)
-    return {key: tuple(messages) for key, messages in found.items()}
+        for message in _describe_dangling(view, edge, emptied, session):
+            by_table.setdefault(moving[0], []).append(message)
+    return {key: tuple(messages) for key, messages in by_table.items()}
 
 
 class _PlannedTables(SnapshotTables):
-    """The tables of a snapshot as they will be, without the rows that are left out."""
+    """The tables of a snapshot after the repair, without the fragments that it drops."""
 
     def __init__(self, session: Session, snapshot: Snapshot, plans: Mapping[str, TableRepairPlan]) -> None:
         super().__init__(session.handles, snapshot, session.watch)
         self._lost = {key: plan.lost_fragments for key, plan in plans.items() if plan.lost_fragments}
 
     def open_table(self, table_key: str) -> LanceTable:
-        """Return the table as it will be."""
-        found = super().open_table(table_key)
+        """Return the table after the repair."""
+        table = super().open_table(table_key)
         lost = self._lost.get(table_key)
-        return found if lost is None else PartialTable(found.handles, found.path, found.version, lost)
+        return table if lost is None else PartialTable(table.handles, table.path, table.version, lost)
 
 
 def _list_table_keys(edge: EdgeType) -> tuple[str, ...]:
     return f"node:{edge.source}", f"node:{edge.target}", edge.table_key
 
 
-def _find_broken(view: View, edge: EdgeType, emptied: set[str], session: Session) -> list[str]:
+def _describe_dangling(view: View, edge: EdgeType, emptied: set[str], session: Session) -> list[str]:
     table = view.get_table(edge)
     try:
         with translate_damage(table.path):
+            # With an empty table at one end, every edge dangles: no need to read them.
             if emptied & set(_list_table_keys(edge)):
                 rows = table.count()
                 return [f"every edge of {edge.name} ({rows:,}) without a node"] if rows else []
-            found = check_ends(view, edge, on_progress=lambda _: session.check_cancelled())
-            broken = [one for one in found if one.rule == "end_missing"]
+            findings = check_ends(view, edge, on_progress=lambda _: session.check_cancelled())
+            missing = [finding for finding in findings if finding.rule == "end_missing"]
+    # The table is damaged and not repaired: its edges can't be read with or without this repair.
     except DamagedError:
-        return []  # it is not repaired, so nothing of it can be read either way
+        return []
     return [
-        f"{one.count:,} ends of {edge.name} without a node, such as {'; '.join(one.examples[:2])}" for one in broken
+        f"{finding.count:,} ends of {edge.name} without a node, such as {'; '.join(finding.examples[:2])}"
+        for finding in missing
     ]
 
 
 T = TypeVar("T")
+# Attempts to plan a branch again after another writer changed the tables that are repaired.
 MAX_ATTEMPTS = 10
-"""How often a branch is planned again because others have written to the tables that are repaired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairCall:
-    """What to repair, and whether to do it."""
+    """The arguments of a repair."""
 
     branch: str | None = None
-    """Only this branch; None: all."""
+    """Only this branch; None for all."""
     confirm: bool = False
-    """Publish what loses nothing; else only tell."""
+    """Publish the repairs that lose no data; else only report them."""
     force: bool = False
-    """With `confirm`, publish the rest too."""
+    """With `confirm`, publish the other repairs too."""
     deep: bool = False
-    """Read every column of what is pinned, and not only ids and ends; what takes its place is always read whole."""
+    """Read every column of pinned versions, not only ids and ends; replacements are always read completely."""
     source: str | None = None
-    """A copy of the graph: only files that are damaged are fetched from there, and nothing else is done."""
+    """A copy of the graph: damaged files are fetched from it, and nothing else is done."""
     actor: str = "anonymous"
     message: str | None = None
 
@@ -152,41 +156,42 @@ class _RepairReport:
 
     @property
     def has_published(self) -> bool:
-        found = [one.outcome for each in (self.manifests, self.histories, self.tables) for one in each]
-        return RepairOutcome.PUBLISHED in found
+        repairs: list[ManifestRepair | HistoryRepair | TableRepair] = [*self.manifests, *self.histories, *self.tables]
+        return any(repair.outcome is RepairOutcome.PUBLISHED for repair in repairs)
 
 
 def repair(session: Session, call: RepairCall) -> RepairResult:
-    """Find what can't be read, and what can take its place; publish that when it is confirmed.
+    """Find damage and what can replace it; publish the replacements if confirmed.
 
-    It ends when it is not wanted any more, unless something is published by then: that is always told.
+    It can be cancelled until the first repair is published; from then on it finishes, so that the result is reported.
 
     Raises:
-        ForeignFileError: Something among the tables is a link, a pipe or a device.
-        NotAGraphError: There is nothing that ever was a graph.
+        ForeignFileError: A link, a pipe or a device lies among the tables.
+        NotAGraphError: There is no graph and no trace of one.
         BranchMissingError: There is no branch of that name.
-        AnotherGraphError: The copy that files are to come from is of another graph.
-        ConflictError: Others kept writing to the tables that are repaired.
-        TooSlowError: Cleanups kept coming in between.
+        AnotherGraphError: The copy to fetch files from is of another graph.
+        ConflictError: Other writers kept writing to the tables that are repaired.
+        TooSlowError: Cleanups kept running in the meantime.
     """
     _allow(session, call)
     check_signature(call.actor, call.message, None)
     if call.confirm:
         session.check_writable()
+    # A file hidden by a link is not lost, and going back to an earlier version would lose it.
     for error in (error for root in TABLE_ROOTS for error in session.store.find_foreign_files(root)):
-        raise error  # what a link hides is not lost, and going back would lose it
+        raise error
     if call.source is not None:
         return _fetch(session, call, call.source)
     report = _RepairReport()
-    known = VersionStateCache()
+    cache = VersionStateCache()
 
-    def go_on() -> None:
+    def check_cancelled() -> None:
         if not report.has_published:
             session.check_cancelled()
 
-    wanted = with_cancellation(session, go_on)
-    for look in _inspect_manifests(open_fresh_session(wanted), call.branch):
-        _repair_branch(wanted, look, call, report, known)
+    cancellable = with_cancellation(session, check_cancelled)
+    for inspection in _inspect_manifests(open_fresh_session(cancellable), call.branch):
+        _repair_branch(cancellable, inspection, call, report, cache)
     return RepairResult(
         uri=session.uri,
         is_confirmed=call.confirm,
@@ -198,7 +203,7 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
 
 
 def _fetch(session: Session, call: RepairCall, source: str) -> RepairResult:
-    """Put back from a copy what is missing or damaged, of all branches; no commit is made."""
+    """Restore missing and damaged files of all branches from a copy; no commit is made."""
     if call.branch is not None:
         raise BadArgumentError("branch", f"`{call.branch}`", "from a copy, files of all branches are put back")
     files = repair_from(session, source, is_confirmed=call.confirm, is_deep=call.deep)
@@ -215,81 +220,88 @@ def _allow(session: Session, call: RepairCall) -> None:
 
 
 def _inspect_manifests(session: Session, branch: str | None) -> list[ManifestInspection]:
-    """The manifest of main, then those of the other branches, or only that of one."""
+    """Inspect the manifest of main, then those of the other branches, or only that of one branch."""
     session.check_cancelled()
     main = inspect_manifest(session.store, MAIN, MANIFEST, _check_schema)
     if main.newest == 0:
         refuse_no_graph(session)
     live = {} if main.head is None else main.head.snapshot.manifest.live_branches
-    known = (MAIN, *sorted(live))
-    if branch is not None and branch not in known:
-        raise BranchMissingError(branch, known, find_closest(branch, known))
-    looks = [main] if branch in (None, MAIN) else []
-    for name in known[1:]:
+    names = (MAIN, *sorted(live))
+    if branch is not None and branch not in names:
+        raise BranchMissingError(branch, names, find_closest(branch, names))
+    inspections = [main] if branch in (None, MAIN) else []
+    for name in names[1:]:
         if branch in (None, name):
             session.check_cancelled()
-            looks.append(inspect_manifest(session.store, name, live[name].path, _check_schema))
+            inspections.append(inspect_manifest(session.store, name, live[name].path, _check_schema))
     if main.head is None:
-        return looks
+        return inspections
+    # A manifest that was rolled back is valid in itself. Commits that other manifests and sidecars reference reveal the
+    # versions that it lost.
     unregistered = find_unregistered(session.store, main.head.snapshot.manifest.branches)
-    seen = (main, *(look for look in looks if look is not main))
-    operations = find_operation_references(one.sidecar for one in list_sidecars(session.store)[0])
+    seen = (main, *(inspection for inspection in inspections if inspection is not main))
+    operations = find_operation_references(stored.sidecar for stored in list_sidecars(session.store)[0])
     marks = [*find_manifest_marks(seen, unregistered), *_find_merged_marks(session, seen), *operations]
-    lost = {mark.path: mark for mark in find_lost_marks(session.store, marks, looks)}
-    return [_mark_rolled_back(look, lost.get(look.path)) for look in looks]
+    lost = {mark.path: mark for mark in find_lost_marks(session.store, marks, inspections)}
+    return [_mark_rolled_back(inspection, lost.get(inspection.path)) for inspection in inspections]
 
 
 def _check_schema(manifest: Manifest) -> None:
-    """Check that the schema of a state can be read: without it, none of its tables can."""
+    """Check that the schema of a state can be read; its tables need it.
+
+    Raises:
+        ManifestCorruptError: It can't be decoded.
+    """
     try:
         decode_catalog(manifest.schema.catalog.encode())
     except CatalogCorruptError as error:
         raise ManifestCorruptError(f"the schema can't be read: {error.place} {error.reason}") from error
 
 
-def _find_merged_marks(session: Session, looks: Iterable[ManifestInspection]) -> Iterator[CommitReference]:
-    """Find the commits that branches have merged, as far back as their histories can be read."""
-    for look in looks:
+def _find_merged_marks(session: Session, inspections: Iterable[ManifestInspection]) -> Iterator[CommitReference]:
+    """Yield references to the commits that branches have merged, from the readable part of their histories."""
+    for inspection in inspections:
         try:
-            if look.head is not None:
-                yield from find_merge_references(iter_own_commits(look.head, session.store))
+            if inspection.head is not None:
+                yield from find_merge_references(iter_own_commits(inspection.head, session.store))
         except (DamagedError, ManifestCorruptError) as error:
-            telemetry_log.info("the history of %s is read no further: %s", look.branch, error)
+            telemetry_log.info("stopped reading the history of %s: %s", inspection.branch, error)
 
 
-def _mark_rolled_back(look: ManifestInspection, mark: CommitReference | None) -> ManifestInspection:
-    """Return what was found of a manifest, with the versions that it has lost by what something else names.
+def _mark_rolled_back(inspection: ManifestInspection, mark: CommitReference | None) -> ManifestInspection:
+    """Return the inspection of a manifest with a fault if something else references a commit that it has lost.
 
-    Each commit was a version at least.
+    The number of its newest version is estimated: each commit made at least one version.
     """
-    if mark is None or look.head is None:
-        return look
-    fault = ManifestFault(kind=ManifestFaultKind.ROLLED_BACK, place=look.path, reason=str(mark))
-    missing = max(mark.seq - look.head.snapshot.commit.seq, 0)
-    return replace(look, newest=look.newest + missing, fault=fault)
+    if mark is None or inspection.head is None:
+        return inspection
+    fault = ManifestFault(kind=ManifestFaultKind.ROLLED_BACK, place=inspection.path, reason=str(mark))
+    missing = max(mark.seq - inspection.head.snapshot.commit.seq, 0)
+    return replace(inspection, newest=inspection.newest + missing, fault=fault)
 
 
 def _repair_branch(
-    session: Session, look: ManifestInspection, call: RepairCall, report: _RepairReport, known: VersionStateCache
+    session: Session, inspection: ManifestInspection, call: RepairCall, report: _RepairReport, cache: VersionStateCache
 ) -> None:
-    look, done = _mend_manifest(session, look, call)
-    if done is not None:
-        report.manifests.append(done)
-        if look.head is None or (call.confirm and done.outcome is not RepairOutcome.PUBLISHED):
+    inspection, repaired = _mend_manifest(session, inspection, call)
+    if repaired is not None:
+        report.manifests.append(repaired)
+        # Without a usable manifest there is no state to plan table repairs on.
+        if inspection.head is None or (call.confirm and repaired.outcome is not RepairOutcome.PUBLISHED):
             return
-    report.histories += _retry(look, lambda: _repair_history(open_fresh_session(session), look, call))
-    tables, moved = _retry(look, lambda: _attempt(open_fresh_session(session), look, call, known))
+    report.histories += _retry(inspection, lambda: _repair_history(open_fresh_session(session), inspection, call))
+    tables, moved = _retry(inspection, lambda: _attempt(open_fresh_session(session), inspection, call, cache))
     report.tables += tables
     report.moved_heads |= moved
 
 
-def _retry(look: ManifestInspection, attempt: Callable[[], T]) -> T:
-    """Try, and again from the start when somebody else has changed what is repaired."""
+def _retry(inspection: ManifestInspection, attempt: Callable[[], T]) -> T:
+    """Run an attempt, again from the start if another writer has changed what is repaired."""
     for _ in range(MAX_ATTEMPTS - 1):
         try:
             return attempt()
         except (ConflictError, TooSlowError) as error:
-            telemetry_log.info("the repair of %s is planned again: %s", look.branch, error)
+            telemetry_log.info("planning the repair of %s again: %s", inspection.branch, error)
     return attempt()
 
 
@@ -297,98 +309,110 @@ def _retry(look: ManifestInspection, attempt: Callable[[], T]) -> T:
 
 
 def _mend_manifest(
-    session: Session, look: ManifestInspection, call: RepairCall
+    session: Session, inspection: ManifestInspection, call: RepairCall
 ) -> tuple[ManifestInspection, ManifestRepair | None]:
-    """What becomes of a manifest, if anything is wrong with it; looked at again when another repair is at it."""
+    """Repair a manifest if it has a fault; inspect it again if another repair is running."""
     for left in reversed(range(MAX_ATTEMPTS)):
-        if look.fault is None:
+        if inspection.fault is None:
             break
         try:
-            return look, _repair_manifest(session, look, call)
+            return inspection, _repair_manifest(session, inspection, call)
         except ConflictError as error:
             if not left:
                 raise
-            telemetry_log.info("the manifest of %s is looked at again: %s", look.branch, error)
-        look = inspect_manifest(session.store, look.branch, look.path, _check_schema)
-    if call.confirm and look.fault is None:
-        _finish_manifest(open_fresh_session(session), look, call)
-    return look, None
+            telemetry_log.info("inspecting the manifest of %s again: %s", inspection.branch, error)
+        inspection = inspect_manifest(session.store, inspection.branch, inspection.path, _check_schema)
+    if call.confirm and inspection.fault is None:
+        _finish_manifest(open_fresh_session(session), inspection, call)
+    return inspection, None
 
 
-def _repair_manifest(session: Session, look: ManifestInspection, call: RepairCall) -> ManifestRepair:
-    """What was published by the versions that can't be read is not known: going back needs force."""
-    assert look.fault is not None  # noqa: S101 - it is asked only then
-    snapshot = None if look.head is None else look.head.snapshot
-    found = ManifestRepair(
-        branch=look.branch,
-        path=look.path,
-        reason=f"{look.fault.place}: {look.fault.reason}",
-        from_version=look.newest,
+def _repair_manifest(session: Session, inspection: ManifestInspection, call: RepairCall) -> ManifestRepair:
+    """Go back to the newest readable version of a manifest.
+
+    It needs force, because it is unknown what the unreadable versions have published.
+    """
+    assert inspection.fault is not None  # noqa: S101 - it is called only then
+    snapshot = None if inspection.head is None else inspection.head.snapshot
+    planned = ManifestRepair(
+        branch=inspection.branch,
+        path=inspection.path,
+        reason=f"{inspection.fault.place}: {inspection.fault.reason}",
+        from_version=inspection.newest,
         to_version=None if snapshot is None else snapshot.manifest_version,
         to_commit=None if snapshot is None else snapshot.commit.id,
         to_time=None if snapshot is None else snapshot.commit.at,
     )
-    is_hopeless = snapshot is None or look.fault.kind is ManifestFaultKind.FORMAT
+    # A manifest in another format may be undamaged, so not even force replaces it.
+    is_hopeless = snapshot is None or inspection.fault.kind is ManifestFaultKind.FORMAT
     if is_hopeless or not call.confirm or not call.force:
         is_refused = is_hopeless or (call.confirm and not call.force)
-        return replace(found, outcome=RepairOutcome.REFUSED if is_refused else RepairOutcome.PLANNED)
+        return replace(planned, outcome=RepairOutcome.REFUSED if is_refused else RepairOutcome.PLANNED)
     session.runtime.faults.reach("repair.looked")
-    if look.fault.kind is not ManifestFaultKind.ROLLED_BACK:
-        put_aside(session.store, look)
-    head = _publish_beyond(open_fresh_session(session), look, look.newest, call)
-    return replace(found, outcome=RepairOutcome.PUBLISHED, commit_id=head.snapshot.commit.id)
+    # The versions that a rolled-back manifest lost are not there to be put aside.
+    if inspection.fault.kind is not ManifestFaultKind.ROLLED_BACK:
+        put_aside(session.store, inspection)
+    head = _publish_beyond(open_fresh_session(session), inspection, inspection.newest, call)
+    return replace(planned, outcome=RepairOutcome.PUBLISHED, commit_id=head.snapshot.commit.id)
 
 
-def _finish_manifest(session: Session, look: ManifestInspection, call: RepairCall) -> None:
-    """Go on where a repair of the manifest has died."""
-    highest = find_unfinished(list_asides(session.store), look)
+def _finish_manifest(session: Session, inspection: ManifestInspection, call: RepairCall) -> None:
+    """Finish an earlier repair of the manifest that died after it had put versions aside."""
+    highest = find_unfinished(list_asides(session.store), inspection)
     if highest is not None:
-        _publish_beyond(session, look, highest, call)
+        _publish_beyond(session, inspection, highest, call)
 
 
-def _publish_beyond(session: Session, look: ManifestInspection, number: int, call: RepairCall) -> Head:
-    how = "is lost" if look.fault is not None and look.fault.kind is ManifestFaultKind.ROLLED_BACK else "can't be read"
+def _publish_beyond(session: Session, inspection: ManifestInspection, number: int, call: RepairCall) -> Head:
+    how = (
+        "is lost"
+        if inspection.fault is not None and inspection.fault.kind is ManifestFaultKind.ROLLED_BACK
+        else "can't be read"
+    )
     message = call.message or f"went back from version {number} of the manifest, which {how}"
-    return publish_beyond(_open_log(session, look), number, actor=call.actor, message=message)
+    return publish_beyond(_open_log(session, inspection), number, actor=call.actor, message=message)
 
 
-def _open_log(session: Session, look: ManifestInspection) -> ManifestLog:
-    """The log of a branch, by which those that it comes from are found too."""
-    if look.path == MANIFEST:
+def _open_log(session: Session, inspection: ManifestInspection) -> ManifestLog:
+    """Return the log of a branch, through which its parents can be found too."""
+    if inspection.path == MANIFEST:
         return session.log
-    return ManifestLog(session.store, look.branch, look.path)
+    return ManifestLog(session.store, inspection.branch, inspection.path)
 
 
 # --- a history ------------------------------------------------------------------------------------------
 
 
-def _repair_history(session: Session, look: ManifestInspection, call: RepairCall) -> list[HistoryRepair]:
-    """What a part of the journal said that can't be read is not known: going on without it needs force."""
-    log = _open_log(session, look)
+def _repair_history(session: Session, inspection: ManifestInspection, call: RepairCall) -> list[HistoryRepair]:
+    """Cut the history before a part of the journal that can't be read.
+
+    It needs force, because the content of that part is unknown.
+    """
+    log = _open_log(session, inspection)
     session.check_cancelled()
-    head = _choose_head(log, look, call)
+    head = _choose_head(log, inspection, call)
     damage = find_journal_damage(head, session.store)
     if damage is None:
         return []
-    found = HistoryRepair(
-        branch=look.branch,
+    planned = HistoryRepair(
+        branch=inspection.branch,
         place=damage.place,
         reason=damage.reason,
         oldest_commit=damage.oldest.id,
         oldest_time=damage.oldest.at,
     )
     if not call.confirm:
-        return [found]
+        return [planned]
     if not call.force or not damage.lost:
-        return [replace(found, outcome=RepairOutcome.REFUSED)]
+        return [replace(planned, outcome=RepairOutcome.REFUSED)]
     message = call.message or f"the history before commit {damage.oldest.id} can't be read"
-    made = cut_history(log, head, damage, actor=call.actor, message=message)
-    return [replace(found, outcome=RepairOutcome.PUBLISHED, commit_id=made.snapshot.commit.id)]
+    new_head = cut_history(log, head, damage, actor=call.actor, message=message)
+    return [replace(planned, outcome=RepairOutcome.PUBLISHED, commit_id=new_head.snapshot.commit.id)]
 
 
-def _choose_head(log: ManifestLog, look: ManifestInspection, call: RepairCall) -> Head:
-    """The newest state of a branch; in a preview of one that can't be read, the newest whole one."""
-    head = log.head() if call.confirm or look.fault is None else look.head
+def _choose_head(log: ManifestLog, inspection: ManifestInspection, call: RepairCall) -> Head:
+    """Return the newest state of a branch; in a preview of a damaged manifest, the newest readable one."""
+    head = log.head() if call.confirm or inspection.fault is None else inspection.head
     assert head is not None  # noqa: S101 - without one there is nothing to plan
     return head
 
@@ -397,34 +421,35 @@ def _choose_head(log: ManifestLog, look: ManifestInspection, call: RepairCall) -
 
 
 def _attempt(
-    session: Session, look: ManifestInspection, call: RepairCall, known: VersionStateCache
+    session: Session, inspection: ManifestInspection, call: RepairCall, cache: VersionStateCache
 ) -> tuple[list[TableRepair], dict[str, int]]:
-    """Plan on the newest state of a branch, and publish what may be."""
-    log = _open_log(session, look)
-    head = _choose_head(log, look, call)
+    """Plan the repair of all tables on the newest state of a branch, and publish the plans that are allowed."""
+    log = _open_log(session, inspection)
+    head = _choose_head(log, inspection, call)
     catalog = session.load_catalog(head.snapshot)
     types = {key: type_ for key, type_ in map_types(catalog).items() if key in head.snapshot.manifest.pins}
     session.check_cancelled()
     listings = list_tables(session)
-    planner = BranchPlanner(session, log, head, listings, known)
-    looked = {key: planner.plan(type_, is_deep=call.deep) for key, type_ in types.items()}
-    plans = {key: plan for key, plan in looked.items() if plan is not None}
+    planner = BranchPlanner(session, log, head, listings, cache)
+    candidates = {key: planner.plan(type_, is_deep=call.deep) for key, type_ in types.items()}
+    plans = {key: plan for key, plan in candidates.items() if plan is not None}
     chosen = {key: plan for key, plan in plans.items() if call.force or plan.certainty is Certainty.VERIFIED}
     dangling = find_dangling_edges(session, head.snapshot, catalog, chosen if call.confirm else plans)
-    done = None
+    published = None
     if call.confirm and chosen:
         session.runtime.faults.reach("repair.planned")
         try:
-            done = _publish(session, log, head, chosen, types, call)
+            published = _publish(session, log, head, chosen, types, call)
         except TooSlowError:
-            known.clear()
+            # A cleanup may have removed versions that were read before.
+            cache.clear()
             raise
     tables = [
         TableRepair(
-            branch=look.branch,
+            branch=inspection.branch,
             plan=plan,
             outcome=_choose_outcome(call, is_chosen=key in chosen),
-            commit_id=done.commit.id if done is not None and key in chosen else None,
+            commit_id=published.commit.id if published is not None and key in chosen else None,
             dangling=dangling.get(key, ()),
         )
         for key, plan in plans.items()
@@ -452,22 +477,24 @@ def _publish(
     types: Mapping[str, AnyType],
     call: RepairCall,
 ) -> PublishResult:
-    """One commit of all that was chosen, unless somebody else has written to one of these tables meanwhile."""
+    """Publish all chosen plans in one commit, which conflicts with any concurrent write to one of these tables."""
     records = head.snapshot.manifest.tables
     without_rows = {key: plan for key, plan in chosen.items() if plan.remedy is Remedy.WITHOUT_ROWS}
     targets = {key: plan.target for key, plan in chosen.items() if plan.target is not None}
-    kept = {key: target for key, target in targets.items() if key not in without_rows}
-    moves = [_drop_indexes(session, key, chosen[key]) for key in kept if chosen[key].dropped_indexes]
+    adopted = {key: target for key, target in targets.items() if key not in without_rows}
+    moves = [_drop_indexes(session, key, chosen[key]) for key in adopted if chosen[key].dropped_indexes]
     moves += [_drop_lost_rows(session, key, plan) for key, plan in without_rows.items()]
-    made = [_build_empty_table(session, types[key], records[key]) for key in chosen if key not in targets]
+    new_tables = [_build_empty_table(session, types[key], records[key]) for key in chosen if key not in targets]
     plan = CommitPlan(
         base=head,
         operation=OPERATION,
         actor=call.actor,
         message=call.message or _format_message(chosen.values()),
         moves=tuple(moves),
-        adopted={key: AdoptedTable(record=_build_record(records[key], pin.path), pin=pin) for key, pin in kept.items()},
-        new_tables=tuple(made),
+        adopted={
+            key: AdoptedTable(record=_build_record(records[key], pin.path), pin=pin) for key, pin in adopted.items()
+        },
+        new_tables=tuple(new_tables),
         requirements=tuple(TableUnchanged(table_key=key) for key in chosen),
         outlives_cleanup=False,
     )
@@ -475,14 +502,10 @@ def _publish(
 
 
 def _build_record(record: TableRecord, path: str) -> TableRecord:
-    """The registered table, which may have been another one when it was whole."""
-    return (
-        record
-        if record.path == path
-        else TableRecord(
-            table_key=record.table_key, path=path, identity=record.identity, incarnation=record.incarnation
-        )
-    )
+    """Return the table's record with the path of the adopted version, which may be that of an earlier incarnation."""
+    if record.path == path:
+        return record
+    return TableRecord(table_key=record.table_key, path=path, identity=record.identity, incarnation=record.incarnation)
 
 
 def _format_message(plans: Iterable[TableRepairPlan]) -> str:
@@ -490,8 +513,8 @@ def _format_message(plans: Iterable[TableRepairPlan]) -> str:
 
 
 def _drop_indexes(session: Session, key: str, plan: TableRepairPlan) -> Move:
-    """A version of the table without the indexes that are of no use; its rows are the same files."""
-    assert plan.target is not None  # noqa: S101 - it is asked only then
+    """Stage a version of the table without its damaged indexes; its data files stay the same."""
+    assert plan.target is not None  # noqa: S101 - it is called only then
     table = LanceTable(session.handles, plan.target.path, plan.target.version)
     useless = [
         segment.text
@@ -503,17 +526,18 @@ def _drop_indexes(session: Session, key: str, plan: TableRepairPlan) -> Move:
 
 
 def _drop_lost_rows(session: Session, key: str, plan: TableRepairPlan) -> Move:
-    """A version of the table without the fragments whose files can't be read."""
+    """Stage a version of the table without the fragments whose files can't be read."""
     table = LanceTable(session.handles, plan.pin.path, plan.pin.version)
     return Move(table_key=key, staged=stage_removal(table, plan.lost_fragments))
 
 
 def _build_empty_table(session: Session, type_: AnyType, record: TableRecord) -> NewTable:
-    """A table at a place where there never was one."""
+    """Return a new, empty table at a path never used before."""
     kind = "node" if isinstance(type_, NodeType) else "edge"
     incarnation = record.incarnation + 1
+    # The files of the damaged table stay where they are, so that the repair can be undone.
     while session.store.objects.list_under(build_table_path(kind, type_.name, incarnation)):
         incarnation += 1
     path = build_table_path(kind, type_.name, incarnation)
-    made = TableRecord(table_key=type_.table_key, path=path, identity=type_.identity, incarnation=incarnation)
-    return NewTable(record=made, schema=build_arrow_schema(type_))
+    new_record = TableRecord(table_key=type_.table_key, path=path, identity=type_.identity, incarnation=incarnation)
+    return NewTable(record=new_record, schema=build_arrow_schema(type_))

@@ -1,9 +1,9 @@
-"""Put files back from a copy of the graph: a clone, or a backup.
+"""Restore missing and damaged files from a copy of the graph, such as a clone or a backup.
 
-Every file of a state that is kept, which is missing or is not what was recorded of it, is fetched from the same key of
-the copy, verified, and put in place. Nothing else is changed: no commit is made, and the graph is what it was before it
-was damaged, bit for bit. What one file names is only known once it can be read, so this goes round by round: manifests,
-versions of tables, their files.
+Every file of a retained state that is missing or differs from its recorded checksum is fetched from the same key of the
+copy, verified, and put in place. Nothing else is changed: no commit is made, and the graph becomes what it was before
+the damage, bit for bit. The files that a file names are known only once it can be read, so this works in rounds:
+manifests, versions of tables, their files.
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,22 +59,24 @@ from omnigraph.storage.uri import parse_uri
 from omnigraph.storage.version_files import UnknownPartError
 from omnigraph.storage.version_notes import read_note
 
+# Six rounds can be needed: the version of a manifest, its rows, its journal, versions of tables, their files, and a
+# last one that finds nothing.
 MAX_ROUNDS = 10
-"""At most: the version of a manifest, its rows, its journal, versions of tables, their files, and a last look."""
 _KEEP_ALL = RetentionPolicy(commits=2**62, since=datetime.min.replace(tzinfo=UTC))
 _OLDER = "commits that were made after the copy are not in it"
-_UNKNOWN = "nothing that is left here shows that it is this graph's"
+_UNKNOWN = "no file left here shows that it belongs to this graph"
 
 
 class AnotherGraphError(OmnigraphError):
-    """Files are to be fetched from a place that holds another graph."""
+    """The source of a repair is not a copy of this graph but another graph."""
 
     kind = Kind.USAGE
     code = "another_graph"
 
     def __init__(self, uri: str, source: str) -> None:
         super().__init__(uri, source)
-        self.uri, self.source = uri, source
+        self.uri = uri
+        self.source = source
 
     def __str__(self) -> str:
         return (
@@ -83,43 +85,48 @@ class AnotherGraphError(OmnigraphError):
         )
 
 
-def repair_from(session: Session, place: str, *, is_confirmed: bool, is_deep: bool) -> tuple[FileRepair, ...]:
-    """Fetch what is missing or damaged from a copy of the graph, or only say what would be.
+def repair_from(session: Session, uri: str, *, is_confirmed: bool, is_deep: bool) -> tuple[FileRepair, ...]:
+    """Fetch missing and damaged files from a copy of the graph, or only report them without `is_confirmed`.
 
     Raises:
         AnotherGraphError: The copy is of another graph.
-        NestedPlacesError: It is the graph itself, or inside of it.
-        ForeignFileError: Something in the copy is a link, a pipe or a device.
-        NotAGraphError: There is no graph at that place.
+        NestedPlacesError: It is the graph itself, or lies inside it.
+        ForeignFileError: The copy contains a link, a pipe or a device.
+        NotAGraphError: There is no graph at that URI.
     """
-    source = GraphStorage(parse_uri(place), session.runtime)
+    source = GraphStorage(parse_uri(uri), session.runtime)
     check_not_nested(source.location, session.store.location)
     for error in (error for root in TABLE_ROOTS for error in source.find_foreign_files(root)):
         raise error
     _check_same_graph(session.store, source)
-    done: dict[str, FileRepair] = {}
+    repairs: dict[str, FileRepair] = {}
     matched: set[str] = set()
     with open_fetcher(source, session.store) as fetcher:
         for _ in range(MAX_ROUNDS):
-            look = _RepairRound(open_fresh_session(session), source, fetcher, is_placed=is_confirmed, is_deep=is_deep)
-            look.session.store.verifier.trust(matched)
-            look.run()
-            done |= {one.place: one for one in look.repairs}
-            matched |= look.session.store.verifier.matched
-            if not is_confirmed or all(one.outcome is not RepairOutcome.PUBLISHED for one in look.repairs):
+            current = _RepairRound(
+                open_fresh_session(session), source, fetcher, is_placed=is_confirmed, is_deep=is_deep
+            )
+            # Files that matched their checksums in an earlier round are not read again.
+            current.session.store.verifier.trust(matched)
+            current.run()
+            repairs |= {repair.place: repair for repair in current.repairs}
+            matched |= current.session.store.verifier.matched
+            # Only a file that was put in place can reveal further ones.
+            if not is_confirmed or all(repair.outcome is not RepairOutcome.PUBLISHED for repair in current.repairs):
                 break
-    return tuple(done.values())
+    return tuple(repairs.values())
 
 
 def _check_same_graph(store: GraphStorage, source: GraphStorage) -> None:
-    """Compare the commits that two graphs begin with; where that can't be read, names that are given only once."""
-    there = inspect_manifest(source, MAIN, MANIFEST)
-    if there.newest == 0:
+    """Check that two graphs begin with the same commit or, if one can't be read, that they share data files."""
+    source_manifest = inspect_manifest(source, MAIN, MANIFEST)
+    if source_manifest.newest == 0:
         raise NotAGraphError(source.location.uri)
-    here = inspect_manifest(store, MAIN, MANIFEST)
-    first = [_find_first_commit(look.head, where) for look, where in ((here, store), (there, source))]
-    if None not in first:
-        is_copy = first[0] == first[1]
+    manifest = inspect_manifest(store, MAIN, MANIFEST)
+    first = _find_first_commit(manifest.head, store)
+    source_first = _find_first_commit(source_manifest.head, source)
+    if first is not None and source_first is not None:
+        is_copy = first == source_first
     else:
         is_copy = bool(_list_unique_names(store) & _list_unique_names(source))
     if not is_copy:
@@ -127,7 +134,7 @@ def _check_same_graph(store: GraphStorage, source: GraphStorage) -> None:
 
 
 def _list_unique_names(store: GraphStorage) -> set[str]:
-    """Return the keys of all data files: no two are ever given the same name."""
+    """Return the keys of all data files; their names are unique across graphs."""
     keys = (info.key for root in (MANIFEST, NODES, EDGES) for info in store.objects.list_under(root))
     return {key for key in keys if "/data/" in key}
 
@@ -144,7 +151,7 @@ def _find_first_commit(head: Head | None, store: GraphStorage) -> str | None:
 
 @dataclass(slots=True)
 class _RepairRound:
-    """One look at everything that can be read now."""
+    """One round: check everything that can be read now, and fetch what is damaged."""
 
     session: Session
     source: GraphStorage
@@ -157,15 +164,17 @@ class _RepairRound:
     _decoded: DecodeResults = field(default_factory=dict)
 
     def run(self) -> None:
-        """Look at manifests; at tables only if none of main's files had to be fetched."""
-        heads = self._look_at_manifests()
-        if any(one.place.startswith(f"{MANIFEST}/") and one.outcome is RepairOutcome.PUBLISHED for one in self.repairs):
+        """Check manifests, and tables unless a file of main's manifest was replaced."""
+        heads = self._check_manifests()
+        # Main's manifest names the branches and tags, so after a change to it the next round starts again from there.
+        placed = [repair.place for repair in self.repairs if repair.outcome is RepairOutcome.PUBLISHED]
+        if any(place.startswith(f"{MANIFEST}/") for place in placed):
             return
         if MANIFEST not in heads:
             return
         for pin in self._list_pins(heads):
             self.session.check_cancelled()
-            self._look_at_table(pin)
+            self._check_table(pin)
 
     def _fetch(self, key: str, owner: str, reason: str, verify: Verification, *, is_directory: bool = False) -> bool:
         """Fetch a file once; return whether it was put in place."""
@@ -186,59 +195,63 @@ class _RepairRound:
 
     # --- manifests -------------------------------------------------------------------------------------
 
-    def _look_at_manifests(self) -> dict[str, Head]:
-        """Look at every manifest that main's leads to, by way of branches, tags, forks and merges."""
+    def _check_manifests(self) -> dict[str, Head]:
+        """Check every manifest reachable from main's through branches, tags, forks and merges; return their heads."""
         heads: dict[str, Head] = {}
-        waiting, met = [(MAIN, MANIFEST)], {MANIFEST}
-        while waiting:
-            branch, path = waiting.pop()
-            head = self._look_at_manifest(branch, path)
+        queue = [(MAIN, MANIFEST)]
+        seen = {MANIFEST}
+        while queue:
+            branch, path = queue.pop()
+            head = self._check_manifest(branch, path)
             if head is None:
                 continue
             heads[path] = head
-            fresh = [one for one in self._list_others(head) if one[1] not in met]
-            met |= {path for _, path in fresh}
-            waiting += fresh
+            new = [(name, other_path) for name, other_path in self._list_referenced(head) if other_path not in seen]
+            seen |= {other_path for _, other_path in new}
+            queue += new
         return heads
 
-    def _list_others(self, head: Head) -> list[tuple[str, str]]:
+    def _list_referenced(self, head: Head) -> list[tuple[str, str]]:
+        """Return the branch and path of each manifest that this one references."""
         manifest = head.snapshot.manifest
-        found = [(one.name, one.path) for one in manifest.live_branches.values()]
-        found += [(one.branch, one.path) for one in manifest.tags.values()]
+        referenced = [(branch.name, branch.path) for branch in manifest.live_branches.values()]
+        referenced += [(tag.branch, tag.path) for tag in manifest.tags.values()]
         if manifest.fork is not None:
-            found.append((manifest.fork.parent_branch, manifest.fork.parent_path))
+            referenced.append((manifest.fork.parent_branch, manifest.fork.parent_path))
         try:
-            merged = [one.merged_from for one in iter_own_commits(head, self.session.store)]
-        except OmnigraphError:  # what is wrong with the journal was found by then
-            merged = []
+            sources = [commit.merged_from for commit in iter_own_commits(head, self.session.store)]
+        # The journal is damaged; its check has fetched what is missing.
+        except OmnigraphError:
+            sources = []
         # A branch that was merged and deleted may have been collected since.
-        there = [one for one in merged if one is not None and self._has_manifest(one.path)]
-        return [*found, *((one.branch, one.path) for one in there)]
+        existing = [source for source in sources if source is not None and self._has_manifest(source.path)]
+        return [*referenced, *((source.branch, source.path) for source in existing)]
 
     def _has_manifest(self, path: str) -> bool:
         return bool(self.session.store.objects.list_under(f"{path}/_versions"))
 
-    def _look_at_manifest(self, branch: str, path: str) -> Head | None:
-        store, owner = self.session.store, f"manifest of {branch}"
-        look = inspect_manifest(store, branch, path)
-        if look.fault is not None:
-            place = look.fault.place
-            if "/data/" in place:
-                self._fetch(place, owner, look.fault.reason, _build_data_verification(place, None))
+    def _check_manifest(self, branch: str, path: str) -> Head | None:
+        owner = f"manifest of {branch}"
+        inspection = inspect_manifest(self.session.store, branch, path)
+        fault = inspection.fault
+        if fault is not None:
+            if "/data/" in fault.place:
+                self._fetch(fault.place, owner, fault.reason, _build_data_verification(fault.place, None))
             else:
-                number = look.newest or inspect_manifest(self.source, branch, path).newest
+                # Without any version here, the newest of the copy is the best there is.
+                number = inspection.newest or inspect_manifest(self.source, branch, path).newest
                 key = f"{path}/{format_version_name(number)}"
-                reason = look.fault.reason if look.newest else f"{look.fault.reason}: {_OLDER}"
+                reason = fault.reason if inspection.newest else f"{fault.reason}: {_OLDER}"
                 self._fetch(key, owner, reason, self._build_manifest_verification(path, number))
-                if look.fault.kind is ManifestFaultKind.CONTENT:
-                    self._fetch_head(path, number, owner, look.fault.reason)
-        if look.head is None:
+                if fault.kind is ManifestFaultKind.CONTENT:
+                    self._fetch_head(path, number, owner, fault.reason)
+        if inspection.head is None:
             return None
-        self._look_at_journal(look.head, owner)
-        return look.head
+        self._check_journal(inspection.head, owner)
+        return inspection.head
 
     def _fetch_head(self, path: str, number: int, owner: str, reason: str) -> None:
-        """Fetch the rows of a version that can be read, and contradict themselves."""
+        """Fetch the newest rows of a manifest version that can be read but are inconsistent."""
         try:
             with translate_damage(path):
                 key, size = open_version(self.session.store, path, number).list_files()[-1]
@@ -247,36 +260,38 @@ class _RepairRound:
         self._fetch(key, owner, reason, _build_data_verification(key, size))
 
     def _build_manifest_verification(self, path: str, number: int) -> Verification:
-        """Verify the file of a manifest's version by the note of its checksum, else by what is here that it names."""
+        """Return a check of a manifest version's file: by the note of its checksum, else by the files it names."""
 
         def verify(copied: str) -> str | None:
-            noted, recorded = read_note(self.session.store, path)
-            if noted == number:
+            noted_version, recorded = read_note(self.session.store, path)
+            if noted_version == number:
                 return _find_difference(checksum_file(copied)[1], int(recorded, 16))
             return None if self._is_ours(path, number) else _UNKNOWN
 
         return verify
 
     def _is_ours(self, path: str, number: int) -> bool:
-        """Return whether a version of the copy is this graph's: numbers are used by each copy that is written to.
+        """Return whether a manifest version of the copy is this graph's too.
 
-        It is when the file of its newest rows is here, or all versions of tables that its newest commit made.
+        The number alone proves nothing, because a copy that is written to uses the same numbers. It is ours if the file
+        of its newest rows exists here, or all table versions that its newest commit made.
         """
         try:
             table = open_version(self.source, path, number)
             commit = read_head(table).head_commit
         except OmnigraphError:
             return False
-        here = list_table(self.session.store, path).sizes
-        if table.list_files()[-1][0] in here:
+        stored = list_table(self.session.store, path).sizes
+        if table.list_files()[-1][0] in stored:
             return True
-        made = [build_version_key(one.path, int(one.after)) for one in commit.changes if one.after is not None]
-        return bool(made) and all(self.session.store.objects.stat(key) is not None for key in made)
+        keys = [build_version_key(item.path, int(item.after)) for item in commit.changes if item.after is not None]
+        return bool(keys) and all(self.session.store.objects.stat(key) is not None for key in keys)
 
-    def _look_at_journal(self, head: Head, owner: str) -> None:
-        path, store = head.table.path, self.session.store
-        sizes = list_table(store, path).sizes
+    def _check_journal(self, head: Head, owner: str) -> None:
+        path = head.table.path
+        sizes = list_table(self.session.store, path).sizes
         files = head.table.list_files()
+        # The last file holds the head itself, which the inspection has read.
         for index, (key, size) in enumerate(files[:-1]):
             reason = _find_size_fault(sizes.get(key), size)
             if reason is None:
@@ -296,7 +311,7 @@ class _RepairRound:
     # --- tables ----------------------------------------------------------------------------------------
 
     def _list_pins(self, heads: dict[str, Head]) -> Iterator[Pin]:
-        """Return every version of a table that a kept state has, once, with what is recorded of its file."""
+        """Yield every table version of a retained state, once, with the checksum of its file if it is recorded."""
         pins = {(pin.path, pin.version): pin for head in heads.values() for pin in head.snapshot.pins.values()}
         expect_pins(self.session.store, pins.values())
         yield from pins.values()
@@ -304,9 +319,9 @@ class _RepairRound:
             journals = gather_histories(BranchRegistry(self.session.log), heads[MANIFEST], (), _KEEP_ALL, {}, {})
             for path, names in journals.find_checksum_lists().items():
                 self.session.store.verifier.lists.expect(path, names)
-            wanted = {(path, version) for path, versions in journals.find_versions().items() for version in versions}
-            for line in journals.histories.values():
-                for commit in line.iter_commits():
+            retained = {(path, version) for path, versions in journals.find_versions().items() for version in versions}
+            for history in journals.histories.values():
+                for commit in history.iter_commits():
                     for change in commit.changes:
                         old = change.path if change.replaced is None else change.replaced.path
                         for path, version, sum_, rows in (
@@ -314,37 +329,41 @@ class _RepairRound:
                             (old, change.before, change.sum_before, change.rows_before),
                         ):
                             key = (path, 0 if version is None else int(version))
-                            if key in wanted and key not in pins:
+                            if key in retained and key not in pins:
                                 pins[key] = Pin(
                                     table_key=change.table_key, path=path, version=key[1], rows=rows, sum=sum_
                                 )
                                 yield pins[key]
         except OmnigraphError as error:
-            if not self.repairs:  # else a part of the histories is damaged, and was found before
+            # With repairs in this round, a part of the histories is damaged, and the next round continues.
+            if not self.repairs:
                 raise error from None
 
-    def _look_at_table(self, pin: Pin) -> None:
-        session, key = self.session, build_version_key(pin.path, pin.version)
+    def _check_table(self, pin: Pin) -> None:
+        session = self.session
+        key = build_version_key(pin.path, pin.version)
         verifier = session.store.verifier
         verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
         table = LanceTable(session.handles, pin.path, pin.version)
         mismatch = verifier.find_version_mismatch(pin.path, pin.version)
         if mismatch is not None:
+            # The files that it names are checked in the next round.
             self._fetch(key, pin.table_key, mismatch.reason, self._build_version_verification(pin))
-            return  # what it names is looked at in the next round
+            return
         try:
-            look = inspect_version(table, self._list_table(pin.path))
+            inspection = inspect_version(table, self._list_table(pin.path))
         except UnknownPartError:
             return
-        own = next((one.reason for one in look.faults if one.place == key), None)
-        if own is not None:
-            self._fetch(key, pin.table_key, own, self._build_version_verification(pin))
+        version_fault = next((fault for fault in inspection.faults if fault.place == key), None)
+        if version_fault is not None:
+            self._fetch(key, pin.table_key, version_fault.reason, self._build_version_verification(pin))
             return
-        faults = {one.place: one.reason for one in look.faults}
+        faults = {fault.place: fault.reason for fault in inspection.faults}
         try:
             with translate_damage(pin.path):
-                faults |= {one.key: one.reason for one in find_row_mismatches(table, table.list_fragments(), None)}
-                faults |= {one.key: one.reason for one in find_index_mismatches(table, None)}
+                faults |= {item.key: item.reason for item in find_row_mismatches(table, table.list_fragments(), None)}
+                faults |= {item.key: item.reason for item in find_index_mismatches(table, None)}
+                # Without a recorded checksum only decoding shows damage.
                 if not faults and (self.is_deep or pin.sum is None):
                     faults |= self._find_unrecorded(table)
         except DamagedError as error:
@@ -358,20 +377,22 @@ class _RepairRound:
         return self._listings[path]
 
     def _find_unrecorded(self, table: LanceTable) -> dict[str, str]:
-        """Return the files that can't be read, for versions of which nothing was recorded."""
-        found = {one.place: one.reason for one in (*find_footer_faults(table), *find_deletion_faults(table))}
-        return found or {
-            one.place: one.reason for one in find_column_faults(table, self._decoded, self.session.check_cancelled)
-        }
+        """Return the files that can't be decoded, for versions without recorded checksums."""
+        faults = [*find_footer_faults(table), *find_deletion_faults(table)]
+        if not faults:
+            faults += find_column_faults(table, self._decoded, self.session.check_cancelled)
+        return {fault.place: fault.reason for fault in faults}
 
     def _fetch_part(self, pin: Pin, place: str, reason: str) -> None:
-        """Fetch one file that a version names, or all of an index, or the blobs beside a data file."""
-        name, lists = place.rpartition("/")[2], self.session.store.verifier.lists
+        """Fetch one file that a version names, or the directory of an index or of a data file's blobs."""
+        name = place.rpartition("/")[2]
+        lists = self.session.store.verifier.lists
+        # A recorded list is best, then a checksum in the name, and the size if there is neither.
         listed = lists.find(place)
         if listed is not None:
             self._fetch(place, pin.table_key, reason, _build_listed_verification({"": listed}))
         elif below := lists.find_below(place):
-            verify = _build_listed_verification({key.removeprefix(place): one for key, one in below})
+            verify = _build_listed_verification({key.removeprefix(place): checksum for key, checksum in below})
             self._fetch(place, pin.table_key, reason, verify, is_directory=True)
         elif "/_indices/" in place:
             verify = _build_directory_verification(parse_uuid_checksum(name))
@@ -392,7 +413,7 @@ class _RepairRound:
         return next((file.file_size_bytes for file in files if str(file.path) == name), None)
 
     def _build_version_verification(self, pin: Pin) -> Verification:
-        """Verify the file of a table's version by its pin, or a list; where none records it, the copy must read it."""
+        """Return a check of a table version's file: by its pin or a list; else the copy must be able to read it."""
         listed = self.session.store.verifier.lists.find(build_version_key(pin.path, pin.version))
         if pin.sum is None and listed is not None:
             return _build_listed_verification({"": listed})
@@ -405,7 +426,7 @@ class _RepairRound:
                     rows = LanceTable(TableCache(self.source, is_verifying=False), pin.path, pin.version).count()
             except DamagedError as error:
                 return f"the copy can't read it either: {error.reason}"
-            return None if rows == pin.rows else f"it has {rows:,} rows there, and its pin says {pin.rows:,}"
+            return None if rows == pin.rows else f"it has {rows:,} rows in the copy, but its pin says {pin.rows:,}"
 
         return verify
 
@@ -428,11 +449,13 @@ def _build_directory_verification(recorded: int | None) -> Verification:
 
 
 def _build_listed_verification(listed: Mapping[str, FileChecksum]) -> Verification:
-    """Verify a file, or the files of a directory, by what lists say of them; by the rest of their names."""
+    """Return a check of a file, or of the files of a directory, against listed checksums by name suffix."""
 
     def verify(copied: str) -> str | None:
         try:
-            is_whole = all(FileChecksum(*checksum_file(f"{copied}{rest}")) == one for rest, one in listed.items())
+            is_whole = all(
+                FileChecksum(*checksum_file(f"{copied}{suffix}")) == checksum for suffix, checksum in listed.items()
+            )
         except FileNotFoundError:
             is_whole = False
         return None if is_whole else COPY_MISMATCH
@@ -440,13 +463,13 @@ def _build_listed_verification(listed: Mapping[str, FileChecksum]) -> Verificati
     return verify
 
 
-def _find_difference(found: int, recorded: int) -> str | None:
-    return None if is_same(found, recorded) else COPY_MISMATCH
+def _find_difference(checksum: int, recorded: int) -> str | None:
+    return None if is_same(checksum, recorded) else COPY_MISMATCH
 
 
-def _find_size_fault(found: int | None, expected: int | None) -> str | None:
-    if found is None:
+def _find_size_fault(size: int | None, expected: int | None) -> str | None:
+    if size is None:
         return "it is missing"
-    if expected is not None and found != expected:
-        return f"it has {found:,} bytes, and should have {expected:,}"
+    if expected is not None and size != expected:
+        return f"it has {size:,} bytes, and should have {expected:,}"
     return None

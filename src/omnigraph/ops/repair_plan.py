@@ -1,4 +1,4 @@
-"""What is wrong with a pinned table, and what can take its place: found by reading, decided without writing."""
+"""Plan the repair of a pinned table: read its versions, and choose a replacement. Nothing is written."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,38 +30,38 @@ from omnigraph.storage.salvage import count_rows, find_lost_fragments
 from omnigraph.storage.verification import SMALL_BYTES
 from omnigraph.storage.version_files import UnknownPartError
 
-_GIVEN_UP = "only a version that a cleanup has given up is whole: let no cleanup run until this is repaired"
+_GIVEN_UP = "only a version that a cleanup has collected is whole: run no cleanup until this is repaired"
 
 
 class Certainty(Enum):
-    """How much is known about what a repair would lose."""
+    """What is known about the data that a repair would lose."""
 
     VERIFIED = "verified"
-    """Nothing: every step that is undone left all rows as they were."""
+    """No data is lost: every commit that is undone left all rows unchanged."""
     SUSPICIOUS = "suspicious"
-    """What some commits did to rows; they are listed."""
+    """The row changes of some commits are lost; they are listed."""
     UNVERIFIABLE = "unverifiable"
-    """It can't be told: no earlier version is whole, or only one that a cleanup has given up; or the history is not."""
+    """The loss is unknown: no earlier version is whole, or only a collected one; or the history can't be read."""
 
 
 class Remedy(Enum):
-    """What is done about a table."""
+    """How a table is repaired."""
 
     EARLIER_VERSION = "earlier_version"
-    """The newest whole version that it had before is pinned again."""
+    """Pin the newest whole earlier version again."""
     WITHOUT_INDEXES = "without_indexes"
-    """A version without the indexes that are damaged; every row stays."""
+    """Make a version without the damaged indexes; every row stays."""
     RIGHT_COUNT = "right_count"
-    """The same version, with the number of rows that it has."""
+    """Pin the same version with its actual number of rows."""
     WITHOUT_ROWS = "without_rows"
-    """A version without the rows whose files can't be read; every other row stays as it is."""
+    """Make a version without the rows whose files can't be read; all other rows stay."""
     EMPTY_TABLE = "empty_table"
-    """A new table without rows; the old one is left as it is."""
+    """Create a new table without rows; the old one is left alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostStep:
-    """A commit that is undone for a table."""
+    """A commit whose changes to a table are undone."""
 
     commit_id: str
     at: str
@@ -70,10 +70,10 @@ class LostStep:
     rows_before: int
     rows_after: int
     is_content: bool
-    """Whether it changed what rows say."""
+    """Whether it changed rows; maintenance does not."""
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "commit_id": self.commit_id,
             "at": self.at,
@@ -87,38 +87,38 @@ class LostStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRepairPlan:
-    """What would be done about one table of one branch, and why."""
+    """The planned repair of one table of one branch."""
 
     pin: Pin
     remedy: Remedy
     certainty: Certainty
     reasons: tuple[str, ...]
-    """What is wrong with the version that is pinned."""
+    """The faults of the pinned version."""
     target: Pin | None = None
-    """What is pinned instead; None for a table that has to be made."""
+    """The new pin; None for a table that has to be created."""
     dropped_indexes: tuple[str, ...] = ()
-    """Names of indexes that `target` has and that are left out."""
+    """Names of the damaged indexes of `target`, which are dropped."""
     lost: tuple[LostStep, ...] = ()
-    """The steps that are undone, newest first."""
+    """The commits that are undone, newest first."""
     lost_rows: int = 0
-    """How many rows go because their files can't be read."""
+    """The number of rows dropped because their files can't be read."""
     lost_fragments: tuple[int, ...] = ()
-    """The fragments of the version that is pinned which hold them."""
+    """The fragments of the pinned version that hold those rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class _VersionState:
-    """What reading a version has shown."""
+    """The result of reading a version."""
 
     faults: tuple[str, ...]
-    """Why its rows can't all be read; none when they can."""
+    """The reasons why its rows can't all be read; empty if they can."""
     bad_indexes: Mapping[str, str]
-    """Indexes that can't be used, and why."""
+    """Unusable indexes by name, with the reason."""
     rows: int
 
 
 class BranchPlanner:
-    """Plans for one state of a branch. Versions are read, and nothing is written."""
+    """Plans the repair of tables in one state of a branch. It reads versions, and writes nothing."""
 
     def __init__(
         self,
@@ -126,22 +126,28 @@ class BranchPlanner:
         log: ManifestLog,
         head: Head,
         listings: Mapping[str, TableListing],
-        known: "VersionStateCache",
+        cache: "VersionStateCache",
     ) -> None:
-        self._session, self._log, self._head, self._listings, self._cache = session, log, head, listings, known
+        self._session = session
+        self._log = log
+        self._head = head
+        self._listings = listings
+        self._cache = cache
 
     def plan(self, type_: AnyType, *, is_deep: bool = False) -> TableRepairPlan | None:
-        """What to do about the table of a type; None when it is whole, as far as that was looked at.
+        """Return the repair of a type's table; None if no fault was found.
 
-        Every column of every row is read when `is_deep`, when anything else is wrong with the table, and before a
-        version takes its place.
+        Every column of every row is read if `is_deep`, if the table has any other fault, and before a version replaces
+        another.
         """
         pin = self._head.snapshot.manifest.pins[type_.table_key]
         state = self._read_state(pin, type_, is_deep=is_deep)
+        # One fault makes the rest suspect: read every column before this version stays pinned.
         if not state.faults and (state.bad_indexes or state.rows != pin.rows):
             state = self._read_state(pin, type_, is_deep=True)
         if state.faults:
             earlier = self._plan_earlier_version(pin, type_, state.faults)
+            # Going back without loss can't be improved.
             return earlier if earlier.certainty is Certainty.VERIFIED else self._choose(pin, type_, earlier)
         if state.bad_indexes:
             return TableRepairPlan(
@@ -163,30 +169,30 @@ class BranchPlanner:
         return None
 
     def _choose(self, pin: Pin, type_: AnyType, earlier: TableRepairPlan) -> TableRepairPlan:
-        """Return the plan that loses fewer rows: going back, or leaving out the rows that are gone."""
+        """Return the plan that loses fewer rows: an earlier version, or this one without its unreadable rows."""
         lost = self._find_lost(pin, type_)
         if lost is None:
             return earlier
         table = LanceTable(self._session.handles, pin.path, pin.version)
-        gone = count_rows(one for one in table.list_fragments() if one.number in lost)
+        unreadable = count_rows(fragment for fragment in table.list_fragments() if fragment.number in lost)
         rows = table.count()
         undone = _count_undone(earlier)
-        if gone >= undone:
-            reason = f"leaving out the rows that can't be read would lose {gone:,} of {rows:,}, which is no less"
+        if unreadable >= undone:
+            reason = f"leaving out the rows that can't be read would lose {unreadable:,} of {rows:,}, which is no less"
             return replace(earlier, reasons=(*earlier.reasons, reason))
         other = "an empty table" if earlier.target is None else "the newest whole version before"
         return TableRepairPlan(
             pin=pin,
             remedy=Remedy.WITHOUT_ROWS,
             certainty=Certainty.SUSPICIOUS,
-            reasons=(*earlier.reasons, f"{gone:,} of {rows:,} rows can't be read; {other} would lose {undone:,}"),
-            target=replace(pin, rows=rows - gone),
-            lost_rows=gone,
+            reasons=(*earlier.reasons, f"{unreadable:,} of {rows:,} rows can't be read; {other} would lose {undone:,}"),
+            target=replace(pin, rows=rows - unreadable),
+            lost_rows=unreadable,
             lost_fragments=tuple(sorted(lost)),
         )
 
     def _find_lost(self, pin: Pin, type_: AnyType) -> frozenset[int] | None:
-        """Return the fragments without which a version can be read; None when that is not enough, or all of them."""
+        """Return the fragments without which a version can be read; None if that is not enough, or it is all."""
         self._session.check_cancelled()
         table = LanceTable(self._session.handles, pin.path, pin.version)
         listing = self._listings.get(pin.path, TableListing(pin.path))
@@ -194,45 +200,47 @@ class BranchPlanner:
             with translate_damage(pin.path):
                 if any(find_differing_columns(table, type_)):
                     return None
-                faults = [one for one in find_table_faults(table, listing) if one.index is None]
+                faults = [fault for fault in find_table_faults(table, listing) if fault.index is None]
                 faults += _find_mismatches(table)
                 lost = find_lost_fragments(table, listing, faults, self._cache.decoded, self._session.check_cancelled)
         except (DamagedError, UnknownPartError):
             return None
+        # Dropping every fragment would leave an empty table.
         return lost if lost and len(lost) < len(table.list_fragments()) else None
 
     def _plan_earlier_version(self, pin: Pin, type_: AnyType, reasons: tuple[str, ...]) -> TableRepairPlan:
-        """The newest version before this one that is whole, along the commits that led to it.
+        """Plan to go back to the newest whole version along the commits that led to this one.
 
-        A cleanup removes what it has given up at any moment, also behind a repair that pins it. So such a version is
-        never certain; it comes into question when every other one would lose what rows say.
+        A cleanup may remove the files of a collected version at any moment, even after a repair has pinned it. So such
+        a version is unverifiable, and chosen only if every retained version would lose row changes.
         """
         lost: list[LostStep] = []
-        given_up: TableRepairPlan | None = None
+        collected: TableRepairPlan | None = None
         try:
-            for step, before, is_kept in self._iter_steps(pin):
+            for step, before, is_retained in self._iter_steps(pin):
                 lost.append(step)
-                if given_up is not None and not is_kept:
+                # The newest collected version is enough; from there on only a retained one can be better.
+                if collected is not None and not is_retained:
                     continue
                 state = self._read_state(before, type_, is_deep=True)
                 if state.faults:
                     continue
-                is_known = not any(one.is_content for one in lost)
-                found = TableRepairPlan(
+                is_lossless = not any(lost_step.is_content for lost_step in lost)
+                plan = TableRepairPlan(
                     pin=pin,
                     remedy=Remedy.EARLIER_VERSION,
-                    certainty=Certainty.VERIFIED if is_known else Certainty.SUSPICIOUS,
+                    certainty=Certainty.VERIFIED if is_lossless else Certainty.SUSPICIOUS,
                     reasons=reasons,
                     target=_correct_count(before, state),
                     dropped_indexes=tuple(sorted(state.bad_indexes)),
                     lost=tuple(lost),
                 )
-                if is_kept:
-                    return found if given_up is None or found.certainty is Certainty.VERIFIED else given_up
-                given_up = replace(found, certainty=Certainty.UNVERIFIABLE, reasons=(*reasons, _GIVEN_UP))
+                if is_retained:
+                    return plan if collected is None or plan.certainty is Certainty.VERIFIED else collected
+                collected = replace(plan, certainty=Certainty.UNVERIFIABLE, reasons=(*reasons, _GIVEN_UP))
         except (DamagedError, ManifestCorruptError) as error:
             reasons = (*reasons, f"the history before that can't be read: {error.reason}")
-        return given_up or TableRepairPlan(
+        return collected or TableRepairPlan(
             pin=pin,
             remedy=Remedy.EMPTY_TABLE,
             certainty=Certainty.UNVERIFIABLE,
@@ -241,26 +249,32 @@ class BranchPlanner:
         )
 
     def _iter_steps(self, pin: Pin) -> Iterator[tuple[LostStep, Pin, bool]]:
-        """Each commit that moved the table, newest first, with the pin that it left, and whether cleanups keep that.
+        """Yield each commit that moved the table, newest first, with the pin before it, and whether that is retained.
 
-        They do while they keep one of the commits that had it; and the version that a table was made with they keep
-        for ever.
+        A pin is retained while a commit that had it is; the version that a table was created with always is.
         """
-        key, path = pin.table_key, pin.path
+        key = pin.table_key
+        path = pin.path
+        # A pin is yielded one change later, when all commits that had it were seen.
         step: LostStep | None = None
-        left, is_kept = pin, False
+        left = pin
+        is_retained = False
         for commit, is_collected in self._iter_history():
-            is_kept = is_kept or not is_collected
+            is_retained = is_retained or not is_collected
             change = _find_change(commit, key, path)
             if change is None:
                 continue
             if step is not None:
-                yield step, left, is_kept or not is_detached(left.version)
+                yield step, left, is_retained or not is_detached(left.version)
             before = _find_previous_pin(commit, change)
+            # This commit created the table.
             if before is None:
-                return  # here the table was made
-            key, path = before.table_key, before.path
-            step, is_kept = _build_lost_step(commit, change), False
+                return
+            # Under its earlier name, if the commit renamed it.
+            key = before.table_key
+            path = before.path
+            step = _build_lost_step(commit, change)
+            is_retained = False
             left = Pin(
                 table_key=pin.table_key,
                 path=path,
@@ -270,10 +284,10 @@ class BranchPlanner:
                 sum=before.sum,
             )
         if step is not None:
-            yield step, left, is_kept or not is_detached(left.version)
+            yield step, left, is_retained or not is_detached(left.version)
 
     def _iter_history(self) -> Iterator[tuple[Commit, bool]]:
-        """The commits that led here, newest first, and whether each was collected."""
+        """Yield the commits that led here, newest first, and whether each was collected."""
         with translate_damage(self._log.path):
             is_collected = build_collected_predicate(self._log, self._head)
         history = self._log.iter_history(self._head)
@@ -286,8 +300,9 @@ class BranchPlanner:
             yield commit, is_collected(commit)
 
     def _read_state(self, pin: Pin, type_: AnyType, *, is_deep: bool) -> _VersionState:
-        """What reading a version shows; it is read once, however many branches have it."""
+        """Return the state of a version; it is read once, also if several branches have it."""
         self._session.check_cancelled()
+        # Branches with different schemas may pin the same version; it fits the columns of one, perhaps not the other's.
         key = (pin.path, pin.version, self._head.snapshot.manifest.schema.id)
         states = self._cache.states
         if key not in states:
@@ -301,41 +316,42 @@ class BranchPlanner:
         table = LanceTable(self._session.handles, pin.path, pin.version)
         listing = self._listings.get(pin.path, TableListing(pin.path))
         try:
-            found = [*_find_version_mismatch(table, pin)] or find_table_faults(table, listing)
-            if all(fault.index is not None for fault in found):
-                found += _find_mismatches(table, SMALL_BYTES)
+            # Cheap checks first; later ones would only repeat a fault that is already known.
+            file_faults = [*_find_version_mismatch(table, pin)] or find_table_faults(table, listing)
+            if all(fault.index is not None for fault in file_faults):
+                file_faults += _find_mismatches(table, SMALL_BYTES)
         except UnknownPartError as error:
             return _VersionState((str(error),), {}, 0)
-        faults = [f"{fault.place}: {fault.reason}" for fault in found if fault.index is None]
-        bad = {fault.index: fault.reason for fault in found if fault.index is not None}
+        faults = [f"{fault.place}: {fault.reason}" for fault in file_faults if fault.index is None]
+        bad_indexes = {fault.index: fault.reason for fault in file_faults if fault.index is not None}
         if not faults:
             faults += _find_unreadable(table, type_, self._session.check_cancelled)
         if faults:
             return _VersionState(tuple(faults), {}, 0)
-        return _VersionState(
-            (), {**bad, **dict(_find_useless_indexes(table, bad, self._session.check_cancelled))}, table.count()
-        )
+        bad_indexes |= dict(_find_useless_indexes(table, bad_indexes, self._session.check_cancelled))
+        return _VersionState((), bad_indexes, table.count())
 
     def _read_whole(self, pin: Pin, state: _VersionState) -> _VersionState:
-        """What reading every column shows of a version whose ids can be read."""
+        """Return the state of a version after reading every column; its ids were read before."""
         if state.faults:
             return state
         table = LanceTable(self._session.handles, pin.path, pin.version)
-        found = _find_mismatches(table) or find_column_faults(table, self._cache.decoded, self._session.check_cancelled)
-        return _VersionState(tuple(f"{one.place}: {one.reason}" for one in found), {}, 0) if found else state
+        faults = _find_mismatches(table)
+        faults = faults or find_column_faults(table, self._cache.decoded, self._session.check_cancelled)
+        return _VersionState(tuple(f"{fault.place}: {fault.reason}" for fault in faults), {}, 0) if faults else state
 
 
 @dataclass(frozen=True, slots=True)
 class VersionStateCache:
-    """What was read of versions so far: by path, number, and the schema whose columns they should have."""
+    """A cache of version states by path, version, and the schema whose columns they should have."""
 
     states: dict[tuple[str, int, str], _VersionState] = field(default_factory=dict)
     whole: set[tuple[str, int, str]] = field(default_factory=set)
-    """Those of which every column was read."""
+    """The versions of which every column was read."""
     decoded: DecodeResults = field(default_factory=dict)
 
     def clear(self) -> None:
-        """Somebody may have removed what was read."""
+        """Clear the cache, because a cleanup may have removed files that were read."""
         self.states.clear()
         self.whole.clear()
         self.decoded.clear()
@@ -346,7 +362,7 @@ def _correct_count(pin: Pin, state: _VersionState) -> Pin:
 
 
 def _find_version_mismatch(table: LanceTable, pin: Pin) -> Iterator[FileFault]:
-    """Compare the file of a version with what its pin records, before Lance decodes it."""
+    """Compare the file of a version with the checksum in its pin, before Lance decodes it."""
     verifier = table.handles.store.verifier
     verifier.expect(pin.path, pin.version, pin.sum, pin.rows)
     mismatch = verifier.find_version_mismatch(pin.path, pin.version)
@@ -355,20 +371,21 @@ def _find_version_mismatch(table: LanceTable, pin: Pin) -> Iterator[FileFault]:
 
 
 def _find_mismatches(table: LanceTable, limit: int | None = None) -> list[FileFault]:
-    """Compare files of rows with their names, those up to a size."""
-    found = find_row_mismatches(table, table.list_fragments(), limit)
-    return [FileFault(kind=FileFaultKind.UNREADABLE, place=one.key, reason=one.reason) for one in found]
+    """Compare data files up to a size with the checksums in their names."""
+    mismatches = find_row_mismatches(table, table.list_fragments(), limit)
+    return [FileFault(kind=FileFaultKind.UNREADABLE, place=item.key, reason=item.reason) for item in mismatches]
 
 
 def _count_undone(plan: TableRepairPlan) -> int:
-    """Return how many rows going back changes at least: each commit that is undone, by how many came or went."""
+    """Return the minimum number of rows whose changes are undone."""
     if plan.target is None:
         return plan.pin.rows
-    return sum(max(1, abs(one.rows_after - one.rows_before)) for one in plan.lost if one.is_content)
+    # A commit changed at least as many rows as it added or removed on balance, and at least one.
+    return sum(max(1, abs(step.rows_after - step.rows_before)) for step in plan.lost if step.is_content)
 
 
 def _find_unreadable(table: LanceTable, type_: AnyType, check_cancelled: Callable[[], None]) -> Iterator[str]:
-    """Why ids, and the ends of edges, can't be read, or the columns are not those that the schema has now."""
+    """Yield the reasons why ids and edge ends can't be read, and how the columns differ from the schema."""
     columns = [ID, SRC, DST] if isinstance(type_, EdgeType) else [ID]
     try:
         with translate_damage(table.path):
@@ -381,15 +398,16 @@ def _find_unreadable(table: LanceTable, type_: AnyType, check_cancelled: Callabl
     except DamagedError as error:
         yield f"{error.place}: {error.reason}"
         return
+    # Files can be decoded without an error and still have too few rows.
     if rows != expected:
-        yield f"{table.path}: {rows:,} rows came, and {expected:,} are there"
+        yield f"{table.path}: {rows:,} rows were read, but it should have {expected:,}"
 
 
 def _find_useless_indexes(
-    table: LanceTable, known: Mapping[str, str], check_cancelled: Callable[[], None]
+    table: LanceTable, bad_indexes: Mapping[str, str], check_cancelled: Callable[[], None]
 ) -> Iterator[tuple[str, str]]:
     for index in list_stored_indexes(table):
-        if index.name in known:
+        if index.name in bad_indexes:
             continue
         check_cancelled()
         try:
@@ -406,14 +424,14 @@ def _find_useless_indexes(
 
 
 def _find_change(commit: Commit, key: str, path: str) -> PinChange | None:
-    """What a commit did to the table that has this key and path after it."""
-    return next((one for one in commit.changes if one.table_key == key and one.path == path), None)
+    """Return the change of a commit to the table that has this key and path after it."""
+    return next((change for change in commit.changes if change.table_key == key and change.path == path), None)
 
 
 def _find_previous_pin(commit: Commit, change: PinChange) -> Pin | None:
-    """The pin that a change left; for a table that was renamed, the one that it had under its old name."""
+    """Return the pin before a change; for a renamed table, the one under its old name."""
     if change.before is None:
-        renamed = next((one for one in commit.changes if one.after is None and one.path == change.path), None)
+        renamed = next((other for other in commit.changes if other.after is None and other.path == change.path), None)
         return None if renamed is None or renamed.before is None else _find_previous_pin(commit, renamed)
     return Pin(
         table_key=change.table_key,

@@ -1,4 +1,4 @@
-"""What a repair has found and done."""
+"""The results of a repair."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from omnigraph.ops.repair_plan import Certainty, TableRepairPlan
 
 
 class RepairOutcome(Enum):
-    """What became of a plan."""
+    """The outcome of a planned repair."""
 
     PLANNED = "planned"
     """A preview: nothing was done."""
     PUBLISHED = "published"
     REFUSED = "refused"
-    """It was not done, because it may lose something and nobody forced it, or because it can't be done."""
+    """It was not done, because it may lose data and was not forced, or because it is impossible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +34,11 @@ class ManifestRepair:
 
     @property
     def certainty(self) -> Certainty:
-        """What the damaged versions have published is not known."""
+        """Always unverifiable: it is unknown what the damaged versions have published."""
         return Certainty.UNVERIFIABLE
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "branch": self.branch,
             "place": self.path,
@@ -70,11 +70,11 @@ class HistoryRepair:
 
     @property
     def certainty(self) -> Certainty:
-        """What the lost commits were is not known."""
+        """Always unverifiable: the lost commits are unknown."""
         return Certainty.UNVERIFIABLE
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "branch": self.branch,
             "place": self.place,
@@ -91,18 +91,20 @@ class HistoryRepair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRepair:
-    """A table of a branch that is not as it should be, and what was done about it."""
+    """A damaged table of a branch, and what was done about it."""
 
     branch: str
     plan: TableRepairPlan
     outcome: RepairOutcome
     commit_id: str | None = None
     dangling: tuple[str, ...] = ()
-    """What is said of edges that lead to no node once that is done."""
+    """Descriptions of edges whose end nodes are missing after the repair."""
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows; versions are text, since they exceed what JSON's numbers hold."""
-        plan, target = self.plan, self.plan.target
+        """Return the JSON form."""
+        plan = self.plan
+        target = plan.target
+        # Versions are text: detached ones exceed the integers that JSON readers represent exactly.
         return {
             "branch": self.branch,
             "table_key": plan.pin.table_key,
@@ -127,21 +129,21 @@ class TableRepair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRepair:
-    """A file that is missing or damaged, and what a copy of the graph has in its place."""
+    """A missing or damaged file, and its replacement in a copy of the graph."""
 
     owner: str
-    """The key of its table, or which manifest it belongs to."""
+    """The key of its table, or the manifest it belongs to."""
     place: str
     """The file, or the directory of an index or of blobs, relative to the root."""
     reason: str
     nbytes: int
-    """The size of what the copy has."""
+    """The size of the replacement."""
     outcome: RepairOutcome
     trouble: str | None = None
-    """Why it can't be put in place, if it can't."""
+    """The reason why it can't be replaced, if it can't."""
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "owner": self.owner,
             "place": self.place,
@@ -155,7 +157,7 @@ class FileRepair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairResult:
-    """Everything that is wrong and can be repaired, or not; branch by branch."""
+    """All damage found, by branch, and what was done about it."""
 
     uri: str
     is_confirmed: bool
@@ -163,27 +165,25 @@ class RepairResult:
     tables: tuple[TableRepair, ...]
     histories: tuple[HistoryRepair, ...] = ()
     files: tuple[FileRepair, ...] = ()
-    """What was fetched from a copy of the graph, where one was named."""
+    """Files fetched from a copy of the graph, if one was named."""
     moved_heads: Mapping[str, int] = field(default_factory=dict)
     """Tables that other tools have written to: harmless, because the graph reads pinned versions."""
 
     @property
     def has_refused(self) -> bool:
-        """Whether something was asked for, and not done."""
-        outcomes = [one.outcome for one in self.manifests]
-        outcomes += [one.outcome for one in self.histories]
-        outcomes += [one.outcome for one in self.tables]
-        outcomes += [one.outcome for one in self.files]
-        return self.is_confirmed and RepairOutcome.REFUSED in outcomes
+        """Whether the repair was confirmed, but a part of it was refused."""
+        repairs: list[ManifestRepair | HistoryRepair | TableRepair | FileRepair] = [*self.manifests, *self.histories]
+        repairs += [*self.tables, *self.files]
+        return self.is_confirmed and any(repair.outcome is RepairOutcome.REFUSED for repair in repairs)
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "uri": self.uri,
             "confirmed": self.is_confirmed,
-            "manifests": [one.to_json() for one in self.manifests],
-            "histories": [one.to_json() for one in self.histories],
-            "tables": [one.to_json() for one in self.tables],
-            "files": [one.to_json() for one in self.files],
+            "manifests": [manifest.to_json() for manifest in self.manifests],
+            "histories": [history.to_json() for history in self.histories],
+            "tables": [table.to_json() for table in self.tables],
+            "files": [file.to_json() for file in self.files],
             "moved_heads": {key: str(version) for key, version in self.moved_heads.items()},
         }

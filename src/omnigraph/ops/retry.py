@@ -1,4 +1,4 @@
-"""Running a write again from its start when somebody else was faster."""
+"""Run a write again from its start after losing to a concurrent writer."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,13 +12,14 @@ T = TypeVar("T")
 
 
 def rerun_on_conflict(runtime: Runtime, attempt: Callable[[], T]) -> T:
-    """What `attempt` gives, once it meets no conflict; after some tries the conflict is the caller's.
+    """Run `attempt` until it meets no conflict, at most `MAX_ATTEMPTS` times; the last conflict is raised.
 
-    An attempt reads everything anew and makes a plan of its own: a plan is never sent twice.
+    Each attempt reads everything again and makes its own plan: a plan is never published twice.
     """
     for number in range(1, MAX_ATTEMPTS):
         try:
             return attempt()
         except ConflictError:
+            # Exponential back-off with jitter, so that competing writers do not meet again at once.
             runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
     return attempt()

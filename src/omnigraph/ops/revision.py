@@ -1,4 +1,4 @@
-"""A state of a graph by a short text: a branch, a tag, a commit, or a branch and a commit or time of it."""
+"""Resolve a revision, such as a branch, a tag, a commit id or `branch@time`, to a state of the graph."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,13 +14,13 @@ from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
 
+# Not allowed in names of branches and tags.
 SEPARATOR = "@"
-"""No branch or tag has it in its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedSchema:
-    """The schema of one state, as it was written."""
+    """The schema of one state, with its source text."""
 
     branch: str
     commit_id: str
@@ -29,7 +29,7 @@ class AcceptedSchema:
     source: str
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         head: dict[str, object] = {"target": {"branch": self.branch}, "commit_id": self.commit_id}
         return {**head, "id": self.id, "fingerprint": self.fingerprint, "source": self.source}
 
@@ -37,7 +37,7 @@ class AcceptedSchema:
 def show_schema(
     session: Session, *, branch: str = MAIN, commit_id: str | None = None, at: datetime | None = None
 ) -> AcceptedSchema:
-    """The schema of a state; raises what `show_state` raises."""
+    """Return the schema of a state; raises what `show_state` raises."""
     state = show_state(session, branch=branch, commit_id=commit_id, at=at)
     record = state.manifest.schema
     return AcceptedSchema(
@@ -52,7 +52,7 @@ def show_schema(
 def show_state(
     session: Session, *, branch: str = MAIN, commit_id: str | None = None, at: datetime | None = None
 ) -> Snapshot:
-    """The newest state of a branch, or that of a commit or an instant.
+    """Return the newest state of a branch, or that of a commit or an instant.
 
     Raises:
         BranchMissingError, CommitMissingError: There is no such state.
@@ -62,9 +62,9 @@ def show_state(
 
 
 def resolve_state(session: Session, text: str) -> Snapshot:
-    """The state that `text` names.
+    """Return the state that `text` names.
 
-    `review` is the newest of a branch, or the commit that a tag names. `01J…`, a commit's id, is looked for on main and
+    `review` is the newest state of a branch, or the commit of a tag. `01J…`, a commit id, is searched for on main and
     then on every other branch. `review@01J…` and `review@2026-01-31T12:00:00Z` are a commit and a time of a branch; a
     time alone is one of main.
 
@@ -76,11 +76,13 @@ def resolve_state(session: Session, text: str) -> Snapshot:
 
 
 def locate_state(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
-    """As `resolve_state`, with the log whose journal has the state's commit."""
+    """Return the state that `text` names, as `resolve_state` does, and the log whose journal has its commit."""
     check_text("a state", text)
-    branch, sign, rest = text.partition(SEPARATOR)
-    if sign:
+    branch, separator, rest = text.partition(SEPARATOR)
+    if separator:
         return _locate_past(session.checkout(branch), rest)
+    # A branch comes first, then a commit id, a tag, and a time. A missing branch may raise DeniedError, which hides
+    # that it is missing; the text may still be one of the others.
     try:
         return session.checkout(text).locate_snapshot()
     except (BranchMissingError, DeniedError):
@@ -96,17 +98,17 @@ def locate_state(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
 
 
 def resolve_commit(session: Session, text: str) -> str:
-    """The id of the commit that `text` names, seen from the session's branch; an id is given back as it is.
+    """Return the id of the commit that `text` names, seen from the session's branch; an id is returned unchanged.
 
-    A tag is its commit, a branch its newest one, a time the newest that the session's branch had then, `review@…` one
-    of another branch. Unlike a state, it may have been collected.
+    A tag names its commit, a branch its newest one, a time the newest that the session's branch had then, `review@…`
+    one of another branch. Unlike a state, the commit may have been collected.
 
     Raises:
         BranchMissingError, CommitMissingError: It names none.
     """
     check_text("a commit", text)
-    branch, sign, rest = text.partition(SEPARATOR)
-    if sign:
+    branch, separator, rest = text.partition(SEPARATOR)
+    if separator:
         session.allow(Action.READ, branch)
         return resolve_commit(session.checkout(branch), rest)
     if looks_like_id(text):
@@ -126,7 +128,7 @@ def resolve_commit(session: Session, text: str) -> str:
 
 
 def _locate_on_any_branch(session: Session, commit_id: str) -> tuple[ManifestLog, Snapshot]:
-    """A commit of any branch that may be read."""
+    """Find a commit on any branch that may be read, main first."""
     for name in (MAIN, *(record.name for record in session.branches.list_records())):
         try:
             session.allow(Action.READ, name)

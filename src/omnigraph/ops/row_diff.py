@@ -1,4 +1,4 @@
-"""Rows of one type that came, went or say something else: found a part at a time, told alike by every door."""
+"""The row changes of one type between two states: inserted, updated and deleted rows, computed in chunks."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,16 +24,16 @@ encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChanges:
-    """Some rows of one type that changed alike; blobs are left out of them.
+    """A chunk of rows of one type with the same kind of change, without their blobs.
 
-    A row that came has no `before`, one that went no `after`. `changed` says for each property of rows that were
-    updated which of them have another value; blobs are among these.
+    Inserted rows have no `before`, deleted rows no `after`. `changed` holds, for each property of updated rows, which
+    rows have a new value; it includes blobs.
     """
 
     type: AnyType
-    """As the later state has it, if it does."""
+    """The type in the later state, if it has it."""
     old_type: AnyType
-    """As the earlier state had it, if it did."""
+    """The type in the earlier state, if it had it."""
     kind: ChangeKind
     before: pa.Table | None = None
     after: pa.Table | None = None
@@ -41,14 +41,15 @@ class RowChanges:
 
     @property
     def count(self) -> int:
-        """How many rows these are."""
+        """The number of rows."""
         rows = self.after if self.after is not None else self.before
         return 0 if rows is None else int(rows.num_rows)
 
     def records(self) -> Iterator[Document]:
-        """Each row as a JSON object: type, id, the change, the properties before and after."""
+        """Yield each row as a JSON object: type, id, the change, the properties before and after."""
         head = encode_type_name(self.type)
-        before, after = build_documents(self.old_type, self.before), build_documents(self.type, self.after)
+        before = build_documents(self.old_type, self.before)
+        after = build_documents(self.type, self.after)
         rows = self.after if self.after is not None else self.before
         ids = [] if rows is None else rows.column(ID).to_pylist()
         for row, row_id in enumerate(ids):
@@ -61,7 +62,7 @@ class RowChanges:
 
 @dataclass(slots=True)
 class RowChangeCounts:
-    """How many rows of a type came, went and changed, and in how many each property did."""
+    """The number of inserted, updated and deleted rows of a type, and of updated rows by changed property."""
 
     inserted: int = 0
     updated: int = 0
@@ -69,17 +70,18 @@ class RowChangeCounts:
     properties: dict[str, int] = field(default_factory=dict)
 
     def add(self, changes: RowChanges) -> None:
-        """So many more."""
+        """Add the rows of a chunk."""
+        # The counters are named after the kinds of change.
         setattr(self, changes.kind, getattr(self, changes.kind) + changes.count)
         self.add_properties(changes.changed)
 
     def add_properties(self, changed: Mapping[str, Mask]) -> None:
-        """So many more properties of updated rows."""
+        """Add the changed properties of updated rows."""
         for name, mask in changed.items():
             self.properties[name] = self.properties.get(name, 0) + int(mask.sum())
 
     def to_json(self) -> Document:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "inserted": self.inserted,
             "updated": self.updated,
@@ -90,31 +92,32 @@ class RowChangeCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A table in two states; one that is not there has no rows."""
+    """A table in two states; None counts as a table without rows."""
 
     type: AnyType
     old_type: AnyType
     before: LanceTable | None
     after: LanceTable | None
     fills: Fills | None = None
-    """If what a new schema brought to every row shall not count: the new properties, and what they were filled with."""
+    """New properties with their fill values, which then do not count as changes; None to count them."""
     same: Aliases = field(default_factory=dict)
-    """Identities of columns that stand for others: two branches added the same."""
+    """Aliases of column identities: two branches added the same column."""
 
     def iter_changes(self) -> Iterator[RowChanges]:
-        """What differs, in the same order whoever asks; a bounded number of rows at once."""
+        """Yield the changes in a fixed order, in chunks of bounded size."""
         before, after = self.before, self.after
+        # All rows of a table that only one state has were inserted or deleted.
         if before is None or after is None:
             table = after or before
             if table is not None:
                 for batch in table.iter_batches(list_visible_columns(table), batch_rows=COMPARED_ROWS):
-                    yield self._build_one_sided(pa.Table.from_batches([batch]), is_new=before is None)
+                    yield self._build_unpaired(pa.Table.from_batches([batch]), is_new=before is None)
             return
         twins = match_columns(before, after, self.same)
-        for found in iter_diff_chunks(before, after, self.fills, self.same):
-            for rows in _iter_rows(after, found.inserted):
-                yield self._build_one_sided(rows, is_new=True)
-            for updated in iter_updated_rows(before, after, found, self.fills, twins):
+        for diff in iter_diff_chunks(before, after, self.fills, self.same):
+            for rows in _iter_rows(after, diff.inserted):
+                yield self._build_unpaired(rows, is_new=True)
+            for updated in iter_updated_rows(before, after, diff, self.fills, twins):
                 yield RowChanges(
                     type=self.type,
                     old_type=self.old_type,
@@ -123,37 +126,38 @@ class Pair:
                     after=updated.after.select(list_visible_columns(after)),
                     changed=updated.changed,
                 )
-            for rows in _iter_rows(before, found.deleted):
-                yield self._build_one_sided(rows, is_new=False)
+            for rows in _iter_rows(before, diff.deleted):
+                yield self._build_unpaired(rows, is_new=False)
 
     def count_into(self, counts: RowChangeCounts) -> None:
-        """Add how much differs; only rows that were written anew are read, and ids."""
+        """Add the number of changes to `counts`; reads only ids and rewritten rows."""
         before, after = self.before, self.after
         if before is None or after is None:
             counts.inserted += 0 if after is None else after.count()
             counts.deleted += 0 if before is None else before.count()
             return
         twins = match_columns(before, after, self.same)
-        for found in iter_diff_chunks(before, after, self.fills, self.same):
-            counts.inserted += len(found.inserted)
-            counts.deleted += len(found.deleted)
-            for updated in iter_updated_rows(before, after, found, self.fills, twins):
+        # Inserted and deleted rows are counted by position; updated ones must be read to compare their values.
+        for diff in iter_diff_chunks(before, after, self.fills, self.same):
+            counts.inserted += len(diff.inserted)
+            counts.deleted += len(diff.deleted)
+            for updated in iter_updated_rows(before, after, diff, self.fills, twins):
                 counts.updated += updated.after.num_rows
                 counts.add_properties(updated.changed)
 
-    def _build_one_sided(self, rows: pa.Table, *, is_new: bool) -> RowChanges:
+    def _build_unpaired(self, rows: pa.Table, *, is_new: bool) -> RowChanges:
         if is_new:
             return RowChanges(type=self.type, old_type=self.old_type, kind="inserted", after=rows)
         return RowChanges(type=self.type, old_type=self.old_type, kind="deleted", before=rows)
 
 
 def drop_zeros(totals: Mapping[str, RowChangeCounts]) -> dict[str, RowChangeCounts]:
-    """The counts of types in which something changed."""
-    return {name: one for name, one in totals.items() if one.inserted or one.updated or one.deleted}
+    """Return the counts of those types that have changes."""
+    return {name: counts for name, counts in totals.items() if counts.inserted or counts.updated or counts.deleted}
 
 
 def encode_type_name(type_: AnyType) -> dict[str, str]:
-    """A type as graph JSONL names it."""
+    """Return the JSONL field that names a type."""
     return {"edge": type_.name} if isinstance(type_, EdgeType) else {"type": type_.name}
 
 
@@ -161,12 +165,12 @@ _JSONL_NAMES = {SRC: "from", DST: "to"}
 
 
 def to_jsonl_name(column: str) -> str:
-    """What a column is called in graph JSONL."""
+    """Return the name of a column in graph JSONL."""
     return _JSONL_NAMES.get(column, column)
 
 
 def build_documents(type_: AnyType, rows: pa.Table | None) -> list[Document]:
-    """Rows as graph JSONL has them, without their ids and blobs."""
+    """Return rows as graph JSONL objects, without their ids and blobs."""
     if rows is None:
         return []
     ends = (SRC, DST) if isinstance(type_, EdgeType) else ()
@@ -175,13 +179,14 @@ def build_documents(type_: AnyType, rows: pa.Table | None) -> list[Document]:
         if p.name in rows.schema.names:
             columns[p.name] = encode_json_column(p.type, rows.column(p.name).combine_chunks())
     names = list(columns)
+    # `zip` of no columns would yield no rows.
     if not names:
         return [{} for _ in range(rows.num_rows)]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def list_visible_columns(table: LanceTable) -> list[str]:
-    """The columns of a table that are shown: all but blobs."""
+    """Return the columns of a table without blobs."""
     return [field.name for field in table.schema if not is_blob(field)]
 
 

@@ -1,4 +1,4 @@
-"""Change the schema: planned, checked against the rows that are there, applied in one commit or not at all."""
+"""Change the schema: plan the migration, check existing rows against it, and apply it in one atomic commit."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -34,12 +34,13 @@ from omnigraph.storage.schema_staging import stage_columns
 from omnigraph.storage.staging import OutdatedColumnsError
 
 OPERATION = "schema_apply"
+# New identities start at a random distance of up to 2^40 from the last one, so that two branches never choose the same
+# (see docs/decisions/0030).
 _MAX_IDENTITY_GAP = 2.0**40
-"""How far from the last identity the next one may lie: branches choose by chance, so that they never choose alike."""
 
 
 class SchemaUnsupportedError(OmnigraphError):
-    """The schema can't become the wanted one: some changes have no migration."""
+    """The schema can't become the requested one: some changes have no migration."""
 
     kind = Kind.INVALID
     code = "schema_unsupported"
@@ -49,7 +50,7 @@ class SchemaUnsupportedError(OmnigraphError):
         self.steps = tuple(steps)
 
     def facts(self) -> dict[str, object]:
-        """The steps that can't be made."""
+        """Return the unsupported steps."""
         return {"steps": [step.to_json() for step in self.steps]}
 
     def __str__(self) -> str:
@@ -58,7 +59,7 @@ class SchemaUnsupportedError(OmnigraphError):
 
 
 class SchemaDropsDataError(OmnigraphError):
-    """The wanted schema lacks a type that has rows, or a property that has values, and the call does not allow that."""
+    """The requested schema drops a type with rows or a property with values, and the call does not allow that."""
 
     kind = Kind.INVALID
     code = "schema_drops_data"
@@ -68,28 +69,29 @@ class SchemaDropsDataError(OmnigraphError):
         self.steps = tuple(steps)
 
     def facts(self) -> dict[str, object]:
-        """The steps that drop something."""
+        """Return the steps that drop data."""
         return {"steps": [step.to_json() for step in self.steps]}
 
     def __str__(self) -> str:
         lines = [f"{step.message} [{step.code}]" for step in self.steps]
-        return "\n".join([*lines, "what is dropped has data, and drops were not allowed: nothing was changed"])
+        return "\n".join([*lines, "this would drop data, and drops were not allowed: nothing was changed"])
 
 
 class SchemaUnfitError(OmnigraphError):
-    """Rows that are there break rules of the wanted schema. `violations` are the first of `total`."""
+    """Existing rows violate constraints of the requested schema. `violations` are the first of `total`."""
 
     kind = Kind.INVALID
     code = "schema_unfit"
 
     def __init__(self, violations: Sequence[ConstraintViolation], total: int) -> None:
         super().__init__(tuple(violations), total)
-        self.violations, self.total = tuple(violations), total
+        self.violations = tuple(violations)
+        self.total = total
 
     def facts(self) -> dict[str, object]:
-        """Every violation as a mapping."""
-        found = [{"rule": v.rule, "type": v.type, "id": v.id, "message": v.message} for v in self.violations]
-        return {"violations": found, "total": self.total, "diagnostic": CONSTRAINT_VIOLATED}
+        """Return the listed violations and their total number."""
+        violations = [{"rule": v.rule, "type": v.type, "id": v.id, "message": v.message} for v in self.violations]
+        return {"violations": violations, "total": self.total, "diagnostic": CONSTRAINT_VIOLATED}
 
     def __str__(self) -> str:
         lines = [_describe_violation(violation) for violation in self.violations]
@@ -102,7 +104,8 @@ class SchemaUnfitError(OmnigraphError):
 
 
 def _describe_violation(violation: ConstraintViolation) -> str:
-    """The message, and whose it is: rows that were there long before are not in front of anybody."""
+    """Return the message of a violation, with the row's id if the message does not contain it."""
+    # Unlike the rows of a mutation or a load, the caller does not have these rows at hand.
     if violation.id is None or quote_value(violation.id) in violation.message:
         return violation.message
     return f"{violation.message}, in {quote_value(violation.id)}"
@@ -110,29 +113,29 @@ def _describe_violation(violation: ConstraintViolation) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaCall:
-    """A change of the schema as it was asked for."""
+    """The arguments of a schema change."""
 
     source: Source
     actor: str
     message: str | None = None
     allows_drops: bool = False
-    """Whether types that have rows and properties that have values may be dropped; earlier states keep them."""
+    """Whether types with rows and properties with values may be dropped; earlier states keep them."""
     allows_data_loss: bool = False
-    """Whether what the schema has no more is dropped with its data, from the branch's earlier states too."""
+    """Whether dropped types and properties lose their data permanently, in the branch's earlier states too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaResult:
-    """What was done; without steps there is no commit."""
+    """The result of a schema change; without steps there is no commit."""
 
     plan: MigrationPlan
     branch: str
     commit_id: str | None
     held_by: tuple[str, ...] = ()
-    """Other branches that still have what was dropped for good here: it is on the disk for as long as they do."""
+    """Other branches that still have the data dropped permanently here: it stays on disk while they do."""
 
     def to_json(self) -> dict[str, object]:
-        """For programs."""
+        """Return the JSON form."""
         head: dict[str, object] = {"target": {"branch": self.branch}, "commit_id": self.commit_id}
         if self.plan.loses_data:
             head["held_by"] = list(self.held_by)
@@ -140,13 +143,14 @@ class SchemaResult:
 
 
 def plan_schema(session: Session, source: Source, *, allows_data_loss: bool = False) -> MigrationPlan:
-    """What it takes to get from the accepted schema to another; nothing is changed.
+    """Return the migration plan from the current schema to another; nothing is changed.
 
-    Rows are not looked at, but for values of properties that are dropped: those are counted.
+    Rows are not read, except to count the values of properties that would be dropped.
     """
     session.allow(Action.SCHEMA_APPLY)
     head = session.head()
-    old, new = session.load_catalog(head.snapshot), load_schema(source)
+    old = session.load_catalog(head.snapshot)
+    new = load_schema(source)
     plan = plan_migration(old, new, _iter_earlier_catalogs(session, head))
     if allows_data_loss:
         plan = mark_drops_hard(plan)
@@ -160,7 +164,7 @@ def plan_schema(session: Session, source: Source, *, allows_data_loss: bool = Fa
 
 
 def _iter_earlier_catalogs(session: Session, head: Head) -> Iterator[Catalog]:
-    """Read the schemas that a branch has had, newest first. It costs nothing until the first one is asked for."""
+    """Yield the earlier schemas of a branch, newest first. Lazy: nothing is read before the first is requested."""
     return (decode_catalog(record.catalog.encode()) for record in session.log.iter_schemas(head))
 
 
@@ -169,23 +173,23 @@ def _add_notes(plan: MigrationPlan, notes: tuple[str, ...]) -> MigrationPlan:
 
 
 def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
-    """Make a schema the accepted one, with all that follows for tables and rows.
+    """Apply a schema to a branch, and migrate its tables and rows.
 
-    What is dropped stays in earlier snapshots; unless the call allows data loss: then files without it take the place
-    of those that hold it, and the branch's earlier states of such a table are not to be read any more.
+    Dropped data stays in earlier snapshots, unless the call allows data loss: then its files are rewritten without it,
+    and the branch's earlier states of such a table can no longer be read.
 
     Raises:
         SourceError: The text has mistakes.
         SchemaUnsupportedError: Some change has no migration.
         SchemaDropsDataError: Rows or values would be dropped, and the call allows no drops.
-        SchemaUnfitError: Rows that are there break a new rule.
-        ConflictError: Somebody else changed the schema meanwhile, or kept writing the tables that the change touches.
+        SchemaUnfitError: Existing rows violate a new constraint.
+        ConflictError: Another writer changed the schema in the meantime, or kept writing to the tables that change.
     """
     session.allow(Action.SCHEMA_APPLY, signed=call.actor)
     session.check_writable()
     check_signature(call.actor, call.message, None)
     runtime, head = session.runtime, session.head()
-    asked_of = head.snapshot.manifest.schema.id
+    base_schema_id = head.snapshot.manifest.schema.id
     for number in range(1, MAX_ATTEMPTS):
         try:
             return _attempt(session, call, head)
@@ -193,17 +197,18 @@ def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
             # A writer of the same table was faster, maintenance moved one, or a new table's path was taken.
             runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
         head = session.head()
-        found = head.snapshot.manifest.schema.id
-        if found != asked_of:  # what the caller wants of the schema before may be wrong for this one
-            raise ConflictError("schema", asked_of, found, "the schema was changed")
+        schema_id = head.snapshot.manifest.schema.id
+        # The caller's change was made for the earlier schema, and may be wrong for this one.
+        if schema_id != base_schema_id:
+            raise ConflictError("schema", base_schema_id, schema_id, "the schema was changed")
     return _attempt(session, call, head)
 
 
 def _attempt(session: Session, call: SchemaCall, head: Head) -> SchemaResult:
     snapshot = head.snapshot
     old = session.load_catalog(snapshot)
-    apart = int(session.runtime.ids.jitter(_MAX_IDENTITY_GAP))
-    new = assign_identities(load_schema(call.source), old, first=old.next_identity + apart)
+    gap = int(session.runtime.ids.jitter(_MAX_IDENTITY_GAP))
+    new = assign_identities(load_schema(call.source), old, first=old.next_identity + gap)
     plan = plan_migration(old, new, _iter_earlier_catalogs(session, head))
     if call.allows_data_loss:
         plan = mark_drops_hard(plan)
@@ -219,12 +224,13 @@ def _attempt(session: Session, call: SchemaCall, head: Head) -> SchemaResult:
     findings = check_rows(view, new, plan, change)
     if findings.violations:
         raise SchemaUnfitError(findings.violations[:MAX_REPORTED_PROBLEMS], len(findings.violations))
-    lost = find_purges(snapshot, change) if call.allows_data_loss else ()
-    plan = _add_notes(plan, describe_tag_losses(session, lost))
+    purges = find_purges(snapshot, change) if call.allows_data_loss else ()
+    plan = _add_notes(plan, describe_tag_losses(session, purges))
     touched = find_touched_tables(new, plan, change)
     commit_id = _publish(session, call, head, new, change, touched)
+    # The commit is published: a deadline must not turn it into an error.
     session = without_limits(session)
-    held_by = find_holders(session, {one.path for one in lost})
+    held_by = find_holders(session, {purge.path for purge in purges})
     return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=commit_id, held_by=held_by)
 
 
@@ -240,9 +246,9 @@ def _publish(
         same=head.snapshot.manifest.schema.same,
     )
     new_tables = tuple(_build_new_tables(session, head, change.added))
-    lost = find_purges(head.snapshot, change) if call.allows_data_loss else ()
+    purges = find_purges(head.snapshot, change) if call.allows_data_loss else ()
     armed = arm(session.log, head, operation=OPERATION, actor=call.actor)
-    moves = _stage_moves(session, head, change, armed, {one.table_key for one in lost})
+    moves = _stage_moves(session, head, change, armed, {purge.table_key for purge in purges})
     plan = CommitPlan(
         base=head,
         operation=OPERATION,
@@ -253,53 +259,59 @@ def _publish(
         requirements=tuple(TableUnchanged(table_key=key) for key in sorted(touched)),
         new_tables=new_tables,
         dropped_tables=tuple(type_.table_key for type_ in change.dropped),
-        renamed_tables={one.old.table_key: one.new.table_key for one in change.lasting if one.is_renamed},
-        purged=lost,
+        renamed_tables={
+            type_change.old.table_key: type_change.new.table_key
+            for type_change in change.lasting
+            if type_change.is_renamed
+        },
+        purged=purges,
         watch=session.watch,
     )
     commit_id = publish(session.log, session.handles, plan, armed).commit.id
-    forget(without_limits(session), head.snapshot, lost, moves)
+    forget(without_limits(session), head.snapshot, purges, moves)
     return commit_id
 
 
 def _stage_moves(
-    session: Session, head: Head, change: CatalogChange, armed: ArmedWrite, lost: Collection[str]
+    session: Session, head: Head, change: CatalogChange, armed: ArmedWrite, purged_keys: Collection[str]
 ) -> tuple[Move, ...]:
-    """The tables whose columns change, under the names that they have now; those that lose some get new files."""
+    """Stage the column changes of all tables, under their current keys; purged tables get new files."""
     tables = session.open_tables(head.snapshot)
     moves: list[Move] = []
-    made: list[str] = []
+    staged_files: list[str] = []
 
-    def note(files: Sequence[str]) -> None:
-        """Files as they come: named to recovery, in case this process dies."""
-        made.extend(files)
+    def on_files(files: Sequence[str]) -> None:
+        """Record new files in the sidecar, so that recovery can remove them if this process dies."""
+        staged_files.extend(files)
         armed.lease.add_files(files)
         session.check_cancelled()
 
     try:
-        for one in change.lasting:
+        for type_change in change.lasting:
             session.check_cancelled()
-            if one.has_column_changes:
-                key = one.old.table_key
-                staged = stage_columns(tables.open_table(key), one.build_new_columns(), note)
-                if key in lost:
-                    staged = purge_columns(session, staged, note)
+            if type_change.has_column_changes:
+                key = type_change.old.table_key
+                staged = stage_columns(tables.open_table(key), type_change.build_new_columns(), on_files)
+                if key in purged_keys:
+                    staged = purge_columns(session, staged, on_files)
                 moves.append(Move(table_key=key, staged=staged))
-    except BaseException as error:  # an interrupt too: nothing can be visible yet, so everything may go
-        abandon(session.log, armed, made, error)
+    # Interrupts too: nothing is visible yet, so all files may be removed.
+    except BaseException as error:
+        abandon(session.log, armed, staged_files, error)
         raise
     return tuple(moves)
 
 
 def _build_new_tables(session: Session, head: Head, added: Sequence[AnyType]) -> Iterator[NewTable]:
-    """Tables at places where there never was one: the files of an older type of that name are still its own."""
-    known = head.snapshot.manifest.tables
+    """Yield the tables of new types, at paths never used before."""
+    records = head.snapshot.manifest.tables
     for type_ in added:
         kind = "node" if isinstance(type_, NodeType) else "edge"
-        record = known.get(type_.table_key)
+        record = records.get(type_.table_key)
         incarnation = 1 if record is None else record.incarnation + 1
+        # An older type of that name, perhaps on another branch, may still have its files there.
         while session.store.objects.list_under(build_table_path(kind, type_.name, incarnation)):
             incarnation += 1
         path = build_table_path(kind, type_.name, incarnation)
-        made = TableRecord(table_key=type_.table_key, path=path, identity=type_.identity, incarnation=incarnation)
-        yield NewTable(record=made, schema=build_arrow_schema(type_))
+        record = TableRecord(table_key=type_.table_key, path=path, identity=type_.identity, incarnation=incarnation)
+        yield NewTable(record=record, schema=build_arrow_schema(type_))

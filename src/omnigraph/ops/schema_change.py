@@ -1,4 +1,4 @@
-"""What became of types and properties between two schemas, as every door tells it."""
+"""The changes of types and properties between two schemas, in the form that all interfaces show."""
 
 from dataclasses import dataclass
 
@@ -10,26 +10,26 @@ from omnigraph.schema.values import to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaChange:
-    """An accepted schema that took the place of another, or of none: what became of types and properties."""
+    """The replacement of a schema by another, or the first schema."""
 
     before: str | None
-    """The id of the schema that was there."""
+    """The id of the earlier schema."""
     after: str
     added: tuple[AnyType, ...] = ()
     dropped: tuple[AnyType, ...] = ()
     lasting: tuple[TypeChange, ...] = ()
-    """Types that live on."""
+    """Types that both schemas have."""
 
     def to_json(self) -> Document:
-        """What every door shows: types that were dropped and added, and those whose rows or name it changed."""
-        told: list[Document] = [{**encode_type_name(type_), "change": "dropped"} for type_ in self.dropped]
-        told += [{**encode_type_name(type_), "change": "added"} for type_ in self.added]
-        told += [document for one in self.lasting if (document := describe_reshape(one)) is not None]
-        return {"before": self.before, "after": self.after, "types": told}
+        """Return the JSON form: dropped and added types, and those whose rows or name changed."""
+        documents: list[Document] = [{**encode_type_name(type_), "change": "dropped"} for type_ in self.dropped]
+        documents += [{**encode_type_name(type_), "change": "added"} for type_ in self.added]
+        documents += [document for change in self.lasting if (document := describe_reshape(change)) is not None]
+        return {"before": self.before, "after": self.after, "types": documents}
 
 
 def describe_reshape(change: TypeChange) -> Document | None:
-    """What a new schema does to every row of a type; None when it is nothing."""
+    """Return the effect of a new schema on every row of a type; None if it has none."""
     renamed = {old: new for new, old in change.old_names.items() if old != new}
     added: Document = {p.name: to_json(p.type, p.default) for p in change.iter_added()}
     dropped = [p.name for p in change.iter_dropped()]

@@ -1,4 +1,4 @@
-"""The schemas that a branch has had, by their ids."""
+"""Look up the earlier schemas of a branch by their ids."""
 
 from collections import OrderedDict
 
@@ -11,21 +11,25 @@ MAX_CATALOGS = 16
 
 
 class SchemaHistory:
-    """Looks accepted schemas up in a branch's journal, and keeps the last ones. For one thread."""
+    """An LRU cache of the schemas in a branch's journal. Not thread-safe."""
 
     def __init__(self, log: ManifestLog) -> None:
         self._log = log
         self._catalogs: OrderedDict[str, Catalog] = OrderedDict()
 
     def load_catalog(self, head: Head, schema_id: str) -> Catalog:
-        """What an accepted schema of a state's history says; ManifestCorruptError when it is not there."""
-        found = self._catalogs.get(schema_id)
-        if found is None:
+        """Return the catalog of a schema in the history of a state.
+
+        Raises:
+            ManifestCorruptError: The journal does not have the schema.
+        """
+        catalog = self._catalogs.get(schema_id)
+        if catalog is None:
             record = find_schema(self._log, head, schema_id)
             if record is None:
                 raise ManifestCorruptError(f"the schema `{schema_id}` of a past state is not in the journal")
-            found = self._catalogs[schema_id] = decode_catalog(record.catalog.encode())
+            catalog = self._catalogs[schema_id] = decode_catalog(record.catalog.encode())
         self._catalogs.move_to_end(schema_id)
         if len(self._catalogs) > MAX_CATALOGS:
             self._catalogs.popitem(last=False)
-        return found
+        return catalog

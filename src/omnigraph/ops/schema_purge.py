@@ -1,4 +1,4 @@
-"""Dropping for good: what it takes that nothing of the dropped data is left in the new state of a branch."""
+"""Purge dropped data: remove it from the files of a branch's new state, instead of only hiding it."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -21,29 +21,31 @@ from omnigraph.telemetry import log as telemetry_log
 
 
 def find_purges(snapshot: Snapshot, change: CatalogChange) -> tuple[Purge, ...]:
-    """What a change drops, under the names that it has before."""
-    gone: list[tuple[str, str | None]] = [(type_.table_key, None) for type_ in change.dropped]
-    gone += [(one.old.table_key, p.name) for one in change.lasting for p in one.iter_dropped()]
-    return tuple(Purge(table_key=key, path=snapshot.pins[key].path, property=name) for key, name in gone)
+    """Return the tables and properties that a change drops, under their names before the change."""
+    dropped: list[tuple[str, str | None]] = [(type_.table_key, None) for type_ in change.dropped]
+    dropped += [(item.old.table_key, p.name) for item in change.lasting for p in item.iter_dropped()]
+    return tuple(Purge(table_key=key, path=snapshot.pins[key].path, property=name) for key, name in dropped)
 
 
-def purge_columns(session: Session, staged: StagedWrite, note: Callable[[Sequence[str]], None]) -> StagedWrite:
-    """A change of columns whose files have nothing of those that are dropped; `note` hears of every file."""
-    shown = lay_out(session.handles, staged)
-    note([f"{shown.path}/{format_detached_name(shown.preview)}"])
+def purge_columns(session: Session, staged: StagedWrite, on_files: Callable[[Sequence[str]], None]) -> StagedWrite:
+    """Rewrite a staged column change without the data of dropped columns; `on_files` gets every new file."""
+    detached = lay_out(session.handles, staged)
+    on_files([f"{detached.path}/{format_detached_name(detached.preview)}"])
     session.runtime.faults.reach("schema.purged")
-    made = purge_dropped_columns(LanceTable(session.handles, shown.path, shown.preview), shown, note)
-    for file in set(shown.blobs) - set(made.blobs):
+    purged = purge_dropped_columns(LanceTable(session.handles, detached.path, detached.preview), detached, on_files)
+    # Blobs that only the version before the rewrite has were staged by this write, so no reader can need them.
+    for file in set(detached.blobs) - set(purged.blobs):
         session.store.objects.delete(file)
-    return made
+    return purged
 
 
 def forget(session: Session, before: Snapshot, purges: Sequence[Purge], moves: Sequence[Move]) -> None:
-    """After the commit: what was kept of the data elsewhere goes, and what was only needed on the way.
+    """Remove, after the commit, derived files with purged data, and the detached versions made for staging.
 
     Indexes and files of earlier versions are left to cleanup, which finds them unreferenced.
     """
-    keys = [f"{one.staged.path}/{format_detached_name(one.staged.preview)}" for one in moves if one.staged.preview]
+    staged_writes = [move.staged for move in moves if move.staged.preview]
+    keys = [f"{staged.path}/{format_detached_name(staged.preview)}" for staged in staged_writes]
     for purge in purges:
         table = LanceTable(session.handles, purge.path, before.pins[purge.table_key].version)
         names = table.schema.names if purge.property is None else [purge.property]
@@ -52,41 +54,44 @@ def forget(session: Session, before: Snapshot, purges: Sequence[Purge], moves: S
         for key in keys:
             session.store.objects.delete(key)
     except StoreUnavailableError as error:
-        telemetry_log.warning("what was kept of dropped data was not removed: %s", error)
+        telemetry_log.warning("cached files of purged data could not be removed: %s", error)
 
 
 def find_holders(session: Session, paths: Collection[str]) -> tuple[str, ...]:
-    """The other branches that have a table at one of these locations."""
+    """Return the other branches that have a table at one of these paths."""
     if not paths:
         return ()
     main = session.branches.main.head().snapshot
-    found = []
+    holders = []
     for name in (MAIN, *main.manifest.live_branches):
         try:
             pins = main.pins if name == MAIN else session.branches.get_log(name).head().snapshot.pins
+        # Deleted since main's manifest was read.
         except (BranchGoneError, BranchMissingError):
-            continue  # deleted just now
+            continue
         if name != session.log.branch and any(pin.path in paths for pin in pins.values()):
-            found.append(name)
-    return tuple(sorted(found))
+            holders.append(name)
+    return tuple(sorted(holders))
 
 
 def describe_tag_losses(session: Session, purges: Sequence[Purge]) -> tuple[str, ...]:
-    """What a drop takes from tagged states of the branch, a note for each tag; to be asked before it is done."""
+    """Return a note for each tagged state of the branch that a purge takes data from; call it before the commit."""
     paths = {purge.path for purge in purges}
     notes = []
     for tag in session.branches.tags.list_records() if paths else ():
+        # A state in another branch's journal is not affected.
         if tag.path != session.log.path:
-            continue  # another branch has that state, and keeps it
+            continue
         try:
             state = session.resolve_snapshot(commit_id=tag.commit_id).manifest
+        # The tag names no readable commit; `check` reports that.
         except (CommitMissingError, CommitCollectedError):
-            continue  # it names nothing any more, as `check` tells
+            continue
         names = [
             f"`{key.partition(':')[2]}`"
             for key, pin in state.pins.items()
             if pin.path in paths and pin.path not in state.lost
         ]
         if names:
-            notes.append(f"the tag `{tag.name}` loses {' and '.join(names)}: no row of it can be read there any more")
+            notes.append(f"the tag `{tag.name}` loses {' and '.join(names)}: its rows can no longer be read there")
     return tuple(notes)

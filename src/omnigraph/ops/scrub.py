@@ -1,14 +1,14 @@
-"""Scrub: verify every file that a kept state names, slowly, over and over. It writes nothing.
+"""Scrub: verify every file of the retained states in the background, in passes that repeat. It writes nothing.
 
-    pass      the kept versions of all branches and tags, table by table
-    version   its own file, then the files that it names and that were not looked at for another version of the table
-    file      a chunk at a time, with a rest behind each, so that a pass takes the days that were set
+    pass      the retained versions of all branches and tags, table by table
+    version   its own file, then the files that it names, except those already verified for another version
+    file      a chunk at a time, with a pause after each, so that a pass takes the configured number of days
 
-The order is random, by a salt that is made with the scrub: nothing is written, so a process that starts does not know
-how far the one before it came, and from any fixed order frequent restarts would verify the same files only. Within a
-process it stays the same, so that a file is looked at once in the days of a pass.
+The order is random, by a salt of the process. Nothing is written, so a new process does not know the progress of the
+one before it, and with a fixed order frequent restarts would always verify the same files. Within a process the order
+stays the same, so that each file is verified once per pass.
 
-On an object store, and where no checksum is recorded, a file is compared with its size, or must be there.
+On an object store, and where no checksum is recorded, only the size of a file is compared, or its existence checked.
 """
 
 import math
@@ -50,48 +50,48 @@ from omnigraph.storage.table_cache import TableCache
 from omnigraph.storage.uri import parse_uri
 from omnigraph.telemetry import log
 
+# Counted for each file in addition to its bytes, so that many small files are spread over the time of a pass too.
 FILE_OVERHEAD_BYTES = 64 * 1024
-"""What a file counts beside its bytes, so that many small files are spread over the time of a pass, too."""
+# The pause after the store did not respond.
 RETRY_SECONDS = 300.0
-"""How long a store is left alone that did not answer."""
+# Attempts to read a file while the store fails; then the pass skips it, and is incomplete.
 MAX_TRIES = 3
-"""So often a file is tried while the store fails over it; then the pass goes on without it, and is not complete."""
+# The interval at which damaged files are checked again. They are read again only if they were replaced.
 RECHECK_SECONDS = 3_600.0
-"""How often damaged files are looked at again; they are read again only when they were replaced."""
+# The pause after a pass that found nothing to verify.
 IDLE_SECONDS = 3_600.0
-"""How long to rest after a pass that found nothing to verify."""
 _DAY = 86_400.0
 
 
 class ScrubState(Enum):
-    """What a scrub does now."""
+    """The current activity of a scrub."""
 
     WAITING = "waiting"
-    """It has not begun."""
+    """It has not started."""
     RUNNING = "running"
     RESTING = "resting"
-    """The pass is done, and the next one begins when its days are over."""
+    """The pass is done, and the next one starts when its days are over."""
     FAILING = "failing"
-    """The store did not answer, or the manifest can't be read; it is tried again."""
+    """The store did not respond, or the manifest can't be read; it will be retried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScrubReport:
-    """How far a scrub is, and what is damaged."""
+    """The progress of a scrub, and the damaged files."""
 
     state: ScrubState
     files: int
     nbytes: int
-    """What was verified since the scrub was made, in all passes; bytes are those that were read."""
+    """Files verified and bytes read since the scrub was created, in all passes."""
     skipped: int
-    """The files that the store has failed over in this pass."""
+    """The number of files skipped in this pass because the store kept failing."""
     pass_began: datetime | None
     last_pass: datetime | None
-    """When a pass last ended that left out nothing."""
+    """The end of the last complete pass."""
     damaged: tuple[DamagedFile, ...]
 
     def to_json(self) -> dict[str, object]:
-        """Return what every door shows."""
+        """Return the JSON form."""
         return {
             "state": self.state.value,
             "files": self.files,
@@ -100,19 +100,19 @@ class ScrubReport:
             "pass_began": None if self.pass_began is None else format_instant(self.pass_began),
             "last_pass": None if self.last_pass is None else format_instant(self.last_pass),
             "damaged_files": len(self.damaged),
-            "damaged": [one.to_json() for one in self.damaged],
+            "damaged": [file.to_json() for file in self.damaged],
         }
 
 
 def compute_rest(weight: int, total: int, days: float, spent: float) -> float:
-    """Return how long to rest after work that took `spent` seconds, so that all of it takes `days`."""
+    """Return how many seconds to pause after work that took `spent` seconds, so that all of it takes `days`."""
     return max(0.0, days * _DAY * weight / max(total, weight, 1) - spent)
 
 
 def open_for_scrub(uri: str, runtime: Runtime) -> Session:
-    """Return a graph that nothing is written to and of which little is cached; nothing was read yet.
+    """Return a read-only session with minimal caches; nothing is read yet.
 
-    It opens what does not match its checksum, and acts for nobody: no policy is asked.
+    It opens files that do not match their checksums, and has no actor and no policy.
     """
     options = replace(runtime.options, cache_bytes=0)
     store = GraphStorage(parse_uri(uri), replace(runtime, options=options, policy=None))
@@ -129,38 +129,40 @@ def open_for_scrub(uri: str, runtime: Runtime) -> Session:
 
 @dataclass(frozen=True, slots=True)
 class _FileScan:
-    """A file that is being read."""
+    """The scan of a file in progress."""
 
     job: ScrubJob
     scan: Scan
 
 
 class Scrub:
-    """The scrub of one graph. One thread takes its steps; any thread may ask for its report."""
+    """The scrub of one graph. One thread calls `step`; any thread may call `report`."""
 
     def __init__(self, uri: str, runtime: Runtime, days: float) -> None:
-        """Take how many days a pass takes, above 0; nothing is read yet."""
-        self.uri, self._runtime, self._days = uri, runtime, days
+        """Create a scrub whose passes take `days`, more than 0; nothing is read yet."""
+        self.uri = uri
+        self._runtime = runtime
+        self._days = days
         self._salt = runtime.ids.ulid().encode()
         self._session = open_for_scrub(uri, runtime)
-        self._kept = RetainedVersions()
+        self._retained = RetainedVersions()
         self._total = 0
         self._due = self._recheck_at = self._began = runtime.clock.monotonic()
         self._is_in_pass = False
-        # Stacks: what comes next is last. Of the table that is worked on, the files that were looked at are known by
-        # 64 bits of their keys: some 70 bytes each.
+        # Stacks, with the next item last. Verified files of the current table are remembered by 64-bit hashes of their
+        # keys, which take some 70 bytes each.
         self._tables: list[str] = []
         self._path = ""
         self._versions: list[int] = []
         self._jobs: list[ScrubJob] = []
-        self._looked_at: set[int] = set()
+        self._verified: set[int] = set()
         self._job: ScrubJob | None = None
         self._reading: _FileScan | None = None
         self._tries = 0
+        # Damaged files that were replaced are verified immediately, besides the pass.
         self._replaced_jobs: list[ScrubJob] = []
-        """Damaged files that were replaced: they are verified at once, beside the pass."""
         self._rereading: _FileScan | None = None
-        # What the report shows; each value is replaced whole.
+        # Read by `report` from other threads, so each value is replaced, never modified.
         self._state = ScrubState.WAITING
         self._files = self._nbytes = self._skipped = self._pass_number = 0
         self._pass_began: datetime | None = None
@@ -168,7 +170,7 @@ class Scrub:
         self._damaged = DamageRegistry(uri)
 
     def report(self) -> ScrubReport:
-        """Return how far it is."""
+        """Return the progress and the damaged files."""
         return ScrubReport(
             state=self._state,
             files=self._files,
@@ -180,16 +182,17 @@ class Scrub:
         )
 
     def step(self) -> float:
-        """Do the next little thing if it is due, and return for how many seconds to rest.
+        """Do the next step if it is due, and return how many seconds to pause.
 
-        Whatever goes wrong is logged and tried again later, at the same place.
+        Errors are logged, and the same step is retried later.
         """
         clock = self._runtime.clock
         try:
             self._recheck_damaged(clock.monotonic())
-        except Exception as error:  # noqa: BLE001 - it must not end with the first fault that was not foreseen
-            self._replaced_jobs, self._recheck_at = [], clock.monotonic() + RETRY_SECONDS
-            self._warn("looks at damaged files again later", error)
+        except Exception as error:  # noqa: BLE001 - an unforeseen error must not end the scrub
+            self._replaced_jobs = []
+            self._recheck_at = clock.monotonic() + RETRY_SECONDS
+            self._warn("will check damaged files again later", error)
         began = clock.monotonic()
         if began >= self._due:
             try:
@@ -207,7 +210,7 @@ class Scrub:
         return max(0.0, min(self._due, self._recheck_at if self._damaged.known else math.inf) - clock.monotonic())
 
     def close(self) -> None:
-        """Let go of files that are being read."""
+        """Close the files that are being read."""
         for reading in (self._reading, self._rereading):
             if reading is not None:
                 reading.scan.close()
@@ -215,16 +218,16 @@ class Scrub:
     # --- the pass --------------------------------------------------------------------------------------------
 
     def _advance(self) -> int:
-        """Do one thing, and return how much of the pass it was."""
+        """Do one step of the pass, and return its weight in bytes."""
         if self._job is None and self._jobs:
             self._job = self._jobs.pop()
         if self._job is not None:
             return self._read_on(self._job)
         if self._versions:
             version = self._versions.pop()
-            recorded = self._kept.tables.get(self._path, {}).get(version)
-            own = describe_version_file(self._path, version, recorded)
-            self._jobs.append(ScrubJob(file=own, path=self._path, version=version, is_version=True))
+            recorded = self._retained.tables.get(self._path, {}).get(version)
+            version_file = describe_version_file(self._path, version, recorded)
+            self._jobs.append(ScrubJob(file=version_file, path=self._path, version=version, is_version=True))
         elif self._tables:
             self._begin_table(self._tables.pop())
         elif self._is_in_pass:
@@ -237,31 +240,34 @@ class Scrub:
         self._session = open_for_scrub(self.uri, self._runtime)
         self._gather()
         objects = self._session.store.objects
-        # Files that no state names are counted too: then the pass ends early, and rests until its days are over.
+        # Unreferenced files are counted too: then the pass ends early, and pauses until its days are over.
         self._total = sum(
-            sum(info.size + FILE_OVERHEAD_BYTES for info in objects.list_under(path)) for path in self._kept.tables
+            sum(info.size + FILE_OVERHEAD_BYTES for info in objects.list_under(path)) for path in self._retained.tables
         )
-        self._tables = sorted(self._kept.tables, key=self._hash_order)
+        self._tables = sorted(self._retained.tables, key=self._hash_order)
         self._is_in_pass = True
         self._pass_number += 1
         self._skipped = 0
-        self._began, self._pass_began = self._runtime.clock.monotonic(), self._runtime.clock.now()
+        self._began = self._runtime.clock.monotonic()
+        self._pass_began = self._runtime.clock.now()
 
     def _end_pass(self) -> None:
         clock = self._runtime.clock
         if not self._skipped:
             self._last_pass = clock.now()
-        # What this pass did not come by is named by no kept state any more.
+        # A damaged file that a complete pass did not meet is no longer named by a retained state.
         for key, known in self._damaged.known.items():
             if known.job is not None and known.pass_number < self._pass_number and not self._skipped:
                 self._damaged.forget(key)
         now = clock.monotonic()
-        self._due = max(now, self._began + self._days * _DAY) if self._kept.tables else now + IDLE_SECONDS
-        self._state, self._is_in_pass = ScrubState.RESTING, False
+        self._due = max(now, self._began + self._days * _DAY) if self._retained.tables else now + IDLE_SECONDS
+        self._state = ScrubState.RESTING
+        self._is_in_pass = False
 
     def _begin_table(self, path: str) -> None:
-        self._path, self._looked_at = path, set()
-        versions = self._kept.tables.get(path, {})
+        self._path = path
+        self._verified = set()
+        versions = self._retained.tables.get(path, {})
         self._versions = sorted(versions, key=lambda version: self._hash_order(f"{path} {version}"))
 
     def _hash_order(self, name: str) -> int:
@@ -269,8 +275,9 @@ class Scrub:
 
     def _read_on(self, job: ScrubJob) -> int:
         """Read the next chunk of a file of the pass."""
-        # Set again only when it went well: a scan that has raised would seem to have come to its end.
-        reading, self._reading = self._reading or _FileScan(job, scan_file(self._session.store, job.file)), None
+        # Set again only after success: a generator that has raised would look like one at its end.
+        reading = self._reading or _FileScan(job, scan_file(self._session.store, job.file))
+        self._reading = None
         count = self._read_chunk(reading)
         if count is not None:
             self._reading = reading
@@ -279,19 +286,20 @@ class Scrub:
         return FILE_OVERHEAD_BYTES + (0 if self._session.store.location.is_local else job.file.nbytes or 0)
 
     def _read_chunk(self, reading: _FileScan) -> int | None:
-        """Read a chunk, and return its size; None when the file has come to its end, and was judged."""
+        """Read a chunk, and return its size; None at the end of the file, whose verdict is then recorded."""
         try:
             count = next(reading.scan)
         except StopIteration as end:
-            files = self._judge(reading.job, end.value)
+            files = self._record_verdict(reading.job, end.value)
+            # Only in the pass: the files of a replaced version wait until a pass comes to it.
             if reading.job is self._job:
                 self._jobs += files
             return None
         self._nbytes += count
         return count
 
-    def _judge(self, job: ScrubJob, reason: str | None) -> list[ScrubJob]:
-        """Take what was found out about a file. Return the files to look at next, if it is a version that is sound."""
+    def _record_verdict(self, job: ScrubJob, reason: str | None) -> list[ScrubJob]:
+        """Record whether a file is damaged; return the files to verify next if it is an intact version."""
         files: list[StoredFile] = []
         if reason is None and job.is_version:
             try:
@@ -301,97 +309,100 @@ class Scrub:
                 reason = error.reason
         if reason is None:
             self._damaged.forget(job.file.key)
-        elif self._is_kept(job):
-            self._note(job, reason)
+        elif self._is_retained(job):
+            self._record_damage(job, reason)
         else:
             return []
         self._files += 1
-        self._looked_at.add(compute_checksum(job.file.key.encode()))
-        fresh = {file.key: file for file in files if compute_checksum(file.key.encode()) not in self._looked_at}
+        self._verified.add(compute_checksum(job.file.key.encode()))
+        new = {file.key: file for file in files if compute_checksum(file.key.encode()) not in self._verified}
         return [
-            ScrubJob(file=fresh[key], path=job.path, version=job.version) for key in sorted(fresh, key=self._hash_order)
+            ScrubJob(file=new[key], path=job.path, version=job.version) for key in sorted(new, key=self._hash_order)
         ]
 
     def _postpone(self, error: Exception) -> None:
-        """Try again later; a file that the store keeps failing over is left out."""
+        """Schedule a retry; skip a file for which the store keeps failing."""
         self._tries += 1
         self._due = self._runtime.clock.monotonic() + RETRY_SECONDS
         if self._job is None or self._tries < MAX_TRIES:
             self._state = ScrubState.FAILING
-            self._warn("is tried again later", error)
+            self._warn("will be retried later", error)
             return
-        self._warn(f"leaves out {self._job.file.key}", error)
-        self._job, self._tries = None, 0
+        self._warn(f"skips {self._job.file.key}", error)
+        self._job = None
+        self._tries = 0
         self._skipped += 1
 
-    def _warn(self, what: str, error: Exception) -> None:
-        log.warning("the scrub of %s %s: %s", self.uri, what, error, exc_info=not isinstance(error, OmnigraphError))
+    def _warn(self, action: str, error: Exception) -> None:
+        # A traceback only for errors that are not the product's own.
+        log.warning("the scrub of %s %s: %s", self.uri, action, error, exc_info=not isinstance(error, OmnigraphError))
 
-    # --- what is kept ------------------------------------------------------------------------------------------
+    # --- retained versions -------------------------------------------------------------------------------------
 
     def _gather(self) -> None:
-        """Find out which versions are kept; a manifest that can't be read is damage itself."""
+        """Find the retained versions; a manifest that can't be read is recorded as damage."""
         session = self._session
         try:
-            found = find_retained_versions(session.branches, session.log.head())
-            if found.broken:  # a second look: a branch may have been deleted, and collected, meanwhile
-                found = find_retained_versions(session.branches, session.log.head())
+            retained = find_retained_versions(session.branches, session.log.head())
+            # Read again: a branch may have been deleted and collected in the meantime.
+            if retained.broken:
+                retained = find_retained_versions(session.branches, session.log.head())
         except OmnigraphError as error:
             if error.kind is Kind.CORRUPT:
                 self._damaged.note_manifests({MANIFEST: (MAIN, str(error))})
             raise
-        self._kept = found
-        self._damaged.note_manifests(found.broken)
+        self._retained = retained
+        self._damaged.note_manifests(retained.broken)
 
-    def _is_kept(self, job: ScrubJob) -> bool:
-        """Return whether the version of a file is kept now: what a cleanup has collected since is no damage.
-
-        A cleanup tells main of itself before it removes anything, so without a new one everything is as it was.
-        """
-        if self._session.log.head().snapshot.manifest.gc_horizon.epoch != self._kept.epoch:
+    def _is_retained(self, job: ScrubJob) -> bool:
+        """Return whether the version of a file is still retained; a file collected by a cleanup is not damaged."""
+        # A cleanup publishes its horizon on main before it removes anything, so the same epoch means no new cleanup.
+        if self._session.log.head().snapshot.manifest.gc_horizon.epoch != self._retained.epoch:
             self._gather()
-        return self._kept.has(job.path, job.version)
+        return self._retained.has(job.path, job.version)
 
-    # --- what is damaged ---------------------------------------------------------------------------------------
+    # --- damaged files -----------------------------------------------------------------------------------------
 
     def _recheck_damaged(self, now: float) -> None:
-        """Look at damaged files again now and then, and read on in those that were replaced."""
+        """Check damaged files again at intervals, and read the next chunk of one that was replaced."""
         if self._damaged.known and now >= self._recheck_at and not self._replaced_jobs:
             self._recheck_at = now + RECHECK_SECONDS
             self._recheck()
         if self._replaced_jobs:
             job = self._replaced_jobs[-1]
-            reading, self._rereading = self._rereading or _FileScan(job, scan_file(self._session.store, job.file)), None
+            reading = self._rereading or _FileScan(job, scan_file(self._session.store, job.file))
+            self._rereading = None
             if self._read_chunk(reading) is None:
                 self._replaced_jobs.pop()
             else:
                 self._rereading = reading
 
     def _recheck(self) -> None:
-        """Find out which damaged files no kept state names any more, and which were replaced."""
+        """Forget damaged files that no retained state names any longer, and queue those that were replaced."""
         if any(known.job is None for known in self._damaged.known.values()):
             self._gather()
         for key, known in self._damaged.known.items():
             job = known.job
             if job is None:
                 continue
-            if not self._is_kept(job):
-                versions = self._kept.tables.get(job.path, ())
-                job = next(find_naming(self._session, self._kept, job.path, key, versions), None)
+            if not self._is_retained(job):
+                versions = self._retained.tables.get(job.path, ())
+                job = next(find_naming(self._session, self._retained, job.path, key, versions), None)
             if job is None:
                 self._damaged.forget(key)
             elif not known.fingerprint or fingerprint(self._session.store, job.file) != known.fingerprint:
                 self._replaced_jobs.append(job)
 
-    def _note(self, job: ScrubJob, reason: str) -> None:
-        """Remember a damaged file, with the branches that show it."""
-        key, session = job.file.key, self._session
+    def _record_damage(self, job: ScrubJob, reason: str) -> None:
+        """Record a damaged file, with the branches whose current state needs it."""
+        key = job.file.key
+        session = self._session
         shown = find_showing(session, job.path)
-        naming = {found.version for found in find_naming(session, self._kept, job.path, key, shown)}
+        naming = {other.version for other in find_naming(session, self._retained, job.path, key, shown)}
         branches = sorted(name for version in naming for name in shown[version])
-        table = self._kept.names.get(job.path, job.path)
+        table = self._retained.names.get(job.path, job.path)
         damage = DamagedFile(table=table, file=key, reason=reason, branches=tuple(branches))
-        # What the medium fails to give is read whenever it is looked at: it may recover, and is not replaced then.
+        # A file that the disk fails to read may recover without being replaced, so it is read again at every recheck.
         seen = () if reason.startswith(UNREADABLE) else fingerprint(session.store, job.file)
         if not self._damaged.known:
             self._recheck_at = self._runtime.clock.monotonic() + RECHECK_SECONDS

@@ -1,4 +1,4 @@
-"""Damage that a scrub has found: which files, why, and who needs them."""
+"""The registry of damaged files that a scrub has found, with the reasons and the branches that need them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from omnigraph.storage.object_store import ObjectInfo
 from omnigraph.storage.scrubbing import StoredFile, describe_version_file, list_stored_files, verify_file
 from omnigraph.telemetry import log
 
+# Limits the registry. If a graph has more damaged files, a pass after their repair finds the others.
 MAX_DAMAGED = 1_000
-"""How many damaged files are known at a time. Of a graph with more, a pass after their repair finds the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedFile:
-    """A file of a kept state that is not what was recorded of it."""
+    """A file of a retained state that differs from its recorded checksum or size."""
 
     table: str
     """The key of its table; `branch:NAME` for a manifest."""
@@ -28,10 +28,10 @@ class DamagedFile:
     """The file, or the directory of an index or of blobs, below the graph."""
     reason: str
     branches: tuple[str, ...]
-    """The branches whose present needs it; none when only earlier commits do."""
+    """The branches whose current state needs it; empty if only earlier commits do."""
 
     def to_json(self) -> dict[str, object]:
-        """Return what every door shows."""
+        """Return the JSON form."""
         return {"table": self.table, "file": self.file, "reason": self.reason, "branches": list(self.branches)}
 
 
@@ -48,30 +48,31 @@ class ScrubJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownDamage:
-    """A damaged file as it was when it was last looked at; without a job it is a manifest."""
+    """A damaged file at its last check; without a job it is a manifest."""
 
     damage: DamagedFile
     job: ScrubJob | None = None
     fingerprint: tuple[ObjectInfo, ...] = ()
     pass_number: int = 0
-    """The pass that has found it last."""
+    """The last pass that found it."""
 
 
 class DamageRegistry:
-    """The damaged files of one graph. One thread changes it, each time as a whole; any thread may list it."""
+    """The damaged files of one graph. One thread changes it, by copy on write; any thread may list it."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
+        # By file. Replaced as a whole, so that readers in other threads never see a dict that is changing.
         self.known: Mapping[str, KnownDamage] = {}
-        """By file."""
 
     def list(self) -> tuple[DamagedFile, ...]:
-        """Return all, by file."""
+        """Return all damaged files, ordered by file."""
         return tuple(known.damage for _, known in sorted(self.known.items()))
 
     def remember(self, known: KnownDamage) -> None:
-        """Note a damaged file; it is logged unless it was known already."""
-        key, damage = known.damage.file, known.damage
+        """Record a damaged file; log it unless it is recorded already."""
+        damage = known.damage
+        key = damage.file
         before = self.known.get(key)
         if before is None and len(self.known) >= MAX_DAMAGED:
             return
@@ -84,14 +85,14 @@ class DamageRegistry:
             )
 
     def forget(self, key: str) -> None:
-        """Note that a file is sound, or needed no longer."""
+        """Remove a file that is intact again, or no longer needed."""
         known = self.known.get(key)
         if known is not None:
-            self.known = {name: one for name, one in self.known.items() if name != key}
+            self.known = {name: other for name, other in self.known.items() if name != key}
             log.info("the scrub of %s: %s of %s is no longer damaged", self._uri, key, known.damage.table)
 
     def note_manifests(self, broken: Mapping[str, tuple[str, str]]) -> None:
-        """Note which manifests can't be read, by their paths, with their branches and reasons; no others are."""
+        """Replace the recorded manifests by `broken`: branch and reason by path of each that can't be read."""
         for key, known in self.known.items():
             if known.job is None and key not in broken:
                 self.forget(key)
@@ -103,18 +104,18 @@ class DamageRegistry:
 def find_naming(
     session: Session, kept: RetainedVersions, path: str, key: str, versions: Iterable[int]
 ) -> Iterator[ScrubJob]:
-    """Yield a job for each of some versions that names a file; one that can't be opened names only its own."""
+    """Yield a job for each of these versions that names a file; one that can't be opened names only its own file."""
     recorded = kept.tables.get(path, {})
     for version in versions:
-        own = describe_version_file(path, version, recorded.get(version))
-        if own.key == key:
-            yield ScrubJob(file=own, path=path, version=version, is_version=True)
+        version_file = describe_version_file(path, version, recorded.get(version))
+        if version_file.key == key:
+            yield ScrubJob(file=version_file, path=path, version=version, is_version=True)
             continue
-        # Lance is not handed a version that is damaged: one wrong length, and it may ask for all memory there is.
-        if verify_file(session.store, own) is not None:
+        # Lance must not open a damaged version: because of one wrong length it may allocate all memory.
+        if verify_file(session.store, version_file) is not None:
             continue
         try:
-            with translate_damage(own.key):
+            with translate_damage(version_file.key):
                 files = list_stored_files(LanceTable(session.handles, path, version))
         except DamagedError:
             continue
@@ -122,16 +123,17 @@ def find_naming(
 
 
 def find_showing(session: Session, path: str) -> dict[int, list[str]]:
-    """Return which versions of a table branches show now, with the names of those."""
-    found: dict[int, list[str]] = {}
+    """Return the versions of a table that branches pin now, with the names of the branches."""
+    branches: dict[int, list[str]] = {}
     for name in (MAIN, *(record.name for record in session.branches.list_records())):
         try:
             pins = session.checkout(name).head().snapshot.pins.values()
         except OmnigraphError as error:
             if error.kind is Kind.UNAVAILABLE:
                 raise
-            continue  # deleted meanwhile, or damaged itself, which is told by itself
+            # Deleted in the meantime, or damaged itself, which is reported on its own.
+            continue
         for pin in pins:
             if pin.path == path:
-                found.setdefault(pin.version, []).append(name)
-    return found
+                branches.setdefault(pin.version, []).append(name)
+    return branches

@@ -1,4 +1,4 @@
-"""Which query of a source is meant."""
+"""Select a query of a source text by name."""
 
 from omnigraph.errors import QueryAmbiguousError, QueryMissingError
 from omnigraph.lang.diagnostics import Diagnostic, StageResult
@@ -10,7 +10,7 @@ from omnigraph.ops.argument_checks import check_text
 
 
 def choose_query(source: Source, name: str | None) -> Query:
-    """The query of that name, or the only one.
+    """Return the query of that name, or the only one.
 
     Raises:
         SourceError: The text is no query file, or has two queries of that name.
@@ -26,8 +26,9 @@ def choose_query(source: Source, name: str | None) -> Query:
     chosen = [query for query in file.queries if name in (None, query.name.text)]
     if not chosen:
         raise QueryMissingError(name or "", source.name, find_closest(name or "", names), names)
-    found = tuple(
+    # Two queries of other names don't matter here; only the requested name must be unique.
+    duplicates = tuple(
         Diagnostic("Q002", again.name.span, f"there is already a query `{again.name.text}` in this file")
         for again in chosen[1:]
     )
-    return StageResult(chosen[0], found).require(source)
+    return StageResult(chosen[0], duplicates).require(source)

@@ -1,4 +1,4 @@
-"""One open graph: what every verb works with."""
+"""The session: an open graph on one branch, which every operation works with."""
 
 import copy
 from collections.abc import Callable
@@ -31,8 +31,8 @@ from omnigraph.storage.derived_cache import DerivedCache
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.table_cache import TableCache
 
+# The author of commits if a call names none.
 ANONYMOUS = "anonymous"
-"""Who signs where nobody is named."""
 
 
 class ReadOnlyError(OmnigraphError):
@@ -51,9 +51,9 @@ class ReadOnlyError(OmnigraphError):
 
 @dataclass
 class Session:
-    """A graph's storage, open tables and the manifest of one branch. Cheap to keep, safe to share between threads.
+    """A graph's storage, open tables, caches, and the manifest log of one branch. Thread-safe.
 
-    It is made with main's manifest; `on` gives the same graph on another branch.
+    It starts on main; `checkout` returns a session on another branch that shares tables and caches.
     """
 
     store: GraphStorage
@@ -61,23 +61,23 @@ class Session:
     log: ManifestLog
     is_read_only: bool = False
     keep_derived: bool | None = None
-    """Whether reads may keep what they derived beside the tables; None: unless it is read-only, which never does."""
+    """Whether reads may store derived files beside the tables; None for yes. A read-only session never does."""
     reads: GraphCache = field(init=False)
-    """What queries keep in memory between each other."""
+    """The in-memory cache that queries share."""
     prepared: QueryCache = field(init=False)
     plans: PlanCache = field(default_factory=PlanCache, init=False, repr=False)
     branches: BranchRegistry = field(init=False)
     _catalogs: CatalogCache = field(default_factory=CatalogCache, init=False, repr=False)
     actor: Actor | None = field(default=None, init=False)
-    """For whom it acts, where that was said: whom a policy is asked about, and who signs."""
+    """The actor it acts for, if any: the policy is evaluated for this actor, who signs commits."""
     through: str | None = field(default=None, init=False)
     """The stored query on whose behalf it acts."""
     check_cancelled: Callable[[], None] = field(default_factory=lambda: _never_cancel, init=False, repr=False)
-    """Asked now and then by verbs that may take long: what it raises ends them, as an interrupt would."""
+    """Called regularly by long operations; an error that it raises ends them, as an interrupt would."""
     watch: Budget | None = field(default=None, init=False, repr=False)
-    """The deadline and memory limit of the one verb that it is for; see `within`."""
+    """The deadline and memory limit of a single operation; see `with_budget`."""
     _is_by_name: bool = field(default=False, init=False, repr=False)
-    """Whether the branch is known by its name alone: nothing of it was read yet."""
+    """Whether the branch was only looked up by name, and nothing was read from it yet."""
 
     def __post_init__(self) -> None:
         self.branches = BranchRegistry(self.log)
@@ -88,25 +88,28 @@ class Session:
 
     @property
     def runtime(self) -> Runtime:
-        """Time, ids, settings."""
+        """The clock, ids, settings and policy."""
         return self.store.runtime
 
     @property
     def uri(self) -> str:
-        """The graph's address."""
+        """The address of the graph."""
         return self.store.location.uri
 
     @property
     def blob_sources(self) -> BlobSources:
-        """The places outside of the graph that Blob values may be read from."""
+        """The locations outside the graph that Blob values may be read from."""
         options = self.runtime.options
         return BlobSources(options.blob_sources, limit=min(options.blob_bytes, MAX_BLOB_BYTES), storage=options.storage)
 
     def checkout(self, branch: str) -> "Session":
-        """This graph on a branch, with the same open tables and everything that is kept; BranchMissingError.
+        """Return a session on a branch, which shares open tables and caches. Cheap: make one for each operation.
 
-        Cheap: make one for each operation. Once it has read something, it is on that very branch: when the branch is
-        deleted it gives BranchGoneError, also when there is another one of the same name.
+        Once it has read something, it stays on that very branch: after the branch is deleted it raises BranchGoneError,
+        even if there is a new one of the same name.
+
+        Raises:
+            BranchMissingError: There is no branch of that name.
         """
         if branch == self.log.branch:
             return self
@@ -114,25 +117,28 @@ class Session:
         return self.checkout_log(self._find_log(branch), is_by_name=True)
 
     def checkout_log(self, log: ManifestLog, *, is_by_name: bool = False) -> "Session":
-        """This graph on the branch that a log is of."""
+        """Return a session on the branch of a log."""
+        # A shallow copy shares the storage, open tables and caches.
         other = copy.copy(self)
-        other.log, other._is_by_name = log, is_by_name  # noqa: SLF001 - a copy of this very object
+        other.log = log
+        other._is_by_name = is_by_name  # noqa: SLF001 - a copy of this very object
         return other
 
     def acting_as(self, actor: Actor, *, through: str | None = None) -> "Session":
-        """This graph in the hands of an actor, by way of a stored query if one is named. Cheap."""
+        """Return a session that acts for an actor, through a stored query if one is named. Cheap."""
         other = copy.copy(self)
-        other.actor, other.through = actor, through
+        other.actor = actor
+        other.through = through
         return other
 
     def allow(self, action: Action, branch: str | None = None, *, signed: str | None = None) -> None:
-        """Every verb asks this first. Nothing where there is no policy, or where it allows the action on the branch.
+        """Check that the policy, if there is one, allows an action on a branch. Every operation calls it first.
 
-        `branch` is the session's own unless another is named. `signed` is the name that a commit is to have.
+        `branch` is the session's own unless another is named. `signed` is the author that a commit would name.
 
         Raises:
             DeniedError, NobodyActsError: The policy does not allow it.
-            ActorDiffersError: The session acts for somebody else than who is to sign.
+            ActorDiffersError: The session acts for another actor than `signed`.
         """
         if signed is not None and self.actor is not None and signed != self.actor.name:
             raise ActorDiffersError(self.actor.name, signed)
@@ -141,34 +147,34 @@ class Session:
             require(policy, self.actor, action, self.log.branch if branch is None else branch, self.through)
 
     def allow_on_graph(self, action: Action) -> None:
-        """As `allow`, for what is about the graph as a whole."""
+        """Check, as `allow` does, an action that concerns the whole graph."""
         policy = self.runtime.policy
         if policy is not None:
             require(policy, self.actor, action, None, self.through)
 
     def resolve_signer(self, named: str) -> str:
-        """Who signs: the one that it acts for, if there is one; else the one that a call names."""
+        """Return the author of a commit: the session's actor if the call names none, else the one it names."""
         return self.actor.name if self.actor is not None and named == ANONYMOUS else named
 
     def head(self) -> Head:
-        """The newest state of the branch, by one probe when nothing moved."""
+        """Return the newest state of the branch; takes one probe of the store if nothing changed."""
         return self._read_head(ManifestLog.head)
 
     def cached_head(self) -> Head:
-        """The state to base a write on that gives way when somebody else was faster: cheaper to find than the newest.
+        """Return a recent state of the branch to base a write on, which is cheaper to find than the newest.
 
-        It is the newest, unless many commits were made just now; then the write's own swap finds out.
+        It is the newest unless many commits were made just now. Then the write loses the swap, and is retried.
         """
         return self._read_head(ManifestLog.cached_head)
 
     def resolve_snapshot(self, *, commit_id: str | None = None, at: datetime | None = None) -> Snapshot:
-        """The newest state, or that of a commit or an instant; a tag stands for its commit, on whatever branch."""
+        """Return the newest state, or that of a commit or an instant. `commit_id` may be a tag, on any branch."""
         return self.locate_snapshot(commit_id=commit_id, at=at)[1]
 
     def locate_snapshot(
         self, *, commit_id: str | None = None, at: datetime | None = None
     ) -> tuple[ManifestLog, Snapshot]:
-        """As `snapshot`, with the log whose journal has the state's commit."""
+        """Return the state, as `resolve_snapshot` does, and the log whose journal has its commit."""
         if commit_id is not None:
             check_text("snapshot", commit_id)
         if commit_id is not None and not looks_like_id(commit_id):
@@ -183,25 +189,30 @@ class Session:
             check_instant("at", at)
             assert at is not None  # noqa: S101 - one of the two is given
             snapshot = read_at_time(self.log, head, at)
-        if snapshot.commit.branch != self.log.branch:  # what it had before it was taken from another is that one's
+        # Commits before the fork belong to the parent branch, which the caller may not be allowed to read.
+        if snapshot.commit.branch != self.log.branch:
             self.allow(Action.READ, snapshot.commit.branch)
         return find_journal(self.log, head, snapshot), snapshot
 
     def open_tables(self, snapshot: Snapshot) -> SnapshotTables:
-        """The tables of a snapshot."""
+        """Return the tables of a snapshot."""
         return SnapshotTables(self.handles, snapshot, self.watch)
 
     def load_catalog(self, snapshot: Snapshot) -> Catalog:
-        """The accepted schema of a snapshot; the same object for as long as the schema is the same."""
+        """Return the catalog of a snapshot; the same object while the schema is the same."""
         return self._catalogs.get_or_decode(snapshot.manifest.schema)
 
     def check_writable(self) -> None:
-        """ReadOnlyError for a read-only graph: every write asks."""
+        """Check that the session may write. Every write calls it.
+
+        Raises:
+            ReadOnlyError: The graph was opened read-only.
+        """
         if self.is_read_only:
             raise ReadOnlyError(self.uri)
 
     def _locate_tag(self, name: str) -> tuple[ManifestLog, Snapshot]:
-        """The state that a tag names, found in the journal of its branch, which may have been deleted.
+        """Return the state that a tag names, from the journal of its branch, which may have been deleted.
 
         A number that is no tag is a version of the branch's manifest.
         """
@@ -218,11 +229,12 @@ class Session:
         return log, read_at_commit(log, log.final_head(), record.commit_id)
 
     def _read_head(self, look: Callable[[ManifestLog], Head]) -> Head:
-        """A state of the branch. What was known by a name that is used anew is looked for again, once."""
+        """Return a head of the branch; if the cached log is of a deleted branch, look its name up again, once."""
         try:
             head = look(self.log)
         except BranchGoneError:
             self.branches.forget(self.log)
+            # A session that has read from the deleted branch must not move to a new one of the same name.
             if not self._is_by_name:
                 raise
             self.log = self._find_log(self.log.branch)
@@ -234,46 +246,47 @@ class Session:
         try:
             return self.branches.get_log(branch)
         except BranchMissingError as error:
-            self.allow(Action.READ, branch)  # whoever may not read it does not learn that it is not there
-            known = tuple(name for name in error.known if _is_readable(self, name))
+            # An actor that may not read the branch must not learn that it does not exist.
+            self.allow(Action.READ, branch)
+            names = tuple(name for name in error.known if _is_readable(self, name))
             is_tag = any(
                 tag.name == branch and _is_readable(self, tag.branch) for tag in self.branches.tags.list_records()
             )
-            raise BranchMissingError(branch, known, find_closest(branch, known), branch if is_tag else None) from None
+            raise BranchMissingError(branch, names, find_closest(branch, names), branch if is_tag else None) from None
 
 
 def with_cancellation(session: Session, check_cancelled: Callable[[], None]) -> Session:
-    """The same graph for verbs that end when `check_cancelled` raises. It is asked from several threads. Cheap."""
+    """Return a session whose operations end when `check_cancelled` raises; several threads call it. Cheap."""
     other = copy.copy(session)
     other.check_cancelled = check_cancelled
     return other
 
 
 def with_budget(session: Session, budget: Budget) -> Session:
-    """Return the same graph for one verb with a deadline and a memory limit, which hold for all that it reads. Cheap.
+    """Return a session for one operation with a deadline and a memory limit for everything that it reads. Cheap.
 
-    What is read through it must not be cached for others: it ends when this budget does.
+    Tables opened through it must not be cached for other operations: reading them fails once the budget is used up.
     """
-    earlier = session.check_cancelled
+    check_before = session.check_cancelled
 
-    def go_on() -> None:
-        earlier()
+    def check_both() -> None:
+        check_before()
         budget.check()
 
-    other = with_cancellation(session, go_on)
+    other = with_cancellation(session, check_both)
     other.watch = budget
     return other
 
 
 def without_limits(session: Session) -> Session:
-    """Return the same graph for what follows a commit: no deadline turns what is published into an error."""
+    """Return a session without limits, for work after a commit: a deadline must not make a published commit fail."""
     other = with_cancellation(session, _never_cancel)
     other.watch = None
     return other
 
 
 def _never_cancel() -> None:
-    """Nobody ends a verb of a graph that was not told so."""
+    """Do nothing: the default of a session that is never cancelled."""
 
 
 def _is_readable(session: Session, branch: str) -> bool:

@@ -1,4 +1,4 @@
-"""Tags: name a state so that cleanup keeps it, list the names, delete one."""
+"""Create, list and delete tags: names of states that cleanup keeps."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from omnigraph.policy import Action, DeniedError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """A name for a commit, and the branch that the commit was made on, which may be gone."""
+    """A name for a commit, and the branch the commit was made on, which may have been deleted."""
 
     name: str
     commit_id: str
@@ -23,7 +23,7 @@ class Tag:
     created_by: str
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "name": self.name,
             "commit_id": self.commit_id,
@@ -34,34 +34,35 @@ class Tag:
 
 
 def list_tags(session: Session) -> list[Tag]:
-    """All tags by name, but for those on branches that the session may not read."""
+    """Return all tags by name, except those on branches that the session may not read."""
     return [_build_tag(record) for record in session.branches.tags.list_records() if _is_readable(session, record)]
 
 
 def create_tag(session: Session, name: str, *, ref: str = MAIN, actor: str) -> Tag:
-    """Name the state that `ref` stands for now: a branch's newest, a commit, a time of a branch, another tag's.
+    """Tag the state that `ref` names now: the newest of a branch, a commit, a time of a branch, or another tag.
 
     Raises:
-        BadTagNameError, TagExistsError, BranchExistsError: The name won't do.
-        BranchMissingError, CommitMissingError, CommitCollectedError: There is no such state, or not any more.
-        BranchGoneError: Its branch was deleted meanwhile.
-        TagOutcomeUnknownError: The store stopped answering; the tag may be there.
+        BadTagNameError, TagExistsError, BranchExistsError: The name is invalid or in use.
+        BranchMissingError, CommitMissingError, CommitCollectedError: There is no such state, or no longer.
+        BranchGoneError: Its branch was deleted in the meantime.
+        TagOutcomeUnknownError: The store stopped responding; the tag may exist.
     """
     session.allow(Action.BRANCH_CREATE, name, signed=actor)
     session.check_writable()
     check_text("name", name)
     check_actor(actor)
     log, snapshot = locate_state(session, ref)
+    # A branch that `ref` names was resolved without this check.
     session.allow(Action.READ, log.branch)
     return _build_tag(session.branches.tags.create(name, snapshot, log, actor))
 
 
 def delete_tag(session: Session, name: str) -> Tag:
-    """Delete a tag; what it was. Its commit stays until a cleanup takes it.
+    """Delete a tag and return it. Its commit stays until a cleanup collects it.
 
     Raises:
-        TagMissingError: There is none of that name.
-        TagOutcomeUnknownError: The store stopped answering; the tag may be gone.
+        TagMissingError: There is no tag of that name.
+        TagOutcomeUnknownError: The store stopped responding; the tag may be deleted.
     """
     session.allow(Action.BRANCH_DELETE, name)
     session.check_writable()

@@ -1,7 +1,7 @@
-"""Prove the state of a branch: its history by the digests of commits, its pins by the history, its files by its pins.
+"""Verify a branch: its history by the digest chain of commits, its pins by the history, its files by the pins.
 
-What is proved is that nothing has changed since the digest of the head was written down. Within the graph alone it is
-proved that nothing was damaged: an author who recomputes all digests is found by one that is kept elsewhere.
+With a digest of the head that was written down elsewhere, this proves that nothing has changed since. Without one it
+only proves that nothing was damaged: it can't detect an author who has recomputed all digests.
 """
 
 import re
@@ -27,18 +27,21 @@ from omnigraph.policy import Action
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import MANIFEST
 
+# 256 bits in URL-safe base64 without padding.
 _DIGEST = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class CommitAlteredError(OmnigraphError):
-    """A commit does not match its digest, or the head shows something else than its history says."""
+    """A commit does not match its digest, or the head contradicts its history."""
 
     kind = Kind.CORRUPT
     code = "commit_altered"
 
     def __init__(self, commit_id: str, branch: str, reason: str) -> None:
         super().__init__(commit_id, branch, reason)
-        self.commit_id, self.branch, self.reason = commit_id, branch, reason
+        self.commit_id = commit_id
+        self.branch = branch
+        self.reason = reason
 
     def __str__(self) -> str:
         return f"commit {self.commit_id} of `{self.branch}` was altered: {self.reason}; run `omnigraph check`"
@@ -52,7 +55,9 @@ class DigestUnknownError(OmnigraphError):
 
     def __init__(self, digest: str, branch: str, head: str | None) -> None:
         super().__init__(digest, branch, head)
-        self.digest, self.branch, self.head = digest, branch, head
+        self.digest = digest
+        self.branch = branch
+        self.head = head
 
     def __str__(self) -> str:
         now = "has no digests" if self.head is None else f"ends with {self.head}"
@@ -63,22 +68,25 @@ class DigestUnknownError(OmnigraphError):
 
 
 class FilesDamagedError(OmnigraphError):
-    """Files of the state that a branch shows are not those that its commits made."""
+    """Files of a branch's current state are missing or differ from those that its commits made."""
 
     kind = Kind.CORRUPT
     code = "files_damaged"
 
     def __init__(self, branch: str, place: str, reason: str, count: int) -> None:
         super().__init__(branch, place, reason, count)
-        self.branch, self.place, self.reason, self.count = branch, place, reason, count
+        self.branch = branch
+        self.place = place
+        self.reason = reason
+        self.count = count
 
     def __str__(self) -> str:
         more = f", and {self.count - 1} more" if self.count > 1 else ""
-        return f"{self.reason} ({self.place}{more}); `omnigraph check --branch {self.branch}` tells what can be done"
+        return f"{self.reason} ({self.place}{more}); `omnigraph check --branch {self.branch}` shows what can be done"
 
 
 class HistoryUnrecordedError(OmnigraphError):
-    """The history of a branch has no digests: an older release has made it."""
+    """The history of a branch has no digests, because an older release made it."""
 
     kind = Kind.NOT_FOUND
     code = "history_unrecorded"
@@ -96,17 +104,17 @@ class HistoryUnrecordedError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyCall:
-    """What to prove."""
+    """The arguments of a verification."""
 
     branch: str = MAIN
     digest: str | None = None
-    """Which the history must contain."""
+    """A digest that the history must contain."""
     progress: Callable[[CheckProgress], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyResult:
-    """What was proved of a branch."""
+    """What was verified about a branch."""
 
     uri: str
     branch: str
@@ -114,26 +122,26 @@ class VerifyResult:
     digest: str
     """The digest of the newest commit: write it down to prove later that nothing has changed."""
     commits: int
-    """How many commits match their digests."""
+    """The number of commits that match their digests."""
     first_commit_id: str
     """The oldest of them."""
     is_from_start: bool
-    """Whether the chain begins with it; else older commits can't be read any more."""
+    """Whether the chain begins with it; else older commits can no longer be read."""
     merges: int
-    """How many merged commits have the digest in their own journal that the merge has recorded."""
+    """The number of merged commits whose digest in their own journal is the one that the merge recorded."""
     merges_gone: int
-    """How many are in no journal any more; that of the merge covers what they brought."""
+    """The number of merged commits that no journal has any longer; the digest of the merge covers their changes."""
     unproven: tuple[str, ...]
-    """Tables that no commit which can be read has changed."""
+    """Tables that no readable commit has changed."""
     versions: int
-    """How many versions of tables the branch shows; all their files were looked at."""
+    """The number of table versions in the current state; all their files were verified."""
     found_commit_id: str | None
-    """The commit that has the digest which was asked for."""
+    """The commit with the requested digest."""
     commits_since: int | None
-    """How many commits came after it."""
+    """The number of commits after it."""
 
     def to_json(self) -> dict[str, object]:
-        """Return what every door shows."""
+        """Return the JSON form."""
         return {
             "uri": self.uri,
             "branch": self.branch,
@@ -152,96 +160,99 @@ class VerifyResult:
 
 
 def verify(session: Session, call: VerifyCall) -> VerifyResult:
-    """Prove what a branch shows, back to where its digests begin. Nothing is changed.
-
-    What was found while the branch moved on is looked for again: a cleanup may have taken files of the state before.
+    """Verify the current state of a branch, back to where its digests begin. Nothing is changed.
 
     Raises:
-        BadArgumentError: What was given is no digest.
+        BadArgumentError: The argument is no digest.
         BranchMissingError: There is no such branch.
-        CommitAlteredError: A commit does not match its digest, or a pin not its commit.
-        DigestUnknownError: No commit of the history has the digest that was given.
-        FilesDamagedError: A file that the branch needs is gone or damaged.
+        CommitAlteredError: A commit does not match its digest, or a pin its commit.
+        DigestUnknownError: No commit of the history has the requested digest.
+        FilesDamagedError: A file that the branch needs is missing or damaged.
         HistoryUnrecordedError: The history has no digests.
         ManifestCorruptError: A manifest or a journal can't be read.
     """
     session.allow(Action.MAINTAIN, call.branch)
     if call.digest is not None and _DIGEST.fullmatch(call.digest) is None:
         raise BadArgumentError("digest", repr(call.digest), "a digest has 43 letters, digits, `-` and `_`")
-    looks = MAX_PASSES
+    passes_left = MAX_PASSES
     while True:
-        looks -= 1
+        passes_left -= 1
         fresh = open_fresh_session(session)
         head = _find_head(fresh, call.branch)
         try:
             return _Proof(fresh, call, head).run()
         except OmnigraphError as error:
-            if error.kind is not Kind.CORRUPT or not looks or head.table.is_newest():
+            # If the branch has moved on, a cleanup may have removed files of the state that was verified: try again.
+            if error.kind is not Kind.CORRUPT or not passes_left or head.table.is_newest():
                 raise
 
 
 def _find_head(session: Session, branch: str) -> Head:
-    """Read the newest state of a branch; of a graph that is too damaged to be opened, what can be read of it counts."""
+    """Read the newest state of a branch, also of a graph that is too damaged to be opened."""
     if inspect_manifest(session.store, MAIN, MANIFEST).newest == 0:
         refuse_no_graph(session)
     main = _read_head(session.store, MAIN, MANIFEST)
     if branch == MAIN:
         return main
-    register = main.snapshot.manifest.live_branches
-    if branch not in register:
-        known = (MAIN, *sorted(register))
-        raise BranchMissingError(branch, known, find_closest(branch, known))
-    return _read_head(session.store, branch, register[branch].path)
+    branches = main.snapshot.manifest.live_branches
+    if branch not in branches:
+        names = (MAIN, *sorted(branches))
+        raise BranchMissingError(branch, names, find_closest(branch, names))
+    return _read_head(session.store, branch, branches[branch].path)
 
 
 def _read_head(store: GraphStorage, branch: str, path: str) -> Head:
-    """Read the newest state of a manifest, trusting nothing that is cached.
+    """Read the newest state of a manifest, without any cache.
 
     Raises:
         ManifestCorruptError: It can't be read.
     """
-    look = inspect_manifest(store, branch, path)
-    if look.head is None or look.fault is not None:
-        reason = "there is none" if look.fault is None else look.fault.reason
-        raise ManifestCorruptError(f"version {look.newest} of that of `{branch}` can't be used: {reason}")
-    return look.head
+    inspection = inspect_manifest(store, branch, path)
+    if inspection.head is None or inspection.fault is not None:
+        reason = "there is none" if inspection.fault is None else inspection.fault.reason
+        raise ManifestCorruptError(f"version {inspection.newest} of that of `{branch}` can't be used: {reason}")
+    return inspection.head
 
 
-def _find_digests(store: GraphStorage, head: Head, wanted: Collection[int]) -> dict[int, tuple[str, str | None]]:
-    """Return the ids and digests of some commits of a journal, by their numbers; what it does not have is left out."""
-    found: dict[int, tuple[str, str | None]] = {}
+def _find_digests(store: GraphStorage, head: Head, seqs: Collection[int]) -> dict[int, tuple[str, str | None]]:
+    """Return the ids and digests of those commits of a journal, by their numbers, that it has."""
+    digests: dict[int, tuple[str, str | None]] = {}
     for commit in iter_own_commits(head, store):
-        if commit.seq in wanted:
-            found[commit.seq] = (commit.id, commit.digest)
-        if commit.seq <= min(wanted):
+        if commit.seq in seqs:
+            digests[commit.seq] = (commit.id, commit.digest)
+        # Newest first: no older commit is requested.
+        if commit.seq <= min(seqs):
             break
-    return found
+    return digests
 
 
 class _Proof:
-    """One walk through the history of a state, and one look at its files."""
+    """The verification of one state: a walk through its history, and a check of its files."""
 
     def __init__(self, session: Session, call: VerifyCall, head: Head) -> None:
-        self._session, self._call, self._head = session, call, head
+        self._session = session
+        self._call = call
+        self._head = head
         manifest = head.snapshot.manifest
         self._schemas = SchemaRecords()
         self._chain = DigestChain(manifest, self._schemas)
         self._fold = HistoryFold(manifest)
         self._pins = HeadPins(manifest)
+        # The merges that record the digest of the merged commit, by the path of that commit's journal.
         self._merges: dict[str, list[tuple[Commit, MergedFrom]]] = {}
-        """By the journal of what they merged, the merges that say which digest that has."""
         self._digest_commit: Commit | None = None
 
     def run(self) -> VerifyResult:
         digest = self._head.snapshot.commit.digest
         self._walk()
+        # A caller that names a digest expects digests: their absence then means another history.
         if digest is None and self._call.digest is None:
             raise HistoryUnrecordedError(self._call.branch)
         if digest is None or (self._call.digest is not None and self._digest_commit is None):
             raise DigestUnknownError(self._call.digest or "", self._call.branch, digest)
-        present, gone = self._check_merges()
+        present, missing = self._check_merges()
         versions = self._check_files()
-        return self._build_result(digest, present, gone, versions)
+        return self._build_result(digest, present, missing, versions)
 
     def _walk(self) -> None:
         """Check every commit from the head back to where the chain begins, each against its digest."""
@@ -258,25 +269,28 @@ class _Proof:
                 self._digest_commit = commit
             if commit.merged_from is not None and commit.merged_from.digest is not None:
                 self._merges.setdefault(commit.merged_from.path, []).append((commit, commit.merged_from))
-        # A row that was altered explains why what follows it seems to contradict others, so it is named first.
+        # An altered commit makes later ones seem contradictory, so it is reported first.
         self._refuse([*self._chain.finish(), *contradictions])
         self._fold.finish()
 
     def _iter_commits(self) -> Iterator[Commit]:
-        """Read the journals that the history goes through, newest commit first, each commit once."""
+        """Yield the commits of all journals that the history runs through, newest first, each once."""
         head = self._head
         last: Commit | None = None
         while True:
             copy = last
             for commit in iter_own_commits(head, self._session.store, self._schemas.add):
+                # The parent continued after the branch was forked from it.
                 if copy is not None and commit.seq > copy.seq:
-                    continue  # the parent went on after the branch was taken from it
+                    continue
+                # Both journals have the commit at the fork.
                 if copy is not None and commit.seq == copy.seq:
                     self._refuse_copy(commit, copy)
                     continue
                 last = commit
                 yield commit
             fork = head.snapshot.manifest.fork
+            # A journal that ends before it reaches the fork was cut: older commits can't be read.
             if fork is None or last is None or last.seq > fork.seq:
                 return
             head = _read_head(self._session.store, fork.parent_branch, fork.parent_path)
@@ -287,28 +301,29 @@ class _Proof:
             self._refuse([AlteredCommit(copy, reason)])
 
     def _refuse(self, altered: list[AlteredCommit]) -> None:
-        for one in altered:
-            raise CommitAlteredError(one.commit.id, self._call.branch, one.reason)
+        if altered:
+            raise CommitAlteredError(altered[0].commit.id, self._call.branch, altered[0].reason)
 
     def _check_merges(self) -> tuple[int, int]:
-        """Compare merged commits with the journals of their branches; return how many are there, and how many not."""
-        present = gone = 0
+        """Compare merged commits with their own journals; return how many of them still exist, and how many don't."""
+        present = missing = 0
         for path, merges in sorted(self._merges.items()):
-            look = inspect_manifest(self._session.store, path, path)
+            inspection = inspect_manifest(self._session.store, path, path)
             digests = {}
-            if look.head is not None:
-                digests = _find_digests(self._session.store, look.head, {place.seq for _, place in merges})
-            for merge, place in merges:
-                there = digests.get(place.seq)
-                if there is not None and there != (merge.merged_parent, place.digest):
+            if inspection.head is not None:
+                seqs = {source.seq for _, source in merges}
+                digests = _find_digests(self._session.store, inspection.head, seqs)
+            for merge, source in merges:
+                stored = digests.get(source.seq)
+                if stored is not None and stored != (merge.merged_parent, source.digest):
                     reason = f"the commit {merge.merged_parent} that it merged has another digest in its own branch"
                     self._refuse([AlteredCommit(merge, reason)])
-                present += there is not None
-                gone += there is None
-        return present, gone
+                present += stored is not None
+                missing += stored is None
+        return present, missing
 
     def _check_files(self) -> int:
-        """Compare every file that the head shows with its checksum; return how many versions of tables it shows."""
+        """Compare every file of the current state with its checksum; return the number of table versions."""
         state = BranchState(name=self._call.branch, head=self._head, is_newest=True)
         pinned = find_pinned_versions([state])
         expect_pins(self._session.store, self._head.snapshot.pins.values())
@@ -319,7 +334,7 @@ class _Proof:
             thoroughness=Thoroughness.DEEP,
             watch=lambda key, *share: self._report_progress(f"files of {key}", *share),
         )
-        errors = [one for one in files.findings if one.severity is FindingSeverity.ERROR]
+        errors = [finding for finding in files.findings if finding.severity is FindingSeverity.ERROR]
         if errors:
             raise FilesDamagedError(self._call.branch, errors[0].place, errors[0].message, len(errors))
         return len(pinned)
@@ -329,9 +344,10 @@ class _Proof:
         if self._call.progress is not None:
             self._call.progress(CheckProgress(phase=phase, done=done, total=total))
 
-    def _build_result(self, digest: str, present: int, gone: int, versions: int) -> VerifyResult:
-        head, first, found = self._head.snapshot.commit, self._chain.first, self._digest_commit
-        first = head if first is None else first
+    def _build_result(self, digest: str, present: int, missing: int, versions: int) -> VerifyResult:
+        head = self._head.snapshot.commit
+        first = head if self._chain.first is None else self._chain.first
+        requested = self._digest_commit
         return VerifyResult(
             uri=self._session.uri,
             branch=self._call.branch,
@@ -341,9 +357,9 @@ class _Proof:
             first_commit_id=first.id,
             is_from_start=begins_chain(first),
             merges=present,
-            merges_gone=gone,
+            merges_gone=missing,
             unproven=self._pins.find_unproven(),
             versions=versions,
-            found_commit_id=None if found is None else found.id,
-            commits_since=None if found is None else head.seq - found.seq,
+            found_commit_id=None if requested is None else requested.id,
+            commits_since=None if requested is None else head.seq - requested.seq,
         )

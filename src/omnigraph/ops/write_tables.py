@@ -1,4 +1,4 @@
-"""Change several tables in one commit: rows in Arrow, already checked. Every data verb ends here."""
+"""Write to several tables in one commit, with Arrow rows that are already checked. All data operations end here."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,17 +29,17 @@ from omnigraph.storage.staging import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWrite:
-    """What happens to one table: exactly one of the five is given."""
+    """A write to one table: exactly one of append, upsert, delete, overwrite and staged is set."""
 
     table_key: str
     append: pa.Table | RowStream | None = None
     upsert: pa.Table | RowStream | None = None
     delete: Sequence[str] | None = None
     located: RowLocations | None = None
-    """Where the rows lie that an upsert or a delete takes away, if the caller has looked for all of them."""
+    """The locations of the rows that an upsert or delete removes, if the caller has looked all of them up."""
     overwrite: pa.Table | RowStream | None = None
     staged: StagedWrite | None = None
-    """Files that somebody else has written already, for the version that the write is based on."""
+    """Files already written, by a Spark executor for example, for the version that the write is based on."""
 
     def __post_init__(self) -> None:
         parts = (self.append, self.upsert, self.delete, self.overwrite, self.staged)
@@ -53,11 +53,11 @@ class TableWrite:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether staging may take long, because nobody knows how many rows there are."""
+        """Whether staging may take long, because the number of rows is unknown."""
         return any(isinstance(part, RowStream) for part in (self.append, self.upsert, self.overwrite))
 
     def stage(self, table: LanceTable, witness: WriteObserver) -> StagedWrite:
-        """Write the files, invisible."""
+        """Write the files without making them visible."""
         if self.staged is not None:
             return self.staged
         if self.append is not None:
@@ -86,22 +86,25 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     summary: Mapping[str, Mapping[str, int]] | None = None,
     armed: ArmedWrite | None = None,
 ) -> PublishResult | None:
-    """One commit of all writes, or none; None when nothing would change.
+    """Commit all writes atomically; return None if nothing would change.
 
-    An overwrite requires that nobody else changes its table meanwhile. ConflictError when a requirement broke,
-    KeyReusedError when the actor's key belongs to another operation, or its `request` is another one.
-    Streamed rows are announced before they are written, so that nothing of them is left when the process dies; by
-    `armed`, if the caller has done that already.
+    An overwrite requires that no other writer changes its table in the meantime. Before streamed rows are written, a
+    sidecar is armed, so that recovery removes their files if the process dies; `armed` is one that the caller has made.
+
+    Raises:
+        ConflictError: A requirement is not met.
+        KeyReusedError: The actor used the idempotency key for another operation or another `request`.
     """
     session.check_writable()
     check_signature(actor, message, idempotency_key)
     if requirements and base is None:
-        raise ValueError("what a write relied on was read from some base: name it")
+        raise ValueError("requirements need the base that they were read from")
     head = session.cached_head() if base is None else base
     earlier = find_earlier_commit(
         session.log, head, operation=operation, actor=actor, key=idempotency_key, request=request
     )
-    if earlier is not None:  # found before staging, since its own rows may stand in the way
+    # Checked before staging: the rows of the earlier run would conflict with those staged now.
+    if earlier is not None:
         return PublishResult(earlier, head, is_repeated=True)
     is_streamed = any(write.is_streamed for write in writes)
     if armed is None and is_streamed:
@@ -109,7 +112,8 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     moves = stage_writes(session, session.open_tables(head.snapshot), writes, armed)
     if base is None and not any(move.staged.has_effect for move in moves):
         _abandon(session, armed, moves)
-        head = session.head()  # a base that no swap will test may be old: look properly before saying so
+        # Without a commit no swap would reveal that the cached head is old, so try again on the newest.
+        head = session.head()
         earlier = find_earlier_commit(
             session.log, head, operation=operation, actor=actor, key=idempotency_key, request=request
         )
@@ -123,7 +127,8 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         return None
     strict: tuple[Requirement, ...] = (
         *(TableUnchanged(table_key=write.table_key) for write in writes if write.replaces_all),
-        *(  # a delete that found nothing is still part of the write: nobody may have inserted such a row before it
+        # A delete that matched nothing is still part of the write: no other writer may have inserted its rows before.
+        *(
             IdsAbsent(table_key=move.table_key, ids=move.staged.keys)
             for move in moves
             if len(move.staged.keys) and not move.staged.has_effect
@@ -147,19 +152,19 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
 
 
 class _StagedFiles:
-    """The files of a write so far, named to recovery when the write is armed."""
+    """The files of a write so far, recorded in its sidecar if it is armed."""
 
     def __init__(self, armed: ArmedWrite | None) -> None:
         self._armed = armed
         self.complete: list[str] = []
 
     def on_begin(self, files: Sequence[str]) -> None:
-        """Files that may be those of another write of this process: recovery may take them, since it is dead then."""
+        """Record files that another write of this process may share; recovery removes them only if the process died."""
         if self._armed is not None:
             self._armed.lease.add_files(files)
 
     def on_complete(self, files: Sequence[str]) -> None:
-        """Files that are this write's own."""
+        """Record files that belong to this write alone."""
         self.complete += files
         if self._armed is not None:
             self._armed.lease.add_files(files)
@@ -168,7 +173,7 @@ class _StagedFiles:
 def stage_writes(
     session: Session, tables: SnapshotTables, writes: Sequence[TableWrite], armed: ArmedWrite | None
 ) -> tuple[Move, ...]:
-    """Every write staged on these versions; when one fails, nothing of the others is left."""
+    """Stage every write on these versions; if one fails, the files of all are removed."""
     files = _StagedFiles(armed)
     moves: list[Move] = []
     try:
@@ -177,12 +182,13 @@ def stage_writes(
             staged = write.stage(tables.open_table(write.table_key), files)
             files.on_complete(staged.files)
             moves.append(Move(table_key=write.table_key, staged=staged))
-    except BaseException as error:  # an interrupt too: nothing can be visible yet, so everything may go
+    # Interrupts too: nothing is visible yet, so all files may be removed.
+    except BaseException as error:
         abandon(session.log, armed, files.complete, error)
         raise
     return tuple(moves)
 
 
 def _abandon(session: Session, armed: ArmedWrite | None, moves: Sequence[Move]) -> None:
-    """The write comes to nothing after all."""
+    """Remove the files of a write that is not committed."""
     abandon(session.log, armed, [file for move in moves for file in move.staged.files])

@@ -1,1 +1,1 @@
-"""Two states that grew apart from a third, brought together: row by row, property by property."""
+"""Three-way merge of two branches and their merge base, row by row and property by property."""

@@ -1,4 +1,4 @@
-"""What the base and both sides say of rows that break a rule together, so that whoever reads it can act on it."""
+"""Values of the base and both sides for rows that break a constraint of the merged state, as shown in conflicts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,29 +20,31 @@ _KINDS = {"unique": ConflictKind.UNIQUE_VIOLATION, "card": ConflictKind.CARDINAL
 
 @dataclass(frozen=True, slots=True)
 class ConflictEvidence:
-    """By id, what each of the three states says; nothing of a row that it has not."""
+    """The values of each of the three states by row id; a state without a row has no entry for it."""
 
     base: Mapping[str, object]
     ours: Mapping[str, object]
     theirs: Mapping[str, object]
 
     def attach(self, conflict: Conflict, row_id: str | None) -> Conflict:
-        """A conflict about that row, with the values."""
+        """Return a conflict about that row with the values filled in."""
         key = row_id or ""
         return replace(conflict, base=self.base.get(key), ours=self.ours.get(key), theirs=self.theirs.get(key))
 
 
 def read_evidence(sides: MergeInputs, type_: AnyType, ids: Sequence[str], columns: Sequence[str]) -> ConflictEvidence:
-    """What the states have in some columns of some rows: the value of one column, or by name those of several."""
-    wanted = pa.array(ids, pa.string())
-    return ConflictEvidence(
-        *(_read_values(sides, type_, table, wanted, columns) for table in _list_tables(sides, type_))
-    )
+    """Read some columns of some rows in all three states: the value of one column, or a dict by name of several."""
+    keys = pa.array(ids, pa.string())
+    return ConflictEvidence(*(_read_values(sides, type_, table, keys, columns) for table in _list_tables(sides, type_)))
 
 
 def _list_tables(sides: MergeInputs, type_: AnyType) -> list[BaseTable | None]:
-    versions = (sides.find_table(view, type_) for view in (sides.ours, sides.theirs))
-    return [sides.find_base_table(type_), *(None if one is None else BaseTable(version=one) for one in versions)]
+    versions = [sides.find_table(view, type_) for view in (sides.ours, sides.theirs)]
+    # The order is that of the fields of `ConflictEvidence`.
+    return [
+        sides.find_base_table(type_),
+        *(None if version is None else BaseTable(version=version) for version in versions),
+    ]
 
 
 def _read_values(
@@ -51,6 +53,7 @@ def _read_values(
     if table is None:
         return {}
     rows = sides.read_rows(type_, table, ids)
+    # A projected row has a default in a column that its state lacks. That state has no value, so show none.
     parts = [
         format_column(type_, name, concat_chunks(rows.column(name)))
         if find_column(type_, table.version.type, name) is not None
@@ -63,36 +66,40 @@ def _read_values(
 
 
 def _read_edge_evidence(sides: MergeInputs, edge: AnyType, sources: Sequence[str]) -> ConflictEvidence:
-    """By source, the ids of the edges that leave it, at most so many."""
+    """Read, by source node, the ids of its outgoing edges, at most `MAX_REPORTED_PROBLEMS` each."""
     parts = []
     for table in _list_tables(sides, edge):
-        found: dict[str, list[str]] = {source: [] for source in sources}
+        edge_ids: dict[str, list[str]] = {source: [] for source in sources}
         if table is not None:
+            # Sorted by id, so that the edges listed are the same every time.
             rows = sides.read_rows_where(edge, table, SRC, pa.array(sources, pa.string())).sort_by(ID)
             for source, edge_id in zip(rows.column(SRC).to_pylist(), rows.column(ID).to_pylist(), strict=True):
-                if len(found[source]) < MAX_REPORTED_PROBLEMS:
-                    found[source].append(edge_id)
-        parts.append(found)
+                if len(edge_ids[source]) < MAX_REPORTED_PROBLEMS:
+                    edge_ids[source].append(edge_id)
+        parts.append(edge_ids)
     return ConflictEvidence(*parts)
 
 
 def add_violations(
     sides: MergeInputs, types: Mapping[str, AnyType], violations: Sequence[ConstraintViolation], conflicts: Conflicts
 ) -> None:
-    """Rows that the merged state would have, and that break its schema; of those that are shown, with their values."""
-    room = conflicts.remaining
-    for one in violations[room:]:
-        conflicts.add(_get_kind(one), (), 1)
+    """Add the constraint violations of the merged state to `conflicts`, with row values where they are listed."""
+    remaining = conflicts.remaining
+    # Those beyond the limit are only counted: reading their values would cost a lookup per table for nothing.
+    for violation in violations[remaining:]:
+        conflicts.add(_get_kind(violation), (), 1)
+    # One lookup per group instead of one per violation.
     groups: dict[tuple[str, str, tuple[str, ...]], list[ConstraintViolation]] = {}
-    for one in violations[:room]:
-        groups.setdefault((one.type, one.rule, one.properties), []).append(one)
+    for violation in violations[:remaining]:
+        groups.setdefault((violation.type, violation.rule, violation.properties), []).append(violation)
     for (name, rule, properties), group in groups.items():
         type_ = types[name]
-        ids = [one.id for one in group if one.id is not None]
-        said = (
-            _read_edge_evidence(sides, type_, ids) if rule == "card" else read_evidence(sides, type_, ids, properties)
-        )
-        conflicts.add(_get_kind(group[0]), _build_conflicts(type_, group, said), len(group))
+        ids = [violation.id for violation in group if violation.id is not None]
+        if rule == "card":
+            evidence = _read_edge_evidence(sides, type_, ids)
+        else:
+            evidence = read_evidence(sides, type_, ids, properties)
+        conflicts.add(_get_kind(group[0]), _build_conflicts(type_, group, evidence), len(group))
 
 
 def _get_kind(violation: ConstraintViolation) -> ConflictKind:
@@ -100,16 +107,16 @@ def _get_kind(violation: ConstraintViolation) -> ConflictKind:
 
 
 def _build_conflicts(
-    type_: AnyType, violations: Iterable[ConstraintViolation], said: ConflictEvidence
+    type_: AnyType, violations: Iterable[ConstraintViolation], evidence: ConflictEvidence
 ) -> Iterable[Conflict]:
-    for one in violations:
-        names = [ENDS.get(name, name) for name in one.properties]
-        told = Conflict(
-            kind=_get_kind(one),
+    for violation in violations:
+        names = [ENDS.get(name, name) for name in violation.properties]
+        conflict = Conflict(
+            kind=_get_kind(violation),
             table=type_.table_key,
-            id=one.id,
+            id=violation.id,
             property=names[0] if len(names) == 1 else None,
-            other_id=one.holder,
-            message=one.message,
+            other_id=violation.holder,
+            message=violation.message,
         )
-        yield said.attach(told, one.id)
+        yield evidence.attach(conflict, violation.id)

@@ -1,4 +1,4 @@
-"""Values of merged rows as conflicts show them."""
+"""Format values of merged rows for conflicts."""
 
 import pyarrow as pa
 
@@ -7,16 +7,16 @@ from omnigraph.engine.writing.blobs import REFERENCE
 from omnigraph.schema.arrow import DST, SRC
 from omnigraph.schema.catalog import AnyType
 
+# The names that mutations and loaded records use for the ends of an edge.
 ENDS = {SRC: "from", DST: "to"}
-"""What people call these columns."""
 
 
 def format_column(type_: AnyType, name: str, column: pa.Array) -> list[object]:
-    """The values of a column of pending rows in their JSON form; of a blob, how large it is."""
+    """Return the values of a column of pending rows in their JSON form; of a blob, its size."""
     prop = type_.find_property(name)
     if prop is None:
         texts: list[object] = column.to_pylist()
         return texts
     if column.type == REFERENCE:
-        return [None if one is None else {"bytes": one["size"]} for one in column.to_pylist()]
+        return [None if blob is None else {"bytes": blob["size"]} for blob in column.to_pylist()]
     return encode_json_column(prop.type, column)

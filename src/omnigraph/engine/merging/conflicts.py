@@ -1,4 +1,4 @@
-"""What two branches say against each other, or say together against the schema."""
+"""Merge conflicts: changes of two branches that contradict each other, or together violate the schema."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, format_ro
 
 
 class ConflictKind(Enum):
-    """Why two branches can't be merged as they are."""
+    """Why two branches can't be merged."""
 
     DIVERGENT_INSERT = "DivergentInsert"
     DIVERGENT_UPDATE = "DivergentUpdate"
@@ -22,36 +22,37 @@ class ConflictKind(Enum):
 
     @property
     def is_of_rows(self) -> bool:
-        """Whether a strategy settles it: the two sides disagree about a row, and either may be right."""
+        """Whether a merge strategy resolves it: the two sides disagree about a row, and either may be right."""
         return self in _OF_ROWS
 
 
+# The other kinds violate the schema whichever side is preferred, so that no strategy resolves them.
 _OF_ROWS = (ConflictKind.DIVERGENT_INSERT, ConflictKind.DIVERGENT_UPDATE, ConflictKind.DELETE_VS_UPDATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """One row, rule or type about which the branches don't agree.
+    """A row, constraint or type on which the branches disagree.
 
-    The values are in their JSON form: of the property, or by name those of several; None where a state has no such row.
-    Of a row that one side deleted they are those that the other changed, of a node with too many or too few edges the
-    ids of these edges, and of a schema the declarations.
+    `base`, `ours` and `theirs` are JSON values: of the property, or a dict by name of several; None where a state has
+    no such row. For a row that one side deleted they are the properties that the other changed, for a node with too
+    many or too few edges the ids of those edges, and for a schema the declarations.
     """
 
     kind: ConflictKind
     table: str
-    """The key of its table, such as `node:Person`; of a type that has none here, what it would be."""
+    """The key of its table, such as `node:Person`; for a type without a table here, the key it would have."""
     id: str | None = None
     property: str | None = None
     other_id: str | None = None
-    """Of values that have to be unique: the row that holds them too."""
+    """For a unique constraint: the other row with the same values."""
     base: object = None
     ours: object = None
     theirs: object = None
     message: str
 
     def to_json(self) -> dict[str, object]:
-        """What every door shows."""
+        """Return the JSON form."""
         return {
             "kind": self.kind.value,
             "table": self.table,
@@ -67,28 +68,32 @@ class Conflict:
 
 @dataclass(slots=True)
 class Conflicts:
-    """The first conflicts, and how many there are of each kind."""
+    """The first `MAX_REPORTED_PROBLEMS` conflicts, and the number of all by kind."""
 
     listed: list[Conflict] = field(default_factory=list)
     counts: dict[ConflictKind, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of conflicts, listed or not."""
         return sum(self.counts.values())
 
     def add(self, kind: ConflictKind, conflicts: Iterable[Conflict], total: int) -> None:
-        """So many more of a kind; of these, at least as many are given as may be shown."""
+        """Count `total` more conflicts of a kind, and list those of `conflicts` that still fit.
+
+        `conflicts` holds all of them, or at least as many as may still be listed.
+        """
         if total:
+            # `islice` stops early: a lazy `conflicts` builds only what is listed.
             self.counts[kind] = self.counts.get(kind, 0) + total
             self.listed += islice(conflicts, self.remaining)
 
     @property
     def remaining(self) -> int:
-        """How many more are shown."""
+        """The number of conflicts that may still be listed."""
         return MAX_REPORTED_PROBLEMS - len(self.listed)
 
 
 def format_conflict_value(value: object) -> str:
-    """A value in its JSON form, on one line and never long."""
+    """Format a JSON value on one line, cut to a bounded length."""
     return format_row_value(value)

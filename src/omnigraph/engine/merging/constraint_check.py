@@ -1,4 +1,4 @@
-"""The merged state against its schema: what neither side breaks alone, the two may break together."""
+"""Check the merged state against its schema: each side is valid, but the two together may violate a constraint."""
 
 from collections.abc import Sequence
 
@@ -27,21 +27,23 @@ from omnigraph.storage.table_cache import TableCache
 def check_constraints_of_merge(
     sides: MergeInputs, tables: Sequence[MergedTable], handles: TableCache, conflicts: Conflicts
 ) -> None:
-    """Add what the merged state would break; only what either side changed is looked at, since both hold by themselves.
+    """Check the constraints that the merged state could violate, and add violations to `conflicts`.
 
-    A rule over one row or one table can break only where rows are brought to a table. Edges are looked at wherever one
-    side changed them and the other deleted nodes. A row that one side changed and the other deleted counts as gone,
-    whichever side is merged into the other.
+    Each side is valid on its own, so only changes are checked. A constraint on a row or a table can break only where
+    rows are added to a table; edges are checked where one side changed them and the other deleted nodes. A row that one
+    side changed and the other deleted counts as deleted, whichever side is merged into the other.
     """
     columns = {table.key: table.columns for table in tables if table.columns is not None}
     view = View(sides.catalog, ProjectedTables(handles, build_merged_snapshot(sides, tables), columns))
     pending = WriteBuffer(view)
+    # Nothing is written: the changes lie in a buffer over the tables, like those of a mutation before its commit.
     for table in tables:
         if table.rows_to_check is not None and table.rows_to_check.num_rows:
             pending.get_table(table.type).put(table.rows_to_check)
         if table.rows is not None and table.has_rows:
             pending.get_table(table.type).put(table.rows.put)
             pending.get_table(table.type).delete(table.rows.deleted.to_pylist())
+        # The kept side's version still has these rows. Deleted here, they count alike in either direction of the merge.
         if table.rows is not None and len(table.rows.disputed):
             pending.get_table(table.type).delete(table.rows.disputed.to_pylist())
     findings = ConstraintFindings()
@@ -49,6 +51,7 @@ def check_constraints_of_merge(
         check_values(touched.type, touched.rows, findings)
         check_unique(touched, findings)
     names = {touched.type.name for touched in pending.touched}
+    # The check sees the sources of pending edges. Edges that the kept side itself removed are not pending.
     bereft = {
         table.key: table.bereft_sources
         for table in tables
@@ -57,7 +60,7 @@ def check_constraints_of_merge(
     for edge in sides.catalog.edges.values():
         if edge.name in names or edge.source in names or edge.table_key in bereft:
             check_cardinality(pending, edge, findings, bereft.get(edge.table_key))
-    types = {one.type: view.get_type(one.type) for one in findings.violations}
+    types = {violation.type: view.get_type(violation.type) for violation in findings.violations}
     add_violations(sides, types, findings.violations, conflicts)
     for edge in sides.catalog.edges.values():
         for side in ("ours", "theirs"):
@@ -65,66 +68,70 @@ def check_constraints_of_merge(
 
 
 def _check_ends(sides: MergeInputs, pending: WriteBuffer, edge: EdgeType, side: Side, conflicts: Conflicts) -> None:
-    """Edges that one side made or turned, whose ends the other one deleted."""
+    """Add the edges that one side inserted or moved to another node and whose end nodes the other side deleted."""
     other = sides.get_other(side)
     after = sides.find_table(sides.get_view(side), edge)
     if after is None or not sides.has_changed(side, edge):
         return
-    hit: set[str] = set()
+    edge_ids: set[str] = set()
     ends = ((SRC, pending.get_node_type(edge.source)), (DST, pending.get_node_type(edge.target)))
-    gone = {node.name: _find_deleted(sides, node, other) for _, node in ends}
-    if not any(len(ids) for ids in gone.values()):
+    deleted = {node.name: _find_deleted(sides, node, other) for _, node in ends}
+    if not any(len(ids) for ids in deleted.values()):
         return
     columns = [ID, SRC, DST]
+    # With several bases, a change since any of them is suspect; `_add_orphans` checks against the merged state.
     for base in sides.bases:
         before = sides.find_table(base, edge)
         if before is None:
             rows = after.table.scan(columns)
         else:
-            found = sides.find_differences(edge, before, after)
-            rows = read_rows_at(after.table, np.concatenate([found.inserted, found.later]), columns)
+            diff = sides.find_differences(edge, before, after)
+            rows = read_rows_at(after.table, np.concatenate([diff.inserted, diff.later]), columns)
         for column, node in ends:
-            is_hit = is_among(rows.column(column), gone[node.name])
-            hit.update(rows.column(ID).filter(pa.array(is_hit)).to_pylist())
-    if hit:
-        _add_orphans(sides, pending, edge, sorted(hit), side, conflicts)
+            is_dangling = is_among(rows.column(column), deleted[node.name])
+            edge_ids.update(rows.column(ID).filter(pa.array(is_dangling)).to_pylist())
+    if edge_ids:
+        _add_orphans(sides, pending, edge, sorted(edge_ids), side, conflicts)
 
 
 def _find_deleted(sides: MergeInputs, node: NodeType, side: Side) -> pa.Array:
-    """The ids of nodes that a side deleted, of any of the bases."""
+    """Return the ids of nodes that a side deleted since any of the bases."""
     ids = [pa.array([], pa.string())]
     after = sides.find_table(sides.get_view(side), node)
     if after is not None and sides.has_changed(side, node):
         for before in (sides.find_table(base, node) for base in sides.bases):
-            found = None if before is None else sides.find_differences(node, before, after)
-            if before is not None and found is not None and len(found.deleted):
-                ids.append(concat_chunks(read_rows_at(before.table, found.deleted, [ID]).column(ID)))
+            if before is None:
+                continue
+            diff = sides.find_differences(node, before, after)
+            if len(diff.deleted):
+                ids.append(concat_chunks(read_rows_at(before.table, diff.deleted, [ID]).column(ID)))
     return pa.concat_arrays(ids).unique()
 
 
 def _add_orphans(
     sides: MergeInputs, pending: WriteBuffer, edge: EdgeType, ids: Sequence[str], maker: Side, conflicts: Conflicts
 ) -> None:
-    """Those of a side's edges that the merged state has, and whose ends it has not."""
+    """Add a conflict for each of these edges of `maker` that the merged state has without one of its end nodes."""
     rows = pending.get_table(edge).find_matching(ID, ids, [ID, SRC, DST])
     for column, end, name in ((SRC, "from", edge.source), (DST, "to", edge.target)):
         nodes = pending.get_table(pending.get_node_type(name))
-        there = find_existing_ids(nodes.table, concat_chunks(rows.column(column).unique()))
-        there = there.filter(pa.array(~is_among(there, pa.array(nodes.deleted, pa.string()))))
-        known = is_among(rows.column(column), there) | is_among(rows.column(column), nodes.rows.column(ID))
-        orphans = rows.filter(pa.array(~known))
+        # A node exists if the table has it and the merge does not delete it, or if the merge writes it.
+        stored = find_existing_ids(nodes.table, concat_chunks(rows.column(column).unique()))
+        stored = stored.filter(pa.array(~is_among(stored, pa.array(nodes.deleted, pa.string()))))
+        exists = is_among(rows.column(column), stored) | is_among(rows.column(column), nodes.rows.column(ID))
+        orphans = rows.filter(pa.array(~exists))
         if not orphans.num_rows:
             continue
-        some = orphans.slice(0, MAX_REPORTED_PROBLEMS).to_pylist()
-        said = read_evidence(sides, edge, [row[ID] for row in some], [column])
+        reported = orphans.slice(0, MAX_REPORTED_PROBLEMS).to_pylist()
+        evidence = read_evidence(sides, edge, [row[ID] for row in reported], [column])
         names = sides.names[maker], sides.names[sides.get_other(maker)]
-        shown = [
-            said.attach(
+        orphan_conflicts = [
+            evidence.attach(
                 _build_orphan_conflict(edge, row[ID], end, f"{name} {quote_value(row[column])}", names), row[ID]
             )
-            for row in some
+            for row in reported
         ]
-        conflicts.add(ConflictKind.ORPHAN_EDGE, shown, orphans.num_rows)
+        conflicts.add(ConflictKind.ORPHAN_EDGE, orphan_conflicts, orphans.num_rows)
 
 
 def _build_orphan_conflict(edge: EdgeType, edge_id: str, end: str, node: str, names: tuple[str, str]) -> Conflict:

@@ -1,7 +1,7 @@
-"""Edges of nodes that a merge keeps although one side deleted them: they stay with their nodes. Pure: no table is read.
+"""Keep the edges of nodes that a merge keeps although one side deleted them. Pure: no table is read.
 
-Deleting a node deletes its edges. So where the side counts that changed the node, the other side's word about its edges
-does not count either.
+Deleting a node deletes its edges. Where the strategy prefers the side that changed the node, the deletion of its edges
+is undone too.
 """
 
 from collections.abc import Mapping
@@ -20,17 +20,18 @@ class EndNodes:
     """The nodes at one end of edges, by their ids."""
 
     spared: pa.Array
-    """Those that stay because the preferred side changed them, although the other one deleted them."""
+    """Nodes that stay because the preferred side changed them, although the other side deleted them."""
     deleted: pa.Array
-    """All that the other side deleted."""
+    """All nodes that the other side deleted."""
 
 
 def find_restorable(deleted: pa.Table, ends: Mapping[str, EndNodes]) -> pa.Array:
     """Return the ids of deleted edges that have a spared node at an end, and both ends in the merged state.
 
-    An edge whose other end goes, since only one side has something to say about that, goes with it.
+    An edge whose other end stays deleted stays deleted with it.
     """
-    is_at_spared, is_whole = np.zeros(deleted.num_rows, np.bool_), np.ones(deleted.num_rows, np.bool_)
+    is_at_spared = np.zeros(deleted.num_rows, np.bool_)
+    is_whole = np.ones(deleted.num_rows, np.bool_)
     for column, nodes in ends.items():
         is_spared = is_among(deleted.column(column), nodes.spared)
         is_at_spared |= is_spared
@@ -39,9 +40,9 @@ def find_restorable(deleted: pa.Table, ends: Mapping[str, EndNodes]) -> pa.Array
 
 
 def undelete(keeper: SideChanges, deleter: SideChanges, ids: pa.Array) -> tuple[SideChanges, pa.Array]:
-    """Return the deleting side's changes as if it had left some rows alone, and which rows these are.
+    """Return the deleting side's changes without the deletion of some rows, and the ids of those rows.
 
-    Rows that the keeping side changed are left out: they stay for that reason. So are those that it deleted too.
+    Rows that the keeping side changed are left out, because the merge keeps them anyway; so are those that it deleted.
     """
     is_settled = is_among(ids, keeper.deleted) | is_among(ids, keeper.after.column(ID))
     left = ids.filter(pa.array(~is_settled))

@@ -1,4 +1,4 @@
-"""Blobs of rows that come together from two tables: compared and brought, a bounded number of bytes at once."""
+"""Compare and read the blobs of rows merged from two tables, a bounded number of bytes at a time."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,35 +15,36 @@ from omnigraph.storage.columnar_sets import Mask, to_mask
 
 
 class MergedBlobs:
-    """The bytes that references lead to, in the tables that hold them.
+    """The bytes of blob references, read from the table versions that hold them.
 
-    These are by what a reference says in `given`: nothing for the table that is kept, `TAKEN` for the one that rows are
-    taken from, and further numbers where there are more.
+    `versions` is keyed by the `given` field of a reference: None for the kept table, `TAKEN` for the table that rows
+    are taken from, and further numbers where there are more versions.
     """
 
     def __init__(self, type_: AnyType, versions: Mapping[int | None, StateTable]) -> None:
-        self._type, self._versions = type_, versions
+        self._type = type_
+        self._versions = versions
 
-    def compare(self, name: str, one: pa.Array, other: pa.Array) -> Mask:
-        """Row by row, whether two references lead to the same bytes; only those of one size are read."""
-        is_there, is_also = to_mask(one.is_valid()), to_mask(other.is_valid())
-        sizes, others = _get_sizes(one), _get_sizes(other)
-        is_one_place = (
-            is_there
-            & is_also
-            & (_get_holders(one) == _get_holders(other))
-            & (_get_addresses(one) == _get_addresses(other))
+    def compare(self, name: str, left: pa.Array, right: pa.Array) -> Mask:
+        """Return, row by row, whether two references have the same bytes or are both null."""
+        has_left = to_mask(left.is_valid())
+        has_right = to_mask(right.is_valid())
+        has_both = has_left & has_right
+        sizes = _get_sizes(left)
+        is_same_blob = (
+            has_both & (_get_holders(left) == _get_holders(right)) & (_get_addresses(left) == _get_addresses(right))
         )
-        found: Mask = (~is_there & ~is_also) | is_one_place
-        asked = np.flatnonzero(is_there & is_also & (sizes == others) & ~is_one_place)
-        for start, end in split_by_bytes(sizes[asked]):
-            some = pa.array(asked[start:end])
-            pairs = zip(self._read(name, one.take(some)), self._read(name, other.take(some)), strict=True)
-            found[asked[start:end]] = [first == second for first, second in pairs]
-        return found
+        result: Mask = (~has_left & ~has_right) | is_same_blob
+        # Only blobs of equal size at different addresses have to be read.
+        rows = np.flatnonzero(has_both & (sizes == _get_sizes(right)) & ~is_same_blob)
+        for start, end in split_by_bytes(sizes[rows]):
+            chunk = pa.array(rows[start:end])
+            pairs = zip(self._read(name, left.take(chunk)), self._read(name, right.take(chunk)), strict=True)
+            result[rows[start:end]] = [first == second for first, second in pairs]
+        return result
 
     def iter_stored(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Merged rows as they are stored, each reference as its bytes."""
+        """Yield merged rows in their stored form, with the bytes instead of each reference."""
         names = list_blob_properties(self._type)
         schema = build_arrow_schema(self._type)
         sizes = np.zeros(rows.num_rows, np.int64)
@@ -52,17 +53,18 @@ class MergedBlobs:
         for start, end in split_by_bytes(sizes):
             part = rows.slice(start, end - start)
             for name in names:
-                place = part.schema.get_field_index(name)
-                values = self._read(name, part.column(place).combine_chunks())
-                part = part.set_column(place, name, pa.array(values, pa.large_binary()))
+                position = part.schema.get_field_index(name)
+                values = self._read(name, part.column(position).combine_chunks())
+                part = part.set_column(position, name, pa.array(values, pa.large_binary()))
             yield from part.cast(schema).combine_chunks().to_batches()
 
     def _read(self, name: str, references: pa.Array) -> list[bytes | None]:
         values: list[bytes | None] = [None] * len(references)
-        is_there = to_mask(references.is_valid())
+        is_valid = to_mask(references.is_valid())
         holders = _get_holders(references)
         for holder, version in self._versions.items():
-            rows = np.flatnonzero(is_there & (holders == (_NOBODY if holder is None else holder)))
+            rows = np.flatnonzero(is_valid & (holders == (_NO_HOLDER if holder is None else holder)))
+            # The property may have another name in this version, or not exist there.
             column = find_column(self._type, version.type, name)
             if len(rows) and column is not None:
                 addresses = references.field("address").take(pa.array(rows)).to_pylist()
@@ -71,12 +73,12 @@ class MergedBlobs:
         return values
 
 
-_NOBODY = -1
-"""In the place of a holder that is not named."""
+# Replaces null, which numpy's integers can't represent. Holders are numbered from `TAKEN` = 1 on.
+_NO_HOLDER = -1
 
 
 def _get_holders(references: pa.Array) -> np.ndarray:
-    return np.asarray(pc.fill_null(references.field("given"), _NOBODY).to_numpy(zero_copy_only=False))
+    return np.asarray(pc.fill_null(references.field("given"), _NO_HOLDER).to_numpy(zero_copy_only=False))
 
 
 def _get_addresses(references: pa.Array) -> np.ndarray:
@@ -85,4 +87,5 @@ def _get_addresses(references: pa.Array) -> np.ndarray:
 
 def _get_sizes(references: pa.Array) -> np.ndarray:
     sizes = pc.fill_null(references.field("size"), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    # The child arrays of a struct may hold values where the struct itself is null.
     return np.where(to_mask(references.is_valid()), sizes, 0)

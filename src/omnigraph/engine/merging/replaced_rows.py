@@ -1,4 +1,4 @@
-"""Where the rows lie that a merge replaces or deletes: known from where they differ, so that no id is looked for."""
+"""Find the addresses of rows that a merge replaces or deletes, from the table diffs instead of lookups by id."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +11,13 @@ from omnigraph.storage.columnar_sets import Positions, concat_chunks, find_posit
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.row_addresses import Addresses
 
-_SHIFT, _OFFSETS = np.uint64(32), np.uint64(0xFFFFFFFF)
+# A Lance row address has the fragment number in the upper 32 bits and the row's offset in the lower 32.
+_FRAGMENT_SHIFT = np.uint64(32)
+_OFFSET_MASK = np.uint64(0xFFFFFFFF)
 
 
 def find_replaced_ids(rows: RowMerge, mine: SideChanges, theirs: SideChanges) -> pa.Array:
-    """The ids of rows that the kept side has, and that others take the place of, or that go."""
+    """Return the ids of rows of the kept side that the merge replaces or deletes."""
     put = concat_chunks(rows.put.column(ID))
     is_fresh = is_among(put, theirs.inserted.column(ID)) & ~is_among(put, mine.inserted.column(ID))
     is_revived = is_among(put, mine.deleted)
@@ -25,24 +27,26 @@ def find_replaced_ids(rows: RowMerge, mine: SideChanges, theirs: SideChanges) ->
 def find_addresses(
     ids: pa.Array, base: StateTable | None, kept: StateTable, mine: TableDiff | None, theirs: TableDiff | None
 ) -> Addresses | None:
-    """Where rows of the kept side lie, each of which either side changed since the base; None if it can't be told.
+    """Return the addresses of rows of the kept side, or None if those of some are unknown.
 
-    A row that only the other side changed lies where the base had it, unless its fragment was rewritten since.
+    Each row was changed by either side since the base. One that only the other side changed lies where the base had it,
+    unless its fragment was rewritten since.
     """
-    found = np.zeros(len(ids), np.uint64)
-    is_found = np.zeros(len(ids), np.bool_)
+    result = np.zeros(len(ids), np.uint64)
+    is_resolved = np.zeros(len(ids), np.bool_)
     if mine is not None:
-        own = np.concatenate([mine.inserted, mine.later])
-        _look_up(ids, _read_ids(kept.table, own), kept.table.get_address_map().to_addresses(own), found, is_found)
+        written = np.concatenate([mine.inserted, mine.later])
+        addresses = kept.table.get_address_map().to_addresses(written)
+        _set_addresses(ids, _read_ids(kept.table, written), addresses, result, is_resolved)
     if base is not None and theirs is not None and base.table.path == kept.table.path:
         before = np.concatenate([theirs.deleted, theirs.earlier])
-        moved, is_there = _map_addresses(base.table, kept.table, base.table.get_address_map().to_addresses(before))
-        _look_up(ids, _read_ids(base.table, before[is_there]), moved[is_there], found, is_found)
-    return found if is_found.all() else None
+        moved, is_mapped = _map_addresses(base.table, kept.table, base.table.get_address_map().to_addresses(before))
+        _set_addresses(ids, _read_ids(base.table, before[is_mapped]), moved[is_mapped], result, is_resolved)
+    return result if is_resolved.all() else None
 
 
 def read_rows(kept: StateTable, ids: pa.Array, addresses: Addresses | None) -> pa.Table:
-    """Rows of the kept side by their ids: from where they lie, if that is known, else looked up."""
+    """Read rows of the kept side by their ids: at their addresses if known, else by a lookup."""
     if addresses is None:
         return kept.table.find_rows(ID, ids, kept.table.schema.names)
     return read_rows_at(kept.table, kept.table.get_address_map().to_positions(addresses))
@@ -54,24 +58,31 @@ def _read_ids(table: LanceTable, positions: Positions) -> pa.Array:
     return concat_chunks(read_rows_at(table, positions, [ID]).column(ID))
 
 
-def _look_up(ids: pa.Array, known: pa.Array, addresses: Addresses, found: Addresses, is_found: np.ndarray) -> None:
-    """Set the addresses of those ids that are known and were not found before."""
-    at = find_positions(ids, known)
-    is_new = (at >= 0) & ~is_found
-    found[is_new] = addresses[at[is_new]]
-    is_found |= is_new
+def _set_addresses(
+    ids: pa.Array, read_ids: pa.Array, addresses: Addresses, result: Addresses, is_resolved: np.ndarray
+) -> None:
+    """Set in `result` the addresses of those `ids` that are among `read_ids` and not resolved yet."""
+    at = find_positions(ids, read_ids)
+    # The kept side's own changes come first: an address from the base is stale where it rewrote the row.
+    is_new = (at >= 0) & ~is_resolved
+    result[is_new] = addresses[at[is_new]]
+    is_resolved |= is_new
 
 
 def _map_addresses(base: LanceTable, kept: LanceTable, addresses: Addresses) -> tuple[Addresses, np.ndarray]:
-    """The addresses of rows in a version that grew from another one, and which of them are known: same files."""
-    numbers = {file: one for one in kept.list_fragments() for file in one.files}
-    there: dict[int, int] = {}
+    """Translate addresses of `base` to a later version, and return which could be translated.
+
+    Two fragments are the same if they share a data file and have as many rows; rows keep their offsets in them.
+    """
+    by_file = {file: fragment for fragment in kept.list_fragments() for file in fragment.files}
+    new_numbers: dict[int, int] = {}
     for fragment in base.list_fragments():
-        twin = next((numbers[file] for file in fragment.files if file in numbers), None)
+        twin = next((by_file[file] for file in fragment.files if file in by_file), None)
         if twin is not None and twin.rows == fragment.rows:
-            there[fragment.number] = twin.number
-    fragments = (addresses >> _SHIFT).astype(np.int64)
-    asked, back = np.unique(fragments, return_inverse=True)
-    targets = np.array([there.get(int(number), -1) for number in asked], np.int64)[back]
-    is_there = targets >= 0
-    return np.where(is_there, targets, 0).astype(np.uint64) << _SHIFT | (addresses & _OFFSETS), is_there
+            new_numbers[fragment.number] = twin.number
+    fragments = (addresses >> _FRAGMENT_SHIFT).astype(np.int64)
+    # Look each fragment number up once, not once per row.
+    distinct, inverse = np.unique(fragments, return_inverse=True)
+    targets = np.array([new_numbers.get(int(number), -1) for number in distinct], np.int64)[inverse]
+    is_mapped = targets >= 0
+    return np.where(is_mapped, targets, 0).astype(np.uint64) << _FRAGMENT_SHIFT | (addresses & _OFFSET_MASK), is_mapped

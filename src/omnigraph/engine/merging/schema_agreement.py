@@ -1,4 +1,4 @@
-"""Which schema the merged state has: what each side made of the base's, together."""
+"""Three-way merge of the schemas of the base and both sides."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ Side: TypeAlias = Literal["ours", "theirs"]
 
 @dataclass(frozen=True, slots=True)
 class SchemaConflicts:
-    """Both sides changed the schema, and something of it not alike."""
+    """The result of a schema merge that failed: both sides changed the schema, in contradictory ways."""
 
     conflicts: tuple[Conflict, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaAgreement:
-    """The schema of the merged state, and the three states with identities that mean the same in all."""
+    """The schema of the merged state, and the three states renumbered so that identities mean the same in all."""
 
     catalog: Catalog
     record: SchemaRecord
@@ -37,23 +37,23 @@ class SchemaAgreement:
     same: Aliases
 
     def renumber(self, view: View) -> View:
-        """Another state with such identities."""
+        """Return a further state with the same identities."""
         return _renumber(view, self.same)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseSchema:
-    """What the schemas of both sides have grown from."""
+    """The common ancestor of both sides' schemas."""
 
     catalog: Catalog
     source: str
     same: Aliases
     id: str | None
-    """None for one that nobody accepted: several bases have it together."""
+    """None for a schema that was merged from those of several bases and never applied."""
 
     @classmethod
     def from_view(cls, view: View) -> "BaseSchema":
-        """The schema of a state."""
+        """Return the schema of a state."""
         record = view.snapshot.manifest.schema
         return cls(catalog=view.catalog, source=record.source, same=record.same, id=record.id)
 
@@ -61,84 +61,87 @@ class BaseSchema:
 def agree_on_schema(
     bases: tuple[View, BaseSchema], ours: View, theirs: View, names: Mapping[Side, str], new_id: Callable[[], str]
 ) -> SchemaAgreement | SchemaConflicts:
-    """The schema of the merged state: that of one side if the other left it as it was, else of both together.
+    """Return the schema of the merged state: that of one side if the other did not change it, else both merged.
 
-    `bases` are the base and its schema; of several, one of them and what they have together.
+    `bases` are the base and its schema; of several bases, one of them and their merged schema.
     """
-    base, before = bases
-    mine, others = (view.snapshot.manifest.schema for view in (ours, theirs))
-    same = join_aliases(before.same, mine.same, others.same)
-    views = [_renumber(view, same) for view in (base, ours, theirs)]
-    if others.id in (before.id, mine.id):
+    base, base_schema = bases
+    our_schema = ours.snapshot.manifest.schema
+    their_schema = theirs.snapshot.manifest.schema
+    same = join_aliases(base_schema.same, our_schema.same, their_schema.same)
+    base, ours, theirs = (_renumber(view, same) for view in (base, ours, theirs))
+    if their_schema.id in (base_schema.id, our_schema.id):
+        return SchemaAgreement(catalog=ours.catalog, record=our_schema, base=base, ours=ours, theirs=theirs, same=same)
+    if base_schema.id == our_schema.id:
         return SchemaAgreement(
-            catalog=views[1].catalog, record=mine, base=views[0], ours=views[1], theirs=views[2], same=same
+            catalog=theirs.catalog, record=their_schema, base=base, ours=ours, theirs=theirs, same=same
         )
-    if before.id == mine.id:
-        return SchemaAgreement(
-            catalog=views[2].catalog, record=others, base=views[0], ours=views[1], theirs=views[2], same=same
-        )
-    first, mine_now, theirs_now = renumber_catalog(before.catalog, same), views[1].catalog, views[2].catalog
-    sources = before.source, mine.source, others.source
-    found = merge_schemas(first, mine_now, theirs_now, SideNames(names["ours"], names["theirs"]), sources)
-    if not isinstance(found, MergedSchema):
-        return SchemaConflicts(tuple(_build_conflict(one, (first, mine_now, theirs_now)) for one in found))
-    same = join_aliases(same, found.aliases)
-    views = [_renumber(view, same) for view in views]
+    catalogs = renumber_catalog(base_schema.catalog, same), ours.catalog, theirs.catalog
+    sources = base_schema.source, our_schema.source, their_schema.source
+    merged = merge_schemas(*catalogs, SideNames(names["ours"], names["theirs"]), sources)
+    if not isinstance(merged, MergedSchema):
+        return SchemaConflicts(tuple(_build_conflict(conflict, catalogs) for conflict in merged))
+    # The merge identifies types that both sides added, so the views get renumbered once more.
+    same = join_aliases(same, merged.aliases)
     return SchemaAgreement(
-        catalog=found.catalog,
-        record=_build_record(found, same, (mine, others), new_id),
-        base=views[0],
-        ours=views[1],
-        theirs=views[2],
+        catalog=merged.catalog,
+        record=_build_record(merged, same, (our_schema, their_schema), new_id),
+        base=_renumber(base, same),
+        ours=_renumber(ours, same),
+        theirs=_renumber(theirs, same),
         same=same,
     )
 
 
 def agree_on_criss_cross_schema(
-    ground: CrissCrossBase, agreed: Callable[[tuple[View, BaseSchema]], SchemaAgreement | SchemaConflicts]
+    base: CrissCrossBase, agree: Callable[[tuple[View, BaseSchema]], SchemaAgreement | SchemaConflicts]
 ) -> SchemaAgreement | SchemaConflicts:
-    """The schema of the merged state where there are several bases; `agreed` gives that from one of them.
+    """Return the schema of the merged state where there are several bases; `agree` merges from one of them.
 
-    What they have grown from is the schema that all have together. If there is none, all have to give the same.
+    The bases' schemas are merged first. If that fails, merging from each of them has to give the same schema.
     """
-    chosen = _merge_base_schemas(ground)
-    if chosen is not None:
-        return agreed((ground.states[0], chosen))
-    by_schema = {_get_schema_id(state): state for state in reversed(ground.states)}
-    found = [agreed((state, BaseSchema.from_view(state))) for state in reversed(by_schema.values())]
-    catalogs = [one.catalog for one in found if isinstance(one, SchemaAgreement)]
-    for one in found:
-        if isinstance(one, SchemaConflicts):
-            return one
+    base_schema = _merge_base_schemas(base)
+    if base_schema is not None:
+        return agree((base.states[0], base_schema))
+    # Reversed twice: of the states with a schema the first one stays, and the order of the schemas too.
+    by_schema = {_get_schema_id(state): state for state in reversed(base.states)}
+    results = [agree((state, BaseSchema.from_view(state))) for state in reversed(by_schema.values())]
+    for result in results:
+        if isinstance(result, SchemaConflicts):
+            return result
+    catalogs = [result.catalog for result in results if isinstance(result, SchemaAgreement)]
     if any(catalog != catalogs[0] for catalog in catalogs):
         message = (
-            "the branches were merged crosswise under several schemas: which of them changed it since is not known"
+            "the branches were merged crosswise under several schemas,"
+            " and it is not known which of them changed the schema since"
         )
         return SchemaConflicts((Conflict(kind=ConflictKind.SCHEMA_DIVERGENCE, table="schema", message=message),))
-    return found[0]
+    return results[0]
 
 
-def _merge_base_schemas(ground: MergeBase) -> BaseSchema | None:
-    """The schema that the states have together; None if that can't be told, or they don't agree."""
-    if isinstance(ground, View):
-        return BaseSchema.from_view(ground)
-    first, second = _merge_base_schemas(ground.first), BaseSchema.from_view(ground.second)
+def _merge_base_schemas(merge_base: MergeBase) -> BaseSchema | None:
+    """Return the merged schema of all bases; None if they conflict or their own base is unknown."""
+    if isinstance(merge_base, View):
+        return BaseSchema.from_view(merge_base)
+    first = _merge_base_schemas(merge_base.first)
+    second = BaseSchema.from_view(merge_base.second)
     if first is None or first.id == second.id:
         return first
-    below = None if ground.below is None else _merge_base_schemas(ground.below)
+    below = None if merge_base.below is None else _merge_base_schemas(merge_base.below)
     if below is None:
         return None
     if second.id == below.id:
         return first
+    # A merged schema has no id: two of them are not equal only because both have None.
     if first.id is not None and first.id == below.id:
         return second
     same = join_aliases(below.same, first.same, second.same)
-    states = below, first, second
-    base, one, other = (renumber_catalog(state.catalog, same) for state in states)
-    found = merge_schemas(base, one, other, SideNames("", ""), (below.source, first.source, second.source))
-    if not isinstance(found, MergedSchema):
+    base, left, right = (renumber_catalog(schema.catalog, same) for schema in (below, first, second))
+    # Conflicts are not reported from here, so the sides need no names.
+    merged = merge_schemas(base, left, right, SideNames("", ""), (below.source, first.source, second.source))
+    if not isinstance(merged, MergedSchema):
         return None
-    return BaseSchema(catalog=found.catalog, source=found.text, same=join_aliases(same, found.aliases), id=None)
+    return BaseSchema(catalog=merged.catalog, source=merged.text, same=join_aliases(same, merged.aliases), id=None)
 
 
 def _get_schema_id(view: View) -> str:
@@ -150,20 +153,20 @@ def _renumber(view: View, same: Aliases) -> View:
 
 
 def _build_record(
-    found: MergedSchema, same: Aliases, known: tuple[SchemaRecord, ...], new_id: Callable[[], str]
+    merged: MergedSchema, same: Aliases, side_records: tuple[SchemaRecord, ...], new_id: Callable[[], str]
 ) -> SchemaRecord:
-    """The record of a merged schema: that of a side which has all of it, or a new one."""
-    catalog = encode_catalog(found.catalog).decode()
-    for record in known:
+    """Return the record of a merged schema: that of a side with the same schema, or a new one."""
+    catalog = encode_catalog(merged.catalog).decode()
+    for record in side_records:
         if record.catalog == catalog and record.same == same:
             return record
     return SchemaRecord(
-        id=new_id(), source=found.text, catalog=catalog, fingerprint=compute_fingerprint(found.catalog), same=same
+        id=new_id(), source=merged.text, catalog=catalog, fingerprint=compute_fingerprint(merged.catalog), same=same
     )
 
 
 def _build_conflict(divergence: SchemaConflict, catalogs: Sequence[Catalog]) -> Conflict:
-    """A divergence, with how the base and both sides declare what it is about."""
+    """Return a divergence as a conflict, with the declarations of the base and both sides."""
     base, ours, theirs = find_declarations(catalogs, divergence.table, divergence.property)
     return Conflict(
         kind=ConflictKind.SCHEMA_DIVERGENCE,
@@ -177,7 +180,7 @@ def _build_conflict(divergence: SchemaConflict, catalogs: Sequence[Catalog]) -> 
 
 
 def build_dropped_type_conflict(type_: AnyType, dropper: str, changer: str, catalogs: Sequence[Catalog]) -> Conflict:
-    """A type that one side dropped, while the other one wrote to it."""
+    """Return the conflict for a type that one side dropped while the other wrote to it."""
     message = f"`{dropper}` dropped {type_.name}, and `{changer}` changed rows of it"
     return _build_conflict(SchemaConflict(table=type_.table_key, message=message), catalogs)
 
@@ -185,48 +188,51 @@ def build_dropped_type_conflict(type_: AnyType, dropper: str, changer: str, cata
 def build_dropped_property_conflict(
     type_: AnyType, name: str, dropper: str, changer: str, catalogs: Sequence[Catalog]
 ) -> Conflict:
-    """A property that one side dropped, while the other one gave it values."""
+    """Return the conflict for a property that one side dropped while the other gave it values."""
     message = f"`{dropper}` dropped {type_.name}.{name}, and `{changer}` gave it values"
     return _build_conflict(SchemaConflict(table=type_.table_key, property=name, message=message), catalogs)
 
 
 def find_declarations(catalogs: Sequence[Catalog], table: str, property_name: str | None) -> list[str | None]:
-    """How each catalog declares a type or property, whatever it is called there; None where it has none."""
+    """Return the declaration of a type or property in each catalog, under any name; None where it has none."""
     name = table.partition(":")[2]
+    # Without a colon it is no table key but the name of an interface.
     if not name:
-        found = [catalog.interfaces.get(table) for catalog in catalogs]
-        return [None if one is None else format_type_declaration(one) for one in found]
+        interfaces = [catalog.interfaces.get(table) for catalog in catalogs]
+        return [None if interface is None else format_type_declaration(interface) for interface in interfaces]
     types = [catalog.find_type(name) for catalog in catalogs]
-    identities = {one.identity for one in types if one is not None}
+    identities = {type_.identity for type_ in types if type_ is not None}
+    # A catalog without the name may have the same type under another one, with the same identity.
     types = [
-        one or next((other for other in list_types(catalog) if other.identity in identities), None)
-        for one, catalog in zip(types, catalogs, strict=True)
+        type_ or next((other for other in list_types(catalog) if other.identity in identities), None)
+        for type_, catalog in zip(types, catalogs, strict=True)
     ]
     if property_name is None:
-        return [None if one is None else format_type_declaration(one) for one in types]
-    known = [None if one is None else one.find_property(property_name) for one in types]
-    same = {p.identity for p in known if p is not None}
-    told: list[str | None] = []
-    for type_, p in zip(types, known, strict=True):
+        return [None if type_ is None else format_type_declaration(type_) for type_ in types]
+    properties = [None if type_ is None else type_.find_property(property_name) for type_ in types]
+    same = {p.identity for p in properties if p is not None}
+    declarations: list[str | None] = []
+    for type_, p in zip(types, properties, strict=True):
         twin = p or next((q for q in (type_.properties if type_ else ()) if q.identity in same), None)
-        told.append(None if type_ is None or twin is None else format_property_declaration(type_, twin))
-    return told
+        declarations.append(None if type_ is None or twin is None else format_property_declaration(type_, twin))
+    return declarations
 
 
 def list_types(catalog: Catalog) -> list[AnyType]:
-    """All types with a table."""
+    """Return all types with a table, nodes first."""
     return [*catalog.nodes.values(), *catalog.edges.values()]
 
 
 def has_different_rules(type_: AnyType, merged: Catalog, other: Catalog) -> bool:
-    """Whether rows of a type that fit the other schema have to be looked at, and perhaps reshaped, to fit this one."""
-    known: dict[int, AnyType] = {one.identity: one for one in list_types(other)}
-    if known.get(type_.identity) != type_:
+    """Return whether rows that are valid under the other schema must be checked, and perhaps reshaped, for `merged`."""
+    other_types: dict[int, AnyType] = {other_type.identity: other_type for other_type in list_types(other)}
+    if other_types.get(type_.identity) != type_:
         return True
+    # A minimum number of edges is declared by the edge type, but binds the rows of its source type.
     return any(
         edge.source == type_.name
         and edge.cardinality.low > 0
-        and _format_cardinality(known.get(edge.identity)) != str(edge.cardinality)
+        and _format_cardinality(other_types.get(edge.identity)) != str(edge.cardinality)
         for edge in merged.edges.values()
     )
 

@@ -1,4 +1,4 @@
-"""From three states to one: table by table whose version is the merged one, and what has to be done to it."""
+"""Merge three states table by table: choose the version to start from and the rows to write to it."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,12 @@ import pyarrow as pa
 
 from omnigraph.commit.manifest_types import Pin, Snapshot
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts, format_conflict_value
-from omnigraph.engine.merging.criss_cross_base import BaseTable, BaseTables, CrissCrossBase
+from omnigraph.engine.merging.criss_cross_base import (
+    BaseTable,
+    BaseTables,
+    CrissCrossBase,
+    is_same_version,
+)
 from omnigraph.engine.merging.edge_restoration import EndNodes, find_restorable, undelete
 from omnigraph.engine.merging.merged_blobs import MergedBlobs
 from omnigraph.engine.merging.replaced_rows import find_addresses, find_replaced_ids, read_rows
@@ -44,55 +49,55 @@ from omnigraph.storage.watch import Watch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedTable:
-    """A table of the merged state: a version of one side, and the rows of the other that are brought to it."""
+    """A table of the merged state: the version of one side, and the changes of the other to apply to it."""
 
     type: AnyType
     side: Side
     pin: Pin
     """The version it starts from, under the key that it has there."""
     columns: NewColumns | None = None
-    """What its columns have to become first; None: they are as they must be."""
+    """The columns it must get first; None if they need no change."""
     rows: RowMerge | None = None
     blobs: MergedBlobs | None = None
     rows_to_check: pa.Table | None = None
-    """Rows that the version has already, and that may break the rules of the merged state.
+    """Rows that the version already has and that may violate constraints of the merged state.
 
-    They were made under others; or the other side deleted them, with the edges at them, and they stay.
+    They were written under other constraints; or the other side deleted them, with their edges, and they stay.
     """
     bereft_sources: pa.Array | None = None
-    """Of edges: sources that had edges on the other side, which demands some, and that the version may not have."""
+    """For edges: source nodes with edges on the other side, which requires some, that the version may lack."""
     replaced: pa.Array | None = None
-    """The ids of rows that the version has, and that others take the place of, or that go."""
+    """The ids of rows of the version that are replaced or deleted."""
     addresses: Addresses | None = None
-    """Where each of these lies, if that is known of all. New columns don't move a row."""
+    """The addresses of the `replaced` rows, if all are known. New columns don't move a row."""
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
     restored: int = 0
-    """Of edges: how many stay, although one side deleted them, because a node at their end does."""
+    """For edges: the number that stay, although one side deleted them, because one of their nodes stays."""
 
     @property
     def key(self) -> str:
-        """The key that it gets."""
+        """The table key in the merged state."""
         return self.type.table_key
 
     @property
     def nbytes(self) -> int:
-        """How much memory its rows take."""
+        """The memory its rows take, in bytes."""
         put = 0 if self.rows is None else self.rows.put.nbytes
         return int(put + (0 if self.rows_to_check is None else self.rows_to_check.nbytes))
 
     @property
     def has_rows(self) -> bool:
-        """Whether rows are to be written."""
+        """Whether rows are written or deleted."""
         return self.rows is not None and bool(self.rows.put.num_rows or len(self.rows.deleted))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeInputs:
-    """The three states, what the branches are called, and which tables each changed, by their locations.
+    """The three states of a merge, the branch names, and the paths of the tables that each side changed (`touched`).
 
-    Where that is not known (None), every table that has another version counts as changed.
+    Where `touched` is None, every table with another version counts as changed.
     """
 
     base: View
@@ -104,7 +109,7 @@ class MergeInputs:
     """The schema of the merged state."""
     strategy: Side | None = None
     criss_cross: CrissCrossBase | None = None
-    """All the bases, where there are several; `base` is one of them."""
+    """All bases, if there are several; `base` is one of them."""
     watch: Watch | None = None
     """The limits of the merge."""
     _differences: dict[tuple[str, int, str, int], TableDiff] = field(default_factory=dict, repr=False)
@@ -112,7 +117,7 @@ class MergeInputs:
     _holders: list[StateTable] = field(default_factory=list, repr=False)
 
     def get_view(self, side: Side) -> View:
-        """One of the two that are merged."""
+        """Return the state of a side."""
         return self.ours if side == "ours" else self.theirs
 
     @property
@@ -121,24 +126,24 @@ class MergeInputs:
         return self.base.catalog, self.ours.catalog, self.theirs.catalog
 
     def find_table(self, view: View, type_: AnyType) -> StateTable | None:
-        """A type's table in a state, whatever it is called there."""
-        known = self._types.get(id(view))
-        if known is None:
-            known = self._types[id(view)] = {one.identity: one for one in list_types(view.catalog)}
-        twin = known.get(type_.identity)
+        """Return the table of a type in a state, under any name; None if it has none."""
+        types = self._types.get(id(view))
+        if types is None:
+            types = self._types[id(view)] = {twin.identity: twin for twin in list_types(view.catalog)}
+        twin = types.get(type_.identity)
         return None if twin is None else StateTable(type=twin, table=view.get_table(twin))
 
     @property
     def bases(self) -> tuple[View, ...]:
-        """The base; of branches that were merged crosswise, all of them."""
+        """The base; all of them after a criss-cross merge."""
         return (self.base,) if self.criss_cross is None else self.criss_cross.states
 
     def find_base_table(self, type_: AnyType) -> BaseTable | None:
-        """A type's table as both sides had it."""
+        """Return the table of a type in the merge base, or None if it has none."""
         return self._tables.find_table(self.criss_cross or self.base, type_)
 
     def find_changes(self, type_: AnyType, base: BaseTable | None, side: Side, *, holder: int | None) -> SideChanges:
-        """What a side has done to a table."""
+        """Return the changes of a side to a table."""
         if base is not None and base.rows is None and not self.has_changed(side, type_):
             return build_empty_changes(type_)
         version = self.find_table(self.get_view(side), type_)
@@ -149,9 +154,9 @@ class MergeInputs:
         return replace(changes, lost=tuple(self._iter_lost(side, type_, version)))
 
     def _iter_lost(self, side: Side, type_: AnyType, version: StateTable) -> Iterator[str]:
-        """Properties that the type has no more, and to which a side gave values that not all bases together have."""
-        known = {p.identity for p in type_.properties}
-        names = [p.name for p in version.type.properties if p.identity not in known]
+        """Yield the properties that the type no longer has but that a side gave values since the merged bases."""
+        identities = {p.identity for p in type_.properties}
+        names = [p.name for p in version.type.properties if p.identity not in identities]
         if not names:
             return
         changes = self._find_own_changes(side, version.type)
@@ -161,13 +166,13 @@ class MergeInputs:
                 yield name
 
     def _find_own_changes(self, side: Side, type_: AnyType) -> SideChanges:
-        """What a side has done to a table, in the columns that it has there."""
+        """Return the changes of a side to a table in the columns of that side's own type."""
         version = self.find_table(self.get_view(side), type_)
         assert version is not None  # noqa: S101 - it is a type of that side
         return self._tables.find_changes(type_, self.find_base_table(type_), BaseTable(version=version), holder=None)
 
     def has_net_changes(self, side: Side, type_: AnyType) -> bool:
-        """Whether a side changed rows of a type that it has: against all bases together, and not changed them back."""
+        """Return whether rows of a type of this side differ from the merge base; reverted changes do not count."""
         if not self.has_changed(side, type_):
             return False
         changes = self._find_own_changes(side, type_)
@@ -175,21 +180,22 @@ class MergeInputs:
 
     def read_deleted_rows(self, side: Side, type_: AnyType, columns: Sequence[str]) -> pa.Table:
         """Return the id, or the id and ends, of the base's rows that a side deleted."""
-        base, after = self.find_base_table(type_), self.find_table(self.get_view(side), type_)
+        base = self.find_base_table(type_)
+        after = self.find_table(self.get_view(side), type_)
         if base is None or after is None or not self.has_changed(side, type_):
             return pa.table({name: pa.array([], pa.string()) for name in columns})
         if base.rows is None:
-            found = self.find_differences(type_, base.version, after)
-            return read_rows_at(base.version.table, found.deleted, columns)
+            diff = self.find_differences(type_, base.version, after)
+            return read_rows_at(base.version.table, diff.deleted, columns)
         deleted = self.find_changes(type_, base, side, holder=None).deleted
         return self.read_rows(type_, base, deleted).select(columns)
 
     def read_rows(self, type_: AnyType, table: BaseTable, ids: pa.Array) -> pa.Table:
-        """Some rows of a table, by their ids, as far as it has them; what is not known of them is null."""
+        """Return the rows of a table that have one of these ids; unknown values are null."""
         return self._tables.read_rows(type_, table, ids)
 
     def read_rows_where(self, type_: AnyType, table: BaseTable, column: str, keys: pa.Array) -> pa.Table:
-        """The rows of a table whose `column`, an end of an edge, is one of the keys."""
+        """Return the rows of a table whose `column`, an end of an edge, is one of the keys."""
         return self._tables.read_rows_where(type_, table, column, keys)
 
     @property
@@ -197,18 +203,23 @@ class MergeInputs:
         return BaseTables(self.find_table, self.find_differences, self._holders)
 
     def has_changed(self, side: Side, type_: AnyType) -> bool:
-        """Whether a side changed what a table says, or at least may have, since one of the bases."""
+        """Return whether a side changed, or may have changed, rows of a table since one of the bases."""
         return any(self._has_changed_since(base, side, type_) for base in self.bases)
 
     def _has_changed_since(self, base: View, side: Side, type_: AnyType) -> bool:
-        old, new = self.find_table(base, type_), self.find_table(self.get_view(side), type_)
+        old = self.find_table(base, type_)
+        new = self.find_table(self.get_view(side), type_)
         if old is None or new is None:
             return old is not new
         touched = self.touched[side]
-        return not _is_same(old, new) and (touched is None or new.table.path in touched)
+        # Compaction and indexing make new versions too; only commits that wrote rows put a path into `touched`.
+        return not is_same_version(old, new) and (touched is None or new.table.path in touched)
 
     def find_differences(self, type_: AnyType, before: StateTable, after: StateTable) -> TableDiff:
-        """Where two states of a type's table differ, found once. New columns that say what fills them are nothing."""
+        """Return the diff of two states of a table, computed once.
+
+        A new column makes a row different only where its value is not the fill value.
+        """
         key = (before.table.path, before.table.version, after.table.path, after.table.version)
         if key not in self._differences:
             fills = find_fills(type_, before.type, after.type)
@@ -216,36 +227,33 @@ class MergeInputs:
         return self._differences[key]
 
     def get_other(self, side: Side) -> Side:
-        """The one that it is merged with."""
+        """Return the side that this one is merged with."""
         return "theirs" if side == "ours" else "ours"
 
 
-def _is_same(one: StateTable, other: StateTable) -> bool:
-    return (one.table.path, one.table.version) == (other.table.path, other.table.version)
-
-
 def merge_tables(sides: MergeInputs, conflicts: Conflicts) -> list[MergedTable]:
-    """Every table of the merged state. Rows about which the sides don't agree are added to the conflicts."""
+    """Merge all tables, and add the rows on which the sides disagree to `conflicts`."""
     identities = {type_.identity for type_ in list_types(sides.catalog)}
     for side in _SIDES:
-        for gone in list_types(sides.get_view(side).catalog):
-            if gone.identity not in identities and sides.has_net_changes(side, gone):
-                told = build_dropped_type_conflict(
-                    gone, sides.names[sides.get_other(side)], sides.names[side], sides.catalogs
+        for dropped in list_types(sides.get_view(side).catalog):
+            if dropped.identity not in identities and sides.has_net_changes(side, dropped):
+                conflict = build_dropped_type_conflict(
+                    dropped, sides.names[sides.get_other(side)], sides.names[side], sides.catalogs
                 )
-                conflicts.add(told.kind, [told], 1)
+                conflicts.add(conflict.kind, [conflict], 1)
     tables: list[MergedTable] = []
     spared: dict[str, pa.Array] = {}
-    held = 0
-    for type_ in list_types(sides.catalog):  # nodes first, whose edges may have to stay with them
+    nbytes = 0
+    # Nodes come first: the nodes that stay decide which edges stay with them.
+    for type_ in list_types(sides.catalog):
         restorable = _find_restorable_edges(sides, type_, spared) if isinstance(type_, EdgeType) else None
         table = _merge_table(sides, type_, conflicts, restorable)
         if table.rows is not None and len(table.rows.spared):
             spared[type_.name] = table.rows.spared
         tables.append(table)
-        held += table.nbytes
+        nbytes += table.nbytes
         if sides.watch is not None:
-            sides.watch.check_size(held, "what differs between the branches")
+            sides.watch.check_size(nbytes, "what differs between the branches")
     return tables
 
 
@@ -255,13 +263,13 @@ _SIDES: tuple[Side, Side] = ("ours", "theirs")
 def _find_restorable_edges(sides: MergeInputs, edge: EdgeType, spared: Mapping[str, pa.Array]) -> pa.Array:
     """Return the ids of edges that one side deleted with a node that the other one changed and the strategy keeps."""
     ends = {SRC: edge.source, DST: edge.target}
-    nothing = pa.array([], pa.string())
+    no_ids = pa.array([], pa.string())
     if sides.strategy is None or not any(name in spared for name in ends.values()):
-        return nothing
+        return no_ids
     deleter = sides.get_other(sides.strategy)
     nodes = {
         column: EndNodes(
-            spared=spared.get(name, nothing),
+            spared=spared.get(name, no_ids),
             deleted=concat_chunks(sides.read_deleted_rows(deleter, sides.catalog.nodes[name], [ID]).column(ID)),
         )
         for column, name in ends.items()
@@ -276,29 +284,31 @@ def _merge_table(
     ours, theirs = (sides.find_table(sides.get_view(side), type_) for side in _SIDES)
     if ours is None or theirs is None:
         return _take_whole(sides, type_, "theirs" if ours is None else "ours")
-    # A version that lacks edges of nodes that are kept is not adopted as it is.
+    # A version that lacks edges of kept nodes can't be adopted unchanged.
     restores = restorable is not None and len(restorable) > 0
     is_settled = not (restores or sides.has_changed("theirs", type_) or _is_to_check(sides, type_, "ours"))
-    if _is_same(ours, theirs) or is_settled:
+    if is_same_version(ours, theirs) or is_settled:
         return _take_whole(sides, type_, "ours")
     base = sides.find_base_table(type_)
-    # Ours may have been compacted and indexed since, and nothing else: rows are brought to it, so that this stays.
-    is_base = base is not None and base.rows is None and _is_same(base.version, ours)
+    # Adopt their version only if ours is the very version of the base. If ours was compacted or indexed since, their
+    # rows are written to it instead, so that this work is kept.
+    is_base = base is not None and base.rows is None and is_same_version(base.version, ours)
     if is_base and not restores and not _is_to_check(sides, type_, "theirs"):
         return _take_whole(sides, type_, "theirs")
-    fitting: list[Side] = [
-        side for side, one in zip(_SIDES, (ours, theirs), strict=True) if _find_new_columns(one.type, type_) is None
-    ]
-    return _merge_by_rows(sides, type_, base, fitting[0] if fitting else "ours", conflicts, restorable)
+    # Prefer the side whose columns need no change, and ours if both or neither do.
+    side: Side = "ours"
+    if _find_new_columns(ours.type, type_) is not None and _find_new_columns(theirs.type, type_) is None:
+        side = "theirs"
+    return _merge_by_rows(sides, type_, base, side, conflicts, restorable)
 
 
 def _is_to_check(sides: MergeInputs, type_: AnyType, side: Side) -> bool:
-    """Whether a side has rows that were not made under the rules of the merged state."""
+    """Return whether a side has rows that were written under other constraints than those of the merged state."""
     return sides.has_changed(side, type_) and has_different_rules(type_, sides.catalog, sides.get_view(side).catalog)
 
 
 def _find_new_columns(old: AnyType, new: AnyType) -> NewColumns | None:
-    """What has to be done to a table's columns; None for nothing."""
+    """Return the columns that a table must get for the new type; None if they stay."""
     change = TypeChange(old, new)
     return change.build_new_columns() if change.has_column_changes else None
 
@@ -323,45 +333,50 @@ def _get_pin(sides: MergeInputs, version: StateTable, side: Side) -> Pin:
 def _merge_by_rows(
     sides: MergeInputs,
     type_: AnyType,
-    together: BaseTable | None,
+    base_table: BaseTable | None,
     side: Side,
     conflicts: Conflicts,
     restorable: pa.Array | None,
 ) -> MergedTable:
-    """The version of one side, with what the other one changed."""
+    """Merge a table row by row: start from the version of `side`, and apply the changes of the other."""
     other = sides.get_other(side)
-    # Where rows lay in a base that is several is not known: they are looked up.
-    base = None if together is None or together.rows is not None else together.version
-    kept, taken = _get_table(sides, type_, side), _get_table(sides, type_, other)
-    mine = sides.find_changes(type_, together, side, holder=None)
-    theirs = sides.find_changes(type_, together, other, holder=TAKEN)
+    # Two versions with the same rows have the same addresses only if the base is a stored version. A base merged from
+    # several has none, so that rows are looked up by id.
+    base = None if base_table is None or base_table.rows is not None else base_table.version
+    kept = _get_table(sides, type_, side)
+    taken = _get_table(sides, type_, other)
+    mine = sides.find_changes(type_, base_table, side, holder=None)
+    theirs = sides.find_changes(type_, base_table, other, holder=TAKEN)
     for changes, changer in ((mine, side), (theirs, other)):
         for name in changes.lost:
-            who = sides.names[sides.get_other(changer)], sides.names[changer]
-            told = build_dropped_property_conflict(type_, name, *who, sides.catalogs)
-            conflicts.add(told.kind, [told], 1)
-    prefer: Prefer | None = None if sides.strategy is None else "kept" if sides.strategy == side else "taken"
-    tables = MergedBlobs(type_, {None: kept, TAKEN: taken})
-    found = [None if base is None else _find_differences(sides, type_, base, one) for one in (side, other)]
+            names = sides.names[sides.get_other(changer)], sides.names[changer]
+            conflict = build_dropped_property_conflict(type_, name, *names, sides.catalogs)
+            conflicts.add(conflict.kind, [conflict], 1)
+    prefer: Prefer | None = None
+    if sides.strategy is not None:
+        prefer = "kept" if sides.strategy == side else "taken"
+    blobs = MergedBlobs(type_, {None: kept, TAKEN: taken})
+    diffs = [None if base is None else _find_differences(sides, type_, base, changer) for changer in (side, other)]
     restored = build_empty_changes(type_).inserted
     if restorable is not None and len(restorable):
         if prefer == "kept":
             theirs, ids = undelete(mine, theirs, restorable)
-            restored = RowProjection(type_, kept, None).project(
-                read_rows(kept, ids, find_addresses(ids, base, kept, *found))
-            )
-        else:  # the version lacks them, so they come like inserted rows
+            stored = read_rows(kept, ids, find_addresses(ids, base, kept, *diffs))
+            restored = RowProjection(type_, kept, None).project(stored)
+        else:
+            # The kept version lacks these rows, so they are added like inserted ones.
             mine, ids = undelete(theirs, mine, restorable)
-            stored = read_rows(taken, ids, find_addresses(ids, base, taken, *reversed(found)))
+            stored = read_rows(taken, ids, find_addresses(ids, base, taken, *reversed(diffs)))
             restored = RowProjection(type_, taken, TAKEN).project(stored)
             theirs = replace(theirs, inserted=pa.concat_tables([theirs.inserted, restored]))
 
-    def rows_there(ids: pa.Array) -> pa.Table:
-        there = ids.filter(pa.array(~is_among(ids, mine.deleted)))
-        return read_rows(kept, there, find_addresses(there, base, kept, *found))
+    def read_existing_rows(ids: pa.Array) -> pa.Table:
+        existing = ids.filter(pa.array(~is_among(ids, mine.deleted)))
+        return read_rows(kept, existing, find_addresses(existing, base, kept, *diffs))
 
-    brought = fill_known_values(type_, theirs, taken, kept, rows_there)
-    rows = merge_three_way(type_, mine, brought, prefer=prefer, same_blobs=tables.compare)
+    # Their rows lack columns that only our schema has; without our values they would overwrite them with defaults.
+    filled = fill_known_values(type_, theirs, taken, kept, read_existing_rows)
+    rows = merge_three_way(type_, mine, filled, prefer=prefer, same_blobs=blobs.compare)
     for clash in rows.clashes:
         conflicts.add(clash.kind, _iter_conflicts(sides, type_, side, clash), clash.total)
     is_to_check = _is_to_check(sides, type_, side)
@@ -373,9 +388,9 @@ def _merge_by_rows(
         pin=_get_pin(sides, kept, side),
         columns=_find_new_columns(kept.type, type_),
         rows=rows,
-        blobs=tables,
+        blobs=blobs,
         replaced=replaced,
-        addresses=find_addresses(replaced, base, kept, *found),
+        addresses=find_addresses(replaced, base, kept, *diffs),
         rows_to_check=pa.concat_tables(
             [_select_unchecked(mine, rows, is_all=is_to_check), *([restored] if prefer == "kept" else [])]
         ),
@@ -394,32 +409,37 @@ def _find_differences(sides: MergeInputs, type_: AnyType, base: StateTable, side
 
 
 def _select_unchecked(mine: SideChanges, rows: RowMerge, *, is_all: bool) -> pa.Table:
-    """What the kept side put, as far as it stays; or only what it put and the other one deleted."""
+    """Return the kept side's changed rows that the merge leaves as they are.
+
+    Without `is_all`, only those that the other side deleted and that stay.
+    """
     if not is_all:
         return mine.after.filter(pa.array(is_among(mine.after.column(ID), rows.spared)))
     put = pa.concat_tables([mine.inserted, mine.after])
-    gone = pa.concat_arrays([concat_chunks(rows.put.column(ID)), rows.deleted])
-    return put.filter(pa.array(~is_among(put.column(ID), gone)))
+    replaced = pa.concat_arrays([concat_chunks(rows.put.column(ID)), rows.deleted])
+    return put.filter(pa.array(~is_among(put.column(ID), replaced)))
 
 
 def _find_bereft_sources(type_: AnyType, mine: SideChanges, theirs: SideChanges, taken: StateTable) -> pa.Array | None:
-    """The sources that the other side's edges have there, and that the kept side deleted, turned or inserted otherwise.
+    """Return the sources of the other side's edges that the kept side deleted, moved or inserted differently.
 
-    The kept side may take away what it does not know to be demanded. What counts is where such an edge leaves from on
-    the side that demands it, and not in the base: it may have been turned there since.
+    The kept side may remove edges without knowing that a minimum is required. What counts is the source of such an edge
+    on the side that requires it, not in the base: the edge may have been moved there since.
     """
     if not isinstance(type_, EdgeType) or type_.cardinality.low == 0:
         return None
-    is_turned = mine.changed.get(SRC, np.zeros(mine.after.num_rows, np.bool_))
-    turned = concat_chunks(mine.after.column(ID).filter(pa.array(is_turned)))
-    known = find_rows(taken.table, ID, pa.concat_arrays([mine.deleted, turned]), [SRC])
+    is_moved = mine.changed.get(SRC, np.zeros(mine.after.num_rows, np.bool_))
+    moved = concat_chunks(mine.after.column(ID).filter(pa.array(is_moved)))
+    edges = find_rows(taken.table, ID, pa.concat_arrays([mine.deleted, moved]), [SRC])
+    # Both sides inserted the same id, perhaps with different sources.
     is_twice = is_among(theirs.inserted.column(ID), mine.inserted.column(ID))
     twice = theirs.inserted.column(SRC).filter(pa.array(is_twice))
-    return pa.concat_arrays([concat_chunks(known.column(SRC)), concat_chunks(twice)]).unique()
+    return pa.concat_arrays([concat_chunks(edges.column(SRC)), concat_chunks(twice)]).unique()
 
 
 def _count_replaced(put: pa.Table, mine: SideChanges, theirs: SideChanges) -> int:
-    """How many of the rows to put replace one of the kept side."""
+    """Return the number of rows to put that replace one of the kept side."""
+    # New are rows that only the other side inserted, and those it changed after the kept side deleted them.
     fresh = int(theirs.inserted.num_rows) - int(is_among(theirs.inserted.column(ID), mine.inserted.column(ID)).sum())
     revived = int(is_among(put.column(ID), mine.deleted).sum())
     return int(put.num_rows) - fresh - revived
@@ -452,18 +472,20 @@ def _format_message(
     if clash.kind is ConflictKind.DELETE_VS_UPDATE:
         dropper, changer, row = (ours_name, theirs_name, theirs) if ours is None else (theirs_name, ours_name, ours)
         if base is None:
-            return f"{about} was deleted on `{dropper}`, and `{changer}` has it; whether it changed it is not known"
+            return f"{about} was deleted on `{dropper}`, and `{changer}` has it; it is not known whether it was changed"
         names = ", ".join(f"`{name}`" for name in row) if isinstance(row, dict) else ""
         return f"{about} was deleted on `{dropper}`, and `{changer}` changed its {names}"
     both = f"{format_conflict_value(ours)} on `{ours_name}` and {format_conflict_value(theirs)} on `{theirs_name}`"
     if clash.kind is ConflictKind.DIVERGENT_INSERT:
         return f"{about} was inserted on both sides, with `{clash.property}` {both}"
-    what = f"`{clash.property}` of {about} was"
-    return f"what {what} is not known; it is {both}" if base is None else f"{what} {base}; it is {both}"
+    subject = f"`{clash.property}` of {about}"
+    if base is None:
+        return f"{subject} is {both}; the earlier value is not known"
+    return f"{subject} was {base}; it is {both}"
 
 
 def build_merged_snapshot(sides: MergeInputs, tables: Collection[MergedTable]) -> Snapshot:
-    """The merged state before any row is brought: the versions that the tables start from, under their new keys."""
+    """Return the merged state before any row is written: the versions that tables start from, under their new keys."""
     manifest = sides.ours.snapshot.manifest
     pins = {table.key: replace(table.pin, table_key=table.key) for table in tables}
     return replace(sides.ours.snapshot, manifest=replace(manifest, pins=pins))

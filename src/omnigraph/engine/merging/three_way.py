@@ -1,4 +1,4 @@
-"""The three-way merge of one table's rows: what one side has to take from the other. Pure: no table is read."""
+"""Three-way merge of the rows of one table. Pure: no table is read."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from omnigraph.storage.columnar_sets import Mask, are_equal, concat_chunks, find
 
 Prefer: TypeAlias = Literal["kept", "taken"]
 SameBlobs: TypeAlias = Callable[[str, pa.Array, pa.Array], Mask]
-"""Row by row, whether the blobs of a column that two references lead to have the same bytes."""
+"""Compares two arrays of references to blobs of a column: True where the bytes are equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clash:
-    """Rows about which the two sides don't agree, in one property or, if that is None, whether they should be there.
+    """Rows on which the two sides disagree: in one property or, if that is None, whether the row exists.
 
-    The values are in their JSON form, and there are at most `MAX_REPORTED_PROBLEMS` of them.
+    The values are in their JSON form, and there are at most `MAX_REPORTED_PROBLEMS` of them; `total` counts all.
     """
 
     kind: ConflictKind
@@ -40,7 +40,7 @@ class Clash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowMerge:
-    """What is to be done to the table of the side that is kept. With clashes, it is only a part of it."""
+    """The changes to apply to the table of the kept side; incomplete if there are clashes."""
 
     put: pa.Table
     deleted: pa.Array
@@ -48,7 +48,7 @@ class RowMerge:
     spared: pa.Array
     """The ids of rows that stay although one side deleted them, because the preferred side changed them."""
     disputed: pa.Array
-    """The ids of rows that the kept side has changed and the other one deleted, where none is preferred: a clash."""
+    """The ids of rows that the kept side changed and the other one deleted, if no side is preferred: clashes."""
 
 
 def merge_three_way(
@@ -59,14 +59,15 @@ def merge_three_way(
     prefer: Prefer | None = None,
     same_blobs: SameBlobs | None = None,
 ) -> RowMerge:
-    """Bring the changes of one side to the other.
+    """Merge the changes of the taken side into the kept side.
 
-    Edits of different properties of one row come together, and equal ones are one. Where both say something else about
-    the same thing, it is a clash; unless one side is preferred, whose word counts then.
+    Changes to different properties of a row are combined, and equal changes count once. Different changes to the same
+    property are a clash, unless one side is preferred: then its value wins.
     """
     merge = _ThreeWayMerge(type_, kept, taken, prefer, same_blobs or _refuse_blobs)
     put = [*merge.merge_inserts(), *merge.merge_updates()]
     deleted = merge.merge_deletes()
+    # Changed on one side and deleted on the other: the preferred side decides, else it is a clash.
     changed = taken.deleted.filter(pa.array(is_among(taken.deleted, kept.after.column(ID))))
     spared = changed if prefer == "kept" else changed.slice(0, 0)
     if prefer == "taken":
@@ -81,16 +82,21 @@ def merge_three_way(
 
 
 def _refuse_blobs(name: str, kept: pa.Array, taken: pa.Array) -> Mask:
+    # Callers without `same_blobs` merge types without blobs.
     raise AssertionError(f"the blobs of {name} can't be compared: {len(kept)} and {len(taken)}")
 
 
 class _ThreeWayMerge:
-    """One table; clashes are collected on the way."""
+    """The state of merging one table; collects the clashes."""
 
     def __init__(
         self, type_: AnyType, kept: SideChanges, taken: SideChanges, prefer: Prefer | None, same_blobs: SameBlobs
     ) -> None:
-        self.type, self.kept, self.taken, self.prefer, self.same_blobs = type_, kept, taken, prefer, same_blobs
+        self.type = type_
+        self.kept = kept
+        self.taken = taken
+        self.prefer = prefer
+        self.same_blobs = same_blobs
         self.clashes: list[Clash] = []
 
     def merge_inserts(self) -> Iterator[pa.Table]:
@@ -99,70 +105,76 @@ class _ThreeWayMerge:
         yield theirs.filter(pa.array(at < 0))
         both = np.flatnonzero(at >= 0)
         if len(both):
-            mine, theirs = mine.take(pa.array(at[both])), theirs.take(pa.array(both))
-            given = [_build_known_masks(part, side.absent) for part, side in ((mine, self.kept), (theirs, self.taken))]
-            yield self._merge_rows(ConflictKind.DIVERGENT_INSERT, None, (mine, given[0]), (theirs, given[1]))
+            mine = mine.take(pa.array(at[both]))
+            theirs = theirs.take(pa.array(both))
+            my_values = _build_known_masks(mine, self.kept.absent)
+            their_values = _build_known_masks(theirs, self.taken.absent)
+            yield self._merge_rows(ConflictKind.DIVERGENT_INSERT, None, (mine, my_values), (theirs, their_values))
 
     def merge_updates(self) -> Iterator[pa.Table]:
         kept, taken = self.kept, self.taken
         at = find_positions(taken.after.column(ID), kept.after.column(ID))
-        is_gone = is_among(taken.after.column(ID), kept.deleted)
-        yield taken.after.filter(pa.array((at < 0) & ~is_gone))
+        is_deleted = is_among(taken.after.column(ID), kept.deleted)
+        # Rows that only the taken side touched go over whole; the rest is merged property by property.
+        yield taken.after.filter(pa.array((at < 0) & ~is_deleted))
         both = np.flatnonzero(at >= 0)
         if len(both):
             mine = kept.after.take(pa.array(at[both])), _select_rows(kept.changed, at[both])
             theirs = taken.after.take(pa.array(both)), _select_rows(taken.changed, both)
             base = taken.before.take(pa.array(both)), _select_rows(taken.unknown, both)
             yield self._merge_rows(ConflictKind.DIVERGENT_UPDATE, base, mine, theirs)
-        if is_gone.any():
-            self._add_delete_clash(taken, np.flatnonzero(is_gone), is_kept_deleted=True)
+        if is_deleted.any():
+            self._add_delete_clash(taken, np.flatnonzero(is_deleted), is_kept_deleted=True)
             if self.prefer == "taken":
-                yield taken.after.filter(pa.array(is_gone))
+                yield taken.after.filter(pa.array(is_deleted))
 
     def merge_deletes(self) -> pa.Array:
-        gone = self.taken.deleted
-        is_changed = is_among(gone, self.kept.after.column(ID))
-        is_left = ~is_among(gone, self.kept.deleted) & ~is_changed
+        deleted = self.taken.deleted
+        is_changed = is_among(deleted, self.kept.after.column(ID))
+        # Rows that both sides deleted need nothing more.
+        is_to_delete = ~is_among(deleted, self.kept.deleted) & ~is_changed
         if is_changed.any():
-            rows = find_positions(gone.filter(pa.array(is_changed)), self.kept.after.column(ID))
+            rows = find_positions(deleted.filter(pa.array(is_changed)), self.kept.after.column(ID))
             self._add_delete_clash(self.kept, rows, is_kept_deleted=False)
             if self.prefer == "taken":
-                is_left |= is_changed
-        return gone.filter(pa.array(is_left))
+                is_to_delete |= is_changed
+        return deleted.filter(pa.array(is_to_delete))
 
     def _add_delete_clash(self, changes: SideChanges, rows: np.ndarray, *, is_kept_deleted: bool) -> None:
+        # With a preferred side there are no clashes: the caller applies its change.
         if self.prefer is not None:
             return
-        some = rows[:MAX_REPORTED_PROBLEMS]
-        after = self._build_documents(changes.after, changes.changed, some)
-        sure = {name: mask & ~changes.unknown.get(name, ~mask) for name, mask in changes.changed.items()}
-        before = self._build_documents(changes.before, sure, some)
-        nothing: list[object] = [None] * len(some)
+        reported = rows[:MAX_REPORTED_PROBLEMS]
+        after = self._build_documents(changes.after, changes.changed, reported)
+        # A column without an entry in `unknown` is known everywhere: `mask & ~~mask` is `mask`.
+        is_known = {name: mask & ~changes.unknown.get(name, ~mask) for name, mask in changes.changed.items()}
+        before = self._build_documents(changes.before, is_known, reported)
+        no_values: list[object] = [None] * len(reported)
         self.clashes.append(
             Clash(
                 kind=ConflictKind.DELETE_VS_UPDATE,
                 property=None,
-                ids=changes.after.column(ID).take(pa.array(some)).to_pylist(),
+                ids=changes.after.column(ID).take(pa.array(reported)).to_pylist(),
                 base=before,
-                is_base_known=[bool(one) for one in before],
-                kept=nothing if is_kept_deleted else after,
-                taken=after if is_kept_deleted else nothing,
+                is_base_known=[bool(document) for document in before],
+                kept=no_values if is_kept_deleted else after,
+                taken=after if is_kept_deleted else no_values,
                 total=len(rows),
             )
         )
 
-    def _build_documents(self, rows: pa.Table, changed: Mapping[str, Mask], some: np.ndarray) -> list[object]:
-        """Of each row those properties that were changed."""
-        found: list[dict[str, object]] = [{} for _ in some]
+    def _build_documents(self, rows: pa.Table, changed: Mapping[str, Mask], selected: np.ndarray) -> list[object]:
+        """Return the changed properties of each selected row as a dict."""
+        documents: list[dict[str, object]] = [{} for _ in selected]
         for name, mask in changed.items():
-            if mask[some].any():
-                values = self._format_values(rows, name, some)
-                for place in np.flatnonzero(mask[some]):
-                    found[place][ENDS.get(name, name)] = values[place]
-        return list(found)
+            if mask[selected].any():
+                values = self._format_values(rows, name, selected)
+                for position in np.flatnonzero(mask[selected]):
+                    documents[position][ENDS.get(name, name)] = values[position]
+        return list(documents)
 
-    def _format_values(self, rows: pa.Table, name: str, some: np.ndarray) -> list[object]:
-        return format_column(self.type, name, concat_chunks(rows.column(name).take(pa.array(some))))
+    def _format_values(self, rows: pa.Table, name: str, selected: np.ndarray) -> list[object]:
+        return format_column(self.type, name, concat_chunks(rows.column(name).take(pa.array(selected))))
 
     def _merge_rows(
         self,
@@ -171,13 +183,14 @@ class _ThreeWayMerge:
         mine: tuple[pa.Table, Mapping[str, Mask]],
         theirs: tuple[pa.Table, Mapping[str, Mask]],
     ) -> pa.Table:
-        """Rows that both sides wrote, in the same order; those in which something is taken."""
-        (kept, mine_changed), (taken, theirs_changed) = mine, theirs
-        takes, clashes = {}, {}
+        """Merge rows that both sides wrote, given in the same order; return those that take a value."""
+        kept, mine_changed = mine
+        taken, theirs_changed = theirs
+        takes = {}
+        clashes = {}
         for name in kept.schema.names:
-            ours, others = mine_changed[name], theirs_changed[name]
-            takes[name] = others & ~ours
-            clashes[name] = self._find_differing(name, kept, taken, ours & others)
+            takes[name] = theirs_changed[name] & ~mine_changed[name]
+            clashes[name] = self._find_differing(name, kept, taken, mine_changed[name] & theirs_changed[name])
         self._follow_texts(mine_changed, theirs_changed, takes, clashes)
         if self.prefer is None:
             for name, mask in clashes.items():
@@ -188,15 +201,16 @@ class _ThreeWayMerge:
         is_put = np.logical_or.reduce(list(takes.values()))
         return pa.table(columns, schema=kept.schema).filter(pa.array(is_put))
 
-    def _find_differing(self, name: str, kept: pa.Table, taken: pa.Table, asked: Mask) -> Mask:
-        """Which of the asked rows have different values."""
-        rows = np.flatnonzero(asked)
-        found = np.zeros(len(asked), np.bool_)
+    def _find_differing(self, name: str, kept: pa.Table, taken: pa.Table, candidates: Mask) -> Mask:
+        """Return which of the candidate rows have different values in a column."""
+        rows = np.flatnonzero(candidates)
+        differs = np.zeros(len(candidates), np.bool_)
         if len(rows):
             mine, theirs = (concat_chunks(part.column(name).take(pa.array(rows))) for part in (kept, taken))
+            # References differ even for equal blobs, so blobs are compared by their bytes.
             is_same = self.same_blobs(name, mine, theirs) if mine.type == REFERENCE else are_equal(mine, theirs)
-            found[rows] = ~is_same
-        return found
+            differs[rows] = ~is_same
+        return differs
 
     def _follow_texts(
         self,
@@ -205,13 +219,14 @@ class _ThreeWayMerge:
         takes: dict[str, Mask],
         clashes: dict[str, Mask],
     ) -> None:
-        """A vector that is computed from a text comes from where the text comes from, whatever was done to it."""
+        """Take each embedding from the side its source text comes from, whatever either side did to the embedding."""
         for p in self.type.properties:
             if p.embedding is None:
                 continue
             text = p.embedding.source
             is_ours = mine_changed[text] & ~theirs_changed[text]
             is_theirs = theirs_changed[text] & ~mine_changed[text]
+            # Neither side changed the text, or both did alike: then the embeddings themselves are merged.
             is_open = ~is_ours & ~is_theirs & ~clashes[text]
             goes_with_text = clashes[text] & (self.prefer == "taken")
             takes[p.name] = is_theirs | goes_with_text | (takes[p.name] & is_open)
@@ -229,29 +244,30 @@ class _ThreeWayMerge:
         rows = np.flatnonzero(mask)
         if not len(rows):
             return
-        some = rows[:MAX_REPORTED_PROBLEMS]
-        before: list[object] = [None] * len(some)
-        known = [True] * len(some)
+        reported = rows[:MAX_REPORTED_PROBLEMS]
+        before: list[object] = [None] * len(reported)
+        is_base_known = [True] * len(reported)
         if base is not None:
-            known = (~base[1].get(name, np.zeros(len(mask), np.bool_)))[some].tolist()
-            values = self._format_values(base[0], name, some)
-            before = [value if is_known else None for value, is_known in zip(values, known, strict=True)]
+            base_rows, unknown = base
+            is_base_known = (~unknown.get(name, np.zeros(len(mask), np.bool_)))[reported].tolist()
+            values = self._format_values(base_rows, name, reported)
+            before = [value if is_known else None for value, is_known in zip(values, is_base_known, strict=True)]
         self.clashes.append(
             Clash(
                 kind=kind,
                 property=ENDS.get(name, name),
-                ids=kept.column(ID).take(pa.array(some)).to_pylist(),
+                ids=kept.column(ID).take(pa.array(reported)).to_pylist(),
                 base=before,
-                is_base_known=known,
-                kept=self._format_values(kept, name, some),
-                taken=self._format_values(taken, name, some),
+                is_base_known=is_base_known,
+                kept=self._format_values(kept, name, reported),
+                taken=self._format_values(taken, name, reported),
                 total=len(rows),
             )
         )
 
 
 def _build_known_masks(rows: pa.Table, absent: frozenset[str]) -> dict[str, Mask]:
-    """Inserted rows say something in every column that their side knows."""
+    """Return masks that count an inserted row as changed in every column that its side has."""
     return {name: np.full(rows.num_rows, name not in absent) for name in rows.schema.names}
 
 
@@ -263,5 +279,6 @@ def _choose_values(kept: pa.ChunkedArray, taken: pa.ChunkedArray, is_taken: Mask
     if not is_taken.any():
         return concat_chunks(kept)
     rows = np.arange(len(is_taken))
+    # One `take` over both columns chooses per row, for any column type.
     both = pa.concat_arrays([concat_chunks(kept), concat_chunks(taken)])
     return both.take(pa.array(np.where(is_taken, rows + len(rows), rows)))
