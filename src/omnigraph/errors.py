@@ -1,11 +1,11 @@
 """Define the base class of all errors, and errors that several packages raise.
 
-The kind shows what a caller can do, the code names the case, and attributes hold the facts. An error keeps its facts in
-`args`, so that it can be pickled out of a worker process; `__str__` builds the message.
+The kind shows what a caller can do, the code names the case, and fields hold the facts. They are declared once: the
+constructor, the message, the facts of `--json` and pickling follow from the declaration.
 """
 
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, dataclass_transform
 
 # Larger integers are not exact in parsers that read JSON numbers as floating point.
 _MAX_JSON_INTEGER = 2**53 - 1
@@ -36,11 +36,57 @@ class Kind(Enum):
     """A bug of omnigraph: please report it."""
 
 
+class _FieldSignature:
+    """The signature of an error class for `inspect.signature`, built from its fields on demand."""
+
+    def __get__(self, error: object, owner: type["OmnigraphError"]) -> object:
+        # Only tools need it, and `import omnigraph` must stay cheap.
+        from inspect import Parameter, Signature  # noqa: PLC0415
+
+        if owner.__init__ is not OmnigraphError.__init__:
+            message = f"{owner.__name__} defines its own constructor"
+            raise AttributeError(message)
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        return Signature(
+            [
+                Parameter(name, kind, default=getattr(owner, name, Parameter.empty), annotation=annotation)
+                for name, annotation in owner._fields.items()
+            ]
+        )
+
+
+@dataclass_transform()
 class OmnigraphError(Exception):
-    """The base class of every error that omnigraph raises on purpose."""
+    """The base class of every error that omnigraph raises on purpose.
+
+    A subclass declares its fields like a dataclass, and its message as a template over them. One whose text depends on
+    more than its fields defines `__str__`. The fields are kept in `args` too, so that an error pickles.
+    """
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     code: ClassVar[str] = "internal"
+    message: ClassVar[str] = ""
+
+    _fields: ClassVar[dict[str, object]] = {}
+    __signature__: ClassVar[object] = _FieldSignature()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._fields = {**cls._fields, **cls.__annotations__}
+
+    def __init__(self, *values: object, **named: object) -> None:
+        names = tuple(self._fields)
+        rest = names[len(values) :]
+        missing = [name for name in rest if name not in named and not hasattr(type(self), name)]
+        # A class without fields has its own constructor, which passes what it keeps in `args`.
+        if names and (missing or len(values) > len(names) or not named.keys() <= set(rest)):
+            message = f"{type(self).__name__} takes {', '.join(names)}"
+            raise TypeError(message)
+        super().__init__(*values, *(named.get(name, getattr(type(self), name, None)) for name in rest))
+        vars(self).update(zip(names, self.args, strict=False))
+
+    def __str__(self) -> str:
+        return self.message.format_map(vars(self))
 
     def facts(self) -> dict[str, object]:
         """Return the error's own attributes by name, which `--json` prints beside code, kind and message.
@@ -59,13 +105,8 @@ class FileMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "file_not_found"
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
-
-    def __str__(self) -> str:
-        return f"there is no file `{self.path}`; check the path and the working directory"
+    path: str
+    message = "there is no file `{path}`; check the path and the working directory"
 
 
 class DirectoryMissingError(OmnigraphError):
@@ -73,13 +114,9 @@ class DirectoryMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "directory_not_found"
-
-    def __init__(self, path: str, file: str) -> None:
-        super().__init__(path, file)
-        self.path, self.file = path, file
-
-    def __str__(self) -> str:
-        return f"there is no directory `{self.path}` to write `{self.file}` in: make it first, or check the path"
+    path: str
+    file: str
+    message = "there is no directory `{path}` to write `{file}` in: make it first, or check the path"
 
 
 class NotAFileError(OmnigraphError):
@@ -87,13 +124,8 @@ class NotAFileError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "not_a_file"
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
-
-    def __str__(self) -> str:
-        return f"`{self.path}` is a directory; name a file in it"
+    path: str
+    message = "`{path}` is a directory; name a file in it"
 
 
 class FileDeniedError(OmnigraphError):
@@ -101,13 +133,9 @@ class FileDeniedError(OmnigraphError):
 
     kind = Kind.DENIED
     code = "file_denied"
-
-    def __init__(self, path: str, action: str) -> None:
-        super().__init__(path, action)
-        self.path, self.action = path, action
-
-    def __str__(self) -> str:
-        return f"no permission to {self.action} `{self.path}`; change its mode or run as its owner"
+    path: str
+    action: str
+    message = "no permission to {action} `{path}`; change its mode or run as its owner"
 
 
 class FileUnreadableError(OmnigraphError):
@@ -115,13 +143,9 @@ class FileUnreadableError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "file_unreadable"
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
-
-    def __str__(self) -> str:
-        return f"can't read or write `{self.path}`: {self.reason}"
+    path: str
+    reason: str
+    message = "can't read or write `{path}`: {reason}"
 
 
 class TextEncodingError(OmnigraphError):
@@ -129,15 +153,10 @@ class TextEncodingError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "not_utf8"
-
-    def __init__(self, path: str, offset: int, byte: int) -> None:
-        super().__init__(path, offset, byte)
-        self.path = path
-        self.offset = offset
-        self.byte = byte
-
-    def __str__(self) -> str:
-        return f"`{self.path}` is not UTF-8: byte 0x{self.byte:02x} at offset {self.offset}; save it as UTF-8"
+    path: str
+    offset: int
+    byte: int
+    message = "`{path}` is not UTF-8: byte 0x{byte:02x} at offset {offset}; save it as UTF-8"
 
 
 class TextTooLargeError(OmnigraphError):
@@ -145,13 +164,9 @@ class TextTooLargeError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "text_too_large"
-
-    def __init__(self, path: str, limit: int) -> None:
-        super().__init__(path, limit)
-        self.path, self.limit = path, limit
-
-    def __str__(self) -> str:
-        return f"`{self.path}` has more than {self.limit} bytes, the limit for a schema or query file; split it"
+    path: str
+    limit: int
+    message = "`{path}` has more than {limit} bytes, the limit for a schema or query file; split it"
 
 
 class QueryMissingError(OmnigraphError):
@@ -159,13 +174,10 @@ class QueryMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "query_not_found"
-
-    def __init__(self, name: str, source: str, near: str | None, names: tuple[str, ...] = ()) -> None:
-        super().__init__(name, source, near, names)
-        self.name = name
-        self.source = source
-        self.near = near
-        self.names = names
+    name: str
+    source: str
+    near: str | None
+    names: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, object]:
         """Return the requested name, where it was looked up, and the names that exist."""
@@ -191,10 +203,8 @@ class QueryAmbiguousError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "query_ambiguous"
-
-    def __init__(self, source: str, names: tuple[str, ...]) -> None:
-        super().__init__(source, names)
-        self.source, self.names = source, names
+    source: str
+    names: tuple[str, ...]
 
     def facts(self) -> dict[str, object]:
         """Return the source, and the names to choose from."""
@@ -209,13 +219,8 @@ class NotAMutationError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "not_a_mutation"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-    def __str__(self) -> str:
-        return f"the query `{self.name}` only reads; run it as a query, not as a mutation"
+    name: str
+    message = "the query `{name}` only reads; run it as a query, not as a mutation"
 
 
 class NotAReadError(OmnigraphError):
@@ -223,13 +228,8 @@ class NotAReadError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "not_a_read"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-    def __str__(self) -> str:
-        return f"the query `{self.name}` changes the graph; run it as a mutation, not as a query"
+    name: str
+    message = "the query `{name}` changes the graph; run it as a mutation, not as a query"
 
 
 class SparkMissingError(OmnigraphError):
@@ -237,13 +237,8 @@ class SparkMissingError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "spark_missing"
-
-    def __init__(self, module: str) -> None:
-        super().__init__(module)
-        self.module = module
-
-    def __str__(self) -> str:
-        return f"this needs Spark ({self.module} is not installed): `pip install 'omnigraph[spark]'`"
+    module: str
+    message = "this needs Spark ({module} is not installed): `pip install 'omnigraph[spark]'`"
 
 
 class ServerMissingError(OmnigraphError):
@@ -251,10 +246,7 @@ class ServerMissingError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "server_missing"
-
-    def __init__(self, module: str) -> None:
-        super().__init__(module)
-        self.module = module
+    module: str
 
     def __str__(self) -> str:
         extra = "mcp" if self.module.startswith("mcp") else "server"
@@ -266,10 +258,5 @@ class OutputError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "output_failed"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"can't write the output: {self.reason}"
+    reason: str
+    message = "can't write the output: {reason}"

@@ -89,13 +89,8 @@ class InjectedFaultError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "injected_fault"
-
-    def __init__(self, point: str) -> None:
-        super().__init__(point)
-        self.point = point
-
-    def __str__(self) -> str:
-        return f"a fault was injected at {self.point}"
+    point: str
+    message = "a fault was injected at {point}"
 
 
 class ArmedFaults:

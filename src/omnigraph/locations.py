@@ -20,13 +20,9 @@ class BadPlaceError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_place"
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(place, reason)
-        self.place, self.reason = place, reason
-
-    def __str__(self) -> str:
-        return f"`{self.place}` can't be used: {self.reason}"
+    place: str
+    reason: str
+    message = "`{place}` can't be used: {reason}"
 
 
 @dataclass(frozen=True, slots=True)

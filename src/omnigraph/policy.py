@@ -71,12 +71,9 @@ class DeniedError(OmnigraphError):
 
     kind = Kind.DENIED
     code = "denied"
-
-    def __init__(self, actor: str, action: str, branch: str | None) -> None:
-        super().__init__(actor, action, branch)
-        self.actor = actor
-        self.action = action
-        self.branch = branch
+    actor: str
+    action: str
+    branch: str | None
 
     def __str__(self) -> str:
         target = "this graph" if self.branch is None else f"the branch `{self.branch}`"
@@ -88,9 +85,7 @@ class NobodyActsError(OmnigraphError):
 
     kind = Kind.DENIED
     code = "nobody_acts"
-
-    def __str__(self) -> str:
-        return "this graph has a policy, and this handle has no actor: use `graph.acting_as(actor)`"
+    message = "this graph has a policy, and this handle has no actor: use `graph.acting_as(actor)`"
 
 
 class ActorDiffersError(OmnigraphError):
@@ -98,14 +93,9 @@ class ActorDiffersError(OmnigraphError):
 
     kind = Kind.DENIED
     code = "actor_differs"
-
-    def __init__(self, actor: str, named: str) -> None:
-        super().__init__(actor, named)
-        self.actor = actor
-        self.named = named
-
-    def __str__(self) -> str:
-        return f"this handle acts for `{self.actor}` and can't sign as `{self.named}`: leave the actor out"
+    actor: str
+    named: str
+    message = "this handle acts for `{actor}` and can't sign as `{named}`: leave the actor out"
 
 
 def require(policy: Policy, actor: Actor | None, action: Action, branch: str | None, query: str | None) -> None:

@@ -8,14 +8,9 @@ class BadBranchNameError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_branch_name"
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(name, reason)
-        self.name = name
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"`{self.name}` can't be the name of a branch: {self.reason}"
+    name: str
+    reason: str
+    message = "`{name}` can't be the name of a branch: {reason}"
 
 
 class BranchMissingError(OmnigraphError):
@@ -26,13 +21,10 @@ class BranchMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "branch_not_found"
-
-    def __init__(self, name: str, known: tuple[str, ...], near: str | None = None, tag: str | None = None) -> None:
-        super().__init__(name, known, near, tag)
-        self.name = name
-        self.known = known
-        self.near = near
-        self.tag = tag
+    name: str
+    known: tuple[str, ...]
+    near: str | None = None
+    tag: str | None = None
 
     def facts(self) -> dict[str, object]:
         """Return the requested name, the names that exist, the nearest of them, and the tag of that name."""
@@ -53,17 +45,11 @@ class BranchGoneError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "branch_gone"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-    def __str__(self) -> str:
-        # A name can be reused at any time, and the new branch has a different id and history.
-        return (
-            f"the branch `{self.name}` was deleted in the meantime; if a branch of that name exists now, it is a"
-            " different one: see `omnigraph branch list`, and start again"
-        )
+    name: str
+    message = (
+        "the branch `{name}` was deleted in the meantime; if a branch of that name exists now, it is a"
+        " different one: see `omnigraph branch list`, and start again"
+    )
 
 
 class BranchExistsError(OmnigraphError):
@@ -100,11 +86,8 @@ class BranchHasChildrenError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "branch_has_children"
-
-    def __init__(self, name: str, children: tuple[str, ...]) -> None:
-        super().__init__(name, children)
-        self.name = name
-        self.children = children
+    name: str
+    children: tuple[str, ...]
 
     def facts(self) -> dict[str, object]:
         """Return the branch and the branches that were created from it."""
@@ -120,17 +103,12 @@ class BranchOutcomeUnknownError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "branch_outcome_unknown"
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(name, reason)
-        self.name = name
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"the branch `{self.name}` may or may not have been changed: the store stopped responding ({self.reason})."
-            " Check with `omnigraph branch list` once it responds again"
-        )
+    name: str
+    reason: str
+    message = (
+        "the branch `{name}` may or may not have been changed: the store stopped responding ({reason})."
+        " Check with `omnigraph branch list` once it responds again"
+    )
 
 
 def _format_names(names: tuple[str, ...]) -> str:

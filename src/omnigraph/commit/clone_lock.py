@@ -32,17 +32,12 @@ class CloneBusyError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "clone_busy"
-
-    def __init__(self, uri: str, seconds: float) -> None:
-        super().__init__(uri, seconds)
-        self.uri = uri
-        self.seconds = seconds
-
-    def __str__(self) -> str:
-        return (
-            f"another clone is being written to {self.uri}: wait for it, or choose another location;"
-            f" if it has died, try again in {self.seconds:.0f} seconds"
-        )
+    uri: str
+    seconds: float
+    message = (
+        "another clone is being written to {uri}: wait for it, or choose another location;"
+        " if it has died, try again in {seconds:.0f} seconds"
+    )
 
 
 def find_clones(target: GraphStorage) -> list[StoredSidecar]:

@@ -23,20 +23,15 @@ class ManifestRolledBackError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "manifest_rolled_back"
-
-    def __init__(self, branch: str, path: str, seq: int, reason: str) -> None:
-        super().__init__(branch, path, seq, reason)
-        self.branch = branch
-        self.path = path
-        self.seq = seq
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"the manifest of `{self.branch}` has lost its newest versions: {self.reason}. Nothing was changed: restore"
-            f" the versions under `{self.path}` from a backup; or run `omnigraph repair`, which accepts the loss if"
-            " forced"
-        )
+    branch: str
+    path: str
+    seq: int
+    reason: str
+    message = (
+        "the manifest of `{branch}` has lost its newest versions: {reason}. Nothing was changed: restore"
+        " the versions under `{path}` from a backup; or run `omnigraph repair`, which accepts the loss if"
+        " forced"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

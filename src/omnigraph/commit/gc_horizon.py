@@ -26,22 +26,17 @@ class CommitCollectedError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "commit_collected"
-
-    def __init__(self, commit_id: str, branch: str, at: str, seq: int, kept_from: int, epoch: int) -> None:
-        super().__init__(commit_id, branch, at, seq, kept_from, epoch)
-        self.commit_id = commit_id
-        self.branch = branch
-        self.at = at
-        self.seq = seq
-        self.kept_from = kept_from
-        self.epoch = epoch
-
-    def __str__(self) -> str:
-        return (
-            f"commit {self.commit_id} of {self.at} was collected: it is number {self.seq} on branch `{self.branch}`,"
-            f" and cleanup {self.epoch} kept only tagged commits and those from number {self.kept_from} on."
-            " `omnigraph commit list` marks commits that can no longer be read; tag a commit to keep it"
-        )
+    commit_id: str
+    branch: str
+    at: str
+    seq: int
+    kept_from: int
+    epoch: int
+    message = (
+        "commit {commit_id} of {at} was collected: it is number {seq} on branch `{branch}`,"
+        " and cleanup {epoch} kept only tagged commits and those from number {kept_from} on."
+        " `omnigraph commit list` marks commits that can no longer be read; tag a commit to keep it"
+    )
 
 
 class TooSlowError(OmnigraphError):
@@ -49,17 +44,12 @@ class TooSlowError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "too_slow"
-
-    def __init__(self, epoch: int, reason: str) -> None:
-        super().__init__(epoch, reason)
-        self.epoch = epoch
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"this write took too long: cleanup {self.epoch} ran in the meantime, and {self.reason}."
-            " Nothing was committed; run it again"
-        )
+    epoch: int
+    reason: str
+    message = (
+        "this write took too long: cleanup {epoch} ran in the meantime, and {reason}."
+        " Nothing was committed; run it again"
+    )
 
 
 def check_commit_retained(log: ManifestLog, head: Head, commit: Commit) -> None:

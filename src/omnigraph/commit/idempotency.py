@@ -10,19 +10,14 @@ class KeyReusedError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "idempotency_key_reused"
-
-    def __init__(self, key: str, commit_id: str, operation: str, asked: str) -> None:
-        super().__init__(key, commit_id, operation, asked)
-        self.key = key
-        self.commit_id = commit_id
-        self.operation = operation
-        self.asked = asked
-
-    def __str__(self) -> str:
-        return (
-            f"the idempotency key `{self.key}` was used before, for another request: `{self.operation}` made the"
-            f" commit {self.commit_id}, and this is `{self.asked}`; give this request its own key"
-        )
+    key: str
+    commit_id: str
+    operation: str
+    asked: str
+    message = (
+        "the idempotency key `{key}` was used before, for another request: `{operation}` made the"
+        " commit {commit_id}, and this is `{asked}`; give this request its own key"
+    )
 
 
 def find_earlier_commit(

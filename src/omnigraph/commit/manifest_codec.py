@@ -59,12 +59,8 @@ class ManifestCorruptError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "manifest_corrupt"
-
-    def __init__(self, reason: str, place: str | None = None) -> None:
-        super().__init__(reason, place)
-        self.reason = reason
-        # The path of the manifest, or of one of its files.
-        self.place = place
+    reason: str
+    place: str | None = None
 
     def __str__(self) -> str:
         where = "" if self.place is None else f"{self.place}: "
@@ -79,11 +75,8 @@ class FormatRefusedError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "format_refused"
-
-    def __init__(self, found: str, way_out: str) -> None:
-        super().__init__(found, way_out)
-        self.found = found
-        self.way_out = way_out
+    found: str
+    way_out: str
 
     def __str__(self) -> str:
         return f"this graph has {self.found}; this omnigraph reads internal-schema {STAMP} only. {self.way_out}"

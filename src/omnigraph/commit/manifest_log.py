@@ -63,13 +63,8 @@ class NotAGraphError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "not_a_graph"
-
-    def __init__(self, uri: str) -> None:
-        super().__init__(uri)
-        self.uri = uri
-
-    def __str__(self) -> str:
-        return f"there is no graph at {self.uri}; create one with `omnigraph init {self.uri} --schema F`"
+    uri: str
+    message = "there is no graph at {uri}; create one with `omnigraph init {uri} --schema F`"
 
 
 class UnfinishedCloneError(OmnigraphError):
@@ -77,17 +72,12 @@ class UnfinishedCloneError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "unfinished_clone"
-
-    def __init__(self, uri: str, source: str) -> None:
-        super().__init__(uri, source)
-        self.uri = uri
-        self.source = source
-
-    def __str__(self) -> str:
-        return (
-            f"{self.uri} is an unfinished clone of {self.source}, not a graph yet: `omnigraph clone {self.source}"
-            f" {self.uri}` resumes it; or remove it"
-        )
+    uri: str
+    source: str
+    message = (
+        "{uri} is an unfinished clone of {source}, not a graph yet: `omnigraph clone {source}"
+        " {uri}` resumes it; or remove it"
+    )
 
 
 class OutcomeUnknownError(OmnigraphError):
@@ -95,12 +85,9 @@ class OutcomeUnknownError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "outcome_unknown"
-
-    def __init__(self, commit_id: str, reason: str, branch: str = MAIN) -> None:
-        super().__init__(commit_id, reason, branch)
-        self.commit_id = commit_id
-        self.reason = reason
-        self.branch = branch
+    commit_id: str
+    reason: str
+    branch: str = MAIN
 
     def __str__(self) -> str:
         option = "" if self.branch == MAIN else f" --branch {self.branch}"
@@ -115,18 +102,13 @@ class GraphReplacedError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "graph_replaced"
-
-    def __init__(self, uri: str, seen: int, found: int) -> None:
-        super().__init__(uri, seen, found)
-        self.uri = uri
-        self.seen = seen
-        self.found = found
-
-    def __str__(self) -> str:
-        return (
-            f"the manifest of {self.uri} was seen at version {self.seen} and is at {self.found} now: the graph was"
-            " created again or restored from a copy while it was open. Open it again to use its current state"
-        )
+    uri: str
+    seen: int
+    found: int
+    message = (
+        "the manifest of {uri} was seen at version {seen} and is at {found} now: the graph was"
+        " created again or restored from a copy while it was open. Open it again to use its current state"
+    )
 
 
 @dataclass(frozen=True, slots=True)

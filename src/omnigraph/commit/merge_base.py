@@ -57,12 +57,9 @@ class MergeBaseGoneError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "merge_base_gone"
-
-    def __init__(self, branch: str, path: str, merged_by: str = MERGED_BY_BOTH) -> None:
-        super().__init__(branch, path, merged_by)
-        self.branch = branch
-        self.path = path
-        self.merged_by = merged_by
+    branch: str
+    path: str
+    merged_by: str = MERGED_BY_BOTH
 
     def __str__(self) -> str:
         is_both = self.merged_by == MERGED_BY_BOTH

@@ -37,15 +37,12 @@ class DataDroppedError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "data_dropped"
-
-    def __init__(self, table_key: str, what: str, branch: str, commit_id: str, at: str, actor: str) -> None:
-        super().__init__(table_key, what, branch, commit_id, at, actor)
-        self.table_key = table_key
-        self.what = what
-        self.branch = branch
-        self.commit_id = commit_id
-        self.at = at
-        self.actor = actor
+    table_key: str
+    what: str
+    branch: str
+    commit_id: str
+    at: str
+    actor: str
 
     def __str__(self) -> str:
         name = self.table_key.partition(":")[2]
@@ -60,15 +57,12 @@ class MergeBaseDroppedError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "merge_base_dropped"
-
-    def __init__(self, source: str, into: str, table_key: str, what: str, branch: str, commit_id: str) -> None:
-        super().__init__(source, into, table_key, what, branch, commit_id)
-        self.source = source
-        self.into = into
-        self.table_key = table_key
-        self.what = what
-        self.branch = branch
-        self.commit_id = commit_id
+    source: str
+    into: str
+    table_key: str
+    what: str
+    branch: str
+    commit_id: str
 
     def __str__(self) -> str:
         name = self.table_key.partition(":")[2]

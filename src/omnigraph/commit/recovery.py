@@ -45,20 +45,15 @@ class SidecarContradictedError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "sidecar_contradicted"
-
-    def __init__(self, key: str, path: str, version: str, branch: str) -> None:
-        super().__init__(key, path, version, branch)
-        self.key = key
-        self.path = path
-        self.version = version
-        self.branch = branch
-
-    def __str__(self) -> str:
-        return (
-            f"the sidecar `{self.key}` names no commit of the history, but `{self.branch}` uses version {self.version}"
-            f" of {self.path}, which its operation created: the sidecar is damaged and left alone. Remove it while no"
-            " process writes"
-        )
+    key: str
+    path: str
+    version: str
+    branch: str
+    message = (
+        "the sidecar `{key}` names no commit of the history, but `{branch}` uses version {version}"
+        " of {path}, which its operation created: the sidecar is damaged and left alone. Remove it while no"
+        " process writes"
+    )
 
 
 @dataclass

@@ -80,16 +80,11 @@ class FencedError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "fenced"
-
-    def __init__(self, operation_id: str) -> None:
-        super().__init__(operation_id)
-        self.operation_id = operation_id
-
-    def __str__(self) -> str:
-        return (
-            f"operation {self.operation_id} did not renew its lease in time and was cancelled by recovery;"
-            " nothing was committed: run it again"
-        )
+    operation_id: str
+    message = (
+        "operation {operation_id} did not renew its lease in time and was cancelled by recovery;"
+        " nothing was committed: run it again"
+    )
 
 
 def list_sidecars(store: GraphStorage) -> tuple[list[StoredSidecar], list[BrokenSidecar]]:

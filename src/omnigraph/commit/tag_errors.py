@@ -8,13 +8,9 @@ class BadTagNameError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_tag_name"
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(name, reason)
-        self.name, self.reason = name, reason
-
-    def __str__(self) -> str:
-        return f"`{self.name}` can't be the name of a tag: {self.reason}"
+    name: str
+    reason: str
+    message = "`{name}` can't be the name of a tag: {reason}"
 
 
 class TagExistsError(OmnigraphError):
@@ -22,16 +18,10 @@ class TagExistsError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "tag_exists"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-    def __str__(self) -> str:
-        return (
-            f"the graph has a tag `{self.name}` already; choose another name,"
-            f" or delete it with `omnigraph tag delete {self.name}`"
-        )
+    name: str
+    message = (
+        "the graph has a tag `{name}` already; choose another name, or delete it with `omnigraph tag delete {name}`"
+    )
 
 
 class TagMissingError(OmnigraphError):
@@ -39,12 +29,9 @@ class TagMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "tag_not_found"
-
-    def __init__(self, name: str, known: tuple[str, ...], near: str | None = None) -> None:
-        super().__init__(name, known, near)
-        self.name = name
-        self.known = known
-        self.near = near
+    name: str
+    known: tuple[str, ...]
+    near: str | None = None
 
     def facts(self) -> dict[str, object]:
         """Return the name, the tags of the graph, and the suggestion."""
@@ -69,13 +56,9 @@ class TagOutcomeUnknownError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "tag_outcome_unknown"
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(name, reason)
-        self.name, self.reason = name, reason
-
-    def __str__(self) -> str:
-        return (
-            f"the outcome for tag `{self.name}` is not known: the store stopped answering ({self.reason})."
-            " Run `omnigraph tag list` once it answers again"
-        )
+    name: str
+    reason: str
+    message = (
+        "the outcome for tag `{name}` is not known: the store stopped answering ({reason})."
+        " Run `omnigraph tag list` once it answers again"
+    )

@@ -37,13 +37,9 @@ class PhaseClosedError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "phase_closed"
-
-    def __init__(self, operation_id: str, task: str) -> None:
-        super().__init__(operation_id, task)
-        self.operation_id, self.task = operation_id, task
-
-    def __str__(self) -> str:
-        return f"the task {self.task} of operation {self.operation_id} came too late: its job has ended without it"
+    operation_id: str
+    task: str
+    message = "the task {task} of operation {operation_id} came too late: its job has ended without it"
 
 
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

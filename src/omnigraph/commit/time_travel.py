@@ -21,13 +21,10 @@ class CommitMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "commit_not_found"
-
-    def __init__(self, wanted: str, branch: str | None, near: str | None = None, is_snapshot: bool = False) -> None:
-        super().__init__(wanted, branch, near, is_snapshot)
-        self.wanted = wanted
-        self.branch = branch
-        self.near = near
-        self.is_snapshot = is_snapshot
+    wanted: str
+    branch: str | None
+    near: str | None = None
+    is_snapshot: bool = False
 
     def __str__(self) -> str:
         if not looks_like_id(self.wanted) and " " not in self.wanted:

@@ -56,15 +56,10 @@ class BadVariableError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_variable"
-
-    def __init__(self, variable: str, value: str, way_out: str = "write true or false") -> None:
-        super().__init__(variable, value, way_out)
-        self.variable = variable
-        self.value = value
-        self.way_out = way_out
-
-    def __str__(self) -> str:
-        return f"the environment variable {self.variable} is `{self.value}`; {self.way_out}"
+    variable: str
+    value: str
+    way_out: str = "write true or false"
+    message = "the environment variable {variable} is `{value}`; {way_out}"
 
 
 def build_runtime(environment: Mapping[str, str]) -> Runtime:

@@ -31,13 +31,8 @@ class BadBindError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_bind"
-
-    def __init__(self, given: str) -> None:
-        super().__init__(given)
-        self.given = given
-
-    def __str__(self) -> str:
-        return f"can't listen on `{self.given}`: write HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
+    given: str
+    message = "can't listen on `{given}`: write HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
 
 
 class BadGraphIdError(OmnigraphError):
@@ -45,14 +40,9 @@ class BadGraphIdError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_graph_id"
-
-    def __init__(self, given: str, reason: str) -> None:
-        super().__init__(given, reason)
-        self.given = given
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"a graph can't be served as `{self.given}`: {self.reason}"
+    given: str
+    reason: str
+    message = "a graph can't be served as `{given}`: {reason}"
 
 
 class NothingToServeError(OmnigraphError):

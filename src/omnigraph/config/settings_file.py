@@ -21,12 +21,9 @@ class SettingsError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_settings"
-
-    def __init__(self, path: str, key: str, reason: str) -> None:
-        super().__init__(path, key, reason)
-        self.path = path
-        self.key = key
-        self.reason = reason
+    path: str
+    key: str
+    reason: str
 
     def __str__(self) -> str:
         return f"{self.path}: {f'`{self.key}`: ' if self.key else ''}{self.reason}"

@@ -20,13 +20,8 @@ class DemoPlaceTakenError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "demo_place_taken"
-
-    def __init__(self, directory: str) -> None:
-        super().__init__(directory)
-        self.directory = directory
-
-    def __str__(self) -> str:
-        return f"`{self.directory}` is not empty and was not created by an earlier tour: name another directory"
+    directory: str
+    message = "`{directory}` is not empty and was not created by an earlier tour: name another directory"
 
 
 def prepare(directory: Path) -> None:

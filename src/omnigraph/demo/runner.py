@@ -27,15 +27,10 @@ class DemoFailedError(OmnigraphError):
 
     kind = Kind.INTERNAL
     code = "demo_failed"
-
-    def __init__(self, command: str, expected: int, found: int) -> None:
-        super().__init__(command, expected, found)
-        self.command = command
-        self.expected = expected
-        self.found = found
-
-    def __str__(self) -> str:
-        return f"the tour stops here: `{self.command}` ended with exit code {self.found} instead of {self.expected}"
+    command: str
+    expected: int
+    found: int
+    message = "the tour stops here: `{command}` ended with exit code {found} instead of {expected}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

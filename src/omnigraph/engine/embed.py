@@ -16,11 +16,8 @@ class NoProviderError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "no_embedding_provider"
-
-    def __init__(self, property: str, instead: str | None = None) -> None:
-        super().__init__(property, instead)
-        self.property = property
-        self.instead = instead
+    property: str
+    instead: str | None = None
 
     def __str__(self) -> str:
         other_way = f", or {self.instead}" if self.instead else ""
@@ -35,14 +32,9 @@ class ProviderSettingsError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "embedding_settings"
-
-    def __init__(self, provider: str, reason: str) -> None:
-        super().__init__(provider, reason)
-        self.provider = provider
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the embedding provider `{self.provider}` can't be used: {self.reason}"
+    provider: str
+    reason: str
+    message = "the embedding provider `{provider}` can't be used: {reason}"
 
 
 class ModelDiffersError(OmnigraphError):
@@ -50,18 +42,13 @@ class ModelDiffersError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "embedding_model_differs"
-
-    def __init__(self, property: str, declared: str, model: str) -> None:
-        super().__init__(property, declared, model)
-        self.property = property
-        self.declared = declared
-        self.model = model
-
-    def __str__(self) -> str:
-        return (
-            f"`{self.property}` is computed by the model `{self.declared}` (@embed), but the provider's is"
-            f" `{self.model}`: vectors of two models don't compare; set OMNIGRAPH_EMBED_MODEL, or change the schema"
-        )
+    property: str
+    declared: str
+    model: str
+    message = (
+        "`{property}` is computed by the model `{declared}` (@embed), but the provider's is"
+        " `{model}`: vectors of two models don't compare; set OMNIGRAPH_EMBED_MODEL, or change the schema"
+    )
 
 
 class VectorSizeError(OmnigraphError):
@@ -69,19 +56,14 @@ class VectorSizeError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "embedding_size_differs"
-
-    def __init__(self, property: str, size: int, model: str, given: int) -> None:
-        super().__init__(property, size, model, given)
-        self.property = property
-        self.size = size
-        self.model = model
-        self.given = given
-
-    def __str__(self) -> str:
-        return (
-            f"`{self.property}` is a Vector({self.size}), but the model `{self.model}` makes vectors of {self.given}"
-            " numbers: choose another model, or declare that size"
-        )
+    property: str
+    size: int
+    model: str
+    given: int
+    message = (
+        "`{property}` is a Vector({size}), but the model `{model}` makes vectors of {given}"
+        " numbers: choose another model, or declare that size"
+    )
 
 
 class ProviderRefusedError(OmnigraphError):
@@ -89,15 +71,10 @@ class ProviderRefusedError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "embedding_refused"
-
-    def __init__(self, provider: str, status: int, reason: str) -> None:
-        super().__init__(provider, status, reason)
-        self.provider = provider
-        self.status = status
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the embedding provider `{self.provider}` refused (HTTP {self.status}): {self.reason}"
+    provider: str
+    status: int
+    reason: str
+    message = "the embedding provider `{provider}` refused (HTTP {status}): {reason}"
 
 
 class ProviderFailedError(OmnigraphError):
@@ -105,14 +82,9 @@ class ProviderFailedError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "embedding_failed"
-
-    def __init__(self, provider: str, reason: str) -> None:
-        super().__init__(provider, reason)
-        self.provider = provider
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the embedding provider `{self.provider}` failed: {self.reason}; try again later"
+    provider: str
+    reason: str
+    message = "the embedding provider `{provider}` failed: {reason}; try again later"
 
 
 class Provider(Protocol):

@@ -61,13 +61,8 @@ class SearchNotHereError(OmnigraphError):
 
     kind = Kind.INTERNAL
     code = "search_not_here"
-
-    def __init__(self, function: str) -> None:
-        super().__init__(function)
-        self.function = function
-
-    def __str__(self) -> str:
-        return f"`{self.function}` can't be evaluated by comparing values: please report this as a bug, with the query"
+    function: str
+    message = "`{function}` can't be evaluated by comparing values: please report this as a bug, with the query"
 
 
 @dataclass(frozen=True, slots=True)

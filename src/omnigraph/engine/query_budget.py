@@ -14,12 +14,9 @@ class QueryTimeoutError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "query_timeout"
-
-    def __init__(self, seconds: float, subject: str = "query", effect: str = "") -> None:
-        super().__init__(seconds, subject, effect)
-        self.seconds = seconds
-        self.subject = subject
-        self.effect = effect
+    seconds: float
+    subject: str = "query"
+    effect: str = ""
 
     def __str__(self) -> str:
         effect = f", and {self.effect}" if self.effect else ""
@@ -33,14 +30,11 @@ class QueryMemoryError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "query_memory"
-
-    def __init__(self, what: str, needed: int, allowed: int, subject: str = "query", effect: str = "") -> None:
-        super().__init__(what, needed, allowed, subject, effect)
-        self.what = what
-        self.needed = needed
-        self.allowed = allowed
-        self.subject = subject
-        self.effect = effect
+    what: str
+    needed: int
+    allowed: int
+    subject: str = "query"
+    effect: str = ""
 
     def __str__(self) -> str:
         effect = f"; {self.effect}" if self.effect else ""
@@ -65,13 +59,8 @@ class QueryCancelledError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "query_cancelled"
-
-    def __init__(self, subject: str = "query") -> None:
-        super().__init__(subject)
-        self.subject = subject
-
-    def __str__(self) -> str:
-        return f"the {self.subject} was cancelled"
+    subject: str = "query"
+    message = "the {subject} was cancelled"
 
 
 # The longest sleep without a check for cancellation.

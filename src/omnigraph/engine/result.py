@@ -66,13 +66,8 @@ class LibraryMissingError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "library_missing"
-
-    def __init__(self, library: str) -> None:
-        super().__init__(library)
-        self.library = library
-
-    def __str__(self) -> str:
-        return f"this needs {self.library}, which is not installed: `pip install {self.library}`"
+    library: str
+    message = "this needs {library}, which is not installed: `pip install {library}`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,7 @@ class ResultFormatError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "unknown_result_format"
-
-    def __init__(self, format: str) -> None:
-        super().__init__(format)
-        self.format = format
+    format: str
 
     def __str__(self) -> str:
         formats = [member.value for member in ResultFormat]

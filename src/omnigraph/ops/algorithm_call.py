@@ -19,17 +19,10 @@ class MixedEndsError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "mixed_ends"
-
-    def __init__(self, edge: str, source: str, target: str) -> None:
-        super().__init__(edge, source, target)
-        self.edge = edge
-        self.source = source
-        self.target = target
-
-    def __str__(self) -> str:
-        return (
-            f"`{self.edge}` connects {self.source} to {self.target}; an algorithm needs edges between nodes of one type"
-        )
+    edge: str
+    source: str
+    target: str
+    message = "`{edge}` connects {source} to {target}; an algorithm needs edges between nodes of one type"
 
 
 class AlgorithmArgumentError(OmnigraphError):
@@ -37,15 +30,10 @@ class AlgorithmArgumentError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "algorithm_argument"
-
-    def __init__(self, name: str, value: str, reason: str) -> None:
-        super().__init__(name, value, reason)
-        self.name = name
-        self.value = value
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.value}: {self.reason}"
+    name: str
+    value: str
+    reason: str
+    message = "{name}={value}: {reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,12 +17,9 @@ class BadArgumentError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_argument"
-
-    def __init__(self, argument: str, value: str, expected: str) -> None:
-        super().__init__(argument, value, expected)
-        self.argument = argument
-        self.value = value
-        self.expected = expected
+    argument: str
+    value: str
+    expected: str
 
     def __str__(self) -> str:
         # An identifier is a parameter's name and is quoted; anything else is a description, such as "a state".

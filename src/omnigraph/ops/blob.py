@@ -19,12 +19,9 @@ class BlobPropertyMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "blob_property_not_found"
-
-    def __init__(self, type: str, property: str, known: tuple[str, ...]) -> None:
-        super().__init__(type, property, known)
-        self.type = type
-        self.property = property
-        self.known = known
+    type: str
+    property: str
+    known: tuple[str, ...]
 
     def facts(self) -> dict[str, object]:
         """Return the requested property, and those that exist."""
@@ -41,13 +38,9 @@ class RowMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "row_not_found"
-
-    def __init__(self, type: str, id: str) -> None:
-        super().__init__(type, id)
-        self.type, self.id = type, id
-
-    def __str__(self) -> str:
-        return f"there is no {self.type} `{self.id}`"
+    type: str
+    id: str
+    message = "there is no {type} `{id}`"
 
 
 def read_blob(session: Session, snapshot: Snapshot, type_name: str, row_id: str, name: str) -> IO[bytes] | None:

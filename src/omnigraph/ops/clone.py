@@ -56,14 +56,9 @@ class NestedPlacesError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "nested_places"
-
-    def __init__(self, source: str, target: str) -> None:
-        super().__init__(source, target)
-        self.source = source
-        self.target = target
-
-    def __str__(self) -> str:
-        return f"{self.target} is inside {self.source}, contains it, or is the same: choose a separate location"
+    source: str
+    target: str
+    message = "{target} is inside {source}, contains it, or is the same: choose a separate location"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,18 +32,13 @@ class ChangeUnreadableError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "change_unreadable"
-
-    def __init__(self, commit_id: str, table_key: str, reason: str) -> None:
-        super().__init__(commit_id, table_key, reason)
-        self.commit_id = commit_id
-        self.table_key = table_key
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"the changes of commit {self.commit_id} to {self.table_key} can't be read: {self.reason}."
-            " To continue following, export a later snapshot and resume the feed after its commit"
-        )
+    commit_id: str
+    table_key: str
+    reason: str
+    message = (
+        "the changes of commit {commit_id} to {table_key} can't be read: {reason}."
+        " To continue following, export a later snapshot and resume the feed after its commit"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

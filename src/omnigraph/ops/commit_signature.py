@@ -16,10 +16,7 @@ class ActorRefusedError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "actor_refused"
-
-    def __init__(self, actor: str) -> None:
-        super().__init__(actor)
-        self.actor = actor
+    actor: str
 
     def __str__(self) -> str:
         return (
@@ -33,15 +30,10 @@ class CommitTextTooLongError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "commit_text_too_long"
-
-    def __init__(self, what: str, size: int, limit: int) -> None:
-        super().__init__(what, size, limit)
-        self.what = what
-        self.size = size
-        self.limit = limit
-
-    def __str__(self) -> str:
-        return f"the {self.what} has {self.size} bytes, but a commit stores at most {self.limit}; shorten it"
+    what: str
+    size: int
+    limit: int
+    message = "the {what} has {size} bytes, but a commit stores at most {limit}; shorten it"
 
 
 def check_actor(actor: str) -> None:

@@ -30,14 +30,9 @@ class PlaceTakenError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "place_taken"
-
-    def __init__(self, uri: str, found: str) -> None:
-        super().__init__(uri, found)
-        self.uri = uri
-        self.found = found
-
-    def __str__(self) -> str:
-        return f"{self.uri} holds {self.found}; choose an empty location, or remove it first"
+    uri: str
+    found: str
+    message = "{uri} holds {found}; choose an empty location, or remove it first"
 
 
 class StoreUnfitError(OmnigraphError):
@@ -45,16 +40,11 @@ class StoreUnfitError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "store_unfit"
-
-    def __init__(self, uri: str) -> None:
-        super().__init__(uri)
-        self.uri = uri
-
-    def __str__(self) -> str:
-        return (
-            f"the store of {self.uri} ignores `If-None-Match` or `If-Match`, so two writers could overwrite each other;"
-            " use a store that supports them"
-        )
+    uri: str
+    message = (
+        "the store of {uri} ignores `If-None-Match` or `If-Match`, so two writers could overwrite each other;"
+        " use a store that supports them"
+    )
 
 
 def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session:

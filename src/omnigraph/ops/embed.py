@@ -44,12 +44,9 @@ class NotEmbeddedError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "embedding_not_declared"
-
-    def __init__(self, type: str, property: str | None, near: str | None) -> None:
-        super().__init__(type, property, near)
-        self.type = type
-        self.property = property
-        self.near = near
+    type: str
+    property: str | None
+    near: str | None
 
     def __str__(self) -> str:
         way_out = f"; did you mean `{self.near}`?" if self.near else ': declare one with @embed("text")'

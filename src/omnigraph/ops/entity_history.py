@@ -49,13 +49,10 @@ class EntityMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "entity_not_found"
-
-    def __init__(self, type: str, id: str, branch: str, near: str | None) -> None:
-        super().__init__(type, id, branch, near)
-        self.type = type
-        self.id = id
-        self.branch = branch
-        self.near = near
+    type: str
+    id: str
+    branch: str
+    near: str | None
 
     def __str__(self) -> str:
         way_out = f"; did you mean `{self.near}`?" if self.near else ""

@@ -47,13 +47,9 @@ class ExportTargetError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "export_target"
-
-    def __init__(self, target: str, reason: str) -> None:
-        super().__init__(target, reason)
-        self.target, self.reason = target, reason
-
-    def __str__(self) -> str:
-        return f"can't export to {self.target}: {self.reason}"
+    target: str
+    reason: str
+    message = "can't export to {target}: {reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,13 +29,9 @@ class BadFilterError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_filter"
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(name, reason)
-        self.name, self.reason = name, reason
-
-    def __str__(self) -> str:
-        return f"can't filter commits by `{self.name}`: {self.reason}"
+    name: str
+    reason: str
+    message = "can't filter commits by `{name}`: {reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

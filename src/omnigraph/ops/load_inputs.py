@@ -45,13 +45,9 @@ class NoInputError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "no_input"
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
-
-    def __str__(self) -> str:
-        return f"`{self.path}` names nothing to load: {self.reason}"
+    path: str
+    reason: str
+    message = "`{path}` names nothing to load: {reason}"
 
 
 class InputTwiceError(OmnigraphError):
@@ -59,10 +55,8 @@ class InputTwiceError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "input_twice"
-
-    def __init__(self, path: str, first: str) -> None:
-        super().__init__(path, first)
-        self.path, self.first = path, first
+    path: str
+    first: str
 
     def __str__(self) -> str:
         again = "" if self.first == self.path else f" (it is the same file as `{self.first}`)"
@@ -74,13 +68,9 @@ class BadInputNameError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_input_name"
-
-    def __init__(self, text: str, form: str) -> None:
-        super().__init__(text, form)
-        self.text, self.form = text, form
-
-    def __str__(self) -> str:
-        return f"`{self.text}` is not of the form `{self.form}`"
+    text: str
+    form: str
+    message = "`{text}` is not of the form `{form}`"
 
 
 class InputElsewhereError(OmnigraphError):
@@ -88,18 +78,13 @@ class InputElsewhereError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "input_elsewhere"
-
-    def __init__(self, address: str) -> None:
-        super().__init__(address)
-        self.address = address
-
-    def __str__(self) -> str:
-        return (
-            f"`{self.address}` is not a path: a load reads files on this machine, or shared with Spark's machines, and"
-            " `s3://bucket/key` where the graph itself is opened."
-            " Copy the data to a file, mount the store, or let Spark read it:"
-            " `graph.spark.load(nodes={...: spark.read...})`"
-        )
+    address: str
+    message = (
+        "`{address}` is not a path: a load reads files on this machine, or shared with Spark's machines, and"
+        " `s3://bucket/key` where the graph itself is opened."
+        " Copy the data to a file, mount the store, or let Spark read it:"
+        " `graph.spark.load(nodes={{...: spark.read...}})`"
+    )
 
 
 class TypeKindError(OmnigraphError):
@@ -107,10 +92,8 @@ class TypeKindError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "type_kind"
-
-    def __init__(self, name: str, given_as: str) -> None:
-        super().__init__(name, given_as)
-        self.name, self.given_as = name, given_as
+    name: str
+    given_as: str
 
     def __str__(self) -> str:
         is_node = self.given_as == "edges"

@@ -28,9 +28,7 @@ class UpkeepStoppedError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "upkeep_stopped"
-
-    def __str__(self) -> str:
-        return "maintenance was interrupted; finished tables keep their changes: run it again for the others"
+    message = "maintenance was interrupted; finished tables keep their changes: run it again for the others"
 
 
 @dataclass

@@ -108,10 +108,7 @@ class MergeConflictsError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "merge_conflicts"
-
-    def __init__(self, result: MergeResult) -> None:
-        super().__init__(result)
-        self.result = result
+    result: MergeResult
 
     def facts(self) -> dict[str, object]:
         """Return the first conflicts, and the result as JSON."""

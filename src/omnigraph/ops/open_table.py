@@ -15,12 +15,9 @@ class TypeMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "type_not_found"
-
-    def __init__(self, name: str, near: str | None, wanted: str = "type") -> None:
-        super().__init__(name, near, wanted)
-        self.name = name
-        self.near = near
-        self.wanted = wanted
+    name: str
+    near: str | None
+    wanted: str = "type"
 
     def __str__(self) -> str:
         way_out = f"; did you mean `{self.near}`?" if self.near else ""

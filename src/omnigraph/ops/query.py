@@ -35,9 +35,7 @@ class TargetAmbiguousError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "target_ambiguous"
-
-    def __str__(self) -> str:
-        return "a query reads one state: give either a snapshot or a time, not both"
+    message = "a query reads one state: give either a snapshot or a time, not both"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

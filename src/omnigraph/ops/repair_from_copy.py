@@ -72,17 +72,12 @@ class AnotherGraphError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "another_graph"
-
-    def __init__(self, uri: str, source: str) -> None:
-        super().__init__(uri, source)
-        self.uri = uri
-        self.source = source
-
-    def __str__(self) -> str:
-        return (
-            f"{self.source} is no copy of {self.uri}: they do not begin with the same commit."
-            " Name a clone or a backup of this very graph"
-        )
+    uri: str
+    source: str
+    message = (
+        "{source} is no copy of {uri}: they do not begin with the same commit."
+        " Name a clone or a backup of this very graph"
+    )
 
 
 def repair_from(session: Session, uri: str, *, is_confirmed: bool, is_deep: bool) -> tuple[FileRepair, ...]:

@@ -40,13 +40,8 @@ class ReadOnlyError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "read_only"
-
-    def __init__(self, uri: str) -> None:
-        super().__init__(uri)
-        self.uri = uri
-
-    def __str__(self) -> str:
-        return f"{self.uri} was opened read-only; open it without read_only to write"
+    uri: str
+    message = "{uri} was opened read-only; open it without read_only to write"
 
 
 @dataclass

@@ -36,15 +36,10 @@ class CommitAlteredError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "commit_altered"
-
-    def __init__(self, commit_id: str, branch: str, reason: str) -> None:
-        super().__init__(commit_id, branch, reason)
-        self.commit_id = commit_id
-        self.branch = branch
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"commit {self.commit_id} of `{self.branch}` was altered: {self.reason}; run `omnigraph check`"
+    commit_id: str
+    branch: str
+    reason: str
+    message = "commit {commit_id} of `{branch}` was altered: {reason}; run `omnigraph check`"
 
 
 class DigestUnknownError(OmnigraphError):
@@ -52,12 +47,9 @@ class DigestUnknownError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "digest_unknown"
-
-    def __init__(self, digest: str, branch: str, head: str | None) -> None:
-        super().__init__(digest, branch, head)
-        self.digest = digest
-        self.branch = branch
-        self.head = head
+    digest: str
+    branch: str
+    head: str | None
 
     def __str__(self) -> str:
         now = "has no digests" if self.head is None else f"ends with {self.head}"
@@ -72,13 +64,10 @@ class FilesDamagedError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "files_damaged"
-
-    def __init__(self, branch: str, place: str, reason: str, count: int) -> None:
-        super().__init__(branch, place, reason, count)
-        self.branch = branch
-        self.place = place
-        self.reason = reason
-        self.count = count
+    branch: str
+    place: str
+    reason: str
+    count: int
 
     def __str__(self) -> str:
         more = f", and {self.count - 1} more" if self.count > 1 else ""
@@ -90,16 +79,11 @@ class HistoryUnrecordedError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "history_unrecorded"
-
-    def __init__(self, branch: str) -> None:
-        super().__init__(branch)
-        self.branch = branch
-
-    def __str__(self) -> str:
-        return (
-            f"the commits of `{self.branch}` have no digests, since an older release began it: nothing can be proved."
-            " `omnigraph check --record` makes one commit that records what is there, and digests begin with it"
-        )
+    branch: str
+    message = (
+        "the commits of `{branch}` have no digests, since an older release began it: nothing can be proved."
+        " `omnigraph check --record` makes one commit that records what is there, and digests begin with it"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

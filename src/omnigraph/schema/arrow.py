@@ -41,14 +41,9 @@ class ArrowTypeError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "arrow_type"
-
-    def __init__(self, column: str, type: str) -> None:
-        super().__init__(column, type)
-        self.column = column
-        self.type = type
-
-    def __str__(self) -> str:
-        return f"the column `{self.column}` has the Arrow type {self.type}, which is not the form of any property type"
+    column: str
+    type: str
+    message = "the column `{column}` has the Arrow type {type}, which is not the form of any property type"
 
 
 def to_arrow_type(type_: ValueType) -> pa.DataType:

@@ -43,11 +43,8 @@ class CatalogCorruptError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "catalog_corrupt"
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(place, reason)
-        self.place = place
-        self.reason = reason
+    place: str
+    reason: str
 
     def __str__(self) -> str:
         where = f" at {self.place}" if self.place else ""
@@ -539,10 +536,7 @@ class CatalogFormatError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "catalog_format"
-
-    def __init__(self, found: str) -> None:
-        super().__init__(found)
-        self.found = found
+    found: str
 
     def __str__(self) -> str:
         return (

@@ -40,10 +40,8 @@ class PoliciesError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_policies"
-
-    def __init__(self, path: str, problems: tuple[str, ...]) -> None:
-        super().__init__(path, problems)
-        self.path, self.problems = path, problems
+    path: str
+    problems: tuple[str, ...]
 
     def facts(self) -> dict[str, object]:
         """Return the directory, and the mistakes in it."""

@@ -10,9 +10,7 @@ class UnauthenticatedError(OmnigraphError):
 
     kind = Kind.DENIED
     code = "unauthenticated"
-
-    def __str__(self) -> str:
-        return "a valid token is needed: send `Authorization: Bearer …`"
+    message = "a valid token is needed: send `Authorization: Bearer …`"
 
 
 class GraphMissingError(OmnigraphError):
@@ -20,13 +18,8 @@ class GraphMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "graph_not_found"
-
-    def __init__(self, graph: str) -> None:
-        super().__init__(graph)
-        self.graph = graph
-
-    def __str__(self) -> str:
-        return f"this server has no graph `{self.graph}`; GET /graphs lists its graphs"
+    graph: str
+    message = "this server has no graph `{graph}`; GET /graphs lists its graphs"
 
 
 class GraphUnavailableError(OmnigraphError):
@@ -34,13 +27,8 @@ class GraphUnavailableError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "graph_unavailable"
-
-    def __init__(self, graph: str) -> None:
-        super().__init__(graph)
-        self.graph = graph
-
-    def __str__(self) -> str:
-        return f"the graph `{self.graph}` can't be opened now; the server's log says why"
+    graph: str
+    message = "the graph `{graph}` can't be opened now; the server's log says why"
 
 
 class StoredQueryMissingError(OmnigraphError):
@@ -48,13 +36,8 @@ class StoredQueryMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "stored_query_not_found"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-    def __str__(self) -> str:
-        return f"there is no stored query `{self.name}` that you may run; GET …/queries lists those you may"
+    name: str
+    message = "there is no stored query `{name}` that you may run; GET …/queries lists those you may"
 
 
 class RouteMissingError(OmnigraphError):
@@ -62,9 +45,7 @@ class RouteMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "route_not_found"
-
-    def __str__(self) -> str:
-        return "no route has this path; GET /openapi.json lists all routes"
+    message = "no route has this path; GET /openapi.json lists all routes"
 
 
 class MethodRefusedError(OmnigraphError):
@@ -72,9 +53,7 @@ class MethodRefusedError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "method_not_allowed"
-
-    def __str__(self) -> str:
-        return "this path does not support that method; GET /openapi.json lists the methods it supports"
+    message = "this path does not support that method; GET /openapi.json lists the methods it supports"
 
 
 class BadRequestError(OmnigraphError):
@@ -82,13 +61,9 @@ class BadRequestError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_request"
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(place, reason)
-        self.place, self.reason = place, reason
-
-    def __str__(self) -> str:
-        return f"can't understand the request: {self.place}: {self.reason}"
+    place: str
+    reason: str
+    message = "can't understand the request: {place}: {reason}"
 
 
 class BadCursorError(OmnigraphError):
@@ -96,9 +71,7 @@ class BadCursorError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_cursor"
-
-    def __str__(self) -> str:
-        return "the cursor does not come from an earlier page of this request: start again without it"
+    message = "the cursor does not come from an earlier page of this request: start again without it"
 
 
 class BodyTooLargeError(OmnigraphError):
@@ -106,13 +79,8 @@ class BodyTooLargeError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "body_too_large"
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(limit)
-        self.limit = limit
-
-    def __str__(self) -> str:
-        return f"the body has more than {self.limit} bytes, the limit of this server: send less per request"
+    limit: int
+    message = "the body has more than {limit} bytes, the limit of this server: send less per request"
 
 
 class BodyTooSlowError(OmnigraphError):
@@ -120,13 +88,8 @@ class BodyTooSlowError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "body_too_slow"
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
-
-    def __str__(self) -> str:
-        return f"the body did not arrive within {self.seconds:g} seconds: send it faster, or less per request"
+    seconds: float
+    message = "the body did not arrive within {seconds:g} seconds: send it faster, or less per request"
 
 
 class AnswerTooLargeError(OmnigraphError):
@@ -134,16 +97,12 @@ class AnswerTooLargeError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "answer_too_large"
-
-    def __init__(self, what: str, limit: int) -> None:
-        super().__init__(what, limit)
-        self.what, self.limit = what, limit
-
-    def __str__(self) -> str:
-        return (
-            f"the response has more than {self.limit} {self.what}, the limit of one JSON document: request less, or a"
-            " stream with `Accept: application/x-ndjson` or `application/vnd.apache.arrow.stream`"
-        )
+    what: str
+    limit: int
+    message = (
+        "the response has more than {limit} {what}, the limit of one JSON document: request less, or a"
+        " stream with `Accept: application/x-ndjson` or `application/vnd.apache.arrow.stream`"
+    )
 
 
 class RequestTooLongError(OmnigraphError):
@@ -151,13 +110,8 @@ class RequestTooLongError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "request_too_long"
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
-
-    def __str__(self) -> str:
-        return f"this takes longer than {self.seconds:g} seconds, the limit of one request: ask for less at a time"
+    seconds: float
+    message = "this takes longer than {seconds:g} seconds, the limit of one request: ask for less at a time"
 
 
 class RangeRefusedError(OmnigraphError):
@@ -165,13 +119,8 @@ class RangeRefusedError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "range_refused"
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size)
-        self.size = size
-
-    def __str__(self) -> str:
-        return f"the requested range begins after the end: there are {self.size} bytes"
+    size: int
+    message = "the requested range begins after the end: there are {size} bytes"
 
 
 class RowTooLargeError(OmnigraphError):
@@ -179,16 +128,12 @@ class RowTooLargeError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "row_too_large"
-
-    def __init__(self, row: int, limit: int) -> None:
-        super().__init__(row, limit)
-        self.row, self.limit = row, limit
-
-    def __str__(self) -> str:
-        return (
-            f"the row at offset {self.row} alone has more than {self.limit} bytes, the limit of one response: return"
-            " fewer of its properties, or skip it with a larger offset"
-        )
+    row: int
+    limit: int
+    message = (
+        "the row at offset {row} alone has more than {limit} bytes, the limit of one response: return"
+        " fewer of its properties, or skip it with a larger offset"
+    )
 
 
 class ColumnsDifferError(OmnigraphError):
@@ -196,16 +141,11 @@ class ColumnsDifferError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "columns_differ"
-
-    def __init__(self, query: str) -> None:
-        super().__init__(query)
-        self.query = query
-
-    def __str__(self) -> str:
-        return (
-            f"the schema of that state differs from that of main, so `{self.query}` returns other columns than its tool"
-            " declares: use graph_query instead"
-        )
+    query: str
+    message = (
+        "the schema of that state differs from that of main, so `{query}` returns other columns than its tool"
+        " declares: use graph_query instead"
+    )
 
 
 class GraphUnclearError(OmnigraphError):
@@ -213,10 +153,7 @@ class GraphUnclearError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "graph_unclear"
-
-    def __init__(self, graphs: tuple[str, ...]) -> None:
-        super().__init__(graphs)
-        self.graphs = graphs
+    graphs: tuple[str, ...]
 
     def facts(self) -> dict[str, object]:
         """Return the graphs that the agent may see."""
@@ -232,9 +169,7 @@ class AgentsMissingError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "mcp_missing"
-
-    def __str__(self) -> str:
-        return "this server does not support MCP: run `pip install 'omnigraph[mcp]'` on its machine"
+    message = "this server does not support MCP: run `pip install 'omnigraph[mcp]'` on its machine"
 
 
 class TooManyRequestsError(OmnigraphError):
@@ -242,13 +177,9 @@ class TooManyRequestsError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "too_many_requests"
-
-    def __init__(self, what: str, limit: int) -> None:
-        super().__init__(what, limit)
-        self.what, self.limit = what, limit
-
-    def __str__(self) -> str:
-        return f"{self.limit} of your {self.what} are in progress, the limit per actor: wait until one of them ends"
+    what: str
+    limit: int
+    message = "{limit} of your {what} are in progress, the limit per actor: wait until one of them ends"
 
 
 class ServerBusyError(OmnigraphError):
@@ -256,9 +187,7 @@ class ServerBusyError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "server_busy"
-
-    def __str__(self) -> str:
-        return "the server is overloaded: try again a little later"
+    message = "the server is overloaded: try again a little later"
 
 
 class ServerStoppingError(OmnigraphError):
@@ -266,9 +195,7 @@ class ServerStoppingError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "server_stopping"
-
-    def __str__(self) -> str:
-        return "the server is shutting down and accepts no new requests: try again a little later"
+    message = "the server is shutting down and accepts no new requests: try again a little later"
 
 
 class HostRefusedError(OmnigraphError):
@@ -276,9 +203,7 @@ class HostRefusedError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "host_refused"
-
-    def __str__(self) -> str:
-        return "this server does not answer to that host name; `allowed_hosts` in its settings lists its names"
+    message = "this server does not answer to that host name; `allowed_hosts` in its settings lists its names"
 
 
 class OriginRefusedError(OmnigraphError):
@@ -286,9 +211,7 @@ class OriginRefusedError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "origin_refused"
-
-    def __str__(self) -> str:
-        return "this server does not answer pages of other sites; `allowed_hosts` in its settings lists its names"
+    message = "this server does not answer pages of other sites; `allowed_hosts` in its settings lists its names"
 
 
 class OpenServerError(OmnigraphError):
@@ -296,10 +219,6 @@ class OpenServerError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "open_server"
-
-    def __init__(self, address: str, reason: str) -> None:
-        super().__init__(address, reason)
-        self.address, self.reason = address, reason
-
-    def __str__(self) -> str:
-        return f"not serving on {self.address}: {self.reason}"
+    address: str
+    reason: str
+    message = "not serving on {address}: {reason}"

@@ -34,13 +34,9 @@ class AddressUnavailableError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "address_unavailable"
-
-    def __init__(self, address: str, reason: str) -> None:
-        super().__init__(address, reason)
-        self.address, self.reason = address, reason
-
-    def __str__(self) -> str:
-        return f"can't listen on {self.address}: {self.reason}; choose another with --bind HOST:PORT"
+    address: str
+    reason: str
+    message = "can't listen on {address}: {reason}; choose another with --bind HOST:PORT"
 
 
 def serve(

@@ -30,10 +30,8 @@ class StoredQueriesError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "bad_stored_queries"
-
-    def __init__(self, path: str, problems: tuple[str, ...]) -> None:
-        super().__init__(path, problems)
-        self.path, self.problems = path, problems
+    path: str
+    problems: tuple[str, ...]
 
     def facts(self) -> dict[str, object]:
         """Return the directory, and the mistakes in it."""

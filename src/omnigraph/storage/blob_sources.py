@@ -30,11 +30,8 @@ class BlobSourceError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "blob_source"
-
-    def __init__(self, uri: str, reason: str) -> None:
-        super().__init__(uri, reason)
-        self.uri = uri
-        self.reason = reason
+    uri: str
+    reason: str
 
     def __str__(self) -> str:
         shown = self.uri if len(self.uri) <= _MAX_SHOWN_CHARACTERS else f"{self.uri[:_MAX_SHOWN_CHARACTERS]}…"

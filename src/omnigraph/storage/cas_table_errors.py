@@ -24,14 +24,9 @@ class SwapLostError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "swap_lost"
-
-    def __init__(self, path: str, version: int) -> None:
-        super().__init__(path, version)
-        self.path = path
-        self.version = version
-
-    def __str__(self) -> str:
-        return f"{self.path} has moved on from version {self.version}"
+    path: str
+    version: int
+    message = "{path} has moved on from version {version}"
 
 
 class TableMissingError(OmnigraphError):
@@ -39,13 +34,8 @@ class TableMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "table_missing"
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
-
-    def __str__(self) -> str:
-        return f"there is no table at {self.path}"
+    path: str
+    message = "there is no table at {path}"
 
 
 class NewestVersionDamagedError(OmnigraphError):
@@ -53,20 +43,15 @@ class NewestVersionDamagedError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "newest_version_damaged"
-
-    def __init__(self, path: str, version: int, readable: int, reason: str) -> None:
-        super().__init__(path, version, readable, reason)
-        self.path = path
-        self.version = version
-        self.readable = readable
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"version {self.version} of {self.path}, the newest, can't be read ({self.reason})."
-            " Older commits are intact: read one with --snapshot. `omnigraph repair --from COPY` restores the file"
-            " from a clone or a backup; `omnigraph repair` shows how to go back to the newest readable version"
-        )
+    path: str
+    version: int
+    readable: int
+    reason: str
+    message = (
+        "version {version} of {path}, the newest, can't be read ({reason})."
+        " Older commits are intact: read one with --snapshot. `omnigraph repair --from COPY` restores the file"
+        " from a clone or a backup; `omnigraph repair` shows how to go back to the newest readable version"
+    )
 
 
 class DamagedError(OmnigraphError):
@@ -74,11 +59,8 @@ class DamagedError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "damaged"
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(place, reason)
-        self.place = place
-        self.reason = reason
+    place: str
+    reason: str
 
     def __str__(self) -> str:
         # `place` is usually a key, but may also be a description, such as that of an index.

@@ -32,18 +32,12 @@ class PurgeMismatchError(OmnigraphError):
 
     kind = Kind.INTERNAL
     code = "purge_mismatch"
-
-    def __init__(self, path: str, expected: int, found: int) -> None:
-        super().__init__(path, expected, found)
-        self.path = path
-        self.expected = expected
-        self.found = found
-
-    def __str__(self) -> str:
-        return (
-            f"rewriting {self.expected} rows of {self.path} produced {self.found}; nothing was changed."
-            " This is a bug: please report it"
-        )
+    path: str
+    expected: int
+    found: int
+    message = (
+        "rewriting {expected} rows of {path} produced {found}; nothing was changed. This is a bug: please report it"
+    )
 
 
 def purge_dropped_columns(

@@ -52,14 +52,9 @@ class OutdatedRewriteError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "rewrite_outdated"
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path = path
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"compacted fragments of {self.path} no longer fit the table ({self.reason}); plan the compaction again"
+    path: str
+    reason: str
+    message = "compacted fragments of {path} no longer fit the table ({reason}); plan the compaction again"
 
 
 class RewriteMismatchError(OmnigraphError):
@@ -67,18 +62,12 @@ class RewriteMismatchError(OmnigraphError):
 
     kind = Kind.INTERNAL
     code = "rewrite_mismatch"
-
-    def __init__(self, path: str, expected: int, found: int) -> None:
-        super().__init__(path, expected, found)
-        self.path = path
-        self.expected = expected
-        self.found = found
-
-    def __str__(self) -> str:
-        return (
-            f"compacting {self.expected} rows of {self.path} produced {self.found}; nothing was changed."
-            " This is a bug: please report it"
-        )
+    path: str
+    expected: int
+    found: int
+    message = (
+        "compacting {expected} rows of {path} produced {found}; nothing was changed. This is a bug: please report it"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,18 +17,13 @@ class ForeignBlobError(OmnigraphError):
 
     kind = Kind.DENIED
     code = "foreign_blob"
-
-    def __init__(self, path: str, column: str, uri: str) -> None:
-        super().__init__(path, column, uri)
-        self.path = path
-        self.column = column
-        self.uri = uri
-
-    def __str__(self) -> str:
-        return (
-            f"a row of {self.path} names `{self.uri}` as its `{self.column}`, outside of the graph. omnigraph never"
-            " writes such a row, and did not read the URI: allow it with OMNIGRAPH_BLOB_SOURCES, or delete the row"
-        )
+    path: str
+    column: str
+    uri: str
+    message = (
+        "a row of {path} names `{uri}` as its `{column}`, outside of the graph. omnigraph never"
+        " writes such a row, and did not read the URI: allow it with OMNIGRAPH_BLOB_SOURCES, or delete the row"
+    )
 
 
 def check_blobs(store: GraphStorage, path: str, column: str, pointers: pa.Array | pa.ChunkedArray) -> None:

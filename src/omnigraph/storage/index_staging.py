@@ -93,17 +93,11 @@ class OutdatedSegmentError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "index_segment_outdated"
-
-    def __init__(self, path: str, index: str) -> None:
-        super().__init__(path, index)
-        self.path = path
-        self.index = index
-
-    def __str__(self) -> str:
-        return (
-            f"the index {self.index} was built from rows of {self.path} that were rewritten or indexed in the"
-            " meantime: build it again"
-        )
+    path: str
+    index: str
+    message = (
+        "the index {index} was built from rows of {path} that were rewritten or indexed in the meantime: build it again"
+    )
 
 
 class IndexUntrainableError(OmnigraphError):
@@ -111,17 +105,12 @@ class IndexUntrainableError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "index_untrainable"
-
-    def __init__(self, path: str, index: str) -> None:
-        super().__init__(path, index)
-        self.path = path
-        self.index = index
-
-    def __str__(self) -> str:
-        return (
-            f"the index {self.index} of {self.path} can't be built yet: its rows have no vectors to train it with;"
-            " run `omnigraph optimize` again when they have"
-        )
+    path: str
+    index: str
+    message = (
+        "the index {index} of {path} can't be built yet: its rows have no vectors to train it with;"
+        " run `omnigraph optimize` again when they have"
+    )
 
 
 @dataclass(frozen=True, slots=True)

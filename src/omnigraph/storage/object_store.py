@@ -20,13 +20,8 @@ class ObjectMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "object_missing"
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
-
-    def __str__(self) -> str:
-        return f"there is no object `{self.key}`"
+    key: str
+    message = "there is no object `{key}`"
 
 
 class ObjectExistsError(OmnigraphError):
@@ -34,13 +29,8 @@ class ObjectExistsError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "object_exists"
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
-
-    def __str__(self) -> str:
-        return f"the object `{self.key}` already exists"
+    key: str
+    message = "the object `{key}` already exists"
 
 
 class ObjectChangedError(OmnigraphError):
@@ -48,13 +38,8 @@ class ObjectChangedError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "object_changed"
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
-
-    def __str__(self) -> str:
-        return f"the object `{self.key}` was changed or removed by another process"
+    key: str
+    message = "the object `{key}` was changed or removed by another process"
 
 
 class ForeignFileError(OmnigraphError):
@@ -62,17 +47,12 @@ class ForeignFileError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "foreign_file"
-
-    def __init__(self, key: str, what: str) -> None:
-        super().__init__(key, what)
-        self.key = key
-        self.what = what
-
-    def __str__(self) -> str:
-        return (
-            f"`{self.key}` is {self.what}, which omnigraph neither follows nor opens below a graph:"
-            " find out who put it there, then remove it or replace it by the real file"
-        )
+    key: str
+    what: str
+    message = (
+        "`{key}` is {what}, which omnigraph neither follows nor opens below a graph:"
+        " find out who put it there, then remove it or replace it by the real file"
+    )
 
 
 class ObjectKeyError(OmnigraphError):
@@ -80,16 +60,11 @@ class ObjectKeyError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "object_key"
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
-
-    def __str__(self) -> str:
-        return (
-            f"the key `{self.key}` has a segment that is empty, `.` or `..`, and such keys can't be read; correct the"
-            " address, or if an object really has this key, copy it to another key and remove it here"
-        )
+    key: str
+    message = (
+        "the key `{key}` has a segment that is empty, `.` or `..`, and such keys can't be read; correct the"
+        " address, or if an object really has this key, copy it to another key and remove it here"
+    )
 
 
 class StoreUnavailableError(OmnigraphError):
@@ -97,14 +72,9 @@ class StoreUnavailableError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "store_unavailable"
-
-    def __init__(self, action: str, reason: str) -> None:
-        super().__init__(action, reason)
-        self.action = action
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the store failed to {self.action}: {self.reason}"
+    action: str
+    reason: str
+    message = "the store failed to {action}: {reason}"
 
 
 class StoreDeniedError(StoreUnavailableError):

@@ -56,13 +56,8 @@ class StagedDecodeError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "staged_write_unreadable"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"a staged write can't be read: {self.reason}"
+    reason: str
+    message = "a staged write can't be read: {reason}"
 
 
 class DuplicateRowError(OmnigraphError):
@@ -70,14 +65,9 @@ class DuplicateRowError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "duplicate_row"
-
-    def __init__(self, path: str, row_id: str) -> None:
-        super().__init__(path, row_id)
-        self.path = path
-        self.row_id = row_id
-
-    def __str__(self) -> str:
-        return f"two rows for {self.path} have the id `{self.row_id}`; give each id once"
+    path: str
+    row_id: str
+    message = "two rows for {path} have the id `{row_id}`; give each id once"
 
 
 class OutdatedColumnsError(OmnigraphError):
@@ -85,13 +75,8 @@ class OutdatedColumnsError(OmnigraphError):
 
     kind = Kind.CONFLICT
     code = "columns_outdated"
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
-
-    def __str__(self) -> str:
-        return f"the columns of {self.path} can't be changed: its files were rewritten in the meantime; retry"
+    path: str
+    message = "the columns of {path} can't be changed: its files were rewritten in the meantime; retry"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

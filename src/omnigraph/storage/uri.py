@@ -9,14 +9,9 @@ class BadUriError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_uri"
-
-    def __init__(self, uri: str, reason: str) -> None:
-        super().__init__(uri, reason)
-        self.uri = uri
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"`{self.uri}` can't hold a graph: {self.reason}"
+    uri: str
+    reason: str
+    message = "`{uri}` can't hold a graph: {reason}"
 
 
 def parse_uri(text: str) -> Location:

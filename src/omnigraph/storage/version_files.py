@@ -20,18 +20,13 @@ class UnknownPartError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "unknown_table_part"
-
-    def __init__(self, path: str, version: int, part: str) -> None:
-        super().__init__(path, version, part)
-        self.path = path
-        self.version = version
-        self.part = part
-
-    def __str__(self) -> str:
-        return (
-            f"version {self.version} of the table {self.path} has {self.part}, which omnigraph never writes:"
-            " another tool has changed the table, or a newer release. It is neither copied nor cleaned up"
-        )
+    path: str
+    version: int
+    part: str
+    message = (
+        "version {version} of the table {path} has {part}, which omnigraph never writes:"
+        " another tool has changed the table, or a newer release. It is neither copied nor cleaned up"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,18 +28,13 @@ class StaleBaseError(OmnigraphError):
 
     kind = Kind.INTERNAL
     code = "stale_base"
-
-    def __init__(self, path: str, base: int, found: int) -> None:
-        super().__init__(path, base, found)
-        self.path = path
-        self.base = base
-        self.found = found
-
-    def __str__(self) -> str:
-        return (
-            f"a write of {self.path} was staged on version {self.base}, not {self.found};"
-            " applying it there would restore deleted rows, or duplicate rows"
-        )
+    path: str
+    base: int
+    found: int
+    message = (
+        "a write of {path} was staged on version {base}, not {found};"
+        " applying it there would restore deleted rows, or duplicate rows"
+    )
 
 
 def create_table(store: GraphStorage, path: str, schema: pa.Schema) -> int:

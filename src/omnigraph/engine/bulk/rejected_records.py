@@ -38,13 +38,9 @@ class QuarantineError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "quarantine_failed"
-
-    def __init__(self, directory: str, reason: str) -> None:
-        super().__init__(directory, reason)
-        self.directory, self.reason = directory, reason
-
-    def __str__(self) -> str:
-        return f"rejected records can't be kept in `{self.directory}`: {self.reason}"
+    directory: str
+    reason: str
+    message = "rejected records can't be kept in `{directory}`: {reason}"
 
 
 @dataclass(slots=True)

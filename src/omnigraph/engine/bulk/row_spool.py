@@ -39,10 +39,8 @@ class SpoolError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "spool_failed"
-
-    def __init__(self, directory: str, reason: str) -> None:
-        super().__init__(directory, reason)
-        self.directory, self.reason = directory, reason
+    directory: str
+    reason: str
 
     def __str__(self) -> str:
         is_about_files = self.reason in (os.strerror(errno.EMFILE), os.strerror(errno.ENFILE))

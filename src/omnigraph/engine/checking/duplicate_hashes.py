@@ -23,17 +23,12 @@ class CheckScratchError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "check_scratch_failed"
-
-    def __init__(self, directory: str, reason: str) -> None:
-        super().__init__(directory, reason)
-        self.directory = directory
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"a check of many rows keeps eight bytes for each in `{self.directory}`, and that failed: {self.reason};"
-            " free some space, set TMPDIR to a directory that has more, or check with --quick"
-        )
+    directory: str
+    reason: str
+    message = (
+        "a check of many rows keeps eight bytes for each in `{directory}`, and that failed: {reason};"
+        " free some space, set TMPDIR to a directory that has more, or check with --quick"
+    )
 
 
 class DuplicateHashes:

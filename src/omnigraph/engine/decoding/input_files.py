@@ -33,10 +33,8 @@ class FileFormatError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "file_format"
-
-    def __init__(self, path: str, reason: str = "") -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
+    path: str
+    reason: str = ""
 
     def __str__(self) -> str:
         compressible = ", ".join(f"{ending}{COMPRESSED}" for ending in (".csv", LINE_ENDINGS[0]))
@@ -49,13 +47,9 @@ class FileDamagedError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "file_damaged"
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
-
-    def __str__(self) -> str:
-        return f"`{self.path}` can't be read as what its name says: {self.reason}"
+    path: str
+    reason: str
+    message = "`{path}` can't be read as what its name says: {reason}"
 
 
 def find_ending(path: InputFile) -> str:

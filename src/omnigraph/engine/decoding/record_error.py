@@ -11,20 +11,13 @@ class RecordError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "bad_record"
-
-    def __init__(
-        self,
-        file: str,
-        line: int,
-        type: str | None,
-        property: str | None,
-        value: str | None,
-        reason: str,
-        unit: str = "line",
-    ) -> None:
-        super().__init__(file, line, type, property, value, reason, unit)
-        self.file, self.line, self.type, self.property = file, line, type, property
-        self.value, self.reason, self.unit = value, reason, unit
+    file: str
+    line: int
+    type: str | None
+    property: str | None
+    value: str | None
+    reason: str
+    unit: str = "line"
 
     def __str__(self) -> str:
         about = ".".join(part for part in (self.type, self.property) if part)
@@ -36,13 +29,11 @@ class ColumnError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "bad_column"
-
-    def __init__(self, file: str, type: str, column: str, reason: str) -> None:
-        super().__init__(file, type, column, reason)
-        self.file, self.type, self.column, self.reason = file, type, column, reason
-
-    def __str__(self) -> str:
-        return f"{self.file}: {self.reason}"
+    file: str
+    type: str
+    column: str
+    reason: str
+    message = "{file}: {reason}"
 
 
 class TableUnreadableError(OmnigraphError):
@@ -50,13 +41,10 @@ class TableUnreadableError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "table_unreadable"
-
-    def __init__(self, file: str, what: str, reason: str) -> None:
-        super().__init__(file, what, reason)
-        self.file, self.what, self.reason = file, what, reason
-
-    def __str__(self) -> str:
-        return f"{self.file}: the {self.what} can't be read: {self.reason}"
+    file: str
+    what: str
+    reason: str
+    message = "{file}: the {what} can't be read: {reason}"
 
 
 Reject: TypeAlias = Callable[[RecordError, bytes], None]

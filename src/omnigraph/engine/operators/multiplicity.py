@@ -27,9 +27,7 @@ class CountOverflowError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "count_overflow"
-
-    def __str__(self) -> str:
-        return "the query has more matches than a 64-bit number can count: filter it, or ask for fewer hops"
+    message = "the query has more matches than a 64-bit number can count: filter it, or ask for fewer hops"
 
 
 def multiply_counts(a: Counts | None, b: Counts | None) -> Counts | None:

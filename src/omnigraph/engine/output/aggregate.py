@@ -36,14 +36,9 @@ class AggregateOverflowError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "aggregate_overflow"
-
-    def __init__(self, aggregate: str, type: str) -> None:
-        super().__init__(aggregate, type)
-        self.aggregate = aggregate
-        self.type = type
-
-    def __str__(self) -> str:
-        return f"`{self.aggregate}` is larger than {self.type} can hold: group by more, or filter first"
+    aggregate: str
+    type: str
+    message = "`{aggregate}` is larger than {type} can hold: group by more, or filter first"
 
 
 def group(frame: Frame, grouping: Grouping) -> Frame:

@@ -43,13 +43,10 @@ class DanglingEdgeError(OmnigraphError):
 
     kind = Kind.CORRUPT
     code = "dangling_edge"
-
-    def __init__(self, edge_type: str, end: str, node_id: str, edges: int) -> None:
-        super().__init__(edge_type, end, node_id, edges)
-        self.edge_type = edge_type
-        self.end = end
-        self.node_id = node_id
-        self.edges = edges
+    edge_type: str
+    end: str
+    node_id: str
+    edges: int
 
     def __str__(self) -> str:
         more = f" (and {self.edges - 1} more)" if self.edges > 1 else ""

@@ -47,16 +47,12 @@ class StreamElsewhereError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "stream_elsewhere"
-
-    def __init__(self, name: str, master: str) -> None:
-        super().__init__(name, master)
-        self.name, self.master = name, master
-
-    def __str__(self) -> str:
-        return (
-            f"only this process can read `{self.name}`, and Spark runs on `{self.master}`; write it to a file that all"
-            " of its machines can read"
-        )
+    name: str
+    master: str
+    message = (
+        "only this process can read `{name}`, and Spark runs on `{master}`; write it to a file that all"
+        " of its machines can read"
+    )
 
 
 class InputNotOnExecutorError(OmnigraphError):
@@ -64,18 +60,13 @@ class InputNotOnExecutorError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "input_not_on_executor"
-
-    def __init__(self, path: str, place: str, host: str) -> None:
-        super().__init__(path, place, host)
-        self.path = path
-        self.place = place
-        self.host = host
-
-    def __str__(self) -> str:
-        return (
-            f"the executor on {self.host} did not find `{self.path}` at {self.place}, where the driver has it; put it"
-            " where all machines of Spark see it, such as a shared directory or s3://"
-        )
+    path: str
+    place: str
+    host: str
+    message = (
+        "the executor on {host} did not find `{path}` at {place}, where the driver has it; put it"
+        " where all machines of Spark see it, such as a shared directory or s3://"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

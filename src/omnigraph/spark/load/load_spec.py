@@ -38,18 +38,13 @@ class TooManyPartsError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "too_many_parts"
-
-    def __init__(self, what: str, parts: int, most: int) -> None:
-        super().__init__(what, parts, most)
-        self.what = what
-        self.parts = parts
-        self.most = most
-
-    def __str__(self) -> str:
-        return (
-            f"{self.what}: {self.parts:,} parts are more than the limit of {self.most:,} for one load;"
-            " coalesce a DataFrame, merge small files, or load in several steps"
-        )
+    what: str
+    parts: int
+    most: int
+    message = (
+        "{what}: {parts:,} parts are more than the limit of {most:,} for one load;"
+        " coalesce a DataFrame, merge small files, or load in several steps"
+    )
 
 
 def check_parts(what: str, parts: int, limit: int = SPLITS_PER_SOURCE) -> None:

@@ -17,17 +17,12 @@ class InputChangedError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "input_changed"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-    def __str__(self) -> str:
-        return (
-            f"{self.name} gave other rows when it was read again; nothing was loaded."
-            " Don't change files while they are loaded, and persist or write a DataFrame whose rows are computed again"
-            " on each read"
-        )
+    name: str
+    message = (
+        "{name} gave other rows when it was read again; nothing was loaded."
+        " Don't change files while they are loaded, and persist or write a DataFrame whose rows are computed again"
+        " on each read"
+    )
 
 
 @dataclass(slots=True)
