@@ -37,6 +37,39 @@ def test_ruff_exempts_exactly_the_files_that_still_break_d401(now: Survey) -> No
     assert vocabulary.EXEMPT.read_text(encoding="utf-8") == vocabulary.format_exempt(now), LOWER
 
 
+MAX_PARTICIPLE_SHARE = 0.01
+"""Of all functions: a few names are public, or those of another library's interface."""
+MIN_COMMENTS = 4.0
+"""Comments per 100 lines of code, over the whole package."""
+# The only names with a forbidden word: callbacks whose names another library gives.
+FOREIGN_NAMES = {"connection_made"}
+AT_ZERO = (
+    "D401",
+    "docstrings with error first",
+    "docstrings without verb",
+    "most and least",
+    "nested conditionals",
+    "shared class names",
+)
+
+
+@pytest.mark.parametrize("name", AT_ZERO)
+def test_a_measure_has_reached_zero(name: str, now: Survey) -> None:
+    assert [str(place) for place in now.places[name]] == []
+
+
+def test_forbidden_words_name_nothing_of_ours(now: Survey) -> None:
+    assert {place.what for place in now.places["forbidden names"]} <= FOREIGN_NAMES
+
+
+def test_hardly_any_function_is_named_by_a_participle(now: Survey) -> None:
+    assert len(now.places["participle names"]) < MAX_PARTICIPLE_SHARE * now.functions
+
+
+def test_code_is_commented(now: Survey) -> None:
+    assert 100 * now.comments.total() / now.code.total() >= MIN_COMMENTS
+
+
 PLANTED = {
     "participle names": "def opened_graph() -> None:\n    pass\n",
     "forbidden names": "class KeptPlans:\n    pass\n",

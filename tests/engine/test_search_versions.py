@@ -164,7 +164,7 @@ def test_a_version_shares_the_parts_of_the_one_before(shelf: Shelf) -> None:
     assert len(second) == 2
 
 
-def kept(reading: ExecutionContext) -> tuple[column_index.IndexSegment, ...]:
+def kept(reading: ExecutionContext) -> tuple[column_index.TextIndexSegment, ...]:
     rows = reading.get_reader("Doc")
     list(iter_segments(reading, rows, "text"))
     found: ColumnIndex = rows.columns.get_or_derive(

@@ -33,7 +33,7 @@ _BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True)
-class IndexSegment:
+class TextIndexSegment:
     """The index of some rows: consecutive positions from `at` on, some possibly deleted, or any positions `at`."""
 
     index: InvertedIndex
@@ -77,7 +77,7 @@ class ColumnIndex:
     """The segments of a column in the order of their positions."""
 
     runs: tuple[FragmentRun, ...]
-    segments: tuple[IndexSegment, ...]
+    segments: tuple[TextIndexSegment, ...]
 
     @property
     def nbytes(self) -> int:
@@ -85,7 +85,7 @@ class ColumnIndex:
         return sum(segment.index.nbytes for segment in self.segments)
 
 
-def iter_segments(context: ExecutionContext, rows: TableReader, column: str) -> Iterator[IndexSegment]:
+def iter_segments(context: ExecutionContext, rows: TableReader, column: str) -> Iterator[TextIndexSegment]:
     """Iterate over the segments of a column: cached between queries, or built batch by batch if memory is short."""
     if rows.columns.costs.has_room_for(column):
         column_index = rows.columns.get_or_derive(
@@ -104,11 +104,11 @@ def has_index(rows: TableReader, column: str) -> bool:
     return rows.columns.has_derived(column, WORDS)
 
 
-def _stream_segments(context: ExecutionContext, rows: TableReader, column: str) -> Iterator[IndexSegment]:
+def _stream_segments(context: ExecutionContext, rows: TableReader, column: str) -> Iterator[TextIndexSegment]:
     for batch in rows.table.iter_batches([column], batch_rows=_BATCH_ROWS, with_address=True):
         context.budget.check()
         at = rows.columns.layout.find_positions(batch.column(ADDRESS))
-        yield IndexSegment(build_index(batch.column(column), context.budget), at)
+        yield TextIndexSegment(build_index(batch.column(column), context.budget), at)
 
 
 # --- cached segments -----------------------------------------------------------------------------------
@@ -137,7 +137,9 @@ def _build_column_index(cache: GraphCache, rows: TableReader, column: str, budge
         index = run.index or build_index(_slice(texts, start, run.rows), budget)
         new_rows += 0 if run.index else run.rows
         runs.append(FragmentRun(run.fragments, run.rows, index))
-        segments.append(IndexSegment(index, start, None if live_mask is None else live_mask[start : start + run.rows]))
+        segments.append(
+            TextIndexSegment(index, start, None if live_mask is None else live_mask[start : start + run.rows])
+        )
         start += run.rows
     column_index = ColumnIndex(tuple(runs), tuple(segments))
     cache.lru.put(latest_key, weakref.ref(column_index), 256)
@@ -175,7 +177,7 @@ def _slice(texts: pa.Array, start: int, rows: int) -> pa.Array:
 Matcher = Callable[[InvertedIndex], Positions]
 
 
-def find_matching_positions(segments: Iterator[IndexSegment], match: Matcher) -> NDArray[np.int64]:
+def find_matching_positions(segments: Iterator[TextIndexSegment], match: Matcher) -> NDArray[np.int64]:
     """Return the positions of the live rows that match, ascending."""
     positions = [segment.to_positions(match(segment.index)) for segment in segments]
     if not positions:

@@ -14,7 +14,7 @@ import Stemmer
 from omnigraph.engine.search.inverted_index import FragmentRun, InvertedIndex
 from omnigraph.engine.tables.derived_format import (
     Body,
-    DamagedError,
+    DerivedDataError,
     align_bodies,
     decode_derived,
     encode_derived,
@@ -70,7 +70,7 @@ def decode_words(data: memoryview) -> tuple[FragmentRun, ...]:
     try:
         header, body = decode_derived(_TAG, data)
         return tuple(_decode_run(described, body) for described in header["runs"])
-    except (DamagedError, KeyError, TypeError, ValueError) as error:
+    except (DerivedDataError, KeyError, TypeError, ValueError) as error:
         log.warning("the stored full-text index can't be used (%s) and is built again", error)
         return ()
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.search.column_index import IndexSegment, iter_segments
+from omnigraph.engine.search.column_index import TextIndexSegment, iter_segments
 from omnigraph.engine.search.nearest_neighbours import (
     compute_distances,
     compute_distances_at,
@@ -239,7 +239,7 @@ def _rank_bm25(
 
 
 def _iter_relevance(
-    segments: Iterable[IndexSegment], stems: Iterable[str], check: Check
+    segments: Iterable[TextIndexSegment], stems: Iterable[str], check: Check
 ) -> Iterator[tuple[Positions, Floats]]:
     """Yield, word by word, the rows that have it and what it adds to their score; each word counts once."""
     # Scores need the statistics of the whole column, so the postings of all segments are collected first.

@@ -15,7 +15,7 @@ _FIRST_BYTES = 64 * 1024
 Body = memoryview | bytes
 
 
-class DamagedError(Exception):
+class DerivedDataError(Exception):
     """The bytes differ from what was written."""
 
 
@@ -45,21 +45,21 @@ def decode_derived(tag: bytes, data: memoryview) -> tuple[dict[str, Any], memory
     """Return the header, and the bytes of the parts after it.
 
     Raises:
-        DamagedError: They are not what was written.
+        DerivedDataError: They are not what was written.
     """
     begin = len(tag) + 16
     if bytes(data[: len(tag)]) != tag:
-        raise DamagedError("it has another format")
+        raise DerivedDataError("it has another format")
     length, checksum = (int.from_bytes(data[at : at + 8], "little") for at in (len(tag), len(tag) + 8))
     text = bytes(data[begin : begin + length])
     if len(text) != length or zlib.crc32(text) != checksum:
-        raise DamagedError("its header does not match its checksum")
+        raise DerivedDataError("its header does not match its checksum")
     header = json.loads(text)
     start = begin + length
     start += -start % ALIGN
     # A truncated object has an intact header.
     if len(data) != start + header["size"]:
-        raise DamagedError("its size differs from the one in its header")
+        raise DerivedDataError("its size differs from the one in its header")
     return header, data[start:]
 
 
@@ -67,11 +67,11 @@ def read_part(body: memoryview, start: int, length: int, checksum: int, name: st
     """Return one part of the body.
 
     Raises:
-        DamagedError: It is not what was written.
+        DerivedDataError: It is not what was written.
     """
     part = body[start : start + length]
     if start < 0 or len(part) != length or zlib.crc32(part) != checksum:
-        raise DamagedError(f"{name} does not match its checksum")
+        raise DerivedDataError(f"{name} does not match its checksum")
     return part
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from omnigraph.engine.tables.csr import CsrAdjacency, Ints
 from omnigraph.engine.tables.derived_format import (
     Body,
-    DamagedError,
+    DerivedDataError,
     align_bodies,
     decode_derived,
     encode_derived,
@@ -60,7 +60,7 @@ def decode_topology(data: memoryview) -> Topology | None:
         layouts = TopologyLayouts(*(_decode_layout(layout) for layout in header["layouts"]))
         stored = _StoredLists(header["arrays"], body, layouts, is_simple=header["simple"] is True)
         out = stored.read("out")
-    except DamagedError as error:
+    except DerivedDataError as error:
         log.warning("a derived topology is damaged (%s) and is built again", error)
         return None
     except (KeyError, TypeError, ValueError) as error:
@@ -90,7 +90,7 @@ class _StoredLists:
             return None
         try:
             adjacency = self._read.get(whole) or self.read(whole)
-        except (DamagedError, KeyError, TypeError, ValueError) as error:
+        except (DerivedDataError, KeyError, TypeError, ValueError) as error:
             log.warning("a derived adjacency list is damaged (%r) and is built again", error)
             return None
         return adjacency if whole == name else CsrAdjacency(adjacency.starts, adjacency.targets, None)
@@ -99,12 +99,12 @@ class _StoredLists:
         """Return a list.
 
         Raises:
-            DamagedError: It is not what was written.
+            DerivedDataError: It is not what was written.
         """
         starts, targets, edges = (self._read_array(name, part) for part in _ARRAYS)
         sizes = self._layouts.sizes if name == "out" else self._layouts.sizes[::-1]
         if len(starts) != sizes[0] + 1 or len(targets) != len(edges) or int(starts[-1]) != len(targets):
-            raise DamagedError(f"the sizes of `{name}` are inconsistent")
+            raise DerivedDataError(f"the sizes of `{name}` are inconsistent")
         adjacency = self._read[name] = CsrAdjacency(starts.astype(np.int64, copy=False), targets, edges)
         return adjacency
 
