@@ -486,7 +486,8 @@ def test_a_feed_costs_what_was_changed(sizes: tuple[int, int], tmp_path: Path) -
 
     (few, small), (many, large) = costs
     assert many <= few + 2, costs
-    assert large <= small * 1.5, costs
+    # Lance joins neighbouring reads by their timing: 51 to 85 kB were seen of one table. All of it would be megabytes.
+    assert large <= small * 2, costs
 
 
 # --- what was collected ------------------------------------------------------------------------------------------
