@@ -153,7 +153,9 @@ def _collect(
 def _map_to_ids(nodes: DataFrame, values: DataFrame) -> DataFrame:
     """Translate values that are node numbers to ids; a node without a value gets its own id."""
     ids = nodes.select(f.col("node").alias("value"), f.col(ID).alias("name"))
-    filled = nodes.select("node").join(values, "node", "left").select("node", f.coalesce("value", "node").alias("value"))
+    filled = (
+        nodes.select("node").join(values, "node", "left").select("node", f.coalesce("value", "node").alias("value"))
+    )
     return filled.join(ids, "value").select("node", f.col("name").alias("value"))
 
 

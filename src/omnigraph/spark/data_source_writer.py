@@ -71,9 +71,7 @@ class WriteTarget:
         type_ = find_type(catalog, self.type)
         source = TypedSource(type=type_.name, is_edge=isinstance(type_, EdgeType), data=schema.empty_table())
         is_partial = self.mode is LoadMode.MERGE
-        inputs = expand_inputs(
-            LoadInput(typed=(source,)), catalog, is_partial=is_partial, blobs=session.blob_sources
-        )
+        inputs = expand_inputs(LoadInput(typed=(source,)), catalog, is_partial=is_partial, blobs=session.blob_sources)
         for load_input in inputs:
             if isinstance(load_input.source, TypedTable):
                 # Reading the empty table runs the checks of its columns; there are no rows.

