@@ -68,7 +68,7 @@ def test_none_at_all_is_told_with_the_way_out(tmp_path: Path) -> None:
 def test_a_java_home_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
     program = fake_java(tmp_path, "17.0.15")
 
-    with pytest.raises(JavaMissingError, match="where there is no bin/java"):
+    with pytest.raises(JavaMissingError, match="which has no bin/java"):
         find_java({"JAVA_HOME": str(tmp_path / "gone"), "PATH": str(program.parent)}, program)
 
 

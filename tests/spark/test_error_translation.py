@@ -202,7 +202,7 @@ def test_a_connection_that_is_gone_is_told_so() -> None:
     found = translate_error(ConnectionRefusedError(111, "Connection refused"))
 
     assert isinstance(found, SparkFailedError)
-    assert "its process is gone" in str(found)
+    assert "its process has ended" in str(found)
 
 
 def test_the_whole_story_is_in_the_debug_log(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:

@@ -91,7 +91,7 @@ def test_an_answer_of_the_past(graph: og.Graph) -> None:
     "statement, reason",
     [
         ("select nme from Person", "with name `nme` cannot be resolved. Did you mean one of the following"),
-        ("select a.name, b.name from Person a, Person b", "two columns of the answer are called `name`"),
+        ("select a.name, b.name from Person a, Person b", "two columns of the result are called `name`"),
         ("select * from Persn", "The table or view `Persn` cannot be found"),
     ],
 )

@@ -206,7 +206,7 @@ def failing(batch: DataFrame) -> dict[str, DataFrame]:
 
 @pytest.mark.parametrize(
     "mapping, message",
-    [(failing, "the function failed: KeyError: 'batch'"), (lambda _: ["Person"], "has to give DataFrames by type")],
+    [(failing, "the function failed: KeyError: 'batch'"), (lambda _: ["Person"], "must return DataFrames by type")],
 )
 def test_a_function_that_makes_no_rows_stops_the_stream_with_its_reason(
     graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession, mapping: RowMapping, message: str
@@ -223,7 +223,7 @@ def test_a_function_that_makes_no_rows_stops_the_stream_with_its_reason(
         ({}, "it names no types"),
         ({"Persn": {"name": "one"}}, "did you mean `Person`"),
         ({"Person": []}, "it names no columns"),
-        ({"Person": [{"name": "one", "seen": "batch"}, {"name": "other"}]}, "not all give `seen`"),
+        ({"Person": [{"name": "one", "seen": "batch"}, {"name": "other"}]}, "not all have `seen`"),
         ({"Person": {"name": "nobody + 1"}}, "nobody"),
         ({"Person": {"nme": "one", "seen": "batch"}}, 'unknown column "nme".*did you mean `name`'),
         ({"Person": {"seen": "batch"}}, "there is no column `name`, which is the key"),
@@ -238,7 +238,7 @@ def test_a_mapping_that_can_not_be_meant_is_refused(
 
 
 @pytest.mark.parametrize(
-    "given, message", [({"mode": "overwrite"}, "it is merge or append"), ({"every": "often"}, "such as `10 seconds`")]
+    "given, message", [({"mode": "overwrite"}, "use merge or append"), ({"every": "often"}, "such as `10 seconds`")]
 )
 def test_an_argument_that_can_not_be_meant_is_refused(
     graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession, given: dict[str, Any], message: str

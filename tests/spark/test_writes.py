@@ -118,7 +118,7 @@ def test_what_was_read_can_be_written_back(name: str, tmp_path: Path, spark: Spa
 
 @pytest.mark.parametrize(
     "options, message",
-    [({"mode": "upsert"}, "none of append, merge, overwrite"), ({"typ": "x"}, "did you mean `type`")],
+    [({"mode": "upsert"}, "not one of append, merge, overwrite"), ({"typ": "x"}, "did you mean `type`")],
 )
 def test_options_that_can_not_be_meant_are_refused(
     graph: og.Graph, spark: SparkSession, options: dict[str, str], message: str

@@ -1,1 +1,1 @@
-"""The data pipeline on Spark: bulk loads, reads as DataFrames and SQL, exports, upkeep, streams."""
+"""Spark pipeline: bulk loads, DataFrame and SQL reads, exports, maintenance and streaming."""

@@ -1,7 +1,7 @@
-"""Algorithms as Spark DataFrames, for networks that don't fit into one process; they find what those in memory find.
+"""Run graph algorithms on Spark DataFrames, for graphs that don't fit into one process.
 
-Nodes are numbered in the order of their ids, as in memory. Every round ends in a checkpoint on the executors, so that
-a plan never grows with the number of rounds.
+The results equal those of the in-memory algorithms: nodes are numbered in the order of their ids here, too. Every
+iteration ends in a local checkpoint on the executors, so that the plan never grows with the number of iterations.
 """
 
 from collections.abc import Callable
@@ -28,15 +28,15 @@ from omnigraph.schema.catalog import AnyType
 from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.spark.spark_graph import SparkGraph
 
+# `monotonically_increasing_id` puts the row number within a partition into the low 33 bits, the partition above them.
 _LOCAL_BITS = 33
-"""Spark's increasing ids have the number of the row within its partition in so many low bits."""
 
+# Reads the given columns of a type's table, in the snapshot that the algorithm runs over.
 Frames = Callable[[AnyType, list[str]], DataFrame]
-"""Some columns of a type's table, in the state that an algorithm is over."""
 
 
 def create_algorithms(session: Session) -> "SparkAlgorithms":
-    """The algorithms over a graph."""
+    """Return the algorithms over the tables of a graph."""
 
     def frames(subject: AlgorithmInput) -> Frames:
         graph = SparkGraph(session, subject.snapshot)
@@ -47,12 +47,12 @@ def create_algorithms(session: Session) -> "SparkAlgorithms":
 
 @dataclass(frozen=True)
 class SparkAlgorithms:
-    """The algorithms over whatever tables `frames` gives."""
+    """The graph algorithms, over the tables that `frames` reads."""
 
     frames: Callable[[AlgorithmInput], Frames]
 
     def run(self, subject: AlgorithmInput, algorithm: Algorithm) -> NodeValues:
-        """What the algorithm finds, in the order of ids."""
+        """Return the value that an algorithm computes for every node, in the order of ids."""
         with surface_errors():
             return self._run(subject, algorithm)
 
@@ -91,31 +91,34 @@ class SparkAlgorithms:
                 return _collect(nodes, _count_triangles(edges), pa.int64(), otherwise=0)
 
 
-# --- the network --------------------------------------------------------------------------------------
+# --- nodes and edges --------------------------------------------------------------------------------------
 
 
 def _number_nodes(ids: DataFrame) -> DataFrame:
-    """`id` and `node`: numbers from 0 in the order of ids."""
-    placed = (
+    """Return the columns `id` and `node`: consecutive numbers from 0, in the order of ids."""
+    # Spark's increasing ids leave gaps between partitions, so the partition sizes are collected, and each row number
+    # is shifted by the number of rows in the partitions before. The checkpoint keeps both passes on the same ids.
+    sorted_ids = (
         ids.select(ID)
         .orderBy(ID)
-        .withColumn("place", f.monotonically_increasing_id())
-        .withColumn("part", f.shiftright("place", _LOCAL_BITS))
+        .withColumn("position", f.monotonically_increasing_id())
+        .withColumn("part", f.shiftright("position", _LOCAL_BITS))
         .localCheckpoint()
     )
-    counts = {row.part: row["count"] for row in placed.groupBy("part").count().collect()}
-    starts, total = [], 0
+    counts = {row.part: row["count"] for row in sorted_ids.groupBy("part").count().collect()}
+    starts = []
+    total = 0
     for part in sorted(counts):
         starts.append((part, total))
         total += counts[part]
     session = ids.sparkSession
     offsets = f.broadcast(session.createDataFrame(starts, "part long, start long"))
-    local = f.col("place").bitwiseAND(f.lit((1 << _LOCAL_BITS) - 1))
-    return placed.join(offsets, "part").select(ID, (f.col("start") + local).alias("node")).persist()
+    local = f.col("position").bitwiseAND(f.lit((1 << _LOCAL_BITS) - 1))
+    return sorted_ids.join(offsets, "part").select(ID, (f.col("start") + local).alias("node")).persist()
 
 
 def _build_edges(ends: DataFrame, nodes: DataFrame, weight: str | None) -> DataFrame:
-    """`source`, `target` as numbers, and `weight` where one is asked for."""
+    """Return the edges as node numbers `source` and `target`, with `weight` if one is requested."""
     sources = nodes.select(f.col(ID).alias(SRC), f.col("node").alias("source"))
     targets = nodes.select(f.col(ID).alias(DST), f.col("node").alias("target"))
     weights = [] if weight is None else [f.col(weight).cast("double").alias("weight")]
@@ -127,8 +130,8 @@ def _add_reversed(edges: DataFrame) -> DataFrame:
 
 
 def _reverse(edges: DataFrame) -> DataFrame:
-    others = [name for name in edges.columns if name not in ("source", "target")]
-    return edges.select(f.col("target").alias("source"), f.col("source").alias("target"), *others)
+    properties = [name for name in edges.columns if name not in ("source", "target")]
+    return edges.select(f.col("target").alias("source"), f.col("source").alias("target"), *properties)
 
 
 def _collect(
@@ -140,7 +143,7 @@ def _collect(
     is_converged: bool = True,
     otherwise: int | None = None,
 ) -> NodeValues:
-    """The value of every node, in the order of ids; `otherwise` for a node that has none."""
+    """Collect the value of every node, in the order of ids; `otherwise` for a node without one."""
     value = f.col("value") if otherwise is None else f.coalesce("value", f.lit(otherwise))
     table = nodes.join(values, "node", "left").orderBy("node").select(ID, value.alias("value")).toArrow()
     ids = table.column(ID).cast(pa.string()).combine_chunks()
@@ -148,30 +151,32 @@ def _collect(
 
 
 def _map_to_ids(nodes: DataFrame, values: DataFrame) -> DataFrame:
-    """Values that are numbers of nodes, as ids; a node without one has its own."""
-    named = nodes.select(f.col("node").alias("value"), f.col(ID).alias("name"))
-    own = nodes.select("node").join(values, "node", "left").select("node", f.coalesce("value", "node").alias("value"))
-    return own.join(named, "value").select("node", f.col("name").alias("value"))
+    """Translate values that are node numbers to ids; a node without a value gets its own id."""
+    ids = nodes.select(f.col("node").alias("value"), f.col(ID).alias("name"))
+    filled = (
+        nodes.select("node").join(values, "node", "left").select("node", f.coalesce("value", "node").alias("value"))
+    )
+    return filled.join(ids, "value").select("node", f.col("name").alias("value"))
 
 
 # --- the algorithms -----------------------------------------------------------------------------------
 
 
-def _compute_pagerank(nodes: DataFrame, edges: DataFrame, asked: Pagerank) -> tuple[DataFrame, int, bool]:
+def _compute_pagerank(nodes: DataFrame, edges: DataFrame, pagerank: Pagerank) -> tuple[DataFrame, int, bool]:
+    """Return the rank of every node, the number of iterations, and whether the ranks converged."""
     count = nodes.count()
     degrees = edges.groupBy(f.col("source").alias("node")).agg(f.count("*").alias("degree"))
-    # A share is passed along each edge; what nodes without edges have goes to all.
+    # Each edge passes on an equal share of its source's rank. The rank of nodes without out-edges goes to all nodes.
     state = (
         nodes.select("node")
         .join(degrees, "node", "left")
         .select("node", "degree", f.lit(1.0 / max(count, 1)).alias("value"))
         .localCheckpoint()
     )
-    for number in range(1, asked.max_rounds + 1):
-        lost = state.where(f.col("degree").isNull()).agg(f.coalesce(f.sum("value"), f.lit(0.0))).head()
-        spread = (1.0 - asked.damping) / max(count, 1) + asked.damping * (0.0 if lost is None else lost[0]) / max(
-            count, 1
-        )
+    for number in range(1, pagerank.max_rounds + 1):
+        dangling = state.where(f.col("degree").isNull()).agg(f.coalesce(f.sum("value"), f.lit(0.0))).head()
+        dangling_rank = 0.0 if dangling is None else dangling[0]
+        base = (1.0 - pagerank.damping) / max(count, 1) + pagerank.damping * dangling_rank / max(count, 1)
         shares = state.where(f.col("degree").isNotNull()).select(
             f.col("node").alias("source"), (f.col("value") / f.col("degree")).alias("share")
         )
@@ -182,36 +187,43 @@ def _compute_pagerank(nodes: DataFrame, edges: DataFrame, asked: Pagerank) -> tu
                 "node",
                 "degree",
                 f.col("value").alias("before"),
-                (f.lit(spread) + asked.damping * f.coalesce("passed", f.lit(0.0))).alias("value"),
+                (f.lit(base) + pagerank.damping * f.coalesce("passed", f.lit(0.0))).alias("value"),
             )
             .localCheckpoint()
         )
-        moved = renewed.agg(f.sum(f.abs(f.col("value") - f.col("before")))).head()
+        delta = renewed.agg(f.sum(f.abs(f.col("value") - f.col("before")))).head()
         state = renewed.drop("before")
-        if moved is None or moved[0] is None or moved[0] < asked.tolerance:
+        # The sum over no rows is null: an empty graph has converged.
+        if delta is None or delta[0] is None or delta[0] < pagerank.tolerance:
             return state.select("node", "value"), number if count else 0, True
-    return state.select("node", "value"), asked.max_rounds, False
+    return state.select("node", "value"), pagerank.max_rounds, False
 
 
 def _find_components(edges: DataFrame) -> DataFrame:
-    """Alternating stars: every node ends up next to the smallest of its component, after few rounds."""
+    """Return every node's component, named by its smallest node; nodes without neighbours are left out.
+
+    This is the alternating large-star and small-star algorithm, which converges after few iterations: every node ends
+    up adjacent to the smallest node of its component.
+    """
     pairs = _find_pairs(edges).localCheckpoint()
-    mark = _compute_fingerprint(pairs)
+    fingerprint = _compute_fingerprint(pairs)
     while True:
         pairs = _move_small_stars(_move_large_stars(pairs)).localCheckpoint()
-        before, mark = mark, _compute_fingerprint(pairs)
-        if mark == before:
+        before = fingerprint
+        fingerprint = _compute_fingerprint(pairs)
+        if fingerprint == before:
             return pairs.select(f.col("high").alias("node"), f.col("low").alias("value"))
 
 
 def _find_pairs(edges: DataFrame) -> DataFrame:
-    """The pairs of different nodes with an edge between them, once each: `low` and `high`."""
-    low, high = f.least("source", "target"), f.greatest("source", "target")
+    """Return the distinct pairs of different nodes with an edge between them, as `low` and `high`."""
+    low = f.least("source", "target")
+    high = f.greatest("source", "target")
     return edges.where(f.col("source") != f.col("target")).select(low.alias("low"), high.alias("high")).distinct()
 
 
 def _move_large_stars(pairs: DataFrame) -> DataFrame:
-    """Every larger neighbour of a node moves to the smallest of its neighbours and itself."""
+    """Connect every larger neighbour of a node to the smallest of the node and its neighbours."""
     both = pairs.select(f.col("low").alias("near"), f.col("high").alias("far")).union(
         pairs.select(f.col("high").alias("near"), f.col("low").alias("far"))
     )
@@ -221,7 +233,7 @@ def _move_large_stars(pairs: DataFrame) -> DataFrame:
 
 
 def _move_small_stars(pairs: DataFrame) -> DataFrame:
-    """A node and its smaller neighbours all move to the smallest of them."""
+    """Connect a node and its smaller neighbours to the smallest of these neighbours."""
     least = pairs.groupBy("high").agg(f.min("low").alias("least"))
     joined = pairs.join(least, "high")
     moved = joined.select("least", f.col("low").alias("high")).union(joined.select("least", "high"))
@@ -229,18 +241,21 @@ def _move_small_stars(pairs: DataFrame) -> DataFrame:
 
 
 def _compute_fingerprint(pairs: DataFrame) -> tuple[object, ...]:
-    """Tells pairs from others."""
+    """Return the number of pairs and a sum of their hashes, which change when a pair changes."""
+    # A sum does not depend on the order of rows. As a decimal of 38 digits, it can't overflow as a long could.
     hashes = f.sum(f.xxhash64("low", "high").cast("decimal(38,0)"))
-    found = pairs.agg(f.count("*"), hashes).head()
-    return () if found is None else tuple(found)
+    row = pairs.agg(f.count("*"), hashes).head()
+    return () if row is None else tuple(row)
 
 
 def _propagate_labels(nodes: DataFrame, edges: DataFrame, rounds: int) -> tuple[DataFrame, int, bool]:
+    """Return the label of every node, the number of iterations, and whether the labels are stable."""
     both = _add_reversed(edges.select("source", "target")).persist()
     labels = nodes.select("node", f.col("node").alias("value")).localCheckpoint()
     try:
         for number in range(1, rounds + 1):
             offered = both.join(labels, both["target"] == labels["node"]).groupBy("source", "value").count()
+            # The most frequent label wins, and among equally frequent ones the smallest: `max` sees it negated.
             best = offered.groupBy(f.col("source").alias("node")).agg(
                 f.max(f.struct(f.col("count"), (-f.col("value")).alias("negative"))).alias("best")
             )
@@ -257,34 +272,37 @@ def _propagate_labels(nodes: DataFrame, edges: DataFrame, rounds: int) -> tuple[
             labels = renewed.drop("before")
             if is_same:
                 return labels, number, True
+        # Without edges no label can change, even if no iteration was allowed.
         return labels, rounds, not both.head(1)
     finally:
         both.unpersist()
 
 
-def _compute_distances(edges: DataFrame, start: int, asked: ShortestPaths) -> DataFrame:
-    followed = _orient_edges(edges, asked.direction)
-    weight = f.lit(1) if asked.weight is None else f.col("weight")
-    kind = "long" if asked.weight is None else "double"
+def _compute_distances(edges: DataFrame, start: int, paths: ShortestPaths) -> DataFrame:
+    """Return the distance of every node that can be reached from `start`: Bellman-Ford with a frontier."""
+    oriented = _orient_edges(edges, paths.direction)
+    weight = f.lit(1) if paths.weight is None else f.col("weight")
+    kind = "long" if paths.weight is None else "double"
     first = edges.sparkSession.createDataFrame(
-        [(start, 0 if asked.weight is None else 0.0)], f"node long, value {kind}"
+        [(start, 0 if paths.weight is None else 0.0)], f"node long, value {kind}"
     )
-    found = closer = first.localCheckpoint()
+    distances = closer = first.localCheckpoint()
+    # Only nodes whose distance fell in the last iteration can shorten that of a neighbour.
     while closer.head(1):
         offered = (
-            followed.join(closer, followed["source"] == closer["node"])
+            oriented.join(closer, oriented["source"] == closer["node"])
             .groupBy(f.col("target").alias("node"))
             .agg(f.min((f.col("value") + weight).cast(kind)).alias("offer"))
         )
-        joined = found.join(offered, "node", "full").select(
+        joined = distances.join(offered, "node", "full").select(
             "node",
             f.least("value", "offer").alias("value"),
             (f.col("value").isNull() | (f.col("offer") < f.col("value"))).alias("is_closer"),
         )
         renewed = joined.localCheckpoint()
-        found = renewed.select("node", "value")
+        distances = renewed.select("node", "value")
         closer = renewed.where("is_closer").select("node", "value")
-    return found
+    return distances
 
 
 def _orient_edges(edges: DataFrame, direction: Direction) -> DataFrame:
@@ -304,20 +322,23 @@ def _check_weights(edges: DataFrame, edge: str, name: str) -> None:
 
 
 def _count_triangles(edges: DataFrame) -> DataFrame:
-    """Each found once, from its corner with the fewest neighbours."""
+    """Return the number of triangles of every node that is in one.
+
+    A triangle is found once, from its corner of the lowest degree, so hubs don't multiply the candidates.
+    """
     pairs = _find_pairs(edges).persist()
     ends = pairs.select(f.col("low").alias("node")).union(pairs.select(f.col("high").alias("node")))
     degrees = ends.groupBy("node").count()
     low = degrees.select(f.col("node").alias("low"), f.col("count").alias("low_degree"))
     high = degrees.select(f.col("node").alias("high"), f.col("count").alias("high_degree"))
-    is_up = f.col("low_degree") <= f.col("high_degree")
-    turned = pairs.join(low, "low").join(high, "high")
-    turned = turned.select(
-        f.when(is_up, f.col("low")).otherwise(f.col("high")).alias("corner"),
-        f.when(is_up, f.col("high")).otherwise(f.col("low")).alias("side"),
+    is_low_first = f.col("low_degree") <= f.col("high_degree")
+    with_degrees = pairs.join(low, "low").join(high, "high")
+    oriented = with_degrees.select(
+        f.when(is_low_first, f.col("low")).otherwise(f.col("high")).alias("corner"),
+        f.when(is_low_first, f.col("high")).otherwise(f.col("low")).alias("side"),
     ).persist()
-    second = turned.select("corner", f.col("side").alias("second"))
-    third = turned.select("corner", f.col("side").alias("third"))
+    second = oriented.select("corner", f.col("side").alias("second"))
+    third = oriented.select("corner", f.col("side").alias("third"))
     wedges = second.join(third, "corner").where(f.col("second") < f.col("third"))
     closed = wedges.join(pairs, (wedges["second"] == pairs["low"]) & (wedges["third"] == pairs["high"]))
     corners = closed.select(f.explode(f.array("corner", "second", "third")).alias("node"))

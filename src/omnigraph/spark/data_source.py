@@ -1,11 +1,11 @@
-"""The data source `omnigraph` of Spark SQL: a type's rows of one snapshot, and writes that end in one commit.
+"""The Spark SQL data source `omnigraph`: reads a type's rows of one snapshot, and writes rows in one commit.
 
-Options of a read: `graph` (its address), `type`, and where wanted `branch`, `snapshot` (a commit's id) or `at` (an
-instant), `columns` (names with commas between them), `filter` (a predicate of the query language) and `partitions` (at
-least so many tasks, where that pays). The snapshot is taken when `load()` is called, and stays.
+Read options: `graph` (its URI) and `type` are required. Optional are `branch`, `snapshot` (a commit id) or `at` (an
+instant), `columns` (comma-separated), `filter` (a predicate of the query language) and `partitions` (the minimum number
+of tasks, if the table is large enough). The snapshot is chosen when `load()` is called, and stays the same.
 
-Options of a write: `graph`, `type`, and where wanted `branch`, `mode` (`append`, `merge` or `overwrite`, if not what
-Spark's own mode says), `actor`, `message` and, for a batch, `idempotency_key`.
+Write options: `graph` and `type` are required. Optional are `branch`, `mode` (`append`, `merge` or `overwrite`, instead
+of Spark's own mode), `actor`, `message` and, for a batch write, `idempotency_key`.
 """
 
 import json
@@ -41,33 +41,35 @@ from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.handshake import Build, check_build, compute_build
 
 NAME = "omnigraph"
+# The object store's settings as JSON. Spark redacts options whose names contain "secret".
 STORAGE = "storage_secrets"
-"""Settings of the object store as JSON; Spark shows no option whose name says that it is secret."""
 _WRITE_OPTIONS = frozenset({"graph", "type", "branch", "mode", "actor", "message", "idempotency_key", STORAGE})
+# Options that Spark itself passes on to every source.
 _SPARK_OPTIONS = frozenset({"checkpointlocation", "path"})
 _READ_OPTIONS = frozenset({"graph", "type", "branch", "snapshot", "at", "columns", "filter", "partitions", STORAGE})
 
 
 class SourceOptionError(OmnigraphError):
-    """An option of the data source is missing, unknown or not of its form."""
+    """An option of the data source is missing, unknown or malformed."""
 
     kind = Kind.USAGE
     code = "source_option"
 
     def __init__(self, option: str, reason: str) -> None:
         super().__init__(option, reason)
-        self.option, self.reason = option, reason
+        self.option = option
+        self.reason = reason
 
     def __str__(self) -> str:
         return f"the option `{self.option}` of the data source `{NAME}`: {self.reason}"
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Make `format("omnigraph")` known to a session."""
+    """Register `format("omnigraph")` with a session."""
     build = compute_build()
 
     class Registered(OmnigraphSource):
-        """The source with the build of this process: Spark sends a local class along as it is."""
+        """The source with the build of this process: Spark pickles a local class by value, attributes included."""
 
         driver = build
 
@@ -76,42 +78,43 @@ def register(spark: SparkSession) -> SparkSession:
 
 
 class OmnigraphSource(DataSource):
-    """What Spark makes of `format("omnigraph")`, in a Python process of its own."""
+    """The source that Spark instantiates for `format("omnigraph")`, in a separate Python process."""
 
     driver: Build = ()
-    """The build of the process that registered it."""
+    """The build of the process that registered the source."""
+    # Set by `schema`, so that every later step reads the same snapshot.
     _scan: TableScan | None = None
-    """Set with the schema, so that every later step is of the same snapshot."""
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return NAME
 
     def schema(self) -> StructType:
-        """The columns of the type, in the snapshot that is taken now."""
+        """Resolve the snapshot to read, and return the columns of the type in it."""
         with carry_errors():
             self._scan = _plan_read(dict(self.options))
             return self._scan.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of the snapshot that the schema is of."""
+        """Return the reader of the snapshot that `schema` was called for."""
         with carry_errors():
+            # Spark skips `schema` when the user passes one with `.schema(…)`.
             if self._scan is None:
                 raise SourceOptionError(
-                    "schema", f"it is the graph's own; choose with `columns` ({', '.join(schema.names)})"
+                    "schema", f"it comes from the graph; select columns with `columns` ({', '.join(schema.names)})"
                 )
             return ScanReader(self._scan, self.driver, _parse_partitions(dict(self.options)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """The writer of a DataFrame."""
+        """Return the writer of a DataFrame."""
         with carry_errors():
             target = _parse_target(dict(self.options), is_overwrite=overwrite)
             target.check_columns(to_spark_arrow_schema(schema))
             return BatchSink(target, to_spark_arrow_schema(schema), str(ULID()), self.driver)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """The writer of a streaming DataFrame."""
+        """Return the writer of a streaming DataFrame."""
         with carry_errors():
             target = _parse_target(dict(self.options), is_overwrite=overwrite)
             target.check_columns(to_spark_arrow_schema(schema))
@@ -120,90 +123,93 @@ class OmnigraphSource(DataSource):
 
 @dataclass(frozen=True, slots=True)
 class ScanPartition(InputPartition):
-    """What one task reads."""
+    """The partition that one task reads."""
 
     task: ScanTask
 
 
 class ScanReader(DataSourceReader):
-    """Reads a type at one pin.
+    """The reader of a type's table at one version.
 
-    It takes no filters from Spark (`pushFilters`), because Spark 4.3 keeps those of one use of a DataFrame for every
-    other: after `df.where(…)`, `df` itself is filtered. A test of the substrate turns red when that is mended.
+    It does not implement `pushFilters`, because Spark 4.3 keeps the filters of one use of a DataFrame for all others:
+    after `df.where(…)`, `df` itself is filtered. A test fails as soon as Spark has fixed that.
     """
 
     def __init__(self, scan: TableScan, driver: Build, partitions: int = 1) -> None:
-        self._scan, self._driver, self._partitions = scan, driver, partitions
+        self._scan = scan
+        self._driver = driver
+        self._partitions = partitions
 
     def partitions(self) -> list[InputPartition]:
-        """What each task reads."""
+        """Return one partition per task."""
         with carry_errors():
-            found = plan_scan_tasks(self._scan, self._scan.open_table().list_fragments(), min_tasks=self._partitions)
-            return [ScanPartition(piece) for piece in found]
+            tasks = plan_scan_tasks(self._scan, self._scan.open_table().list_fragments(), min_tasks=self._partitions)
+            return [ScanPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
+        """Read the rows of one task."""
         if not isinstance(partition, ScanPartition):
-            return iter(())  # an empty table: Spark starts a task all the same
+            return iter(())  # Spark starts a task even for an empty table, without a partition of ours
         return self._read_rows(partition.task)
 
-    def _read_rows(self, piece: ScanTask) -> Iterator[pa.RecordBatch]:
+    def _read_rows(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
         reuse_batch_memory()
         with carry_errors():
             check_build(self._driver)
-            yield from read_task(self._scan, piece)
+            yield from read_task(self._scan, task)
 
 
 # --- options -----------------------------------------------------------------------------------------
 
 
 def _plan_read(options: Mapping[str, str]) -> TableScan:
-    given = _check_options(options, _READ_OPTIONS)
-    if given.get("snapshot") and given.get("at"):
+    checked = _check_options(options, _READ_OPTIONS)
+    if checked.get("snapshot") and checked.get("at"):
         raise TargetAmbiguousError
-    storage = given.get(STORAGE)
+    storage = checked.get(STORAGE)
     runtime = load_runtime(None if storage is None else json.loads(storage))
-    session = open_session(_require_option(given, "graph"), is_read_only=True, runtime=runtime)
-    if given.get("branch"):
-        session = session.checkout(given["branch"])
-    snapshot = session.resolve_snapshot(commit_id=given.get("snapshot"), at=_parse_at(given.get("at")))
-    type_ = find_type(session.load_catalog(snapshot), _require_option(given, "type"))
-    columns = given.get("columns")
+    session = open_session(_require_option(checked, "graph"), is_read_only=True, runtime=runtime)
+    if checked.get("branch"):
+        session = session.checkout(checked["branch"])
+    snapshot = session.resolve_snapshot(commit_id=checked.get("snapshot"), at=_parse_at(checked.get("at")))
+    type_ = find_type(session.load_catalog(snapshot), _require_option(checked, "type"))
+    columns = checked.get("columns")
     names = None if columns is None else [name.strip() for name in columns.split(",")]
-    return plan_scan(session, snapshot, type_, names, given.get("filter"))
+    return plan_scan(session, snapshot, type_, names, checked.get("filter"))
 
 
 def _parse_target(options: Mapping[str, str], *, is_overwrite: bool) -> WriteTarget:
-    given = _check_options(options, _WRITE_OPTIONS)
-    mode = given.get("mode") or (LoadMode.OVERWRITE.value if is_overwrite else LoadMode.APPEND.value)
-    if mode not in [one.value for one in LoadMode]:
-        raise SourceOptionError("mode", f"`{mode}` is none of {', '.join(one.value for one in LoadMode)}")
+    checked = _check_options(options, _WRITE_OPTIONS)
+    mode = checked.get("mode") or (LoadMode.OVERWRITE.value if is_overwrite else LoadMode.APPEND.value)
+    modes = [load_mode.value for load_mode in LoadMode]
+    if mode not in modes:
+        raise SourceOptionError("mode", f"`{mode}` is not one of {', '.join(modes)}")
     return WriteTarget(
-        location=GraphLocation.from_options(_require_option(given, "graph"), given.get(STORAGE)),
-        type=_require_option(given, "type"),
+        location=GraphLocation.from_options(_require_option(checked, "graph"), checked.get(STORAGE)),
+        type=_require_option(checked, "type"),
         mode=LoadMode(mode),
-        branch=given.get("branch"),
-        actor=given.get("actor", "anonymous"),
-        message=given.get("message"),
-        idempotency_key=given.get("idempotency_key"),
+        branch=checked.get("branch"),
+        actor=checked.get("actor", "anonymous"),
+        message=checked.get("message"),
+        idempotency_key=checked.get("idempotency_key"),
     )
 
 
-def _check_options(options: Mapping[str, str], known: frozenset[str]) -> dict[str, str]:
-    given = {name.lower(): value for name, value in options.items()}
-    for name in given:
-        if name not in known | _SPARK_OPTIONS:
-            near = find_closest(name, known)
-            raise SourceOptionError(
-                name, f"did you mean `{near}`?" if near else f"there are {', '.join(sorted(known))}"
-            )
-    return given
+def _check_options(options: Mapping[str, str], allowed: frozenset[str]) -> dict[str, str]:
+    # Spark's option names are case-insensitive.
+    lowered = {name.lower(): value for name, value in options.items()}
+    for name in lowered:
+        if name not in allowed | _SPARK_OPTIONS:
+            near = find_closest(name, allowed)
+            hint = f"did you mean `{near}`?" if near else f"the options are {', '.join(sorted(allowed))}"
+            raise SourceOptionError(name, f"there is no such option; {hint}")
+    return lowered
 
 
-def _require_option(given: Mapping[str, str], name: str) -> str:
-    if not given.get(name):
-        raise SourceOptionError(name, "it is needed")
-    return given[name]
+def _require_option(options: Mapping[str, str], name: str) -> str:
+    if not options.get(name):
+        raise SourceOptionError(name, "it is required")
+    return options[name]
 
 
 def _parse_at(text: str | None) -> datetime | None:
@@ -216,5 +222,5 @@ def _parse_at(text: str | None) -> datetime | None:
 def _parse_partitions(options: Mapping[str, str]) -> int:
     text = options.get("partitions", "1")
     if not (text.isascii() and text.isdigit()):
-        raise SourceOptionError("partitions", f"`{text}` is no number of tasks")
+        raise SourceOptionError("partitions", f"`{text}` is not a number of tasks")
     return int(text)

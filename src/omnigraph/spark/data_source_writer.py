@@ -1,8 +1,8 @@
-"""Writes through the data source `omnigraph`: `df.write` and `df.writeStream` of one type's rows, each one commit.
+"""Write one type's rows through the data source `omnigraph`: each `df.write` and each streaming batch is one commit.
 
-Spark calls a source's code in Python processes that can't start jobs. So tasks leave their rows in pieces beside the
-graph's control objects, and the commit is a load of these pieces, with every check of a load; bounded in memory, but by
-one process. `graph.spark.load` and `graph.spark.stream` check on all executors instead.
+Spark calls a source's code in Python processes that can't start jobs. So tasks store their rows in chunks beside the
+graph's control objects, and the commit is a load of these chunks, with all checks of a load. Its memory is bounded, but
+it runs in one process; `graph.spark.load` and `graph.spark.stream` check on all executors instead.
 """
 
 import io
@@ -31,14 +31,16 @@ from omnigraph.spark.session.handshake import Build, check_build
 from omnigraph.storage.layout import RECOVERY, build_job_key
 from omnigraph.storage.object_store import ObjectStore
 
+# A task holds up to one chunk in memory, and the commit reads one chunk at a time.
 CHUNK_BYTES = 32 * 1024 * 1024
 _CHUNK_SUFFIX = ".piece"
+# The local property in which Spark passes the id of a streaming query to its tasks.
 _QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """Where rows are written, and how."""
+    """The graph, branch and type that rows are written to, and the options of the load."""
 
     location: GraphLocation
     type: str
@@ -49,35 +51,37 @@ class WriteTarget:
     idempotency_key: str | None = None
 
     def open_session(self) -> Session:
-        """The graph, opened in this process."""
+        """Open the branch for writing, in this process."""
+        return self._open(is_read_only=False)
+
+    def _open(self, *, is_read_only: bool) -> Session:
         storage = dict(self.location.storage)
-        session = open_session(self.location.uri, is_read_only=False, runtime=load_runtime(storage or None))
+        session = open_session(self.location.uri, is_read_only=is_read_only, runtime=load_runtime(storage or None))
         return session if self.branch is None else session.checkout(self.branch)
 
     def check_columns(self, schema: pa.Schema) -> None:
-        """Before a task runs: the type is there, and the columns are such as rows of it can be made of.
+        """Check, before a task runs, that the type exists and that its rows can be built from the columns.
 
         Raises:
             TypeMissingError: There is no such type.
-            ColumnError: A column is unknown or missing, or of a type that no value of its property has.
+            ColumnError: A column is unknown or missing, or its type does not match that of its property.
         """
-        storage = dict(self.location.storage)
-        session = open_session(self.location.uri, is_read_only=True, runtime=load_runtime(storage or None))
-        session = session if self.branch is None else session.checkout(self.branch)
+        session = self._open(is_read_only=True)
         catalog = session.load_catalog(session.resolve_snapshot())
         type_ = find_type(catalog, self.type)
         source = TypedSource(type=type_.name, is_edge=isinstance(type_, EdgeType), data=schema.empty_table())
         is_partial = self.mode is LoadMode.MERGE
-        given = LoadInput(typed=(source,))
-        for one in expand_inputs(given, catalog, is_partial=is_partial, blobs=session.blob_sources):
-            if isinstance(one.source, TypedTable):
-                for _ in read_typed(one.source, session.runtime.ids):
+        inputs = expand_inputs(LoadInput(typed=(source,)), catalog, is_partial=is_partial, blobs=session.blob_sources)
+        for load_input in inputs:
+            if isinstance(load_input.source, TypedTable):
+                # Reading the empty table runs the checks of its columns; there are no rows.
+                for _ in read_typed(load_input.source, session.runtime.ids):
                     pass
 
 
 @dataclass
 class WrittenChunks(WriterCommitMessage):
-    """What a task wrote, and the streaming query that it is a task of."""
+    """The chunks that a task wrote, and the id of its streaming query, if any."""
 
     operation_id: str
     keys: list[str]
@@ -85,56 +89,63 @@ class WrittenChunks(WriterCommitMessage):
 
 
 class BatchSink(DataSourceArrowWriter):
-    """`df.write.format("omnigraph")`."""
+    """The writer of `df.write.format("omnigraph")`: one commit."""
 
     def __init__(self, target: WriteTarget, schema: pa.Schema, operation_id: str, driver: Build) -> None:
-        self._target, self._schema, self._operation_id, self._driver = target, schema, operation_id, driver
+        self._target = target
+        self._schema = schema
+        self._operation_id = operation_id
+        self._driver = driver
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """One task: its rows become pieces."""
+        """Store the rows of one task in chunks."""
         with carry_errors():
             check_build(self._driver)
             return _write_chunks(self._target, self._operation_id, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks are done: load what they wrote, in one commit."""
+        """Load the chunks of all tasks, in one commit."""
         with carry_errors():
             _commit(self._target, self._schema, _select_messages(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - failed tasks sent none
-        """A task failed for good: nothing stays."""
+        """Remove all chunks, after a task has failed permanently."""
         with carry_errors():
             _clear(self._target, self._operation_id)
 
 
 class StreamSink(DataSourceStreamArrowWriter):
-    """`df.writeStream.format("omnigraph")`: each batch one commit, exactly once."""
+    """The writer of `df.writeStream.format("omnigraph")`: each batch is one commit, exactly once."""
 
     def __init__(self, target: WriteTarget, schema: pa.Schema, operation_id: str, driver: Build) -> None:
-        self._target, self._schema, self._operation_id, self._driver = target, schema, operation_id, driver
+        self._target = target
+        self._schema = schema
+        self._operation_id = operation_id
+        self._driver = driver
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """One task of a batch: its rows become pieces."""
+        """Store the rows of one task of a batch in chunks."""
         with carry_errors():
             check_build(self._driver)
             return _write_chunks(self._target, self._operation_id, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """All tasks of a batch are done: load what they wrote, unless that was done before."""
+        """Load the chunks of a batch, unless the batch was committed before."""
         with carry_errors():
-            told = _select_messages(messages)
-            query = next((one.query_id for one in told if one.query_id is not None), None)
-            key = self._target.idempotency_key if query is None else build_batch_key(query, batchId)
-            _commit(replace(self._target, idempotency_key=key), self._schema, told)
+            written = _select_messages(messages)
+            # Only tasks see the query's id, so a batch without tasks falls back to the key of the options.
+            query_id = next((chunks.query_id for chunks in written if chunks.query_id is not None), None)
+            key = self._target.idempotency_key if query_id is None else build_batch_key(query_id, batchId)
+            _commit(replace(self._target, idempotency_key=key), self._schema, written)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
-        """A task failed for good: nothing of the batch stays."""
+        """Remove all chunks of a batch, after a task has failed permanently."""
         with carry_errors():
             _clear(self._target, self._operation_id)
 
 
 def build_batch_key(query_id: str, batch_id: int) -> str:
-    """The idempotency key of a batch: the same after a restart, which has the query's id from its checkpoint."""
+    """Return the idempotency key of a batch, which survives a restart: the checkpoint stores the query's id."""
     return f"stream {query_id} batch {batch_id}"
 
 
@@ -146,14 +157,14 @@ def _write_chunks(target: WriteTarget, operation_id: str, batches: Iterator[pa.R
     assert context is not None  # noqa: S101 - only tasks write
     objects = target.location.open_store().objects
     keys: list[str] = []
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     for batch in batches:
-        held.append(batch)
-        if sum(one.nbytes for one in held) >= CHUNK_BYTES:
-            keys.append(_put_chunk(objects, operation_id, context.taskAttemptId(), len(keys), held))
-            held = []
-    if any(one.num_rows for one in held):
-        keys.append(_put_chunk(objects, operation_id, context.taskAttemptId(), len(keys), held))
+        pending.append(batch)
+        if sum(waiting.nbytes for waiting in pending) >= CHUNK_BYTES:
+            keys.append(_put_chunk(objects, operation_id, context.taskAttemptId(), len(keys), pending))
+            pending = []
+    if any(waiting.num_rows for waiting in pending):
+        keys.append(_put_chunk(objects, operation_id, context.taskAttemptId(), len(keys), pending))
     return WrittenChunks(operation_id, keys, context.getLocalProperty(_QUERY_ID_PROPERTY))
 
 
@@ -164,6 +175,7 @@ def _put_chunk(
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
+    # The attempt is part of the name: a retried or speculative task must not overwrite chunks of another attempt.
     key = build_job_key(operation_id, f"{SAVED_PREFIX}{attempt}-{number}{_CHUNK_SUFFIX}")
     objects.put(key, sink.getvalue())
     return key
@@ -173,12 +185,13 @@ def _put_chunk(
 
 
 def _select_messages(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenChunks]:
-    return [one for one in messages if isinstance(one, WrittenChunks)]
+    return [message for message in messages if isinstance(message, WrittenChunks)]
 
 
-def _commit(target: WriteTarget, schema: pa.Schema, told: Sequence[WrittenChunks]) -> LoadResult | None:
+def _commit(target: WriteTarget, schema: pa.Schema, written: Sequence[WrittenChunks]) -> LoadResult | None:
     session = target.open_session()
-    keys = [key for one in told for key in one.keys]
+    keys = [key for chunks in written for key in chunks.keys]
+    # An overwrite without rows still empties the table; other modes have nothing to do.
     if not keys and target.mode is not LoadMode.OVERWRITE:
         return None
     try:
@@ -191,24 +204,24 @@ def _commit(target: WriteTarget, schema: pa.Schema, told: Sequence[WrittenChunks
             actor=target.actor,
             message=target.message,
             idempotency_key=target.idempotency_key,
-            is_known_by_key=True,  # the pieces of tasks come in any order
+            is_known_by_key=True,  # the chunks of tasks come in any order
         )
         return load(session, call, read_locally)
     finally:
-        for operation_id in {one.operation_id for one in told}:
+        for operation_id in {chunks.operation_id for chunks in written}:
             _delete_chunks(session.store.objects, operation_id)
 
 
 @dataclass(frozen=True, slots=True)
 class _ChunkedRows:
-    """The rows of pieces as Arrow data, a piece at a time, as often as somebody asks."""
+    """The rows of chunks as an Arrow stream that reads one chunk at a time and can be opened repeatedly."""
 
     objects: ObjectStore
     keys: Sequence[str]
     schema: pa.Schema
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream, as Arrow's PyCapsule interface has it."""
+        """Return a new stream, as Arrow's PyCapsule interface defines it."""
         return pa.RecordBatchReader.from_batches(self.schema, self._iter_batches()).__arrow_c_stream__(requested_schema)
 
     def _iter_batches(self) -> Iterator[pa.RecordBatch]:
@@ -219,16 +232,16 @@ class _ChunkedRows:
 
 
 def _clear(target: WriteTarget, operation_id: str) -> None:
-    """Remove the pieces of every task of an operation, also of those that failed."""
+    """Remove the chunks of every task of an operation, including failed ones."""
     _delete_chunks(target.location.open_store().objects, operation_id)
 
 
 def _delete_chunks(objects: ObjectStore, operation_id: str) -> None:
-    """A write, or a batch of a stream, is over: its pieces go, also those of tasks that failed or came twice.
+    """Delete the chunks of a finished write or batch, including those of failed and repeated tasks.
 
-    What a task puts there later, because it outlives the end, is swept by recovery when it is old.
+    Chunks that a task stores even later are removed by recovery once they are old.
     """
-    mine = build_job_key(operation_id, "")
-    for one in objects.list_under(RECOVERY):
-        if one.key.startswith(mine):
-            objects.delete(one.key)
+    prefix = build_job_key(operation_id, "")
+    for info in objects.list_under(RECOVERY):
+        if info.key.startswith(prefix):
+            objects.delete(info.key)

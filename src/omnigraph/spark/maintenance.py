@@ -1,7 +1,8 @@
-"""Maintenance on Spark: fragments are compacted and scalar indexes built by executors; the rest is the driver's.
+"""Maintenance on Spark: executors compact fragments and build scalar indexes; the driver does the rest.
 
-A piece of work is a group of fragments to write anew, or to build a segment of. Full-text and vector indexes are built
-by the driver, in one segment: they are dear to build in parts and to search side by side. So is what is small.
+A work item is a group of fragments to rewrite, or to build an index segment of. The driver builds full-text and vector
+indexes, in one segment: they are expensive to build in segments, and to search when they have several. It also does
+work on few rows.
 """
 
 import json
@@ -33,19 +34,19 @@ from omnigraph.storage.compaction import (
 from omnigraph.storage.index_staging import list_segment_files
 from omnigraph.storage.lance_table import LanceTable
 
+# With fewer rows, starting tasks takes longer than the work.
 MIN_ROWS = 1_000_000
-"""With fewer rows, starting tasks takes longer than the work."""
+# Kinds of indexes whose segments are built in parallel.
 _SPLITTABLE_KINDS = ("BTREE", "BITMAP")
-"""Kinds of indexes that are built in parts, side by side."""
 _RESULT = "payload string"
 _SCHEMA = pa.schema([pa.field("payload", pa.string())])
 
+# Fragments to rewrite, or a segment to build.
 WorkItem: TypeAlias = tuple[int, ...] | SegmentBuild
-"""Fragments to write anew, or a segment to build."""
 
 
 def create_worker(session: Session, master: str | None) -> "SparkMaintenanceWorker":
-    """Executors of the active Spark session, or of a new one on `master`."""
+    """Return a worker on the active Spark session, or on a new one with `master`."""
     return SparkMaintenanceWorker(
         spark_session(master), GraphLocation.from_session(session), session.runtime.options.upkeep
     )
@@ -53,34 +54,35 @@ def create_worker(session: Session, master: str | None) -> "SparkMaintenanceWork
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TaskContext:
-    """What every task is told: the table, and the phase of the operation in which it may write."""
+    """The input that all tasks share: the table, and the phase of the operation in which they may write."""
 
     location: GraphLocation
     path: str
+    # As text: versions exceed a signed 64-bit integer of the JVM.
     version: str
-    """As text: versions exceed what the JVM calls a long."""
     operation_id: str
     phase: int
     options: UpkeepOptions
 
-    def run(self, number: int, piece: WorkItem) -> str:
-        """Do a piece of work here, noting its files; what came of it, as text."""
+    def run(self, number: int, item: WorkItem) -> str:
+        """Process a work item in this task, journal its files, and return the result as JSON."""
         table = self.location.open_table(self.path, int(self.version))
-        note = TaskJournal(table.handles.store, self.operation_id, self.phase, number)
-        note.begin()
-        with report_open_files(table, note):
-            if isinstance(piece, SegmentBuild):
-                text = build_index_segment(table, piece)
-                note.on_complete(list_segment_files(self.path, text))
+        journal = TaskJournal(table.handles.store, self.operation_id, self.phase, number)
+        # Before the first file: recovery finds the files of a dead task by its journal only.
+        journal.begin()
+        with report_open_files(table, journal):
+            if isinstance(item, SegmentBuild):
+                text = build_index_segment(table, item)
+                journal.on_complete(list_segment_files(self.path, text))
                 return text
-            group = compact(table, piece, self.options, note.on_complete)
-            note.on_complete(list_group_files(table, group))
+            group = compact(table, item, self.options, journal.on_complete)
+            journal.on_complete(list_group_files(table, group))
             return json.dumps({"old": group.old, "new": group.new})
 
 
 @dataclass(frozen=True, slots=True)
 class SparkMaintenanceWorker:
-    """Executors for what is large, and this process for the rest."""
+    """An `OptimizeWorker` that uses executors for work on many rows, and this process for the rest."""
 
     spark: SparkSession
     location: GraphLocation
@@ -89,53 +91,56 @@ class SparkMaintenanceWorker:
     _is_over: threading.Event = field(default_factory=threading.Event)
 
     def compact(self, table: LanceTable, groups: Sequence[tuple[int, ...]], files: UpkeepFiles) -> list[CompactedGroup]:
-        """See Hands."""
+        """Rewrite each group of fragments; see `OptimizeWorker`."""
         if _count_rows(table, {number for group in groups for number in group}) < self.min_rows:
             return self._create_local_worker().compact(table, groups, files)
-        found = map(json.loads, self._run(table, groups, files, phase=1, doing="compact"))
-        done = [CompactedGroup(tuple(one["old"]), tuple(one["new"])) for one in found]
-        return sorted(done, key=lambda group: group.old)
+        results = map(json.loads, self._run(table, groups, files, phase=1, doing="compact"))
+        compacted = [CompactedGroup(tuple(result["old"]), tuple(result["new"])) for result in results]
+        # Tasks finish in any order.
+        return sorted(compacted, key=lambda group: group.old)
 
     def build(self, table: LanceTable, builds: Iterable[SegmentBuild], files: UpkeepFiles) -> Built:
-        """See Hands."""
-        asked = list(builds)
-        shared = [
-            one for one in asked if one.kind in _SPLITTABLE_KINDS and _count_rows(table, one.fragments) >= self.min_rows
-        ]
-        found = dict(self._create_local_worker().build(table, [one for one in asked if one not in shared], files))
-        parts = [part for one in shared for part in self._split_build(table, one)]
+        """Build the segments, large scalar ones in parallel; see `OptimizeWorker`."""
+        local: list[SegmentBuild] = []
+        distributed: list[SegmentBuild] = []
+        for build in list(builds):
+            is_large = build.kind in _SPLITTABLE_KINDS and _count_rows(table, build.fragments) >= self.min_rows
+            (distributed if is_large else local).append(build)
+        segments = dict(self._create_local_worker().build(table, local, files))
+        parts = [part for build in distributed for part in self._split_build(table, build)]
         for text in self._run(table, parts, files, phase=2, doing="index"):
             name = json.loads(text)["name"]
-            found[name] = (*(found.get(name) or ()), text)
-        return found
+            segments[name] = (*(segments.get(name) or ()), text)
+        return segments
 
     def stop(self) -> None:
-        """See Hands."""
+        """Stop the work in progress; see `OptimizeWorker`."""
         self._is_over.set()
 
     def _create_local_worker(self) -> LocalOptimizeWorker:
         return LocalOptimizeWorker(self.options, self._is_over)
 
-    def _split_build(self, table: LanceTable, one: SegmentBuild) -> Iterator[SegmentBuild]:
-        """The same in parts of about as many rows each, so that the cores have something to do."""
+    def _split_build(self, table: LanceTable, build: SegmentBuild) -> Iterator[SegmentBuild]:
+        """Split a build into segments of about equally many rows, so that several cores have work."""
         rows = {fragment.number: fragment.rows - fragment.deleted for fragment in table.list_fragments()}
-        most = min(self.spark.sparkContext.defaultParallelism, max(self.options.index_segments // 2, 1))
-        share = -(-_count_rows(table, one.fragments) // most)
-        held: list[int] = []
-        for number in one.fragments:
-            if held and sum(rows[other] for other in held) + rows[number] > share:
-                yield replace(one, fragments=tuple(held))
-                held = []
-            held.append(number)
-        yield replace(one, fragments=tuple(held))
+        # At most half of the number of segments from which on some are merged again.
+        max_segments = min(self.spark.sparkContext.defaultParallelism, max(self.options.index_segments // 2, 1))
+        max_rows = -(-_count_rows(table, build.fragments) // max_segments)
+        pending: list[int] = []
+        for number in build.fragments:
+            if pending and sum(rows[other] for other in pending) + rows[number] > max_rows:
+                yield replace(build, fragments=tuple(pending))
+                pending = []
+            pending.append(number)
+        yield replace(build, fragments=tuple(pending))
 
     def _run(
-        self, table: LanceTable, pieces: Sequence[WorkItem], files: UpkeepFiles, *, phase: int, doing: str
+        self, table: LanceTable, items: Sequence[WorkItem], files: UpkeepFiles, *, phase: int, doing: str
     ) -> list[str]:
-        """Have every piece done by some executor. Files of tasks that failed or came twice are gone by the end."""
-        if not pieces:
+        """Process all items on executors; at the end, the files of failed and repeated tasks are removed."""
+        if not items:
             return []
-        site = _TaskContext(
+        context = _TaskContext(
             location=self.location,
             path=table.path,
             version=str(table.version),
@@ -145,7 +150,8 @@ class SparkMaintenanceWorker:
         )
         files.lease.enter_phase(phase)
         store = table.handles.store
-        frame = map_tasks(self.spark.range(0, len(pieces), 1, len(pieces)), _build_task(site, pieces), _RESULT)
+        # One row in one partition for each item: its number.
+        frame = map_tasks(self.spark.range(0, len(items), 1, len(items)), _build_task(context, items), _RESULT)
         try:
             rows = run_job(
                 self.spark,
@@ -155,14 +161,15 @@ class SparkMaintenanceWorker:
             )
         except BaseException:
             files.lease.enter_phase(0)
-            clear(store, site.operation_id, phase=phase)
+            clear(store, context.operation_id, phase=phase)
             raise
-        found = [str(row["payload"]) for row in rows]
-        kept = [file for text in found for file in _list_files(table, text)]
-        files.on_complete(kept)
+        texts = [str(row["payload"]) for row in rows]
+        new_files = [file for text in texts for file in _list_files(table, text)]
+        # The lease names the files before the phase ends: from then on no task's journal protects them.
+        files.on_complete(new_files)
         files.lease.enter_phase(0)
-        clear(store, site.operation_id, phase=phase, keep=set(kept))
-        return found
+        clear(store, context.operation_id, phase=phase, keep=set(new_files))
+        return texts
 
     def _check_stopped(self, progress: JobProgress) -> None:
         del progress
@@ -170,23 +177,24 @@ class SparkMaintenanceWorker:
             raise UpkeepStoppedError
 
 
-def _build_task(site: _TaskContext, pieces: Sequence[WorkItem]) -> TaskBody:
+def _build_task(context: _TaskContext, items: Sequence[WorkItem]) -> TaskBody:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carry_errors():
             for batch in batches:
-                texts = [site.run(number, pieces[number]) for number in batch.column(0).to_pylist()]
+                texts = [context.run(number, items[number]) for number in batch.column(0).to_pylist()]
                 yield pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], schema=_SCHEMA)
 
     return run
 
 
 def _list_files(table: LanceTable, text: str) -> tuple[str, ...]:
-    found = json.loads(text)
-    if "uuid" in found:
+    result = json.loads(text)
+    # Only the description of an index segment has a UUID.
+    if "uuid" in result:
         return list_segment_files(table.path, text)
-    return list_group_files(table, CompactedGroup(tuple(found["old"]), tuple(found["new"])))
+    return list_group_files(table, CompactedGroup(tuple(result["old"]), tuple(result["new"])))
 
 
 def _count_rows(table: LanceTable, fragments: Iterable[int]) -> int:
-    wanted = set(fragments)
-    return sum(one.rows - one.deleted for one in table.list_fragments() if one.number in wanted)
+    numbers = set(fragments)
+    return sum(fragment.rows - fragment.deleted for fragment in table.list_fragments() if fragment.number in numbers)

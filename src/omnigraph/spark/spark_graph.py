@@ -1,4 +1,4 @@
-"""A graph's door to Spark: its types as DataFrames and views of one snapshot, loads, streams and exports."""
+"""The Spark interface of a graph: DataFrames and SQL over one snapshot, loads, streams and exports."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -34,31 +34,35 @@ from omnigraph.spark.stream.structured_streaming import GraphStream, RowMapping,
 
 
 class SparkGraph:
-    """One state of a graph, for Spark. All that is read through it is of that state, whatever is written meanwhile."""
+    """A snapshot of a graph, for Spark. All reads see that snapshot, whatever is written concurrently."""
 
     def __init__(self, session: Session, snapshot: Snapshot, spark: SparkSession | None = None) -> None:
-        session.allow(Action.EXPORT, snapshot.branch)  # executors read whole tables
-        self._session, self._snapshot, self._spark = session, snapshot, spark
+        # Executors read whole tables, so this needs the same permission as an export.
+        session.allow(Action.EXPORT, snapshot.branch)
+        self._session = session
+        self._snapshot = snapshot
+        self._spark = spark
 
     @property
     def spark(self) -> SparkSession:
-        """The session that everything runs in: the active one, or one that is made when it is first needed."""
+        """The Spark session: the active one, or a new one that is started when it is first needed."""
         if self._spark is None:
             self._spark = spark_session()
-        with suppress(AnalysisException):  # Spark has it for one session of a process; what is here does without
+        # Spark registers a source for one session of a process; in others it fails. No method here needs the source.
+        with suppress(AnalysisException):
             register(self._spark)
         return self._spark
 
     @property
     def commit_id(self) -> str:
-        """The commit whose state this is."""
+        """The id of the snapshot's commit."""
         return self._snapshot.commit.id
 
     def at(self, *, branch: str | None = None, snapshot: str | None = None, at: datetime | None = None) -> "SparkGraph":
-        """The same for another state: the newest of a branch (else of this one), a commit's id, or an instant.
+        """Return another snapshot: a branch's newest (default: this branch's), that of a commit id, or of an instant.
 
         Raises:
-            BranchMissingError, CommitMissingError: There is no such state.
+            BranchMissingError, CommitMissingError: There is no such snapshot.
         """
         session = self._session if branch is None else self._session.checkout(branch)
         return SparkGraph(session, session.resolve_snapshot(commit_id=snapshot, at=at), self._spark)
@@ -70,27 +74,27 @@ class SparkGraph:
     # --- reading ---------------------------------------------------------------------------------
 
     def table(self, type_name: str, *, columns: Sequence[str] | None = None, where: str | None = None) -> DataFrame:
-        """The rows of a node or edge type.
+        """Return the rows of a node or edge type.
 
         Only `columns` are read, and only rows for which `where` is true, a predicate of the query language such as
-        `age > 30 or name starts_with "A"`. Say both here, or use `sql`, which finds out by itself: Spark does not
-        tell a source what the later steps of a DataFrame need.
+        `age > 30 or name starts_with "A"`. Pass both here, or use `sql`, which derives them from the statement: Spark
+        does not push the later steps of a DataFrame down to this read.
 
         Raises:
-            TypeMissingError, ColumnMissingError: There is no such thing.
-            SourceError: The predicate has mistakes.
+            TypeMissingError, ColumnMissingError: There is no such type or column.
+            SourceError: The predicate is invalid.
         """
         return self._read_frame(find_type(self._catalog, type_name), columns, where)
 
     def edges(self, type_name: str, *, columns: Sequence[str] | None = None, where: str | None = None) -> DataFrame:
-        """The edges of a type: `id`, `src`, `dst` and its properties. Otherwise as `table`."""
+        """Return the edges of a type: `id`, `src`, `dst` and its properties. Otherwise the same as `table`."""
         return self._read_frame(find_edge_type(self._catalog, type_name), columns, where)
 
     def sql(self, text: str) -> DataFrame:
-        """The answer of a SQL statement, in which every type is a table of this state.
+        """Return the result of a SQL statement, in which every type is a table of this snapshot.
 
-        Only the columns that the statement uses are read, and where its conditions allow it only rows that they let
-        pass. Other tables and views of the session can be used too, unless a type has their name.
+        Only columns that the statement uses are read and, if its conditions can be pushed down, only rows that they
+        pass. Other tables and views of the session can be used, too, unless a type has the same name.
         """
         with surface_errors():
             return run_sql(self.spark, text, self._catalog, self._read_used)
@@ -114,14 +118,15 @@ class SparkGraph:
     ) -> LoadResult:
         """Load DataFrames (or files), checked on executors, in one commit or not at all.
 
-        The arguments, the result and what is raised are those of `Graph.load`. This object goes on reading the state
-        that it was made for: `at()` gives one of what was loaded.
+        The arguments, the result and the errors are those of `Graph.load`. This object still reads its old snapshot
+        afterwards; `at()` returns one with the loaded rows.
         """
         check_max_errors(max_errors, has_directory=on_error is not None)
-        given = build_load_input(None, nodes, edges, map)
+        load_input = build_load_input(None, nodes, edges, map)
         call = LoadCall(
-            input=given,
-            digests={} if idempotency_key is None or dry_run else digest_frames(given),
+            input=load_input,
+            # A digest of a DataFrame computes all of its rows; only a key needs one, to detect other input.
+            digests={} if idempotency_key is None or dry_run else digest_frames(load_input),
             mode=parse_choice("mode", LoadMode, mode),
             actor=actor,
             message=message,
@@ -133,7 +138,7 @@ class SparkGraph:
         )
         return load(self._session, call, build_reader(spark=self.spark))
 
-    def stream(  # noqa: PLR0913 - all but what is streamed by name
+    def stream(  # noqa: PLR0913 - all but frame and mapping by name
         self,
         frame: DataFrame,
         mapping: RowMapping,
@@ -148,32 +153,35 @@ class SparkGraph:
         on_error: str | os.PathLike[str] | None = None,
         max_errors: int | None = None,
     ) -> GraphStream:
-        """Load a streaming DataFrame for as long as it goes on: each batch one commit, exactly once.
+        """Load a streaming DataFrame continuously: each batch is one commit, exactly once.
 
         Args:
-            frame: What `spark.readStream` gives.
-            mapping: How its rows become nodes and edges. The name of a type whose columns it has; or by type, which
-                columns (or SQL over them) give its properties, `id`, `from` and `to`, for one row or several; or a
-                function that makes DataFrames by type of a batch. Rows with `"@where"` are only those that it says.
-            checkpoint: A directory of this stream's own, on storage that outlives the driver. A stream that is
-                started with it again goes on where it ended.
+            frame: The result of `spark.readStream`.
+            mapping: How its rows become nodes and edges: the name of a type whose columns it has; or for each type the
+                columns (or SQL over them) of its properties, `id`, `from` and `to`, for one row or a list of rows; or a
+                function from a batch to DataFrames by type. `"@where"` among the columns filters the rows.
+            checkpoint: A directory for this stream only, on storage that outlives the driver. A stream that is started
+                with it again resumes where it ended.
             mode: `merge` or `append`, as for a load.
-            every: How often a batch begins, such as `10 seconds`; without it, when the one before is done.
-            until_empty: End when everything is loaded that is there now.
-            name: What Spark calls the query.
-            actor: Who the commits are by.
-            message: A message to keep with every commit.
-            on_error: A directory for records that can't be loaded, each batch's in one of its own; without it, one
-                stops the stream.
-            max_errors: With a directory, how many records of a batch may go there before the stream stops.
+            every: The interval between batches, such as `10 seconds`; by default, a batch begins when the previous one
+                is done.
+            until_empty: Stop when all rows are loaded that are available now.
+            name: The name of the query in Spark.
+            actor: The author of the commits.
+            message: The message of every commit.
+            on_error: A directory for records that can't be loaded, with a subdirectory for each batch; without it, such
+                a record stops the stream.
+            max_errors: With a directory, the limit of such records in a batch; more stop the stream.
 
         Raises:
-            BadMappingError: The mapping does not say how rows become nodes and edges.
+            BadMappingError: The mapping from rows to nodes and edges is invalid.
             TypeMissingError: There is no such type.
         """
         check_max_errors(max_errors, has_directory=on_error is not None)
         if not frame.isStreaming:
-            raise BadArgumentError("frame", "a DataFrame that ends", "use `load`, or read it with `spark.readStream`")
+            raise BadArgumentError(
+                "frame", "a DataFrame that is not streaming", "use `load`, or read it with `spark.readStream`"
+            )
         call = StreamCall(
             mapping=mapping,
             checkpoint=_resolve_path(checkpoint),
@@ -196,15 +204,16 @@ class SparkGraph:
         types: Sequence[str] | None = None,
         progress: Callable[[ExportProgress], None] | None = None,
     ) -> Exported:
-        """Write this state's rows on executors, below a directory that they all see; `load` takes what this writes.
+        """Write this snapshot's rows on executors, to a directory that they all see; `load` accepts the result.
 
-        Graph JSONL is a directory of files that, one behind the other by name, are what `Graph.export` writes. Parquet
-        is a directory of files for each type. What an earlier export wrote there is replaced.
+        Graph JSONL becomes a directory of files that, concatenated by name, equal the output of `Graph.export`. Parquet
+        becomes a directory of files for each type. An earlier export in the same directory is replaced.
 
         Raises:
-            TypeMissingError: The schema of this state has no such type.
+            TypeMissingError: The schema of this snapshot has no such type.
             ExportTargetError: The target can't be written, holds other files, or executors don't see it.
         """
+        # `Graph.export` accepts a stream, too; executors can't write to one of this process.
         if not isinstance(target, str | os.PathLike):
             raise ExportTargetError("a stream", "executors write files; name a directory that they all see")
         return export_on_spark(
@@ -220,8 +229,8 @@ class SparkGraph:
 
     # --- frames ----------------------------------------------------------------------------------
 
-    def _read_used(self, type_: AnyType, use: TypeUsage) -> DataFrame:
-        return self._read_frame(type_, use.columns, use.where)
+    def _read_used(self, type_: AnyType, usage: TypeUsage) -> DataFrame:
+        return self._read_frame(type_, usage.columns, usage.where)
 
     def _read_parts(self, type_: AnyType, cuts: tuple[str, ...]) -> DataFrame:
         return read_frame(self.spark, replace(plan_scan(self._session, self._snapshot, type_), cuts=cuts))
@@ -231,15 +240,15 @@ class SparkGraph:
 
 
 def _resolve_path(path: str | os.PathLike[str]) -> str:
-    """A path as this process means it, whatever directory the JVM is in; an address with a scheme as it is."""
+    """Return a path as an absolute one, since the JVM may have another directory; a URI stays unchanged."""
     text = os.fspath(path)
     return text if "://" in text else str(Path(text).absolute())
 
 
 def open_on_master(session: Session, snapshot: Snapshot, master: str | None) -> SparkGraph:
-    """A state of a graph on the Spark of a master; None: the active session, or the default.
+    """Return a snapshot of a graph on a Spark master; by default, on the active session or the default master.
 
     Raises:
-        JavaMissingError, SparkNotStartedError, OtherMasterError: There is no such Spark.
+        JavaMissingError, SparkNotStartedError, OtherMasterError: Spark can't be used.
     """
     return SparkGraph(session, snapshot, spark_session(master))

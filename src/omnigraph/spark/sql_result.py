@@ -1,4 +1,4 @@
-"""Answers of SQL statements as results, in the types that every door can show."""
+"""Run SQL statements, and convert their results to column types that every interface can show."""
 
 import base64
 import json
@@ -19,6 +19,7 @@ from omnigraph.spark.spark_graph import SparkGraph
 
 NAME = "sql"
 _UTC = pa.timestamp("us", tz="UTC")
+# Arrow types that no property has, and the closest wider type that one may have.
 _WIDER_TYPES = {
     pa.int8(): pa.int32(),
     pa.int16(): pa.int32(),
@@ -37,12 +38,12 @@ def execute(
     at: datetime | None,
     master: str | None,
 ) -> Result:
-    """What a SQL statement over one state answers, all of it.
+    """Run a SQL statement over one snapshot, and return its whole result.
 
     Raises:
-        SqlError: Spark does not understand it, or its answer can't be shown.
-        BranchMissingError, CommitMissingError: There is no such state.
-        JavaMissingError, SparkNotStartedError, OtherMasterError: There is no Spark to ask.
+        SqlError: Spark rejects the statement, or its result can't be shown.
+        BranchMissingError, CommitMissingError: There is no such snapshot.
+        JavaMissingError, SparkNotStartedError, OtherMasterError: Spark can't be used.
     """
     state = session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
     spark = spark_session(master)
@@ -55,15 +56,16 @@ def execute(
 
 
 def convert_table(table: pa.Table) -> pa.Table:
-    """The same rows in columns of types that a property may have; what has no such type is text."""
+    """Return the same rows with column types that a property may have; other values become text."""
     columns = [_convert_column(column.combine_chunks()) for column in table.columns]
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
 def _check_names(names: list[str]) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise SqlError(f"two columns of the answer are called `{twice}`: give each its own name with `as`")
+    # Rows become dictionaries by column name, where a second column of a name would replace the first one.
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise SqlError(f"two columns of the result are called `{duplicate}`; give each its own name with `as`")
 
 
 def _convert_column(column: pa.Array) -> pa.Array:
@@ -79,13 +81,15 @@ def _convert_column(column: pa.Array) -> pa.Array:
     try:
         type_from_arrow(pa.field("", type_))
     except ArrowTypeError:
+        # Structs and maps are shown as JSON, other types without a counterpart, such as intervals, by `str`.
         is_nested = pa.types.is_nested(type_)
         return _format_texts(column, partial(json.dumps, default=str, ensure_ascii=False) if is_nested else str)
     return column
 
 
 def _convert_decimal(column: pa.Array) -> pa.Array:
-    """A decimal as a whole number where it is one, as a U64 is in Spark; else as text, which is exact."""
+    """Convert a decimal to an integer if all values fit, as those of a U64 do; else to text, which is exact."""
+    # U64 properties are `decimal(20,0)` in Spark. Unsigned is tried last, so it is used only for values beyond I64.
     for type_ in (pa.int64(), pa.uint64()) if column.type.scale <= 0 else ():
         try:
             return column.cast(type_)
@@ -94,5 +98,5 @@ def _convert_decimal(column: pa.Array) -> pa.Array:
     return column.cast(pa.utf8())
 
 
-def _format_texts(column: pa.Array, text: Callable[..., str]) -> pa.Array:
-    return pa.array([None if value is None else text(value) for value in column.to_pylist()], pa.utf8())
+def _format_texts(column: pa.Array, format_value: Callable[..., str]) -> pa.Array:
+    return pa.array([None if value is None else format_value(value) for value in column.to_pylist()], pa.utf8())

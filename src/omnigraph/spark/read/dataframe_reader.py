@@ -1,7 +1,7 @@
-"""A type's rows as a DataFrame: the driver says what each task reads, and tasks hand Arrow batches to Spark.
+"""Read a type's rows as a DataFrame: the driver plans what each task reads, and tasks pass Arrow batches to Spark.
 
-Not through the data source of this package. Spark makes rows of its own of what such a source hands over, and then
-makes them once more; and it asks a Python process of its own for every step of planning. See decision 36.
+This does not use the data source of this package. Spark converts the batches of a Python source to rows twice, and
+calls a separate Python process for every step of planning. See decision 36.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,63 +16,68 @@ from omnigraph.spark.session.error_translation import carry_errors, surface_erro
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.storage.lance_table import Fragment
 
+# The size of a number in Spark's statistics of a range.
 _BYTES_PER_NUMBER = 8
-"""What Spark takes a number for, in bytes."""
-_MIN_NUMBER_BYTES, _MIN_TEXT_BYTES = 16, 64
-"""What a value takes in a row of Spark, at least: a number, and a text or a list."""
+# The minimum size of a value in a row of Spark: of a number, and of a text or a list.
+_MIN_NUMBER_BYTES = 16
+_MIN_TEXT_BYTES = 64
+# Rows of Spark are about three times as large as the files that they are read from.
 _EXPANSION_FACTOR = 3
-"""Rows of Spark are about so many times as large as the files that they are read from."""
+# Far above every broadcast threshold: a table of unknown size must not be broadcast.
 _UNKNOWN_BYTES = 1 << 50
 
 
 def read_frame(spark: SparkSession, scan: TableScan) -> DataFrame:
-    """The rows of a scan, read in as many tasks as its size asks for, or as there are cores where that pays."""
+    """Return the rows of a scan as a DataFrame, with a task for each core if there are enough rows."""
     fragments = scan.open_table().list_fragments()
-    todo = plan_scan_tasks(scan, fragments, min_tasks=spark.sparkContext.defaultParallelism)
-    each = max(_estimate_bytes(scan, fragments) // _BYTES_PER_NUMBER // max(len(todo), 1), 1)
+    tasks = plan_scan_tasks(scan, fragments, min_tasks=spark.sparkContext.defaultParallelism)
+    step = max(_estimate_bytes(scan, fragments) // _BYTES_PER_NUMBER // max(len(tasks), 1), 1)
     with surface_errors():
-        return map_tasks(_build_numbers(spark, len(todo), each), _build_task(scan, todo, each), scan.schema)
+        return map_tasks(_build_numbers(spark, len(tasks), step), _build_task(scan, tasks, step), scan.schema)
 
 
-def _build_task(scan: TableScan, todo: Sequence[ScanTask], each: int) -> TaskBody:
+def _build_task(scan: TableScan, tasks: Sequence[ScanTask], step: int) -> TaskBody:
+    # Spark shows the name of the function in its plans.
     def omnigraph(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reuse_batch_memory()
         with carry_errors():
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    yield from read_task(scan, todo[number // each])
+                    yield from read_task(scan, tasks[number // step])
 
     return omnigraph
 
 
-# --- what Spark thinks of its size -----------------------------------------------------------------------
+# --- Spark's estimate of the size ------------------------------------------------------------------------
 
 
-def _build_numbers(spark: SparkSession, count: int, each: int) -> DataFrame:
-    """A number for each of so many tasks, from 0 in steps of `each`.
+def _build_numbers(spark: SparkSession, count: int, step: int) -> DataFrame:
+    """Return one number for each of `count` tasks, from 0 in steps of `step`.
 
-    Spark takes the output of a function for as large as its input, and chooses by that how to join it. So it is told of
-    `each` numbers in a task, of which the limit of a partition lets the first one pass; no other is made.
+    Spark assumes that the output of a function is as large as its input, and chooses the join strategy by that. So the
+    input is a range with `step` numbers per task, and a limit per partition (`LocalLimit`) passes only the first one;
+    the others are never generated.
     """
-    every = spark.range(0, count * each, 1, max(count, 1))
+    numbers = spark.range(0, count * step, 1, max(count, 1))
     jvm = spark.sparkContext._jvm  # noqa: SLF001 - there is no public way to a limit of partitions
     assert jvm is not None  # noqa: S101 - there is a session
-    of_partitions = every.limit(1)._jdf.queryExecution().analyzed().child()  # noqa: SLF001 - as above
-    found = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, of_partitions)  # noqa: SLF001 - as above
-    return DataFrame(found, spark)
+    # `limit` is a global limit over one per partition; the latter is its child.
+    local_limit = numbers.limit(1)._jdf.queryExecution().analyzed().child()  # noqa: SLF001 - as above
+    dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, local_limit)  # noqa: SLF001 - as above
+    return DataFrame(dataset, spark)
 
 
 def _estimate_bytes(scan: TableScan, fragments: Sequence[Fragment]) -> int:
-    """About how large the rows of a scan are in Spark, rather more than less: what it takes for small, it broadcasts.
+    """Estimate the size of a scan's rows in Spark, rather too high: Spark broadcasts tables that it thinks are small.
 
-    By the files of all columns, read or not. Only texts that are much alike are larger than this says, as they are in
-    Parquet: nothing tells how long they are but themselves.
+    The files of all columns count, read or not. Only repetitive texts, which compress well, can exceed the estimate, as
+    they can with Parquet.
     """
-    if has_blobs(scan) or not all(one.nbytes for one in fragments):
-        return _UNKNOWN_BYTES  # blobs lie in files of their own, and sizes of files may be unknown
-    rows = sum(one.rows - one.deleted for one in fragments)
-    least = sum(
+    if has_blobs(scan) or not all(fragment.nbytes for fragment in fragments):
+        return _UNKNOWN_BYTES  # blobs are in separate files, and the sizes of files may be unknown
+    rows = sum(fragment.rows - fragment.deleted for fragment in fragments)
+    min_row_bytes = sum(
         _MIN_TEXT_BYTES if isinstance(field.dataType, StringType | ArrayType) else _MIN_NUMBER_BYTES
         for field in scan.schema
     )
-    return max(rows * least, _EXPANSION_FACTOR * sum(one.nbytes for one in fragments))
+    return max(rows * min_row_bytes, _EXPANSION_FACTOR * sum(fragment.nbytes for fragment in fragments))

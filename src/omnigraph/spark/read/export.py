@@ -1,8 +1,8 @@
-"""Write a graph out on many executors: the rows and their order are those of `ops.export`, in several files.
+"""Export a graph on executors: the same rows in the same order as `ops.export`, in several files.
 
-Graph JSONL becomes a directory whose files, one behind the other by name, are what one process writes. Parquet has a
-directory of files where one process writes a file. A load takes both. Executors write the files, so the directory must
-be one that they all see.
+Graph JSONL becomes a directory whose files, concatenated by name, equal the file that one process writes. Parquet has a
+directory of files for each file of one process. A load accepts both. Executors write the files, so they must all see
+the target directory.
 """
 
 import os
@@ -43,21 +43,23 @@ from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.spark.session.job_monitor import JobProgress, run_job
 
 ROWS_PER_FILE = 1_000_000
+# Fewer rows don't justify another task, even if cores are idle.
 MIN_ROWS_PER_FILE = 50_000
-"""Fewer are not worth another task, however many cores are idle."""
 BLOB_ROWS_PER_FILE = 20_000
+# The number of ids that are sampled per file to find cuts of about equal size.
 _SAMPLES_PER_FILE = 200
+# The names of exported files: a directory that holds any other file is not replaced.
 _FILE_NAME = re.compile(r"(\d{3}-\w+|part)-\d{5}\.(jsonl|parquet)")
 _RESULT_DDL = "part int, rows long"
 _RESULT_SCHEMA = pa.schema([pa.field("part", pa.int32()), pa.field("rows", pa.int64())])
 
+# Reads a type's rows; a column `PART` has the number of each row's part when the ids are cut at the given ones.
 Frames: TypeAlias = Callable[[AnyType, tuple[str, ...]], DataFrame]
-"""A type's rows, with the part that each is of when the ids are cut here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeFiles:
-    """The files of one type: `stem` and five digits, in a directory that takes its name when all are there."""
+    """The files of one type, named by `stem` and five digits, in a directory that is renamed when complete."""
 
     directory: str
     stem: str
@@ -65,16 +67,17 @@ class TypeFiles:
     format: ExportFormat
 
     def get_path(self, part: int) -> Path:
-        """The file of a part."""
+        """Return the path of a part's file."""
         return Path(self.directory) / f"{self.stem}-{part:05}.{self.format.value}"
 
     def write(self, part: int, batches: Iterator[pa.RecordBatch]) -> int:
-        """Write rows as they are stored to one file, whole or not at all; how many they are.
+        """Write stored rows to the file of a part atomically, and return their number.
 
-        Two tasks of one part write the same.
+        Two attempts of a task write equal files, so either may replace the other.
         """
         schema = build_arrow_schema(self.type)
         path = self.get_path(part)
+        # Hidden, and with the process id: two attempts of a task may run at the same time.
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         rows = 0
         with wrap_file_errors(str(path)):
@@ -107,42 +110,43 @@ def export_on_spark(
     types: Sequence[str] | None = None,
     progress: Callable[[ExportProgress], None] | None = None,
 ) -> Exported:
-    """Write the rows of a snapshot below a directory, each type's at once or not at all.
+    """Write the rows of a snapshot into a directory: JSONL in one atomic step, Parquet in one for each type.
 
     Raises:
         TypeMissingError: The schema of that snapshot has no such type.
         ExportTargetError: The target can't be written, holds other files, or executors don't see it.
     """
-    place = locate_target(target)
-    if not place.is_local:
+    location = locate_target(target)
+    if not location.is_local:
         reason = (
-            "executors write files that take their names together, which a bucket can't do; name a directory that they"
-            " all see, or let this process write it, with the engine `local`"
+            "a complete export is renamed into place, which a bucket can't do; name a directory that all executors see,"
+            " or use the engine `local`, with which this process writes"
         )
         raise ExportTargetError(f"`{os.fspath(target)}`", reason)
-    directory = Path(place.path)
-    chosen = select_types(session.load_catalog(snapshot), types)
-    work = _SparkExport(session, snapshot, spark, frames, _ProgressReporter(progress, chosen, snapshot))
+    directory = Path(location.path)
+    selected = select_types(session.load_catalog(snapshot), types)
+    export = _SparkExport(session, snapshot, spark, frames, _ProgressReporter(progress, selected, snapshot))
     rows: dict[str, int] = {}
     if format is ExportFormat.PARQUET:
-        for type_ in chosen:
+        for type_ in selected:
             with _AtomicDirectory(session, directory / build_parquet_name(type_)) as hidden:
                 files = TypeFiles(directory=str(hidden), stem="part", type=type_, format=format)
-                rows[type_.name] = work.write(files)
+                rows[type_.name] = export.write(files)
                 if not rows[type_.name]:
+                    # A Parquet file without rows still has the schema of the type.
                     files.write(0, iter(()))
     else:
         with _AtomicDirectory(session, directory) as hidden:
-            for number, type_ in enumerate(chosen):
+            for number, type_ in enumerate(selected):
                 files = TypeFiles(directory=str(hidden), stem=f"{number:03}-{type_.name}", type=type_, format=format)
-                rows[type_.name] = work.write(files)
-                if type_ is chosen[-1] and not any(rows.values()):
-                    files.write(0, iter(()))  # a directory without files is nothing that a load could take
+                rows[type_.name] = export.write(files)
+                if type_ is selected[-1] and not any(rows.values()):
+                    files.write(0, iter(()))  # a load rejects a directory without files
     return Exported(commit_id=snapshot.commit.id, format=format, rows=rows)
 
 
 class _AtomicDirectory:
-    """A hidden directory that takes its name when it is complete; what an earlier export wrote there is replaced."""
+    """A hidden directory that is renamed to its final name when complete, and replaces an earlier export."""
 
     def __init__(self, session: Session, final: Path) -> None:
         self._final = final
@@ -151,9 +155,10 @@ class _AtomicDirectory:
     def __enter__(self) -> Path:
         with wrap_file_errors(str(self._final)):
             if self._final.is_dir():
-                others = [one.name for one in self._final.iterdir() if not _FILE_NAME.fullmatch(one.name)]
-                if others:
-                    reason = f"it holds `{min(others)}`, which no export wrote; name another directory"
+                names = [path.name for path in self._final.iterdir()]
+                unknown = [name for name in names if not _FILE_NAME.fullmatch(name)]
+                if unknown:
+                    reason = f"it holds `{min(unknown)}`, which no export wrote; name another directory"
                     raise ExportTargetError(f"`{self._final}`", reason)
             self._hidden.mkdir(parents=True)
         return self._hidden
@@ -168,6 +173,7 @@ class _AtomicDirectory:
 
     def _replace(self) -> None:
         if self._final.is_dir():
+            # A directory can't be renamed over one with files in it, so the old one is moved away first.
             old = self._hidden.with_name(f"{self._hidden.name}.old")
             self._final.rename(old)
             self._hidden.rename(self._final)
@@ -178,7 +184,7 @@ class _AtomicDirectory:
 
 
 class _ProgressReporter:
-    """Who wants to know how far the export is."""
+    """The progress of an export over all types, reported to the caller."""
 
     def __init__(
         self, progress: Callable[[ExportProgress], None] | None, types: Sequence[AnyType], snapshot: Snapshot
@@ -188,15 +194,15 @@ class _ProgressReporter:
         self._done = 0
 
     def build_callback(self, type_: AnyType, rows: int) -> Callable[[JobProgress], None]:
-        """To be told of a job that writes so many rows."""
+        """Return a callback for the job that writes the `rows` rows of a type."""
 
-        def tell(job: JobProgress) -> None:
+        def report(job: JobProgress) -> None:
             self._report(type_, self._done + int(rows * job.share))
 
-        return tell
+        return report
 
     def add(self, type_: AnyType, rows: int) -> None:
-        """So many more are written."""
+        """Add rows that have been written, and report them."""
         self._done += rows
         self._report(type_, self._done)
 
@@ -214,58 +220,62 @@ class _SparkExport:
     progress: _ProgressReporter
 
     def write(self, files: TypeFiles) -> int:
-        """Write all files of a type; how many rows they have."""
+        """Write all files of a type, and return the number of their rows."""
         type_ = files.type
         rows = self.snapshot.pin(type_.table_key).rows
         if not rows:
             return 0
         scan = plan_scan(self.session, self.snapshot, type_)
-        frame = (
-            self._plan_blob_parts(scan, files, rows)
-            if list_blob_properties(type_)
-            else self._plan_sorted_parts(scan, files, rows)
-        )
+        if list_blob_properties(type_):
+            frame = self._plan_blob_parts(scan, files, rows)
+        else:
+            frame = self._plan_sorted_parts(scan, files, rows)
         description = f"omnigraph export: {type_.name}"
-        found = run_job(
+        results = run_job(
             self.spark, frame.collect, description=description, on_progress=self.progress.build_callback(type_, rows)
         )
-        self._check_files(files, found)
+        self._check_files(files, results)
         self.progress.add(type_, rows)
-        return sum(row["rows"] for row in found)
+        return sum(row["rows"] for row in results)
 
     def _plan_sorted_parts(self, scan: TableScan, files: TypeFiles, rows: int) -> DataFrame:
-        """Rows go to the part of their id and are sorted there, by Spark."""
+        """Plan a shuffle that sends rows to the part of their id and sorts them there."""
         count = self._count_files(rows, ROWS_PER_FILE)
         cuts = _find_cuts(scan, rows, count)
         frame = self.frames(scan.type, cuts)
-        placed = frame.repartitionById(len(cuts) + 1, PART).sortWithinPartitions(ID)
-        return map_tasks(placed, _build_sorted_task(files), _RESULT_DDL)
+        # Partition n gets exactly the rows of part n, so its number names the file.
+        partitioned = frame.repartitionById(len(cuts) + 1, PART).sortWithinPartitions(ID)
+        return map_tasks(partitioned, _build_sorted_task(files), _RESULT_DDL)
 
     def _plan_blob_parts(self, scan: TableScan, files: TypeFiles, rows: int) -> DataFrame:
-        """Large values don't travel: each task reads its own share of the ids in order, and what belongs to them."""
+        """Plan tasks that each read a range of the sorted ids with their values: blobs are too large to shuffle."""
         count = self._count_files(rows, BLOB_ROWS_PER_FILE)
         ends = [rows * part // count for part in range(count + 1)]
         return map_tasks(self.spark.range(0, count, 1, count), _build_blob_task(scan, files, ends), _RESULT_DDL)
 
-    def _count_files(self, rows: int, most: int) -> int:
-        wanted = max(-(-rows // most), self.spark.sparkContext.defaultParallelism)
-        return max(1, min(wanted, rows // min(MIN_ROWS_PER_FILE, most)))
+    def _count_files(self, rows: int, rows_per_file: int) -> int:
+        files = max(-(-rows // rows_per_file), self.spark.sparkContext.defaultParallelism)
+        return max(1, min(files, rows // min(MIN_ROWS_PER_FILE, rows_per_file)))
 
-    def _check_files(self, files: TypeFiles, found: Sequence[Row]) -> None:
-        for row in found:
+    def _check_files(self, files: TypeFiles, results: Sequence[Row]) -> None:
+        for row in results:
+            # An executor on another machine may have written to a local disk of its own.
             if not files.get_path(row["part"]).exists():
-                reason = "what executors wrote there is not here; name a directory that they and this machine share"
+                reason = (
+                    "files that executors wrote are missing here; name a directory that this machine shares with them"
+                )
                 raise ExportTargetError(f"`{Path(files.directory).parent}`", reason)
 
 
 def _find_cuts(scan: TableScan, rows: int, count: int) -> tuple[str, ...]:
-    """Ids that cut a table into so many parts of about the same size, by a sample."""
+    """Return ids that cut a table into about `count` parts of similar size, by a sample."""
     if count < 2:
         return ()
-    places = np.unique(np.linspace(0, rows - 1, _SAMPLES_PER_FILE * count).astype(np.int64))
-    sample = np.sort(scan.open_table().take(pa.array(places), [ID])[ID].to_numpy(zero_copy_only=False))
-    found = [str(sample[len(sample) * part // count]) for part in range(1, count)]
-    return tuple(dict.fromkeys(found))
+    # Evenly spaced rows, not random ones: the same snapshot is cut at the same ids.
+    positions = np.unique(np.linspace(0, rows - 1, _SAMPLES_PER_FILE * count).astype(np.int64))
+    sample = np.sort(scan.open_table().take(pa.array(positions), [ID])[ID].to_numpy(zero_copy_only=False))
+    cuts = [str(sample[len(sample) * part // count]) for part in range(1, count)]
+    return tuple(dict.fromkeys(cuts))
 
 
 def _build_sorted_task(files: TypeFiles) -> TaskBody:

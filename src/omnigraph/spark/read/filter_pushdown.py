@@ -1,6 +1,7 @@
-"""What Spark filters a table by, as a predicate of the query language that every such row passes.
+"""Filter pushdown: translate Spark's filters to a predicate of the query language.
 
-It may let others pass: Spark asks again. So what can't be said here is left out of a conjunction.
+Every row that passes the filter passes the predicate. Others may pass it, too, because Spark applies its filter again;
+so conjuncts that can't be translated are left out.
 """
 
 import math
@@ -11,13 +12,13 @@ from typing import Any, TypeAlias
 
 from omnigraph.clock import format_instant
 
+# An object of the JVM.
 JavaObject: TypeAlias = Any
-"""An object of the JVM."""
 
+# An `in` with more values is not pushed down: Spark alone compares them.
 MAX_VALUES = 1_000
-"""Beyond so many values of an `in`, Spark compares them alone."""
+# Earlier dates and instants depend on calendars and time zones in the JVM, so they are not pushed down.
 _FIRST_YEAR = 1901
-"""What the JVM calls a day or an instant before that depends on calendars and zones: not said here."""
 _OPERATORS = {
     "EqualTo": "=",
     "EqualNullSafe": "=",
@@ -28,13 +29,13 @@ _OPERATORS = {
     "StringStartsWith": "starts_with",
     "StringContains": "contains",
 }
+# The columns of a table that are not properties, and their names in a predicate.
 _ID_COLUMNS = {"id": "@id", "src": "@src", "dst": "@dst"}
-"""The columns of a table that are no properties, as a predicate names them."""
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def iter_conjuncts(condition: JavaObject) -> Iterator[JavaObject]:
-    """The parts of a condition of Catalyst that must all hold."""
+    """Yield the conjuncts of a Catalyst condition."""
     if condition.getClass().getSimpleName() == "And":
         yield from iter_conjuncts(condition.left())
         yield from iter_conjuncts(condition.right())
@@ -43,65 +44,70 @@ def iter_conjuncts(condition: JavaObject) -> Iterator[JavaObject]:
 
 
 def format_condition(jvm: JavaObject, condition: JavaObject) -> str | None:
-    """The text of a condition of Catalyst; None when it can't be said."""
+    """Return a Catalyst condition as a predicate, or None if it can't be translated."""
     companion = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceStrategy$")
-    found = getattr(companion, "MODULE$").translateFilter(condition, False)
-    return _format_filter(found.get()) if found.isDefined() else None
+    # Spark's own translation to source filters leaves far fewer cases than Catalyst's expressions.
+    source_filter = getattr(companion, "MODULE$").translateFilter(condition, False)
+    return _format_filter(source_filter.get()) if source_filter.isDefined() else None
 
 
 def join_all(texts: list[str]) -> str | None:
-    """The conjunction; None of nothing, which every row passes."""
+    """Return the conjunction of predicates, or None (which every row passes) for an empty list."""
     return " and ".join(f"({text})" for text in texts) or None
 
 
 def join_any(texts: list[str | None]) -> str | None:
-    """The disjunction; None when one of them lets every row pass."""
-    known = [text for text in texts if text is not None]
-    return " or ".join(f"({text})" for text in dict.fromkeys(known)) if known and len(known) == len(texts) else None
+    """Return the disjunction of predicates, or None if the list is empty or contains a None."""
+    # None passes every row, and so does a disjunction with it.
+    predicates = [text for text in texts if text is not None]
+    if not predicates or len(predicates) < len(texts):
+        return None
+    return " or ".join(f"({predicate})" for predicate in dict.fromkeys(predicates))
 
 
-def _format_filter(asked: JavaObject, *, is_negated: bool = False) -> str | None:
-    """A filter of Spark's sources. Under a negation it must say exactly what Spark says."""
-    match asked.getClass().getSimpleName():
+def _format_filter(condition: JavaObject, *, is_negated: bool = False) -> str | None:
+    """Return a source filter of Spark as a predicate, or None; under a negation, the two must be equivalent."""
+    match condition.getClass().getSimpleName():
         case "And" | "Or" as kind:
-            left, right = (
-                _format_filter(asked.left(), is_negated=is_negated),
-                _format_filter(asked.right(), is_negated=is_negated),
-            )
+            left = _format_filter(condition.left(), is_negated=is_negated)
+            right = _format_filter(condition.right(), is_negated=is_negated)
             return None if left is None or right is None else f"({left}) {kind.lower()} ({right})"
         case "Not":
-            inner = _format_filter(asked.child(), is_negated=True)
+            inner = _format_filter(condition.child(), is_negated=True)
             return None if inner is None else f"not ({inner})"
         case "IsNull":
-            return f"{_format_column(asked)} is null"
+            return f"{_format_column(condition)} is null"
         case "IsNotNull":
-            return f"{_format_column(asked)} is not null"
+            return f"{_format_column(condition)} is not null"
         case "In":
-            return _format_in(asked, is_negated=is_negated)
+            return _format_in(condition, is_negated=is_negated)
         case "EqualNullSafe" if is_negated:
-            return None  # to Spark it is false, not unknown, for a null
+            return None  # for a null, it is false in Spark, but unknown here
         case kind if kind in _OPERATORS:
-            value = _format_literal(asked.value())
-            return None if value is None else f"{_format_column(asked)} {_OPERATORS[kind]} {value}"
+            value = _format_literal(condition.value())
+            return None if value is None else f"{_format_column(condition)} {_OPERATORS[kind]} {value}"
         case _:
             return None
 
 
-def _format_column(asked: JavaObject) -> str:
-    name = str(asked.attribute())
+def _format_column(condition: JavaObject) -> str:
+    name = str(condition.attribute())
     return _ID_COLUMNS.get(name, name)
 
 
-def _format_in(asked: JavaObject, *, is_negated: bool) -> str | None:
-    given = list(asked.values())
-    values = [_format_literal(value) for value in given if value is not None]
-    known = [value for value in values if value is not None]
-    is_whole = len(known) == len(values) and not (is_negated and len(values) < len(given))
-    return f"{_format_column(asked)} in [{', '.join(known)}]" if 0 < len(known) <= MAX_VALUES and is_whole else None
+def _format_in(condition: JavaObject, *, is_negated: bool) -> str | None:
+    values = list(condition.values())
+    texts = [_format_literal(value) for value in values if value is not None]
+    literals = [text for text in texts if text is not None]
+    # A null in the list matches no row, so it may be left out; but its negation passes no row at all.
+    is_equivalent = len(literals) == len(texts) and not (is_negated and len(texts) < len(values))
+    if not is_equivalent or not 0 < len(literals) <= MAX_VALUES:
+        return None
+    return f"{_format_column(condition)} in [{', '.join(literals)}]"
 
 
 def _format_literal(value: object) -> str | None:
-    """A value as the query language writes it; None when it has no such value."""
+    """Return a value as a literal of the query language, or None if it has no such literal."""
     match value:
         case bool():
             return str(value).lower()
@@ -112,7 +118,7 @@ def _format_literal(value: object) -> str | None:
         case Decimal():
             return str(int(value)) if value == value.to_integral_value() else None
         case str():
-            return '"' + "".join(_escape_character(one) for one in value) + '"'
+            return '"' + "".join(map(_escape_character, value)) + '"'
         case None:
             return None
         case _:
@@ -122,16 +128,17 @@ def _format_literal(value: object) -> str | None:
 def _format_float(value: float) -> str | None:
     if not math.isfinite(value):
         return None
+    # A float literal needs a decimal point, which `repr` leaves out in `1e+16`.
     digits, sign, exponent = repr(value).partition("e")
     return f"{digits if '.' in digits else digits + '.0'}{sign}{exponent.lstrip('+')}"
 
 
-def _escape_character(one: str) -> str:
-    return _ESCAPES.get(one) or (f"\\u{ord(one):04x}" if ord(one) < 0x20 else one)
+def _escape_character(character: str) -> str:
+    return _ESCAPES.get(character) or (f"\\u{ord(character):04x}" if ord(character) < 0x20 else character)
 
 
 def _format_time(value: JavaObject) -> str | None:
-    """A date or instant of Java; None for one before `_FIRST_YEAR`, or that Python's calendar does not have."""
+    """Return a date or instant of Java as a literal, or None if it is before `_FIRST_YEAR` or beyond Python's range."""
     kind = value.getClass().getName() if hasattr(value, "getClass") else None
     try:
         match kind:

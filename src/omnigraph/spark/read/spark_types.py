@@ -1,7 +1,7 @@
-"""The columns of a type in Spark's terms, and rows of a table on their way there.
+"""Convert schemas and batches between our types and Spark's.
 
-Spark has no unsigned integers: a U32 is a `bigint`, a U64 a `decimal(20,0)`. A vector is an array of floats, a Blob its
-bytes. A DateTime is a `timestamp`, an instant whatever zone the session shows it in.
+Spark has no unsigned integers: a U32 is a `bigint`, a U64 a `decimal(20,0)`. A vector is an array of floats, a Blob is
+binary. A DateTime is a `timestamp`: an instant, in whatever time zone the session displays it.
 """
 
 from collections.abc import Sequence
@@ -39,6 +39,7 @@ _SPARK_TYPES: dict[Scalar, DataType] = {
     Scalar.BOOL: BooleanType(),
     Scalar.I32: IntegerType(),
     Scalar.I64: LongType(),
+    # Wider types for unsigned integers: every value fits, and none becomes negative.
     Scalar.U32: LongType(),
     Scalar.U64: DecimalType(20, 0),
     Scalar.F32: FloatType(),
@@ -49,14 +50,16 @@ _SPARK_TYPES: dict[Scalar, DataType] = {
 
 
 class ColumnMissingError(OmnigraphError):
-    """A column was asked for that a type does not have; `near` is the one that was likely meant."""
+    """A requested column does not exist in a type; `near` is the closest name, if any."""
 
     kind = Kind.NOT_FOUND
     code = "column_not_found"
 
     def __init__(self, type: str, column: str, near: str | None) -> None:
         super().__init__(type, column, near)
-        self.type, self.column, self.near = type, column, near
+        self.type = type
+        self.column = column
+        self.near = near
 
     def __str__(self) -> str:
         way_out = f"; did you mean `{self.near}`?" if self.near else ""
@@ -64,7 +67,7 @@ class ColumnMissingError(OmnigraphError):
 
 
 def to_spark_type(type_: ValueType) -> DataType:
-    """The Spark type that holds every value of a type."""
+    """Return the Spark type that can represent every value of a type."""
     match type_:
         case Scalar():
             return _SPARK_TYPES[type_]
@@ -79,40 +82,42 @@ def to_spark_type(type_: ValueType) -> DataType:
 
 
 def to_spark_schema(type_: AnyType, columns: Sequence[str] | None = None) -> StructType:
-    """The columns of a type's table: `id` (of an edge also `src` and `dst`), then its properties; or only some.
+    """Return the schema of a type's table, or of some of its columns.
+
+    The columns are `id` (for an edge also `src` and `dst`), then the properties.
 
     Raises:
         ColumnMissingError: There is no such column.
     """
     properties = type_.by_name
-    every = build_arrow_schema(type_).names
+    all_names = build_arrow_schema(type_).names
     for name in columns or ():
-        if name not in every:
-            raise ColumnMissingError(type_.name, name, find_closest(name, every))
+        if name not in all_names:
+            raise ColumnMissingError(type_.name, name, find_closest(name, all_names))
     fields = []
-    for name in every if columns is None else dict.fromkeys(columns):
+    for name in all_names if columns is None else dict.fromkeys(columns):
         p = properties.get(name)
-        fields.append(
-            StructField(name, StringType(), nullable=False)
-            if p is None
-            else StructField(name, to_spark_type(p.type), nullable=p.nullable)
-        )
+        if p is None:
+            fields.append(StructField(name, StringType(), nullable=False))
+        else:
+            fields.append(StructField(name, to_spark_type(p.type), nullable=p.nullable))
     return StructType(fields)
 
 
 def to_spark_arrow_schema(schema: StructType) -> pa.Schema:
-    """What Spark wants to be handed for a schema."""
+    """Return the Arrow schema in which Spark expects batches of a schema."""
+    # Stored instants are in UTC, whatever time zone the session has.
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def to_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of a stored batch that `schema` names, in Spark's types. Nothing is lost: see the module."""
+    """Convert the columns of a stored batch that are in `schema` to Spark's types, without loss."""
     columns = [batch.column(field.name).cast(field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def from_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch that was `to_spark_batch`, in the types of its table again."""
+    """Convert a batch of `to_spark_batch` back to the types of its table."""
     columns = [_from_spark_column(batch.column(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -120,9 +125,10 @@ def from_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch
 def _from_spark_column(column: pa.Array, type_: pa.DataType) -> pa.Array:
     if not pa.types.is_fixed_size_list(type_):
         return column.cast(type_)
-    # Not by a cast: of lists that are all null, as the JVM hands them over, it ends the process.
+    # Not a cast of the column: it crashes the process if all lists are null, in the form that the JVM sends them.
     vectors = pa.FixedSizeListArray.from_arrays(column.flatten(), type_.list_size).cast(type_)
     if not column.null_count:
         return vectors
-    is_given = column.is_valid().to_numpy(zero_copy_only=False)
-    return vectors.take(pa.array(np.cumsum(is_given) - 1, mask=~is_given))
+    # `flatten` drops null lists, so the n-th valid row takes the n-th vector, and null rows take null.
+    is_valid = column.is_valid().to_numpy(zero_copy_only=False)
+    return vectors.take(pa.array(np.cumsum(is_valid) - 1, mask=~is_valid))

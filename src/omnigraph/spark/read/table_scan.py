@@ -1,4 +1,4 @@
-"""Reading one type at one pin in many tasks: what is planned once, and what each task does."""
+"""Scan one type's table at one version in many tasks: the plan, and the work of a task."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,63 +32,68 @@ from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.storage.lance_table import Fragment, LanceTable, verify
 from omnigraph.storage.table_cache import VerifyLevel
 
+# A task reads about this number of rows or bytes, whichever is reached first.
 ROWS_PER_TASK = 2 * 1024 * 1024
 BYTES_PER_TASK = 128 * 1024 * 1024
-"""A task reads about so many rows or bytes, whichever is reached first."""
+# Fewer rows don't justify another task, even if cores are idle.
 MIN_ROWS_PER_TASK = 64 * 1024
-"""Fewer are not worth another task, however many cores are idle."""
+# A fragment that exceeds a multiple of a task's rows by at most this fraction is not split once more for the remainder.
 SLACK = 0.25
-"""A fragment that has so much of a share beyond whole ones is not cut once more for it."""
+# Vectors shrink a batch below `BATCH_ROWS`, to at most this number of floats, so that it stays in the megabytes.
 BATCH_ROWS = 64 * 1024
 BATCH_FLOATS = 2 * 1024 * 1024
+# No property can have this name.
 PART = "@part"
-"""A column that no property can be called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableScan:
-    """Some columns of a type's rows at one pin; small, and the same in every process."""
+    """A scan of some columns of a type's table at one version; small, and valid in every process."""
 
     location: GraphLocation
     type: AnyType
     path: str
     version: str
-    """Of the table, as text: versions exceed what the JVM calls a long."""
+    """The version of the table, as text: versions exceed a signed 64-bit integer of the JVM."""
     columns: tuple[str, ...]
     where: Expr | None = None
-    """A predicate of the query language: rows for which it is not true are not handed to Spark."""
+    """A predicate of the query language; rows for which it is not true are not passed to Spark."""
     now: datetime
-    """The instant that `now()` in it means: one for all tasks."""
+    """The value of `now()` in the predicate, the same in all tasks."""
     cuts: tuple[str, ...] | None = None
-    """Ids, ascending. When given, a last column `PART` says how many of them a row's id is not below."""
+    """Ids, ascending. If set, a last column `PART` has the number of cuts that are at most the row's id."""
 
     @property
     def schema(self) -> StructType:
-        """The columns in Spark's terms."""
-        own = to_spark_schema(self.type, self.columns)
-        return own if self.cuts is None else StructType([*own, StructField(PART, IntegerType(), nullable=False)])
+        """The columns as a Spark schema."""
+        schema = to_spark_schema(self.type, self.columns)
+        return schema if self.cuts is None else StructType([*schema, StructField(PART, IntegerType(), nullable=False)])
 
     def open_table(self) -> LanceTable:
-        """The table, opened in this process."""
+        """Open the table in this process."""
         return self.location.open_table(self.path, int(self.version))
 
 
 def find_type(catalog: Catalog, name: str) -> AnyType:
-    """The type of exactly that name, or the edge type of that name in any case; TypeMissingError otherwise."""
-    found = catalog.find_type(name) or catalog.find_edge(name)
-    if found is None:
+    """Return the type of exactly this name, or the edge type of this name in any case.
+
+    Raises:
+        TypeMissingError: There is no such type.
+    """
+    type_ = catalog.find_type(name) or catalog.find_edge(name)
+    if type_ is None:
         raise TypeMissingError(name, find_closest(name, (*catalog.nodes, *catalog.edges)))
-    return found
+    return type_
 
 
 def plan_scan(
     session: Session, snapshot: Snapshot, type_: AnyType, columns: Sequence[str] | None = None, where: str | None = None
 ) -> TableScan:
-    """The scan of a type in a snapshot; `where` is a predicate, as a mutation has it.
+    """Plan the scan of a type in a snapshot; `where` is a predicate of the query language.
 
     Raises:
         ColumnMissingError: There is no such column.
-        SourceError: The predicate has mistakes.
+        SourceError: The predicate is invalid.
     """
     pin = snapshot.pin(type_.table_key)
     return TableScan(
@@ -103,7 +108,7 @@ def plan_scan(
 
 
 def is_filter(text: str, type_: AnyType) -> bool:
-    """Whether a text is a predicate over a type's rows."""
+    """Return whether a text is a valid predicate over a type's rows."""
     try:
         _bind_predicate(text, type_)
     except SourceError:
@@ -125,38 +130,43 @@ def _bind_predicate(text: str, type_: AnyType) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class ScanTask:
-    """What one task reads: these fragments, or some places of the living rows of one."""
+    """The input of one task: whole fragments, or a range of the live rows of one fragment."""
 
     fragments: tuple[int, ...]
     within: range | None = None
 
 
 def plan_scan_tasks(scan: TableScan, fragments: Sequence[Fragment], *, min_tasks: int) -> list[ScanTask]:
-    """What each task of a scan reads. With a predicate no fragment is cut: places count what it lets pass."""
+    """Plan the tasks of a scan; with a predicate, no fragment is split."""
+    # A range counts rows that pass the predicate, and their number is not known before the fragment is read.
     return plan_tasks(fragments, min_tasks=min_tasks, can_split=scan.where is None)
 
 
 def plan_tasks(fragments: Sequence[Fragment], *, min_tasks: int = 1, can_split: bool = True) -> list[ScanTask]:
-    """What each task reads: as many tasks as the size asks for, or `min_tasks` where that pays.
+    """Plan tasks by the size of the fragments, at least `min_tasks` of them if there are enough rows.
 
-    Neighbouring fragments go together, and a large one is cut where that can be done.
+    Small neighbouring fragments share a task, and large ones are split if `can_split`.
     """
-    rows = sum(one.rows - one.deleted for one in fragments)
-    share = max(min(ROWS_PER_TASK, -(-rows // max(min_tasks, 1))), MIN_ROWS_PER_TASK)
-    found: list[ScanTask] = []
-    held: list[int] = []
-    held_rows = held_bytes = 0
-    for one in fragments:
-        living = one.rows - one.deleted
-        if held and (held_rows + living > share or held_bytes + one.nbytes > BYTES_PER_TASK):
-            found.append(ScanTask(tuple(held)))
-            held, held_rows, held_bytes = [], 0, 0
-        if can_split and (count := min(ceil(living / share - SLACK), living // MIN_ROWS_PER_TASK)) > 1:
-            found += _split_fragment(one.number, living, count)
+    rows = sum(fragment.rows - fragment.deleted for fragment in fragments)
+    task_rows = max(min(ROWS_PER_TASK, -(-rows // max(min_tasks, 1))), MIN_ROWS_PER_TASK)
+    tasks: list[ScanTask] = []
+    pending: list[int] = []
+    pending_rows = 0
+    pending_bytes = 0
+    for fragment in fragments:
+        live_rows = fragment.rows - fragment.deleted
+        if pending and (pending_rows + live_rows > task_rows or pending_bytes + fragment.nbytes > BYTES_PER_TASK):
+            tasks.append(ScanTask(tuple(pending)))
+            pending = []
+            pending_rows = 0
+            pending_bytes = 0
+        if can_split and (count := min(ceil(live_rows / task_rows - SLACK), live_rows // MIN_ROWS_PER_TASK)) > 1:
+            tasks += _split_fragment(fragment.number, live_rows, count)
             continue
-        held.append(one.number)
-        held_rows, held_bytes = held_rows + living, held_bytes + one.nbytes
-    return [*found, ScanTask(tuple(held))] if held else found
+        pending.append(fragment.number)
+        pending_rows += live_rows
+        pending_bytes += fragment.nbytes
+    return [*tasks, ScanTask(tuple(pending))] if pending else tasks
 
 
 def _split_fragment(number: int, rows: int, count: int) -> list[ScanTask]:
@@ -164,51 +174,52 @@ def _split_fragment(number: int, rows: int, count: int) -> list[ScanTask]:
     return [ScanTask((number,), range(start, end)) for start, end in pairwise(ends)]
 
 
-def read_task(scan: TableScan, piece: ScanTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a piece for which the predicate is true, in Spark's types. With a predicate, no piece is cut."""
+def read_task(scan: TableScan, task: ScanTask) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a task for which the predicate is true, in Spark's types."""
     table = scan.open_table()
-    if scan.cuts is not None:  # an export, which is to copy no damage: it reads all of these files
-        verify(table, VerifyLevel.WHOLE, only=piece.fragments)
+    # Only an export has cuts. It must not copy damaged data, and reads these files completely anyway.
+    if scan.cuts is not None:
+        verify(table, VerifyLevel.WHOLE, only=task.fragments)
     inputs = QueryInputs({}, scan.now)
     where = None if scan.where is None else build_table_filter(scan.where, inputs)
     schema = to_spark_arrow_schema(scan.schema)
-    for rows in _read_rows(scan, table, piece, where):
-        kept = rows if scan.where is None else filter_rows(rows, scan.where, inputs)
-        for batch in _attach_blobs(scan, table, kept):
-            if batch.num_rows:
-                whole = (
-                    batch
-                    if scan.cuts is None
-                    else batch.append_column(PART, _assign_parts(batch.column(ID), scan.cuts))
-                )
-                yield to_spark_batch(whole, schema)
+    for rows in _read_rows(scan, table, task, where):
+        # The filter of the table may pass rows for which the predicate is not true, so it is evaluated again.
+        matching = rows if scan.where is None else filter_rows(rows, scan.where, inputs)
+        for batch in _attach_blobs(scan, table, matching):
+            if not batch.num_rows:
+                continue
+            if scan.cuts is not None:
+                batch = batch.append_column(PART, _assign_parts(batch.column(ID), scan.cuts))  # noqa: PLW2901
+            yield to_spark_batch(batch, schema)
 
 
 def _assign_parts(ids: pa.Array, cuts: Sequence[str]) -> pa.Array:
-    found = np.zeros(len(ids), np.int32)
+    parts = np.zeros(len(ids), np.int32)
     for cut in cuts:
-        found += pc.greater_equal(ids, cut).to_numpy(zero_copy_only=False)
-    return pa.array(found)
+        parts += pc.greater_equal(ids, cut).to_numpy(zero_copy_only=False)
+    return pa.array(parts)
 
 
-def _read_rows(scan: TableScan, table: LanceTable, piece: ScanTask, where: str | None) -> Iterator[pa.Table]:
-    asked = [] if scan.where is None else find_columns(scan.where)
+def _read_rows(scan: TableScan, table: LanceTable, task: ScanTask, where: str | None) -> Iterator[pa.Table]:
+    filter_columns = [] if scan.where is None else find_columns(scan.where)
     with_blobs = has_blobs(scan)
-    own = build_arrow_schema(_narrow_type(scan)).names if with_blobs else []
-    names = list(dict.fromkeys([*scan.columns, *asked, *own]))
+    # Batches with blobs have the schema of the narrowed type, which includes the ids.
+    blob_columns = build_arrow_schema(_narrow_type(scan)).names if with_blobs else []
+    names = list(dict.fromkeys([*scan.columns, *filter_columns, *blob_columns]))
     for batch in table.iter_batches(
         names,
         where,
         batch_rows=_choose_batch_rows(scan),
-        fragments=piece.fragments,
-        within=piece.within,
+        fragments=task.fragments,
+        within=task.within,
         with_address=with_blobs,
     ):
         yield pa.Table.from_batches([batch])
 
 
 def _attach_blobs(scan: TableScan, table: LanceTable, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The rows with the bytes of their blobs, some megabytes at a time."""
+    """Yield the rows with the bytes of their blobs, in batches of some megabytes."""
     if not has_blobs(scan):
         yield from rows.combine_chunks().to_batches()
         return
@@ -218,19 +229,19 @@ def _attach_blobs(scan: TableScan, table: LanceTable, rows: pa.Table) -> Iterato
 
 
 def _narrow_type(scan: TableScan) -> AnyType:
-    """The type with only those properties that are read."""
+    """Return the type with only the properties that the scan reads."""
     return replace(scan.type, properties=tuple(p for p in scan.type.properties if p.name in scan.columns))
 
 
 def has_blobs(scan: TableScan) -> bool:
-    """Whether a scan reads blobs, whose bytes are not among those of its fragments."""
+    """Return whether a scan reads blobs, whose bytes the sizes of fragments don't include."""
     return any(_find_column_type(scan.type, name) is Scalar.BLOB for name in scan.columns)
 
 
 def _choose_batch_rows(scan: TableScan) -> int:
-    """So many rows that a batch stays in the megabytes."""
+    """Return the number of rows with which a batch stays in the megabytes."""
     types = [_find_column_type(scan.type, name) for name in scan.columns]
-    floats = sum(one.size for one in types if isinstance(one, VectorOf))
+    floats = sum(type_.size for type_ in types if isinstance(type_, VectorOf))
     return min(BATCH_ROWS, max(1, BATCH_FLOATS // floats)) if floats else BATCH_ROWS
 
 

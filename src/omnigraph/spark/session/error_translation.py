@@ -1,7 +1,7 @@
-"""Failures of Spark in our words: one typed error with one message. The Java stack goes to the debug log.
+"""Translate failures of Spark to typed errors with one message each; the Java stack goes to the debug log.
 
-An exception leaves an executor as text only. So a task's own error travels inside of that text, and is taken out of it
-on the driver.
+An exception leaves an executor as text only. So a task's own error is pickled into that text, and unpickled by the
+driver.
 """
 
 import base64
@@ -24,31 +24,38 @@ _CARRIED_ERROR = re.compile(r"\[omnigraph:([A-Za-z0-9+/=]+)\]")
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?)$", re.MULTILINE)
 _CANCELLED = re.compile(r"SPARK_JOB_CANCELLED|\bcancelled\b")
+# Spark's error class at the start of a message, such as `[TABLE_OR_VIEW_NOT_FOUND] `, and the SQLSTATE at its end.
 _CONDITION = re.compile(r"^\[[A-Z_0-9.]+\] ")
 _STATE = re.compile(r"[.]? SQLSTATE: \w+")
 _JAVA_CLASS = re.compile(r"^(?:Caused by: |: )?[\w.$]+\.(\w+(?:Exception|Error)): ")
+# By a part of Spark's message, why an executor was lost and what helps. The first match wins.
 _LOST_REASONS = (
-    ("No space left on device", "a disk is full; free some of it, or name another one in spark.local.dir"),
+    ("No space left on device", "a disk is full; free some space, or set spark.local.dir to another disk"),
     ("Container killed", "it used more memory than it is allowed; raise spark.executor.memoryOverhead"),
     ("OutOfMemoryError", "Java ran out of memory; raise spark.executor.memory, or spark.driver.memory on one machine"),
-    ("Python worker exited unexpectedly", "its Python process died, maybe for lack of memory; run fewer tasks at once"),
+    (
+        "Python worker exited unexpectedly",
+        "its Python process died, maybe for lack of memory; run fewer tasks in parallel",
+    ),
     ("ExecutorLostFailure", "the connection to it broke, or it was killed"),
     ("Failed to connect", "the connection to it broke, or it was killed"),
 )
-_OTHER_BUILD = "its omnigraph is not the one of this machine; install the same there, or send it along (--py-files)"
+_OTHER_BUILD = "its omnigraph differs from this one; install the same build there, or send it along (--py-files)"
+# By a part of Spark's message, why an executor can't run our tasks. A missing module inside of omnigraph comes before
+# a missing omnigraph, whose text it contains.
 _SETUP_REASONS = (
     ("No module named 'omnigraph.", _OTHER_BUILD),
     ("on <module 'omnigraph.", _OTHER_BUILD),
     ("No module named 'omnigraph", "its Python lacks omnigraph; install it there, or send it along (--py-files)"),
     ("No module named 'lance", "its Python lacks pylance; install omnigraph with its requirements there"),
     ("No module named 'pyarrow", "its Python lacks pyarrow; install omnigraph with its requirements there"),
-    ("PYTHON_VERSION_MISMATCH", "its Python is of another version than this one; name the right one in PYSPARK_PYTHON"),
-    ("Cannot run program", "its Python is not where it should be; name the right one in PYSPARK_PYTHON"),
+    ("PYTHON_VERSION_MISMATCH", "its Python has another version than this one; set PYSPARK_PYTHON to the right one"),
+    ("Cannot run program", "its Python was not found; set PYSPARK_PYTHON to the right one"),
 )
 
 
 class TaskFailedError(OmnigraphError):
-    """A task failed in code that is not omnigraph's, such as a function of the DataFrame that is loaded."""
+    """A task failed in code outside of omnigraph, such as a user-defined function of the loaded DataFrame."""
 
     kind = Kind.INVALID
     code = "task_failed"
@@ -69,14 +76,15 @@ class TaskBrokenError(OmnigraphError):
 
     def __init__(self, reason: str, place: str) -> None:
         super().__init__(reason, place)
-        self.reason, self.place = reason, place
+        self.reason = reason
+        self.place = place
 
     def __str__(self) -> str:
         return f"this is a bug of omnigraph, in a task on Spark: {self.reason} ({self.place}); please report it"
 
 
 class ExecutorLostError(OmnigraphError):
-    """An executor, or Python on it, was lost too often for the job to go on."""
+    """An executor, or its Python process, was lost too often for the job to continue."""
 
     kind = Kind.UNAVAILABLE
     code = "executor_lost"
@@ -104,7 +112,7 @@ class ExecutorNotReadyError(OmnigraphError):
 
 
 class JobCancelledError(OmnigraphError):
-    """Somebody cancelled the job in Spark, or stopped its session."""
+    """The job was cancelled in Spark, or its session was stopped."""
 
     kind = Kind.UNAVAILABLE
     code = "job_cancelled"
@@ -118,7 +126,7 @@ class JobCancelledError(OmnigraphError):
 
 
 class SqlError(OmnigraphError):
-    """Spark does not understand a SQL statement, or what it names does not exist."""
+    """A SQL statement is invalid, names something that does not exist, or has a result that can't be returned."""
 
     kind = Kind.INVALID
     code = "sql"
@@ -132,7 +140,7 @@ class SqlError(OmnigraphError):
 
 
 class SparkFailedError(OmnigraphError):
-    """Spark failed in a way that is its own; the debug log has all it said."""
+    """Spark failed for a reason of its own; the debug log has its whole message."""
 
     kind = Kind.UNAVAILABLE
     code = "spark_failed"
@@ -149,37 +157,37 @@ class SparkFailedError(OmnigraphError):
 
 
 class _CarriedError(Exception):
-    """An error on its way to the driver; its text is for people first, then for us."""
+    """An error on its way to the driver; its text is the message, followed by the pickled error."""
 
 
 @contextmanager
 def carry_errors() -> Iterator[None]:
-    """Around the body of a task: its error reaches the driver whole, where `surfacing` raises it again."""
+    """Wrap the body of a task, so that its error reaches the driver, where `surface_errors` raises it again."""
     _freeze_garbage()
     try:
         yield
     except OmnigraphError as error:
         raise _pack_error(error) from None
     except MemoryError:
-        raise _pack_error(ExecutorLostError("Python ran out of memory; run fewer tasks at once")) from None
+        raise _pack_error(ExecutorLostError("Python ran out of memory; run fewer tasks in parallel")) from None
     except Exception as error:
-        # Its own traceback stays in the text, and by that in the log.
+        # Chained, so that its traceback is in the text that Spark passes on, and thus in the debug log.
         raise _pack_error(_build_broken_error(error)) from error
 
 
 @cache
 def _freeze_garbage() -> None:
-    """Once in a Python process of Spark, which collects garbage behind every task: it need not look at our modules.
+    """Exclude our modules from garbage collection, once per Python worker.
 
-    To look at them takes 50 milliseconds, which is more than many a task.
+    Spark collects garbage after every task. Traversing our modules took 50 milliseconds, longer than many a task.
     """
     gc.freeze()
 
 
 def _build_broken_error(error: Exception) -> TaskBrokenError:
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    told = str(error).partition("\n")[0]
-    reason = f"{type(error).__name__}: {told}" if told else type(error).__name__
+    message = str(error).partition("\n")[0]
+    reason = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return TaskBrokenError(reason, f"{frame.filename.rpartition('/')[2]}:{frame.lineno}")
 
 
@@ -192,7 +200,7 @@ def _pack_error(error: OmnigraphError) -> _CarriedError:
 
 @contextmanager
 def surface_errors() -> Iterator[None]:
-    """Around whatever runs on Spark: its failures are raised as our errors, and told to the debug log whole."""
+    """Wrap a call to Spark, so that its failures are logged for debugging and raised as our errors."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
@@ -201,21 +209,22 @@ def surface_errors() -> Iterator[None]:
 
 
 def translate_error(error: Exception) -> OmnigraphError:
-    """What a failure of Spark means."""
+    """Return the typed error that a failure of Spark means."""
     text = str(error)
+    # The order matters: texts of later checks also occur in the failures that earlier ones recognise.
     if (carried := _CARRIED_ERROR.search(text)) is not None:
         return _unpack_error(carried[1])
     if isinstance(error, AnalysisException) and _TRACEBACK not in text:
         return SqlError(_format_first_line(text.strip()))
     if isinstance(error, Py4JNetworkError | ConnectionError):
-        return SparkFailedError("its process is gone; start again, and see whether the machine has enough memory")
+        return SparkFailedError("its process has ended; start again, and check that the machine has enough memory")
     if "spark.driver.maxResultSize" in text:
-        return SqlError("the answer is too large to be fetched: ask for less, or raise spark.driver.maxResultSize")
-    for known, reason in _SETUP_REASONS:
-        if known in text:
+        return SqlError("the result is too large to be fetched; select less, or raise spark.driver.maxResultSize")
+    for sign, reason in _SETUP_REASONS:
+        if sign in text:
             return ExecutorNotReadyError(reason)
-    for known, reason in _LOST_REASONS:
-        if known in text:
+    for sign, reason in _LOST_REASONS:
+        if sign in text:
             return ExecutorLostError(reason)
     if _TRACEBACK in text:
         raised = _RAISED.findall(text)
@@ -226,7 +235,7 @@ def translate_error(error: Exception) -> OmnigraphError:
 
 
 def _find_reason(error: Exception) -> str:
-    """The innermost reason that Java gives, without its class and its stack."""
+    """Return the message of the innermost Java exception, without its class and its stack."""
     if isinstance(error, Py4JJavaError):
         causes = [line for line in str(error).splitlines() if _JAVA_CLASS.match(line)]
         if causes:
@@ -236,23 +245,30 @@ def _find_reason(error: Exception) -> str:
 
 def _format_first_line(text: str) -> str:
     line = _CONDITION.sub("", _STATE.sub("", text.partition("\n")[0]))
-    return line.strip().rstrip(";") or "it does not say why"
+    return line.strip().rstrip(";") or "it gave no reason"
 
 
 class _ErrorUnpickler(pickle.Unpickler):
-    """Takes errors of omnigraph and plain values, and nothing that could do something."""
+    """An unpickler of omnigraph's errors and plain values, which can't run other code."""
 
     def find_class(self, module: str, name: str) -> object:
-        found = super().find_class(module, name) if module.startswith("omnigraph.") else None
-        if not (isinstance(found, type) and found.__module__ == module):  # not what a module of ours imports
-            msg = f"{module}.{name} is no part of an error"
+        cls = super().find_class(module, name) if module.startswith("omnigraph.") else None
+        # A name that one of our modules only imports, such as `Path`, is rejected.
+        if not (isinstance(cls, type) and cls.__module__ == module):
+            msg = f"{module}.{name} is not part of an error"
             raise pickle.UnpicklingError(msg)
-        return found
+        return cls
 
 
 def _unpack_error(text: str) -> OmnigraphError:
     try:
         error = _ErrorUnpickler(io.BytesIO(base64.b64decode(text))).load()
     except (pickle.UnpicklingError, ValueError, EOFError, AttributeError, TypeError, ImportError) as broken:
-        return SparkFailedError(f"an error could not be read ({broken}); is omnigraph of one version everywhere?")
-    return error if isinstance(error, OmnigraphError) else SparkFailedError("an executor sent something else")
+        return SparkFailedError(
+            f"an error could not be read ({broken}); check that all machines have the same version of omnigraph"
+        )
+    return (
+        error
+        if isinstance(error, OmnigraphError)
+        else SparkFailedError("an executor sent an object that is not an error")
+    )

@@ -1,8 +1,7 @@
-"""What an executor runs must be what the driver runs: every task carries the driver's build, and checks its own first.
+"""Ensure that executors run the driver's build: every task carries it, and compares it with its own first.
 
-Rules are checked and rows are written by executors. One with another omnigraph would check other rules, and what they
-let pass would be published. The version alone does not tell two builds apart, so a digest of the package's source goes
-along.
+Executors check constraints and write rows. One with another omnigraph would check other constraints, and rows that
+break the driver's would be published. Two builds may have the same version, so a build includes a digest of the source.
 """
 
 import hashlib
@@ -25,21 +24,24 @@ from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.storage.libraries import read_library_versions
 
+# The function that every task runs over its batches.
 TaskBody: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""What every task runs over its batches."""
+# Names and values, in order, that must be the same on the driver and on every executor.
 Build: TypeAlias = tuple[tuple[str, str], ...]
-"""By name, in order, what must be the same on the driver and on every executor."""
 
 
 class ExecutorDiffersError(OmnigraphError):
-    """An executor runs another omnigraph than the driver, or other versions of what it stands on."""
+    """An executor has another omnigraph than the driver, or other versions of the libraries it depends on."""
 
     kind = Kind.USAGE
     code = "executor_differs"
 
     def __init__(self, host: str, what: str, driver: str, executor: str) -> None:
         super().__init__(host, what, driver, executor)
-        self.host, self.what, self.driver, self.executor = host, what, driver, executor
+        self.host = host
+        self.what = what
+        self.driver = driver
+        self.executor = executor
 
     def __str__(self) -> str:
         return (
@@ -50,7 +52,7 @@ class ExecutorDiffersError(OmnigraphError):
 
 @cache
 def compute_build() -> Build:
-    """Return the build of this process; it is worked out once, which takes some 30 ms."""
+    """Return the build of this process; it is computed once, which takes about 30 ms."""
     return (
         ("the version of omnigraph", __version__),
         ("the stored format", str(INTERNAL_SCHEMA_VERSION)),
@@ -60,20 +62,25 @@ def compute_build() -> Build:
 
 
 def check_build(driver: Build) -> None:
-    """Check in a task that this process has the driver's build; ExecutorDiffersError names the first difference."""
-    own = compute_build()
-    if own == driver:
+    """Check in a task that this process has the driver's build.
+
+    Raises:
+        ExecutorDiffersError: It has another one; the error names the first difference.
+    """
+    executor = compute_build()
+    if executor == driver:
         return
-    here, there = dict(driver), dict(own)
-    what = next(name for name in (*here, *there) if here.get(name) != there.get(name))
-    raise ExecutorDiffersError(socket.gethostname(), what, here.get(what, "unknown"), there.get(what, "unknown"))
+    ours = dict(driver)
+    theirs = dict(executor)
+    what = next(name for name in (*ours, *theirs) if ours.get(name) != theirs.get(name))
+    raise ExecutorDiffersError(socket.gethostname(), what, ours.get(what, "unknown"), theirs.get(what, "unknown"))
 
 
 def map_tasks(frame: DataFrame, body: TaskBody, schema: str | StructType) -> DataFrame:
-    """Run a body over every partition, on executors that have the driver's build: the only way to `mapInArrow`.
+    """Run a body over every partition, on executors that have the driver's build.
 
-    The body travels as bytes inside of the task, so that an executor with other code has refused it before it tries to
-    make sense of it.
+    All tasks start here, never by `mapInArrow` directly. The body travels as bytes inside of the task, so that an
+    executor with other code rejects it before unpickling it.
     """
     driver = compute_build()
     packed = cloudpickle.dumps(body)  # type: ignore[no-untyped-call]  # pyspark does not type it
@@ -81,24 +88,25 @@ def map_tasks(frame: DataFrame, body: TaskBody, schema: str | StructType) -> Dat
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carry_errors():
             check_build(driver)
-        yield from pickle.loads(packed)(batches)  # noqa: S301 - what the driver has packed, as Spark itself does
+        yield from pickle.loads(packed)(batches)  # noqa: S301 - the driver pickled it, as Spark itself does
 
-    run.__name__ = body.__name__  # Spark shows it
+    run.__name__ = body.__name__  # Spark shows it in its plans
     return frame.mapInArrow(run, schema)
 
 
 def _digest(package: Traversable) -> str:
-    """Return a digest of all source files of a package, by their names; also of one that lies in an archive."""
-    found = hashlib.blake2b(digest_size=8)
+    """Return a digest of the names and contents of a package's source files; it may be in an archive."""
+    digest = hashlib.blake2b(digest_size=8)
     for name, content in sorted(_iter_sources(package, "")):
-        found.update(f"{name}\0{len(content)}\0".encode())
-        found.update(content)
-    return found.hexdigest()
+        # The length separates a file's content from the next name.
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
-def _iter_sources(place: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
-    for one in place.iterdir():
-        if one.is_dir():
-            yield from _iter_sources(one, f"{name}{one.name}/")
-        elif one.name.endswith(".py"):
-            yield f"{name}{one.name}", one.read_bytes()
+def _iter_sources(directory: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
+    for entry in directory.iterdir():
+        if entry.is_dir():
+            yield from _iter_sources(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield f"{prefix}{entry.name}", entry.read_bytes()

@@ -1,4 +1,4 @@
-"""A job on Spark, watched: somebody is told how far it is, and whoever interrupts us stops it there, too."""
+"""Run Spark jobs with progress reports and cancellation: an interrupt of the caller stops the job, too."""
 
 import threading
 import time
@@ -17,13 +17,14 @@ from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.telemetry import log
 
 _POLL_SECONDS = 0.2
+# How long to wait for the tasks of a failed job. Files of tasks that run even longer are left to recovery.
 _MAX_WAIT_SECONDS = 60
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress:
-    """How far a job is: its tasks, of all stages that are known so far, and how many of them are done."""
+    """The progress of a job: the number of its tasks by state, in all stages that are known so far."""
 
     tasks: int = 0
     done: int = 0
@@ -32,7 +33,7 @@ class JobProgress:
 
     @property
     def share(self) -> float:
-        """From 0 to 1."""
+        """The share of tasks that are done, from 0 to 1."""
         return self.done / self.tasks if self.tasks else 0.0
 
 
@@ -43,11 +44,14 @@ def run_job(
     description: str,
     on_progress: Callable[[JobProgress], None] | None = None,
 ) -> T:
-    """What `action` gives, which starts jobs on Spark and waits for them; failures are raised as our errors.
+    """Run `action`, which starts Spark jobs and waits for them, and return its result.
 
-    It runs in a thread of its own while this one looks after it. An interrupt (Ctrl-C), or an exception of `tell`,
-    cancels its jobs. Whatever is raised here, none of its tasks runs any more by then, so that what they wrote can be
-    cleared away.
+    It runs in a separate thread, while this one reports progress. An interrupt (Ctrl-C), or an exception of
+    `on_progress`, cancels its jobs. When an exception is raised here, no task is running any longer, so that the files
+    of tasks can be removed.
+
+    Raises:
+        OmnigraphError: Spark or a task failed; failures are translated.
     """
     context = spark.sparkContext
     group = f"omnigraph-{uuid.uuid4().hex}"
@@ -56,7 +60,8 @@ def run_job(
 
     def run() -> None:
         try:
-            # A task that is interrupted ends at once, but leaves its Python at work; one that is not ends with it.
+            # An interrupted task is reported as ended immediately, although its Python still runs and may write files.
+            # Without the interrupt, the task ends together with its Python.
             context.setJobGroup(group, description, interruptOnCancel=False)
             outcome.set_result(action())
         except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
@@ -73,7 +78,7 @@ def run_job(
     except BaseException:
         log.debug("cancelling the jobs of %s", description)
         while not is_over.wait(_POLL_SECONDS):
-            context.cancelJobGroup(group)  # again and again: a job may just be starting
+            context.cancelJobGroup(group)  # repeatedly: the action may be about to start another job
         _wait_for_tasks(context, group)
         raise
     if outcome.exception() is not None:
@@ -83,27 +88,30 @@ def run_job(
 
 
 def _wait_for_tasks(context: SparkContext, group: str) -> None:
-    """Wait for the end of tasks that were told to stop; Spark kills their Python after two seconds."""
+    """Wait until the tasks of a cancelled job have ended; Spark kills their Python after two seconds."""
     try:
         for _ in range(int(_MAX_WAIT_SECONDS / _POLL_SECONDS)):
             if not _read_progress(context, group).active:
                 return
             time.sleep(_POLL_SECONDS)
-    except (Py4JError, ConnectionError):  # then there is nobody who could run them
+    except (Py4JError, ConnectionError):  # without the JVM, no task runs
         return
-    log.warning("tasks of a job that failed are still running; their files are left to recovery")
+    log.warning("tasks of a failed job are still running; recovery will remove their files")
 
 
 def build_progress_callback(
     call: LoadCall, phase: str, *, rows: Callable[[], int] = lambda: 0, total_bytes: int | None = None
 ) -> Callable[[JobProgress], None]:
-    """For `run_job`: what a load's caller is told. Of the bytes, the same share is done as of the tasks."""
+    """Return a callback for `run_job` that reports the progress of a load.
 
-    def tell(progress: JobProgress) -> None:
+    The share of the bytes that are done is estimated by that of the tasks.
+    """
+
+    def report(progress: JobProgress) -> None:
         done = int(progress.share * total_bytes) if total_bytes is not None else 0
         call.report_progress(phase, rows(), done, total_bytes)
 
-    return tell
+    return report
 
 
 def _read_progress(context: SparkContext, group: str) -> JobProgress:
@@ -112,10 +120,10 @@ def _read_progress(context: SparkContext, group: str) -> JobProgress:
     for job in tracker.getJobIdsForGroup(group):
         info = tracker.getJobInfo(job)
         for stage in info.stageIds if info is not None else ():
-            found = tracker.getStageInfo(stage)
-            if found is not None:  # what is long done may be forgotten
-                tasks += found.numTasks
-                done += found.numCompletedTasks
-                active += found.numActiveTasks
-                failed += found.numFailedTasks
+            stage_info = tracker.getStageInfo(stage)
+            if stage_info is not None:  # Spark forgets stages that ended long ago
+                tasks += stage_info.numTasks
+                done += stage_info.numCompletedTasks
+                active += stage_info.numActiveTasks
+                failed += stage_info.numFailedTasks
     return JobProgress(tasks=tasks, done=done, active=active, failed=failed)

@@ -1,4 +1,4 @@
-"""What a Spark that we start is given: a Java that it can start, a place for its files, and one for what it prints."""
+"""The environment of a Spark that we start: a Java launcher, a directory for its files, and a log of its output."""
 
 import atexit
 import os
@@ -15,12 +15,12 @@ from omnigraph.spark.session.java_runtime import VECTOR_MODULE_OPTION, JavaRunti
 
 _JAVA_LAUNCHER = """\
 #!/bin/sh
-# Started by Spark as Java. What Java prints goes to a file: a command's own output stays clean.
+# Started by Spark as Java. Java's output goes to a file, to keep the output of the command clean.
 echo $$ >>{started}
 {drop}exec {java} "$@" 2>>{printed}
 """
 _DROP = f"""\
-for word do  # Spark asks for a module that this runtime lacks
+for word do  # Spark requests a module that this runtime lacks
   shift
   [ "$word" = {VECTOR_MODULE_OPTION} ] || set -- "$@" "$word"
 done
@@ -34,27 +34,28 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
+# Stack frames of Java, and the class names in front of exception messages: noise for a user.
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
 _RAISED = re.compile(r'^(Exception in thread "[^"]*" |Caused by: )?([\w$]+\.)+[\w$]+: ')
+# The limit of Java's output that is read for the message when it does not start.
 _MAX_SHOWN_CHARACTERS = 4000
-"""How many characters of what Java printed are shown when it does not start."""
 
 
 class LaunchEnvironment:
-    """Files for one Spark, below a directory of our own."""
+    """The files for one Spark, in our own directory."""
 
     def __init__(self, directory: Path, *, level: str = "warn") -> None:
         self.directory = directory
         self.output_path = directory / "printed.log"
-        """What the JVM prints: its log, and its last words."""
+        """The log and the error output of the JVM."""
         self.pids_path = directory / "started"
-        """The number of every process that was started as Java."""
+        """The ids of all processes that were started as Java."""
         atexit.register(self.kill_abandoned)
         self.logging = directory / "log4j2.properties"
         self.logging.write_text(_LOGGING.format(level=level), encoding="utf-8")
 
     def create_java_home(self, java: JavaRuntime) -> Path:
-        """A directory to be used as JAVA_HOME, which holds what Spark starts of it and no more."""
+        """Create a directory to use as `JAVA_HOME`, with only the launcher in it, and return its path."""
         program = self.directory / "java" / "bin" / "java"
         program.parent.mkdir(parents=True, exist_ok=True)
         drop = "" if java.has_vectors else _DROP
@@ -69,29 +70,33 @@ class LaunchEnvironment:
         return program.parents[1]
 
     def create_spark_home(self) -> Path:
-        """PySpark's own Spark under another address: local clusters write into the directory where Spark is."""
+        """Create a copy of PySpark's Spark by symbolic links, and return its path.
+
+        Local clusters write into the directory of Spark; PySpark's own, in the installation, must stay unchanged.
+        """
         home = self.directory / "spark"
         home.mkdir(exist_ok=True)
         for part in Path(pyspark.__file__).parent.iterdir():
             link = home / part.name
+            # `work` is what a local cluster writes: it must become a real directory here.
             if part.is_dir() and part.name != "work" and not link.exists():
                 link.symlink_to(part)
         return home
 
     def kill_abandoned(self) -> None:
-        """End every JVM of this process but the one in use.
+        """Terminate every JVM that this process started, except the one in use.
 
-        One whose start was interrupted can't be reached by anybody, and would not end by itself.
+        A JVM whose start was interrupted has no connection, and would not end on its own.
         """
         gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way
-        used = gateway.proc.pid if gateway is not None and gateway.proc is not None else None
+        used_pid = gateway.proc.pid if gateway is not None and gateway.proc is not None else None
         with suppress(FileNotFoundError):
-            for number in map(int, self.pids_path.read_text(encoding="utf-8").split()):
-                if number != used:
-                    _kill(number)
+            for pid in map(int, self.pids_path.read_text(encoding="utf-8").split()):
+                if pid != used_pid:
+                    _kill(pid)
 
     def read_last_output(self) -> str:
-        """The end of what the JVM printed, without the stacks and names of its exceptions."""
+        """Return the end of the JVM's output, without the stacks and class names of exceptions."""
         try:
             text = self.output_path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
@@ -100,8 +105,9 @@ class LaunchEnvironment:
         return "\n".join(_RAISED.sub("", line) for line in lines).strip()
 
 
-def _kill(number: int) -> None:
-    """End a process, if it is a child of this one and still runs."""
+def _kill(pid: int) -> None:
+    """Terminate a process if it is a child of this one and still runs."""
     with suppress(ChildProcessError, ProcessLookupError):
-        if os.waitpid(number, os.WNOHANG) == (0, 0):
-            os.kill(number, signal.SIGKILL)
+        # Process ids are reused: `waitpid` fails for a process that is not our child.
+        if os.waitpid(pid, os.WNOHANG) == (0, 0):
+            os.kill(pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Whom the checkpoint of a stream belongs to: written into it by its first start, and asked by every other.
+"""Bind a streaming checkpoint to one branch of a graph: the first start writes the owner, later ones check it.
 
-A checkpoint says which rows were loaded, not where to. With that of another graph a stream would miss them all, and
-nobody would notice.
+A checkpoint records which rows were loaded, not where to. With the checkpoint of another graph, a stream would silently
+skip all of these rows.
 """
 
 import msgspec
@@ -14,20 +14,22 @@ OWNER_FILE = "omnigraph.json"
 
 
 class CheckpointTakenError(OmnigraphError):
-    """A checkpoint is that of a stream into another graph, or into another branch."""
+    """A checkpoint belongs to a stream into another graph or branch."""
 
     kind = Kind.USAGE
     code = "checkpoint_taken"
 
     def __init__(self, checkpoint: str, owner: str, asked: str) -> None:
         super().__init__(checkpoint, owner, asked)
-        self.checkpoint, self.owner, self.asked = checkpoint, owner, asked
+        self.checkpoint = checkpoint
+        self.owner = owner
+        self.asked = asked
 
     def __str__(self) -> str:
         return (
             f"`{self.checkpoint}` is the checkpoint of a stream into {self.owner}: with it, a stream into {self.asked}"
-            f" would miss every row that went there. Name another one; or, if that graph was moved, remove `{OWNER_FILE}`"
-            " from it"
+            " would miss every row that was loaded there. Name another checkpoint; or, if that graph was moved, remove"
+            f" `{OWNER_FILE}` from this one"
         )
 
 
@@ -42,40 +44,42 @@ class _Owner(msgspec.Struct, frozen=True):
 
 
 def claim(spark: SparkSession, checkpoint: str, graph: str, branch: str) -> None:
-    """Make a checkpoint that of a stream into this branch, if it is nobody's yet.
+    """Claim a checkpoint for streams into this branch, if it has no owner yet.
 
     Raises:
-        CheckpointTakenError: It belongs to another one.
+        CheckpointTakenError: It belongs to another branch or graph.
         SparkFailedError: It can't be read or written.
     """
-    asked = _Owner(graph, branch)
-    owner = _resolve_owner(spark, checkpoint, asked)
-    if owner != asked:
-        raise CheckpointTakenError(checkpoint, str(owner), str(asked))
+    requested = _Owner(graph, branch)
+    owner = _resolve_owner(spark, checkpoint, requested)
+    if owner != requested:
+        raise CheckpointTakenError(checkpoint, str(owner), str(requested))
 
 
-def _resolve_owner(spark: SparkSession, checkpoint: str, asked: _Owner) -> _Owner:
-    """Who is written there; `asked` is written, where nobody is. By Spark's own file systems, as all else in there."""
+def _resolve_owner(spark: SparkSession, checkpoint: str, requested: _Owner) -> _Owner:
+    """Return the owner of a checkpoint; write and return `requested` if there is none."""
     context = spark.sparkContext
     with surface_errors():
-        jvm, settings = context._jvm, context._jsc.hadoopConfiguration()  # noqa: SLF001 - there is no public way
+        # Through Hadoop's file systems, as Spark writes the rest of the checkpoint: it may be anywhere.
+        jvm = context._jvm  # noqa: SLF001 - there is no public way
+        settings = context._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
         assert jvm is not None  # noqa: S101 - a context that runs has one
         path = jvm.org.apache.hadoop.fs.Path(checkpoint, OWNER_FILE)
         files = path.getFileSystem(settings)
-        found = None
+        owner = None
         if files.exists(path):
             source = files.open(path)
-            found = _decode_owner(bytes(source.readAllBytes()))
+            owner = _decode_owner(bytes(source.readAllBytes()))
             source.close()
-        if found is None:
+        if owner is None:
             out = files.create(path, True)
-            out.write(bytearray(msgspec.json.encode(asked)))
+            out.write(bytearray(msgspec.json.encode(requested)))
             out.close()
-        return found or asked
+        return owner or requested
 
 
 def _decode_owner(text: bytes) -> _Owner | None:
-    """None: a driver died while it wrote that."""
+    """Decode the owner of a checkpoint; return None if a driver died while writing it."""
     try:
         return msgspec.json.decode(text, type=_Owner)
     except (msgspec.DecodeError, UnicodeDecodeError):

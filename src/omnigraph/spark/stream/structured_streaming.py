@@ -1,7 +1,7 @@
-"""A stream of rows into a graph: each batch is one commit, and a restart neither loses nor doubles one.
+"""Load a streaming DataFrame into a graph: each batch is one commit, exactly once, also across restarts.
 
-Spark writes down which rows a batch has before it runs it, and that it is done afterwards. In between it may run twice.
-So a batch is loaded with an idempotency key of its query and number: what is there already is not loaded again.
+Spark records the rows of a batch before it runs it, and its completion afterwards; if it fails in between, the batch
+runs again. So a batch is loaded with an idempotency key of its query and number, and is not committed twice.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,34 +38,35 @@ from omnigraph.spark.read.table_scan import find_type
 from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.spark.stream.checkpoint import claim
 
+# Holds the key of a rejected batch, beside its bad records.
 _KEY_FILE = ".batch"
 
 
 @dataclass(frozen=True, slots=True)
 class BatchQuarantine:
-    """A directory for the batch that is known by a key."""
+    """The quarantine directory of one batch, which is identified by its idempotency key."""
 
     directory: Path
     key: str
 
     def clear_previous_attempt(self) -> None:
-        """What a try left here that was refused as a whole goes: this try has all of it again.
+        """Remove the records of an earlier attempt that was rejected as a whole: this attempt reads them all again.
 
-        Records of anything else stay, and the load says so.
+        Other records stay, and the load reports them.
         """
         with self._translate_errors():
-            mark = self.directory / _KEY_FILE
-            if mark.is_file() and mark.read_text(encoding="utf-8") == self.key:
+            key_file = self.directory / _KEY_FILE
+            if key_file.is_file() and key_file.read_text(encoding="utf-8") == self.key:
                 for name in (REJECTED, REASONS, _KEY_FILE):
                     (self.directory / name).unlink(missing_ok=True)
 
     def mark_refused(self) -> None:
-        """The batch was refused as a whole, and its bad records are here to be looked at."""
+        """Mark the bad records here as those of a batch that was rejected as a whole."""
         with self._translate_errors():
             (self.directory / _KEY_FILE).write_text(self.key, encoding="utf-8")
 
     def finish(self) -> None:
-        """The batch was loaded, by a driver that may have died before its records had their names."""
+        """Finish the quarantine of a committed batch, whose driver may have died before renaming its files."""
         settle_published(self.directory)
 
     @contextmanager
@@ -76,28 +77,30 @@ class BatchQuarantine:
             raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
 
 
+# For each property, `id`, `from` or `to`: a column, or SQL over the stream's columns. `@where` filters the rows.
 Columns: TypeAlias = Mapping[str, str | Column]
-"""For each property, `id`, `from` or `to`: a column, or SQL over the stream's columns. `@where`: only such rows."""
+# By type, how a row of the stream becomes one or several rows of that type.
 Rows: TypeAlias = Mapping[str, Columns | Sequence[Columns]]
-"""By type, how a row of the stream becomes one of its rows, or several."""
+# The type whose columns the stream has; or the rows of each type; or a function from a batch to DataFrames by type.
 RowMapping: TypeAlias = str | Rows | Callable[[DataFrame], Mapping[str, DataFrame]]
-"""The one type that the columns are of; or the rows of each type; or what makes DataFrames of types from a batch."""
 
+# The driver loads a batch of up to this number of rows alone, because starting tasks would take longer.
 MAX_LOCAL_ROWS = 200_000
-"""A batch of at most so many rows is loaded by the driver alone: starting tasks would take longer."""
 WHERE = "@where"
+# The local property in which Spark passes the id of a streaming query.
 _QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
 
 class BadMappingError(OmnigraphError):
-    """What says how rows of a stream become nodes and edges does not say that; `type` is empty if none is meant."""
+    """The mapping from a stream's rows to nodes and edges is invalid; `type` is empty if it is not about one type."""
 
     kind = Kind.USAGE
     code = "bad_mapping"
 
     def __init__(self, type: str, reason: str) -> None:
         super().__init__(type, reason)
-        self.type, self.reason = type, reason
+        self.type = type
+        self.reason = reason
 
     def __str__(self) -> str:
         return f"the mapping of `{self.type}`: {self.reason}" if self.type else f"the mapping: {self.reason}"
@@ -105,12 +108,12 @@ class BadMappingError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamCall:
-    """A stream as it was asked for; the last five as for a load."""
+    """The arguments of a stream; the last five are those of a load."""
 
     mapping: RowMapping
     checkpoint: str
     every: str | None = None
-    """How often a batch begins, such as `10 seconds`; None: when the one before is done."""
+    """The interval between batches, such as `10 seconds`; None: each begins when the previous one is done."""
     until_empty: bool = False
     name: str | None = None
     mode: LoadMode = LoadMode.MERGE
@@ -121,27 +124,28 @@ class StreamCall:
 
 
 class GraphStream:
-    """A stream at work. `query` is Spark's own handle."""
+    """A running stream. `query` is Spark's own handle."""
 
     def __init__(self, query: StreamingQuery, batches: "_BatchLoader") -> None:
-        self.query, self._batches = query, batches
+        self.query = query
+        self._batches = batches
 
     @property
     def id(self) -> str:
-        """The same after every restart from the same checkpoint."""
+        """The id of the stream, which stays the same after a restart from the same checkpoint."""
         return str(self.query.id)
 
     @property
     def is_active(self) -> bool:
-        """Whether it still runs."""
+        """Whether the stream is still running."""
         return self.query.isActive
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it ends, or for so long; whether it ended.
+        """Wait until the stream ends, or for a number of seconds; return whether it ended.
 
         Raises:
             LoadError: A batch has records that can't be loaded. It is tried again at the next start.
-            OmnigraphError: Whatever else has stopped it.
+            OmnigraphError: The stream stopped for another reason.
         """
         with self._surface_errors():
             if seconds is None:
@@ -150,12 +154,12 @@ class GraphStream:
             return bool(self.query.awaitTermination(seconds))  # type: ignore[arg-type] # it takes fractions
 
     def catch_up(self) -> None:
-        """Wait until everything is loaded that was there when this was called. Raises what `wait` raises."""
+        """Wait until all rows are loaded that were available at the time of the call. Raises the same as `wait`."""
         with self._surface_errors():
             self.query.processAllAvailable()
 
     def stop(self) -> None:
-        """End it, in the midst of a batch too: the next start runs that batch again."""
+        """Stop the stream, even in the middle of a batch: the next start runs that batch again."""
         self.query.stop()
 
     @contextmanager
@@ -164,24 +168,25 @@ class GraphStream:
             with surface_errors():
                 yield
         except OmnigraphError as error:
+            # Spark has only the text of an error of a batch; the loader has the error itself.
             if self._batches.error is None:
                 raise
             raise self._batches.error from error
 
 
 def start_stream(session: Session, frame: DataFrame, call: StreamCall) -> GraphStream:
-    """Start a stream; it runs in threads of Spark until it is stopped, or all is read if it was asked for that.
+    """Start a stream, which runs in Spark's threads until it is stopped or, with `until_empty`, all rows are loaded.
 
     Raises:
-        BadMappingError: The mapping does not say how rows become nodes and edges.
+        BadMappingError: The mapping from rows to nodes and edges is invalid.
         TypeMissingError: There is no such type.
-        ColumnError: The columns are not such as rows of a type can be made of.
-        CheckpointTakenError: The checkpoint is that of a stream into another graph or branch.
-        BadArgumentError: The mode is not one of a stream, or `every` is no time.
+        ColumnError: Rows of a type can't be built from the columns.
+        CheckpointTakenError: The checkpoint belongs to a stream into another graph or branch.
+        BadArgumentError: The mode is not allowed for a stream, or `every` is not an interval.
     """
     session.check_writable()
     if call.mode is LoadMode.OVERWRITE:
-        raise BadArgumentError("mode", "overwrite", "each batch would replace the one before; it is merge or append")
+        raise BadArgumentError("mode", "overwrite", "each batch would replace the previous one; use merge or append")
     snapshot = session.head().snapshot
     if not callable(call.mapping):
         _check_call(session, frame, call, session.load_catalog(snapshot))
@@ -195,14 +200,17 @@ def start_stream(session: Session, frame: DataFrame, call: StreamCall) -> GraphS
         try:
             writer = writer.trigger(processingTime=call.every)
         except (IllegalArgumentException, PySparkValueError):
-            raise BadArgumentError("every", format_value(call.every), "it is a time, such as `10 seconds`") from None
+            raise BadArgumentError(
+                "every", format_value(call.every), "it must be an interval, such as `10 seconds`"
+            ) from None
+    # Only after all checks: a call that fails must not take the checkpoint.
     claim(frame.sparkSession, call.checkpoint, session.uri, snapshot.branch)
     with surface_errors():
         return GraphStream(writer.start(), batches)
 
 
 def _check_call(session: Session, frame: DataFrame, call: StreamCall, catalog: Catalog) -> None:
-    """What is wrong with a mapping, or with the columns that it makes, is said now and not by the first batch."""
+    """Check a mapping and the columns that it produces now, rather than in the first batch."""
     mapping = call.mapping
     if isinstance(mapping, Mapping):
         check_mapping(mapping, catalog)
@@ -215,12 +223,13 @@ def _check_call(session: Session, frame: DataFrame, call: StreamCall, catalog: C
 
 
 class _BatchLoader:
-    """What is done with every batch."""
+    """The loader of a stream's batches."""
 
     def __init__(self, session: Session, call: StreamCall) -> None:
-        self._session, self._call = session, call
+        self._session = session
+        self._call = call
         self.error: OmnigraphError | None = None
-        """What stopped the stream, if that was one of ours."""
+        """The error that stopped the stream, if it is one of omnigraph's."""
         self._is_first = True
 
     def run(self, batch: DataFrame, number: int) -> None:
@@ -228,24 +237,27 @@ class _BatchLoader:
         spark = batch.sparkSession
         query_id = spark.sparkContext.getLocalProperty(_QUERY_ID_PROPERTY)
         assert query_id is not None  # noqa: S101 - Spark sets it for every batch of a stream
-        kept = batch.persist()
+        # A load reads the batch several times; without the cache, each time would read the stream's source again.
+        cached = batch.persist()
         try:
-            self._load(spark, kept, query_id, number)
+            self._load(spark, cached, query_id, number)
         except OmnigraphError as error:
             self.error = error
             raise
         finally:
-            kept.unpersist()
+            cached.unpersist()
 
     def _load(self, spark: SparkSession, batch: DataFrame, query_id: str, number: int) -> None:
-        call, faults = self._call, self._session.runtime.faults
+        call = self._call
+        faults = self._session.runtime.faults
         key = build_batch_key(query_id, number)
         faults.reach("stream.begun")
-        kept = None if call.on_error is None else BatchQuarantine(call.on_error / f"batch-{number}", key)
+        quarantine = None if call.on_error is None else BatchQuarantine(call.on_error / f"batch-{number}", key)
         if self._is_loaded(key):
-            if kept is not None:
-                kept.finish()
+            if quarantine is not None:
+                quarantine.finish()
             return
+        # With the limit, a large batch is not counted to its end.
         is_small = batch.limit(MAX_LOCAL_ROWS + 1).count() <= MAX_LOCAL_ROWS
         catalog = self._session.load_catalog(self._session.head().snapshot)
         frames = map_batch(batch, call.mapping, catalog, is_distinct=call.mode is LoadMode.MERGE)
@@ -256,63 +268,72 @@ class _BatchLoader:
             if not is_small or data.num_rows:
                 sources.append(TypedSource(type=type_.name, is_edge=isinstance(type_, EdgeType), data=data))
         if sources:
-            made = LoadCall(
+            load_call = LoadCall(
                 input=LoadInput(typed=tuple(sources)),
                 mode=call.mode,
                 actor=call.actor,
                 message=call.message,
                 idempotency_key=key,
-                is_known_by_key=True,  # the batch of a checkpoint: its rows may come in another order
-                on_error=None if kept is None else kept.directory,
+                is_known_by_key=True,  # a repeated batch may have its rows in another order
+                on_error=None if quarantine is None else quarantine.directory,
                 max_errors=call.max_errors,
             )
-            self._load_with_quarantine(kept, made, read_locally if is_small else build_reader(spark=spark))
+            read = read_locally if is_small else build_reader(spark=spark)
+            self._load_with_quarantine(quarantine, load_call, read)
         faults.reach("stream.loaded")
 
-    def _load_with_quarantine(self, kept: BatchQuarantine | None, call: LoadCall, read: Reader) -> None:
-        """Load, and see to it that refused records are not in the way of another try."""
-        if kept is not None:
-            kept.clear_previous_attempt()
+    def _load_with_quarantine(self, quarantine: BatchQuarantine | None, call: LoadCall, read: Reader) -> None:
+        """Load a batch; the records of an earlier attempt must not prevent it, nor this one's a later attempt."""
+        if quarantine is not None:
+            quarantine.clear_previous_attempt()
         try:
             load(self._session, call, read)
         except LoadError as error:
-            if kept is not None and error.quarantine is not None:
-                kept.mark_refused()
+            if quarantine is not None and error.quarantine is not None:
+                quarantine.mark_refused()
             raise
 
     def _is_loaded(self, key: str) -> bool:
-        """Whether the first batch since the start was loaded before the stream died, however long ago that is.
-
-        A load knows its key for some days only. No later batch can have been tried before.
-        """
+        """Return whether the first batch since the start was committed before the stream died, at any time."""
+        # The whole history is searched, because a load finds an idempotency key for some days only. Later batches can't
+        # have run before.
         if not self._is_first:
             return False
         self._is_first = False
         history = self._session.log.iter_history(self._session.head())
-        return any(one.idempotency_key == key for one in history)
+        return any(commit.idempotency_key == key for commit in history)
 
 
-# --- rows of types -----------------------------------------------------------------------------------
+# --- mapping rows to types ---------------------------------------------------------------------------
 
 
 def check_mapping(mapping: Rows, catalog: Catalog) -> None:
-    """BadMappingError or TypeMissingError for a mapping that can't be meant."""
+    """Check that a mapping names existing types, and the same columns in all parts of a type.
+
+    Raises:
+        BadMappingError: It names no types, no columns, or different ones for a type.
+        TypeMissingError: There is no such type.
+    """
     if not mapping:
         raise BadMappingError("", "it names no types")
     for name, rows in mapping.items():
         find_type(catalog, name)
-        several = _to_list(rows)
-        if not several or not all(several):
+        parts = _to_list(rows)
+        if not parts or not all(parts):
             raise BadMappingError(name, "it names no columns")
-        first = several[0].keys() - {WHERE}
-        for other in several[1:]:
-            if odd := first ^ (other.keys() - {WHERE}):
-                reason = f"each of its parts must give the same columns, but not all give `{min(odd)}`"
+        first = parts[0].keys() - {WHERE}
+        for part in parts[1:]:
+            if different := first ^ (part.keys() - {WHERE}):
+                reason = f"all of its parts must have the same columns, but not all have `{min(different)}`"
                 raise BadMappingError(name, reason)
 
 
 def _check_columns(frame: DataFrame, mapping: Rows) -> None:
-    """BadMappingError when an expression names what a DataFrame does not have: now, and not by the first batch."""
+    """Check that all expressions of a mapping are valid over a DataFrame.
+
+    Raises:
+        BadMappingError: An expression is not.
+    """
     for name, rows in mapping.items():
         for columns in _to_list(rows):
             try:
@@ -322,38 +343,40 @@ def _check_columns(frame: DataFrame, mapping: Rows) -> None:
 
 
 def map_batch(batch: DataFrame, mapping: RowMapping, catalog: Catalog, *, is_distinct: bool) -> Mapping[str, DataFrame]:
-    """The rows of each type.
+    """Return the rows of each type in a batch.
 
-    With `is_distinct`, equal rows are one where they say which row they are: many events name the same node. Rows
-    that get an id each stay as many as they are.
+    With `is_distinct`, equal rows with a key or an id become one, because many events may name the same node. Rows
+    whose ids are generated are not deduplicated.
     """
     if isinstance(mapping, str):
         return {mapping: batch}
     if callable(mapping):
         return _apply_function(batch, mapping)
     check_mapping(mapping, catalog)
-    found: dict[str, DataFrame] = {}
+    frames: dict[str, DataFrame] = {}
     for name, rows in mapping.items():
         frame = reduce(DataFrame.unionByName, [_select_columns(batch, columns) for columns in _to_list(rows)])
         has_ids = bool(find_type(catalog, name).key) or ID in frame.columns
-        found[name] = frame.distinct() if is_distinct and has_ids else frame
-    return found
+        frames[name] = frame.distinct() if is_distinct and has_ids else frame
+    return frames
 
 
 def _apply_function(
     batch: DataFrame, mapping: Callable[[DataFrame], Mapping[str, DataFrame]]
 ) -> Mapping[str, DataFrame]:
-    """What a function of the caller makes of a batch."""
+    """Apply a function of the caller to a batch, and check that it returns DataFrames by type."""
     try:
-        found: object = mapping(batch)
-    except (OmnigraphError, PySparkException, Py4JError):  # Spark has stopped it, or it used Spark wrongly
+        frames: object = mapping(batch)
+    except (OmnigraphError, PySparkException, Py4JError):  # Spark stopped it, or it called Spark wrongly
         raise
     except Exception as error:
-        told = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise BadMappingError("", f"the function failed: {told}") from error
-    if not isinstance(found, Mapping) or not all(isinstance(one, DataFrame) for one in found.values()):
-        raise BadMappingError("", f"the function has to give DataFrames by type, and gave a {type(found).__name__}")
-    return found
+        message = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise BadMappingError("", f"the function failed: {message}") from error
+    if not isinstance(frames, Mapping) or not all(isinstance(frame, DataFrame) for frame in frames.values()):
+        raise BadMappingError(
+            "", f"the function must return DataFrames by type, but returned a {type(frames).__name__}"
+        )
+    return frames
 
 
 def _to_list(rows: Columns | Sequence[Columns]) -> Sequence[Columns]:
@@ -363,8 +386,8 @@ def _to_list(rows: Columns | Sequence[Columns]) -> Sequence[Columns]:
 def _select_columns(batch: DataFrame, columns: Columns) -> DataFrame:
     where = columns.get(WHERE)
     rows = batch if where is None else batch.where(where)
-    return rows.select(*(_to_column(given).alias(name) for name, given in columns.items() if name != WHERE))
+    return rows.select(*(_to_column(column).alias(name) for name, column in columns.items() if name != WHERE))
 
 
-def _to_column(given: str | Column) -> Column:
-    return f.expr(given) if isinstance(given, str) else given
+def _to_column(column: str | Column) -> Column:
+    return f.expr(column) if isinstance(column, str) else column
