@@ -167,8 +167,8 @@ def read_arguments(arguments: Mapping[str, object], type_: type[T]) -> T:
     Raises:
         BadRequestError: They do not fit; the message contains no values.
     """
-    # The protocol's library has parsed the arguments already. Encoded again, they go through the decoder of HTTP bodies,
-    # so that both interfaces accept and reject the same.
+    # The protocol's library has parsed the arguments already. Encoded again, they go through the decoder of HTTP
+    # bodies, so that both interfaces accept and reject the same.
     try:
         text = json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeError:

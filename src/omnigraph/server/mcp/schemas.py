@@ -123,7 +123,7 @@ def build_struct_schema(type_: type[msgspec.Struct]) -> JsonSchema:
 
 
 def _simplify(schema: JsonSchema) -> JsonSchema:
-    # A default such as null, 0 or {} tells a model nothing that the type does not.
+    # Null, 0 and other empty defaults are left out, to keep the schema short.
     simplified = {name: value for name, value in schema.items() if name != "default" or value}
     variants = simplified.get("anyOf")
     if not isinstance(variants, list) or len(variants) != 2:

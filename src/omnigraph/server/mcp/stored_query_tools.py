@@ -111,7 +111,7 @@ class StoredTool:
         return all(param.name != control for param in self.query.params)
 
     def _split(self, arguments: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-        """Split the arguments into parameters and controls; unknown names count as parameters, which the query rejects."""
+        """Split arguments into parameters and controls; unknown names count as parameters, which the query rejects."""
         names = {name for name in self._controls.__struct_fields__ if self._has_control(name)}
         params = {name: value for name, value in arguments.items() if name not in names}
         return params, {name: value for name, value in arguments.items() if name in names}
