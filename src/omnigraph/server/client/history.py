@@ -114,6 +114,7 @@ class RemoteHistory:
         self, commit_id: str, *, branch: str | None = None, types: Sequence[str] | None = None
     ) -> RemoteChange:
         """Return what one commit changed relative to its first parent; rows are fetched on demand."""
+        # Only the counts: the rows of a commit may be too large for one JSON response.
         rest = f"commits{quote_path(commit_id)}/changes"
         document = self._calls.get(rest, branch=branch, types=types, counts=True)
         return RemoteChange(self._calls, document, branch, types)

@@ -32,8 +32,7 @@ class RemoteDocument:
         return {name: value for name, value in self._document.items() if name != "text"}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - JSON
-        # `is_safe` of a result class is `safe` in its JSON form. Dunder names must fail: `copy` and `pickle` look them
-        # up before `_document` is set.
+        # `is_safe` of a result class is `safe` in its JSON form. Dunder names are hooks of Python, never fields.
         key = name.removeprefix("is_")
         if name.startswith("__") or key not in self._document:
             raise AttributeError(name)

@@ -111,6 +111,7 @@ class RemoteWrites:
                 raise BadArgumentError(name, "given", "a server loads graph JSONL only; leave it out")
         if data is None:
             raise BadArgumentError("data", "left out", "pass the graph JSONL to load")
+        # The body is the data itself, so the options are query parameters; None leaves one out.
         query = {
             "mode": mode.value if isinstance(mode, LoadMode) else mode,
             "branch": branch,
@@ -124,6 +125,7 @@ class RemoteWrites:
         }
         if isinstance(data, bytes):
             return responses.decode_load(self._calls.post("load", data, query=query))
+        # Several inputs are sent as one body: errors name a line of it, which is translated back to file and line.
         lines = _LoadLines(data)
         try:
             return responses.decode_load(self._calls.post("load", lines.iter_chunks(), query=query))

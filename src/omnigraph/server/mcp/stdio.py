@@ -117,10 +117,10 @@ def serve_mcp(
     """
     runtime = runtime or load_runtime()
     try:
-        config_of_all = load_server_config(() if uri is None else (uri,), config, None)
+        server_config = load_server_config(() if uri is None else (uri,), config, None)
     except NothingToServeError:
         raise AgentSettingsError("name the graph: `omnigraph mcp URI`, or `--config FILE` with settings") from None
-    settings = _select_graph(config_of_all, graph, queries)
+    settings = _select_graph(server_config, graph, queries)
     if settings.policies is not None and actor is None:
         raise AgentSettingsError("there are policies: name the actor that the agent acts as with --as")
     if settings.policies is not None and write:
@@ -209,7 +209,7 @@ class _StdioAgent:
             self.session = context.session
 
     async def _stop_on_signal(self) -> None:
-        """On a signal, let running requests finish within the drain time of a server, then exit."""
+        """Wait for a signal; then let running requests finish within the drain time of a server, and exit."""
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for number in signals:
                 log.info("stopping", extra={FIELDS: {"signal": number.name}})

@@ -252,7 +252,7 @@ TOOLS: dict[str, GraphTool] = {
         GraphTool(
             name="graph_merge",
             title="Merge a branch",
-            description="Merge the changes of one branch into another. Conflicts are listed, and nothing is merged then.",
+            description="Merge the changes of one branch into another. If there are conflicts, they are only listed.",
             arguments_type=MergeArguments,
             output_type=MergeAnswer,
             action=Action.BRANCH_MERGE,
