@@ -146,7 +146,7 @@ def test_without_being_allowed_to_write_an_agent_only_reads_and_survives_nonsens
         code = agent.popen.wait(60)
 
     assert hello["capabilities"]["tools"] == {"listChanged": True}
-    assert "make a branch of your own" in hello["instructions"]
+    assert "create your own branch" in hello["instructions"]
     assert not {"graph_mutate", "graph_merge"} & {*before}
     assert refused["error"]["message"] == "there is no tool `graph_mutate` that you may call"
     assert heard["method"] == "notifications/tools/list_changed"
