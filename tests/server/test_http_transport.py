@@ -131,7 +131,7 @@ def test_an_answer_that_is_cut_says_how_to_go_on_and_that_is_right(served: Serve
     first, second = talk(served, "reader", pages)
 
     commit = first.structured_content["commit_id"]
-    assert f'the answer is cut: for more, repeat the call with offset=1 and snapshot="{commit}"' in text_of(first)
+    assert f'the result is cut: for more, repeat the call with offset=1 and snapshot="{commit}"' in text_of(first)
     rows = [row for page in (first, second) for row in page.structured_content["rows"]]
     assert rows == list(served.graph.query(ALL, snapshot=commit).json_rows())[:2]
 

@@ -146,7 +146,7 @@ def test_without_being_allowed_to_write_an_agent_only_reads_and_survives_nonsens
         code = agent.popen.wait(60)
 
     assert hello["capabilities"]["tools"] == {"listChanged": True}
-    assert "make a branch of your own" in hello["instructions"]
+    assert "create your own branch" in hello["instructions"]
     assert not {"graph_mutate", "graph_merge"} & {*before}
     assert refused["error"]["message"] == "there is no tool `graph_mutate` that you may call"
     assert heard["method"] == "notifications/tools/list_changed"
@@ -265,10 +265,10 @@ def test_a_call_that_is_taken_back_ends_its_query(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     "settings, reason",
     [
-        ({"config": "omnigraph.toml"}, "say with --as for whom the agent acts"),
+        ({"config": "omnigraph.toml"}, "name the actor that the agent acts as with --as"),
         ({"config": "omnigraph.toml", "actor": "ada", "write": True}, "leave --write out"),
         ({"config": "omnigraph.toml", "graph": "persons", "actor": "ada"}, "there is no graph `persons`"),
-        ({"config": "two.toml"}, "say with --graph which graph the agent works on: one, two"),
+        ({"config": "two.toml"}, "choose the graph that the agent works on with --graph: one, two"),
     ],
 )
 def test_it_has_to_be_clear_which_graph_an_agent_works_on_and_for_whom(

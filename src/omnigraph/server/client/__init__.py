@@ -1,1 +1,1 @@
-"""The client of a server: a graph over HTTP with the interface of the embedded one."""
+"""The HTTP client: a graph on a server, with the interface of an embedded graph."""

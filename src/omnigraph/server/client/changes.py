@@ -1,4 +1,4 @@
-"""What differs, as a server tells it: between two states, and from commit to commit."""
+"""Differences between two states of a graph on a server, and its change feed."""
 
 import json
 from collections import deque
@@ -17,21 +17,25 @@ from omnigraph.server.http.paging import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS
 
 Document = dict[str, Any]
 
+# Long polling: a follower asks the server to hold a request for at most this long until the next commit.
 _WAIT_SECONDS = 20.0
-"""How long a server is asked to wait for the next commit, at most."""
-_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.1, 10.0
-_END_MARK, _BEGIN_MARK = b'","end":', b'","begin":'
+# The pause after a failed request doubles from the first value up to the second.
+_MIN_PAUSE_SECONDS = 0.1
+_MAX_PAUSE_SECONDS = 10.0
+# What follows the commit id in the lines that begin and end a commit. All lines start with the commit id.
+_BEGIN_MARK = b'","begin":'
+_END_MARK = b'","end":'
 _HEAD_BYTES = len(b'{"commit":"')
 
 
-def decode_counts(said: Document) -> dict[str, RowChangeCounts]:
-    """By type, how many rows changed."""
-    return {name: RowChangeCounts(**one) for name, one in said.items()}
+def decode_counts(document: Document) -> dict[str, RowChangeCounts]:
+    """Decode the number of changed rows of each type."""
+    return {name: RowChangeCounts(**counts) for name, counts in document.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteDiff:
-    """What differs between two commits, found when it is asked for; see `Diff`."""
+    """The difference between two commits, computed by the server on demand; see `Diff`."""
 
     _calls: GraphCalls
     before_commit: str
@@ -40,26 +44,27 @@ class RemoteDiff:
 
     @classmethod
     def from_states(cls, calls: GraphCalls, before: str, after: str, types: Sequence[str] | None) -> "RemoteDiff":
-        """Of two states as they are now, whatever is written later."""
-        said = calls.get("diff", before=before, after=after, types=types, limit=1)
-        return cls(calls, said["before"], said["after"], types)
+        """Compare two states as they are now: later writes do not change the result."""
+        # The server resolves both states to commits, which stay the same from then on.
+        page = calls.get("diff", before=before, after=after, types=types, limit=1)
+        return cls(calls, page["before"], page["after"], types)
 
     def to_json(self) -> Document:
-        """The two commits, what differs between their schemas, and in how many rows."""
-        said = self._calls.get("diff", **self._query, counts=True)
-        return {name: said[name] for name in ("before", "after", "schema", "types")}
+        """Return the JSON form: the two commits, their schema difference, and the number of changed rows per type."""
+        document = self._calls.get("diff", **self._query, counts=True)
+        return {name: document[name] for name in ("before", "after", "schema", "types")}
 
     def counts(self) -> dict[str, RowChangeCounts]:
-        """By type, how much differs; types in which nothing does are left out."""
+        """Count the changed rows of each type; types without changes are left out."""
         return decode_counts(self.to_json()["types"])
 
     def json_lines(self) -> Iterator[bytes]:
-        """Each change as a JSON object with its line feed."""
+        """Yield each change as a line of JSON with its line feed."""
         for block in self._calls.iter_lines("diff", **self._query):
             yield from block.splitlines(keepends=True)
 
     def __iter__(self) -> Iterator[Document]:
-        """Each change as a JSON object."""
+        """Yield each change as a JSON object."""
         return map(json.loads, self.json_lines())
 
     @property
@@ -69,7 +74,7 @@ class RemoteDiff:
 
 @dataclass(frozen=True, slots=True)
 class RemoteChange:
-    """What one commit changed; rows that did not come with it are fetched when they are asked for. See `ChangeSet`."""
+    """The changes of one commit; rows that the response did not include are fetched on demand. See `ChangeSet`."""
 
     _calls: GraphCalls
     _document: Document
@@ -78,51 +83,52 @@ class RemoteChange:
 
     @property
     def cursor(self) -> str:
-        """What to go on behind, when this change is done with."""
+        """The cursor to continue after, once this change is processed."""
         return str(self._document["commit"])
 
     def summary(self) -> Document:
-        """The change as one JSON object without its rows."""
+        """Return the change as one JSON object without its rows."""
         return {name: value for name, value in self._document.items() if name != "rows"}
 
     def counts(self) -> dict[str, RowChangeCounts]:
-        """By type, how many rows changed."""
+        """Count the changed rows of each type."""
         return decode_counts(self._document["types"])
 
     def records(self) -> Iterator[Document]:
-        """Each changed row as a JSON object."""
+        """Yield each changed row as a JSON object."""
         if "rows" in self._document:
             yield from self._document["rows"]
             return
         for block in self.blocks():
             for line in block.splitlines():
                 if not _is_mark(line, _BEGIN_MARK) and not _is_mark(line, _END_MARK):
+                    # The commit id is only in lines; rows that came with the change do not have it.
                     record = json.loads(line)
                     del record["commit"]
                     yield record
 
     def blocks(self) -> Iterator[bytes]:
-        """As lines of JSON, some at once: one that begins the commit, one for each row, one that ends it."""
+        """Yield blocks of JSON lines: one that begins the commit, one per row, one that ends it."""
         rest = f"commits{quote_path(self.cursor)}/changes"
         return self._calls.iter_lines(rest, branch=self._branch, types=self._types)
 
     def to_json(self) -> Document:
-        """The whole change as one JSON object."""
+        """Return the whole change as one JSON object."""
         return {**self.summary(), "rows": list(self.records())}
 
 
 @dataclass(slots=True)
 class RemoteFeed:
-    """The change feed of a branch behind a server: each commit exactly once, oldest first; see `ChangeFeed`.
+    """The change feed of a branch on a server: each commit exactly once, oldest first; see `ChangeFeed`.
 
-    Who follows waits at the server, and outlasts one that does not answer for a while.
+    A follower waits by long polling, and retries for up to `MAX_OUTAGE_SECONDS` while the server is unavailable.
     """
 
     _calls: GraphCalls
     _branch: str
     _call: ChangesCall
     cursor: str | None = None
-    """The commit that was given last, or behind which it began: where to go on."""
+    """The last commit that was returned, or the one after which the feed began: where to continue."""
     _clock: Clock = field(default_factory=SystemClock)
     _delivered: int = 0
     _pending: deque[RemoteChange] = field(default_factory=deque)
@@ -131,7 +137,7 @@ class RemoteFeed:
     _pause: float = _MIN_PAUSE_SECONDS
 
     def __post_init__(self) -> None:
-        """Raises what `Graph.changes` raises."""
+        """Send a first request, so that the errors of `Graph.changes` are raised here and not on iteration."""
         self.cursor = self._call.since
         self._fetch_page(limit=1, counts=True)
 
@@ -145,65 +151,85 @@ class RemoteFeed:
             if self._is_over:
                 raise StopIteration
             self._fetch()
-        found = self._pending.popleft()
+        change = self._pending.popleft()
         self._delivered += 1
-        self.cursor = found.cursor
-        return found
+        self.cursor = change.cursor
+        return change
 
     def blocks(self) -> Iterator[bytes]:
-        """The feed as lines of JSON, some at once. What has no end is not complete, and begins again."""
+        """Yield the feed as blocks of JSON lines.
+
+        After an interruption a commit begins again: discard the lines of a commit that has no line that ends it.
+        """
         while self._delivered != self._call.limit:
-            most = self._limit_page(MAX_PAGE_ITEMS) if self._call.limit is not None else None
-            before = self._delivered
+            limit = self._limit_page(MAX_PAGE_ITEMS) if self._call.limit is not None else None
+            delivered_before = self._delivered
             try:
-                for block in self._calls.iter_lines("changes", **self._build_query(most)):
+                for block in self._calls.iter_lines("changes", **self._build_query(limit)):
                     self._count_commits(block)
                     yield block
             except OmnigraphError as error:
                 self._wait_out(error)
                 continue
-            self._silent_since, self._pause = None, _MIN_PAUSE_SECONDS
-            if not self._call.follow and (most is None or self._delivered - before < most):
+            self._reset_backoff()
+            # A response with fewer commits than requested is the last one.
+            if not self._call.follow and (limit is None or self._delivered - delivered_before < limit):
                 return
 
     def _fetch(self) -> None:
-        most = self._limit_page(DEFAULT_PAGE_ITEMS)
+        limit = self._limit_page(DEFAULT_PAGE_ITEMS)
         try:
-            said = self._fetch_page(limit=most, wait=self._wait)
+            page = self._fetch_page(limit=limit, wait=self._wait)
         except OmnigraphError as error:
             if error.code != "answer_too_large":
                 self._wait_out(error)
                 return
-            said = self._fetch_page(limit=1, counts=True)  # its rows are fetched when they are asked for
-        self._silent_since, self._pause = None, _MIN_PAUSE_SECONDS
-        self._pending += [RemoteChange(self._calls, one, self._branch, self._call.types) for one in said["changes"]]
-        self._is_over = said["next_cursor"] is None and not self._call.follow
+            # The next change is requested without its rows; `RemoteChange.records` streams them on demand.
+            page = self._fetch_page(limit=1, counts=True)
+        self._reset_backoff()
+        self._pending += [
+            RemoteChange(self._calls, document, self._branch, self._call.types) for document in page["changes"]
+        ]
+        self._is_over = page["next_cursor"] is None and not self._call.follow
 
     def _fetch_page(self, *, limit: int, counts: bool | None = None, wait: float | None = None) -> Document:
-        asked = {**self._build_query(limit), "counts": counts, "wait": wait}
-        said: Document = self._calls.get("changes", **asked)
-        return said
+        query = {**self._build_query(limit), "counts": counts, "wait": wait}
+        page: Document = self._calls.get("changes", **query)
+        return page
 
     def _build_query(self, limit: int | None) -> dict[str, object]:
-        asked = {"branch": self._branch, "since": self.cursor, "types": self._call.types, "limit": limit}
-        return {**asked, "wait": self._wait}
+        return {
+            "branch": self._branch,
+            "since": self.cursor,
+            "types": self._call.types,
+            "limit": limit,
+            "wait": self._wait,
+        }
 
     @property
     def _wait(self) -> float | None:
         return _WAIT_SECONDS if self._call.follow else None
 
-    def _limit_page(self, usual: int) -> int:
-        return usual if self._call.limit is None else min(self._call.limit - self._delivered, usual)
+    def _limit_page(self, default: int) -> int:
+        return default if self._call.limit is None else min(self._call.limit - self._delivered, default)
 
     def _count_commits(self, block: bytes) -> None:
-        """Note which commits end in a block of lines."""
+        """Count the commits that end in a block of lines, and move the cursor to the last of them."""
         for line in block.splitlines():
             if _is_mark(line, _END_MARK):
                 self._delivered += 1
                 self.cursor = json.loads(line)["commit"]
 
+    def _reset_backoff(self) -> None:
+        self._silent_since = None
+        self._pause = _MIN_PAUSE_SECONDS
+
     def _wait_out(self, error: OmnigraphError) -> None:
-        """Wait until the server may answer again, or raise: who does not follow, or has waited long enough."""
+        """Pause before the next try of a follower; raise the error if it is not temporary or lasts too long.
+
+        Raises:
+            BranchGoneError: The branch was deleted in the meantime.
+        """
         if not self._call.follow:
             raise error
         if isinstance(error, BranchMissingError):
@@ -219,6 +245,7 @@ class RemoteFeed:
 
 
 def _is_mark(line: bytes, mark: bytes) -> bool:
-    """Whether a line begins or ends a commit: whatever rows say, they say it behind that place."""
-    place = line.find(b'"', _HEAD_BYTES)
-    return line[place : place + len(mark)] == mark
+    """Return whether a line begins or ends a commit, depending on `mark`."""
+    # The mark is looked for only directly after the commit id: the values of a row may contain the same bytes.
+    position = line.find(b'"', _HEAD_BYTES)
+    return line[position : position + len(mark)] == mark

@@ -1,4 +1,4 @@
-"""Talking to a server: connections that are kept, answers that are read as they come, errors as what they are."""
+"""The HTTP transport of the client: a connection pool, streamed responses, and decoding of error responses."""
 
 import json
 import select
@@ -16,65 +16,78 @@ from omnigraph.lang.source import Source
 from omnigraph.server.client.errors import decode_error
 from omnigraph.server.http.request_bodies import JSON, encode_json
 
+# Bodies of files are sent, and streamed responses are read, in chunks of this size.
 CHUNK_BYTES = 256 * 1024
+# More threads than this may send requests at the same time; further connections are closed after use.
 _MAX_IDLE_CONNECTIONS = 8
 
 Body = bytes | Iterator[bytes] | None
 
 
 class BadServerUrlError(OmnigraphError):
-    """An address that no server can have, or to which a token would go in the clear."""
+    """The URL is not a valid server address, or a token would be sent to it unencrypted."""
 
     kind = Kind.USAGE
     code = "bad_server_url"
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(url, reason)
-        self.url, self.reason = url, reason
+        self.url = url
+        self.reason = reason
 
     def __str__(self) -> str:
-        return f"can't ask `{self.url}`: {self.reason}"
+        return f"can't connect to `{self.url}`: {self.reason}"
 
 
 class ServerUnreachableError(OmnigraphError):
-    """The server did not answer, or stopped in the middle. What a write asked for may have been done if `is_sent`."""
+    """The server did not respond, or the response broke off. If `is_sent`, a write may have been committed."""
 
     kind = Kind.UNAVAILABLE
     code = "server_unreachable"
 
     def __init__(self, url: str, reason: str, is_sent: bool = True) -> None:
         super().__init__(url, reason, is_sent)
-        self.url, self.reason, self.is_sent = url, reason, is_sent
+        self.url = url
+        self.reason = reason
+        self.is_sent = is_sent
 
     def __str__(self) -> str:
         if not self.is_sent:
             return (
-                f"{self.url} can't be reached ({self.reason}), and nothing was sent: check the address, and whether"
+                f"{self.url} can't be reached ({self.reason}), and nothing was sent: check the address, and that"
                 " `omnigraph serve` is running there"
             )
         return (
-            f"{self.url} does not answer ({self.reason}); a write may have been done all the same: an idempotency key"
-            " makes it safe to send it again"
+            f"{self.url} does not respond ({self.reason}); a write may have been committed nevertheless: with an"
+            " idempotency key it is safe to send it again"
         )
 
 
 class Transport:
-    """Requests to one server, from any number of threads; each has a connection of its own while it lasts."""
+    """A pool of connections to one server. Thread-safe: each request has its own connection while it runs."""
 
     def __init__(self, url: str, token: str | None, *, seconds: float, allow_plain_http: bool) -> None:
-        """BadServerUrlError when that is no address of a server, or a token would travel in the clear."""
+        """Check the URL; connections are opened by the first requests.
+
+        Raises:
+            BadServerUrlError: The URL is not a valid server address, or the token would be sent unencrypted.
+        """
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise BadServerUrlError(url, "write http://host:port or https://host")
         if parts.username or parts.password:
-            raise BadServerUrlError(parts._replace(netloc=parts.hostname).geturl(), "it takes a token, no password")
+            # The message must not contain the password.
+            raise BadServerUrlError(parts._replace(netloc=parts.hostname).geturl(), "pass a token, not a password")
         is_plain = parts.scheme == "http" and parts.hostname not in LOOPBACK
         if token is not None and is_plain and not allow_plain_http:
-            raise BadServerUrlError(url, "everybody on the way could read the token: use https")
+            raise BadServerUrlError(url, "the token would be sent unencrypted: use https")
         self.url = url.rstrip("/")
-        self._host, self._port, self._is_tls = parts.hostname, parts.port, parts.scheme == "https"
+        self._host = parts.hostname
+        self._port = parts.port
+        self._is_tls = parts.scheme == "https"
         self._base = parts.path.rstrip("/")
-        self._token, self._seconds = token, seconds
+        self._token = token
+        self._seconds = seconds
         self._lock = threading.Lock()
         self._idle: list[HTTPConnection] = []
 
@@ -91,7 +104,7 @@ class Transport:
         sources: Mapping[str, Source] | None = None,
         seconds: float | None = None,
     ) -> Any:  # noqa: ANN401 - JSON
-        """The JSON of an answer; `body` is what is sent as JSON, unless it is bytes, or some at a time."""
+        """Send a request and return its JSON. A `body` of bytes, or an iterator of bytes, is sent unchanged."""
         with self.stream(method, path, body, query=query, sources=sources, seconds=seconds) as response:
             data = self._read(response)
         return json.loads(data)
@@ -109,12 +122,17 @@ class Transport:
         sources: Mapping[str, Source] | None = None,
         seconds: float | None = None,
     ) -> Iterator[HTTPResponse]:
-        """An answer that is fine, to be read inside; any other is raised as the error that it tells of.
+        """Send a request, and open its response for reading inside the `with` block.
 
-        `part` are the bytes that are wanted of it. `seconds` is how long the server may be silent, if not as usual.
+        An error response is raised as the error it contains. `sources` are the texts that were sent, for errors with
+        positions in them. `byte_range` requests a part of the resource. `seconds` is how long the server may be
+        silent; None takes the default of the transport.
+
+        Raises:
+            ServerUnreachableError: The server does not respond, or the response broke off.
         """
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        target = f"{self._base}{path}{'?' + urlencode(given, doseq=True) if given else ''}"
+        query_params = {name: value for name, value in (query or {}).items() if value is not None}
+        target = f"{self._base}{path}{'?' + urlencode(query_params, doseq=True) if query_params else ''}"
         headers = {"Accept": accept}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -131,21 +149,26 @@ class Transport:
             yield response
             is_done = response.isclosed()
         finally:
+            # Unread bytes of this response would be taken for the next one: only a finished connection is reused.
             if is_done:
                 self._release(connection)
             else:
                 connection.close()
 
     def iter_chunks(self, response: HTTPResponse) -> Iterator[bytes]:
-        """The bytes of an answer, as they come; ServerUnreachableError when it breaks off before its end."""
-        while piece := self._read(response, CHUNK_BYTES):
-            yield piece
+        """Yield the bytes of a response as they arrive.
+
+        Raises:
+            ServerUnreachableError: The response broke off.
+        """
+        while chunk := self._read(response, CHUNK_BYTES):
+            yield chunk
 
     def close(self) -> None:
-        """Close what is kept open."""
+        """Close all idle connections."""
         with self._lock:
-            kept, self._idle = self._idle, []
-        for connection in kept:
+            idle, self._idle = self._idle, []
+        for connection in idle:
             connection.close()
 
     def _send(
@@ -157,7 +180,8 @@ class Transport:
             except OSError as error:
                 raise ServerUnreachableError(self.url, str(error) or type(error).__name__, is_sent=False) from error
         try:
-            with suppress(BrokenPipeError, ConnectionResetError):  # it may have refused before all of it was sent
+            # The server may reject a request and close before the whole body was sent; its response is then readable.
+            with suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(method, target, body, headers)
             return connection.getresponse()
         except (OSError, HTTPException) as error:
@@ -167,19 +191,20 @@ class Transport:
         try:
             return response.read() if size is None else response.read(size)
         except (OSError, HTTPException) as error:
-            raise ServerUnreachableError(self.url, f"the answer broke off: {type(error).__name__}") from error
+            raise ServerUnreachableError(self.url, f"the response broke off: {type(error).__name__}") from error
 
     def _acquire(self, seconds: float) -> HTTPConnection:
-        """One that is kept and still open, or a new one; it may be silent for so long."""
+        """Return an idle connection that is still open, or a new one, with `seconds` as its timeout."""
         while True:
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
                 break
+            # An idle socket that is readable was closed by the server, or has bytes that belong to no request.
             if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
                 connection.sock.settimeout(seconds)
                 return connection
-            connection.close()  # the server has closed it, or says something that nobody asked for
+            connection.close()
         if self._is_tls:
             return HTTPSConnection(self._host, self._port, timeout=seconds, context=ssl.create_default_context())
         return HTTPConnection(self._host, self._port, timeout=seconds)
@@ -193,7 +218,7 @@ class Transport:
 
 
 def quote_path(*parts: str) -> str:
-    """A path of parts, whatever is in them."""
+    """Build a URL path of segments, each percent-encoded in full."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 

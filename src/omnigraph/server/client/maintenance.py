@@ -1,4 +1,4 @@
-"""Maintenance of a graph behind a server. The work is the server's; who asks waits for it."""
+"""Maintenance of a graph on a server. The server does the work; a call returns when it is done."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -16,20 +16,30 @@ from omnigraph.ops.recoveries import Recovery
 from omnigraph.ops.repair_result import RepairResult
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.ops.verify import VerifyResult
-from omnigraph.server.client import maintenance_responses as answers
+from omnigraph.server.client.maintenance_responses import (
+    decode_check,
+    decode_cleanup,
+    decode_embed,
+    decode_index,
+    decode_operations,
+    decode_optimize,
+    decode_recovery,
+    decode_repair,
+    decode_verify,
+)
 from omnigraph.server.client.requests import GraphCalls, check_actor, format_optional_instant
 from omnigraph.server.http.paging import MAX_PAGE_ITEMS
 
+# The server sends nothing until the work is done, so the timeout of the socket limits the whole call.
 MAINTENANCE_TIMEOUT_SECONDS = 24 * 3_600.0
-"""How long maintenance may take."""
 
 Progress = Callable[[Any], None] | None
 
 
 class RemoteMaintenance:
-    """What keeps a graph behind a server fast and sound; each method is that of `UpkeepVerbs`, which says more.
+    """The maintenance of a graph on a server. Each method is documented in `UpkeepVerbs`.
 
-    Nobody tells how far it is: `progress` is taken, and not called.
+    A server reports no progress: `progress` is accepted, so that calls are the same, but never called.
     """
 
     _calls: GraphCalls
@@ -42,26 +52,27 @@ class RemoteMaintenance:
     def indexes(
         self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
     ) -> list[IndexReport]:
-        """Every index that is declared or there, with the share of rows that it covers."""
-        said = self._calls.get("indexes", branch=branch, snapshot=snapshot, at=format_optional_instant(at))
-        return [answers.decode_index(one) for one in said["indexes"]]
+        """List the indexes that are declared or exist, with the number of rows that each covers."""
+        page = self._calls.get("indexes", branch=branch, snapshot=snapshot, at=format_optional_instant(at))
+        return [decode_index(document) for document in page["indexes"]]
 
     def operations(self) -> Operations:
-        """Operations that are at work, or died and wait for recovery."""
-        return answers.decode_operations(self._calls.get("operations"))
+        """Return the operations that are running, or that died and wait for recovery."""
+        return decode_operations(self._calls.get("operations"))
 
     def recoveries(self, *, limit: int | None = None, before: str | None = None) -> list[Recovery]:
-        """What recovery did about operations that died, newest first."""
-        found: list[Recovery] = []
-        is_behind = before is None
+        """List what recovery did about operations that died, newest first; with `before`, those older than that one."""
+        recoveries: list[Recovery] = []
+        # The route has no `before`: newer entries are read and skipped.
+        is_past_before = before is None
         for page in self._calls.iter_pages("recoveries", limit=MAX_PAGE_ITEMS):
-            for one in page["recoveries"]:
-                if is_behind:
-                    found.append(answers.decode_recovery(one))
-                is_behind = is_behind or one["id"] == before
-            if limit is not None and len(found) >= limit:
+            for document in page["recoveries"]:
+                if is_past_before:
+                    recoveries.append(decode_recovery(document))
+                is_past_before = is_past_before or document["id"] == before
+            if limit is not None and len(recoveries) >= limit:
                 break
-        return found[:limit]
+        return recoveries[:limit]
 
     def embed(  # noqa: PLR0913 - the choices of a run, all by name but the type
         self,
@@ -79,7 +90,7 @@ class RemoteMaintenance:
         seconds: float | None = None,
         memory_bytes: int | None = None,
     ) -> EmbedResult:
-        """Compute the vectors that `@embed` declares and that are missing, through the server's provider."""
+        """Compute the missing vectors that `@embed` declares, with the provider configured on the server."""
         del progress
         check_actor(actor)
         body = {
@@ -94,7 +105,7 @@ class RemoteMaintenance:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
-        return answers.decode_embed(self._calls.post("embed", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
+        return decode_embed(self._calls.post("embed", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
 
     def optimize(  # noqa: PLR0913 - the choices of a run, all by name
         self,
@@ -109,11 +120,11 @@ class RemoteMaintenance:
         message: str | None = None,
         progress: Progress = None,
     ) -> OptimizeResult:
-        """Merge small fragments, drop deleted rows from files, build and complete indexes."""
+        """Compact small fragments and deleted rows, and build or extend indexes."""
         del progress
         check_actor(actor)
         if engine == "spark" or master is not None:
-            raise BadArgumentError("engine", "`spark`", "a server does it by itself: leave it out")
+            raise BadArgumentError("engine", "`spark`", "a server runs maintenance without Spark; leave it out")
         body = {
             "types": types,
             "all_indexes": all_indexes,
@@ -121,7 +132,7 @@ class RemoteMaintenance:
             "branch": branch,
             "message": message,
         }
-        return answers.decode_optimize(self._calls.post("optimize", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
+        return decode_optimize(self._calls.post("optimize", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
 
     def cleanup(
         self,
@@ -132,7 +143,7 @@ class RemoteMaintenance:
         confirm: bool = False,
         progress: Progress = None,
     ) -> CleanupResult:
-        """Collect what no kept commit needs any more; without `confirm` a preview."""
+        """Remove data that no kept commit needs; without `confirm`, only preview it."""
         del progress
         body = {
             "keep": keep,
@@ -140,7 +151,7 @@ class RemoteMaintenance:
             "grace_seconds": None if grace is None else grace.total_seconds(),
             "confirm": confirm,
         }
-        return answers.decode_cleanup(self._calls.post("cleanup", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
+        return decode_cleanup(self._calls.post("cleanup", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
 
     def check(
         self,
@@ -153,17 +164,17 @@ class RemoteMaintenance:
         message: str | None = None,
         progress: Progress = None,
     ) -> CheckResult:
-        """Verify manifests, files, rows, indexes and operations; `record` checksums that are missing."""
+        """Check manifests, files, rows, indexes and operations; with `record`, also store missing checksums."""
         del progress
         check_actor(actor)
         body = {"branch": branch, "quick": quick, "deep": deep, "record": record, "message": message}
-        return answers.decode_check(self._calls.post("check", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), self.uri)
+        return decode_check(self._calls.post("check", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), self.uri)
 
     def verify(self, *, branch: str = "main", digest: str | None = None, progress: Progress = None) -> VerifyResult:
-        """Prove what a branch shows by the digests of its commits."""
+        """Verify the rows of a branch against the digests of its commits."""
         del progress
         body = {"branch": branch, "digest": digest}
-        return answers.decode_verify(self._calls.post("verify", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), self.uri)
+        return decode_verify(self._calls.post("verify", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), self.uri)
 
     def repair(
         self,
@@ -176,11 +187,11 @@ class RemoteMaintenance:
         actor: str = ANONYMOUS,
         message: str | None = None,
     ) -> RepairResult:
-        """Find tables that other tools have damaged, and what could take their place: a preview, and no more."""
+        """Find tables that other tools have damaged, and what could replace them. Always a preview."""
         check_actor(actor)
         if confirm or force or message is not None:
-            raise BadArgumentError("confirm", "given", "a repair is confirmed where the graph is, not through a server")
+            raise BadArgumentError("confirm", "given", "a server only previews repairs; confirm on the graph itself")
         if source is not None:
-            raise BadArgumentError("source", "given", "files are put back where the graph is, not through a server")
+            raise BadArgumentError("source", "given", "a server restores no files; repair the graph itself")
         body = {"branch": branch, "deep": deep}
-        return answers.decode_repair(self._calls.post("repair", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), self.uri)
+        return decode_repair(self._calls.post("repair", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), self.uri)

@@ -1,4 +1,4 @@
-"""A server's JSON about maintenance, as the values that the embedded graph gives."""
+"""Decode a server's JSON about maintenance into the result classes of an embedded graph."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,160 +28,167 @@ from omnigraph.ops.verify import VerifyResult
 JsonObject = Mapping[str, Any]
 
 
-def decode_index(said: JsonObject) -> IndexReport:
-    """An index."""
+def decode_index(document: JsonObject) -> IndexReport:
+    """Decode an index."""
     return IndexReport(
-        type_name=said["type"],
-        column=said["property"],
-        kind=said["kind"],
-        state=IndexState(said["state"]),
-        rows=said["rows"],
-        covered=said["rows_covered"],
-        name=said["name"],
-        segments=said["segments"],
-        nbytes=said["bytes"],
+        type_name=document["type"],
+        column=document["property"],
+        kind=document["kind"],
+        state=IndexState(document["state"]),
+        rows=document["rows"],
+        covered=document["rows_covered"],
+        name=document["name"],
+        segments=document["segments"],
+        nbytes=document["bytes"],
     )
 
 
-def decode_operations(said: JsonObject) -> Operations:
-    """What is under way, as far as every door shows it."""
-    dead = frozenset(one["id"] for one in said["pending"] if one["state"] == "dead")
-    known = ({**one, "state": "running"} if one["id"] in dead else one for one in said["pending"])
-    pending = tuple(Sidecar(**one, manifest_path="", base_seq=0) for one in known)
-    return Operations(pending, tuple(BrokenSidecar(**one) for one in said["broken"]), dead)
+def decode_operations(document: JsonObject) -> Operations:
+    """Decode the operations in progress; fields that the JSON form does not have are empty."""
+    dead = frozenset(item["id"] for item in document["pending"] if item["state"] == "dead")
+    # A sidecar's stored state is never `dead`: `Operations` derives that from the ids in `dead`.
+    stored = ({**item, "state": "running"} if item["id"] in dead else item for item in document["pending"])
+    pending = tuple(Sidecar(**item, manifest_path="", base_seq=0) for item in stored)
+    return Operations(pending, tuple(BrokenSidecar(**item) for item in document["broken"]), dead)
 
 
-def decode_recovery(said: JsonObject) -> Recovery:
-    """An operation that was settled."""
-    return Recovery(**{**said, "tables": tuple(TableOutcome(**one) for one in said["tables"])})
+def decode_recovery(document: JsonObject) -> Recovery:
+    """Decode what recovery did about one operation."""
+    tables = tuple(TableOutcome(**table) for table in document["tables"])
+    return Recovery(**{**document, "tables": tables})
 
 
-def decode_embed(said: JsonObject) -> EmbedResult:
-    """Which vectors were computed."""
-    known = {name: said[name] for name in ("type", "provider", "model", "dry_run")}
+def decode_embed(document: JsonObject) -> EmbedResult:
+    """Decode the result of an embed."""
+    same_fields = {name: document[name] for name in ("type", "provider", "model", "dry_run")}
     return EmbedResult(
-        **known,
-        branch=said["target"]["branch"],
-        properties=tuple(EmbeddedProperty(**one) for one in said["properties"]),
-        commits=tuple(said["commits"]),
+        **same_fields,
+        branch=document["target"]["branch"],
+        properties=tuple(EmbeddedProperty(**item) for item in document["properties"]),
+        commits=tuple(document["commits"]),
     )
 
 
-def decode_optimize(said: JsonObject) -> OptimizeResult:
-    """What was done to tables."""
+def decode_optimize(document: JsonObject) -> OptimizeResult:
+    """Decode the result of an optimize."""
     tables = []
-    for one in said["tables"]:
-        known = {name: value for name, value in one.items() if name != "committed"}
-        lists = {name: tuple(one[name]) for name in ("indexes_built", "indexes_pending")}
-        tables.append(TableUpkeep(**{**known, **lists}))
-    return OptimizeResult(branch=said["branch"], tables=tuple(tables))
+    for table in document["tables"]:
+        # `committed` is not a field of `TableUpkeep`: its JSON form derives it from the commit.
+        same_fields = {name: value for name, value in table.items() if name != "committed"}
+        lists = {name: tuple(table[name]) for name in ("indexes_built", "indexes_pending")}
+        tables.append(TableUpkeep(**{**same_fields, **lists}))
+    return OptimizeResult(branch=document["branch"], tables=tuple(tables))
 
 
-def decode_cleanup(said: JsonObject) -> CleanupResult:
-    """What was kept and removed."""
+def decode_cleanup(document: JsonObject) -> CleanupResult:
+    """Decode the result of a cleanup."""
     return CleanupResult(
-        is_preview=said["preview"],
-        before=said["before"],
-        epoch=said["epoch"],
-        branches=tuple(SweptBranch(**one) for one in said["branches"]),
-        tables=tuple(SweptTable(**one) for one in said["tables"]),
-        unknown_files=tuple(said["unknown_files"]),
-        versions_read=said["versions_read"],
+        is_preview=document["preview"],
+        before=document["before"],
+        epoch=document["epoch"],
+        branches=tuple(SweptBranch(**branch) for branch in document["branches"]),
+        tables=tuple(SweptTable(**table) for table in document["tables"]),
+        unknown_files=tuple(document["unknown_files"]),
+        versions_read=document["versions_read"],
     )
 
 
-def decode_check(said: JsonObject, uri: str) -> CheckResult:
-    """What a check found."""
+def decode_check(document: JsonObject, uri: str) -> CheckResult:
+    """Decode the result of a check; `uri` is the graph's address for this client."""
     return CheckResult(
         uri=uri,
-        branches=tuple(said["branches"]),
-        findings=tuple(_decode_finding(one) for one in said["findings"]),
-        commits=said["commits"],
-        versions=said["versions"],
-        files=said["files"],
-        nbytes=said["bytes"],
-        rows_read=said["rows_read"],
-        verified=said["verified"],
-        unrecorded=said["unrecorded"],
-        recorded=said["recorded"],
+        branches=tuple(document["branches"]),
+        findings=tuple(_decode_finding(finding) for finding in document["findings"]),
+        commits=document["commits"],
+        versions=document["versions"],
+        files=document["files"],
+        nbytes=document["bytes"],
+        rows_read=document["rows_read"],
+        verified=document["verified"],
+        unrecorded=document["unrecorded"],
+        recorded=document["recorded"],
     )
 
 
-def decode_verify(said: JsonObject, uri: str) -> VerifyResult:
-    """Return what was proved."""
-    return VerifyResult(**{**said, "uri": uri, "unproven": tuple(said["unproven"])})
+def decode_verify(document: JsonObject, uri: str) -> VerifyResult:
+    """Decode the result of a verify; `uri` is the graph's address for this client."""
+    return VerifyResult(**{**document, "uri": uri, "unproven": tuple(document["unproven"])})
 
 
-def _decode_finding(said: JsonObject) -> Finding:
+def _decode_finding(document: JsonObject) -> Finding:
     return Finding(
-        code=said["code"],
-        thing=said["thing"],
-        place=said["place"],
-        message=said["message"],
-        branches=tuple(said["branches"]),
-        count=said["count"],
-        nbytes=said["bytes"],
+        code=document["code"],
+        thing=document["thing"],
+        place=document["place"],
+        message=document["message"],
+        branches=tuple(document["branches"]),
+        count=document["count"],
+        nbytes=document["bytes"],
     )
 
 
-def decode_repair(said: JsonObject, uri: str) -> RepairResult:
-    """What could be repaired."""
+def decode_repair(document: JsonObject, uri: str) -> RepairResult:
+    """Decode the preview of a repair; `uri` is the graph's address for this client."""
     return RepairResult(
         uri=uri,
-        is_confirmed=said["confirmed"],
-        manifests=tuple(_decode_manifest(one) for one in said["manifests"]),
-        tables=tuple(_decode_table(one) for one in said["tables"]),
-        histories=tuple(_decode_history(one) for one in said["histories"]),
-        files=tuple(_decode_file(one) for one in said["files"]),
-        moved_heads={key: int(version) for key, version in said["moved_heads"].items()},
+        is_confirmed=document["confirmed"],
+        manifests=tuple(_decode_manifest(item) for item in document["manifests"]),
+        tables=tuple(_decode_table(item) for item in document["tables"]),
+        histories=tuple(_decode_history(item) for item in document["histories"]),
+        files=tuple(_decode_file(item) for item in document["files"]),
+        moved_heads={key: int(version) for key, version in document["moved_heads"].items()},
     )
 
 
-def _decode_file(said: JsonObject) -> FileRepair:
+def _decode_file(document: JsonObject) -> FileRepair:
     return FileRepair(
-        owner=said["owner"],
-        place=said["place"],
-        reason=said["reason"],
-        nbytes=said["bytes"],
-        outcome=RepairOutcome(said["outcome"]),
-        trouble=said["trouble"],
+        owner=document["owner"],
+        place=document["place"],
+        reason=document["reason"],
+        nbytes=document["bytes"],
+        outcome=RepairOutcome(document["outcome"]),
+        trouble=document["trouble"],
     )
 
 
-def _decode_manifest(said: JsonObject) -> ManifestRepair:
-    known = {name: value for name, value in said.items() if name not in ("place", "certainty", "outcome")}
-    return ManifestRepair(**known, path=said["place"], outcome=RepairOutcome(said["outcome"]))
+def _decode_manifest(document: JsonObject) -> ManifestRepair:
+    # The JSON form calls `path` "place"; `certainty` is a property of the class, not a field.
+    same_fields = {name: value for name, value in document.items() if name not in ("place", "certainty", "outcome")}
+    return ManifestRepair(**same_fields, path=document["place"], outcome=RepairOutcome(document["outcome"]))
 
 
-def _decode_history(said: JsonObject) -> HistoryRepair:
-    known = {name: value for name, value in said.items() if name not in ("certainty", "outcome")}
-    return HistoryRepair(**known, outcome=RepairOutcome(said["outcome"]))
+def _decode_history(document: JsonObject) -> HistoryRepair:
+    same_fields = {name: value for name, value in document.items() if name not in ("certainty", "outcome")}
+    return HistoryRepair(**same_fields, outcome=RepairOutcome(document["outcome"]))
 
 
-def _decode_table(said: JsonObject) -> TableRepair:
-    key, path = said["table_key"], said["place"]
+def _decode_table(document: JsonObject) -> TableRepair:
+    key = document["table_key"]
+    path = document["place"]
     target = None
-    if said["to_version"] is not None:
-        target = Pin(table_key=key, path=path, version=int(said["to_version"]), rows=said["rows_after"])
+    # Versions travel as text.
+    if document["to_version"] is not None:
+        target = Pin(table_key=key, path=path, version=int(document["to_version"]), rows=document["rows_after"])
     plan = TableRepairPlan(
-        pin=Pin(table_key=key, path=path, version=int(said["from_version"]), rows=said["rows_before"]),
-        remedy=Remedy(said["remedy"]),
-        certainty=Certainty(said["certainty"]),
-        reasons=tuple(said["reasons"]),
+        pin=Pin(table_key=key, path=path, version=int(document["from_version"]), rows=document["rows_before"]),
+        remedy=Remedy(document["remedy"]),
+        certainty=Certainty(document["certainty"]),
+        reasons=tuple(document["reasons"]),
         target=target,
-        dropped_indexes=tuple(said["dropped_indexes"]),
-        lost=tuple(_decode_lost_step(one) for one in said["lost"]),
-        lost_rows=said["lost_rows"],
+        dropped_indexes=tuple(document["dropped_indexes"]),
+        lost=tuple(_decode_lost_step(step) for step in document["lost"]),
+        lost_rows=document["lost_rows"],
     )
     return TableRepair(
-        branch=said["branch"],
+        branch=document["branch"],
         plan=plan,
-        outcome=RepairOutcome(said["outcome"]),
-        commit_id=said["commit_id"],
-        dangling=tuple(said["dangling"]),
+        outcome=RepairOutcome(document["outcome"]),
+        commit_id=document["commit_id"],
+        dangling=tuple(document["dangling"]),
     )
 
 
-def _decode_lost_step(said: JsonObject) -> LostStep:
-    known = {name: value for name, value in said.items() if name != "changed_rows"}
-    return LostStep(**known, is_content=said["changed_rows"])
+def _decode_lost_step(document: JsonObject) -> LostStep:
+    # The JSON form calls `is_content` "changed_rows".
+    same_fields = {name: value for name, value in document.items() if name != "changed_rows"}
+    return LostStep(**same_fields, is_content=document["changed_rows"])

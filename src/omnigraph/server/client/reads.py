@@ -1,4 +1,4 @@
-"""Reads of a graph behind a server."""
+"""Queries, exports and blobs of a graph on a server."""
 
 import io
 import os
@@ -20,74 +20,87 @@ from omnigraph.server.client.requests import GraphCalls, build_query_body, encod
 from omnigraph.server.client.responses import RemoteDocument
 from omnigraph.server.http.request_bodies import BYTES, NDJSON
 
+# A read from a blob is one request: a large buffer makes many small reads one request.
 _BUFFER_BYTES = 1024 * 1024
 
 
-def open_blob(calls: GraphCalls, asked: Mapping[str, object]) -> IO[bytes] | None:
-    """The value as a stream, of one state, whatever is written meanwhile; None for a null."""
-    with _request_range(calls, asked, range(1)) as response:
+def open_blob(calls: GraphCalls, query: Mapping[str, object]) -> IO[bytes] | None:
+    """Open the value of a Blob property as a stream; return None if it is null.
+
+    The stream reads the commit that is current now, even if the branch moves on.
+    """
+    # The first byte is requested only for the headers: they have the size and the commit to read from.
+    with _request_range(calls, query, range(1)) as response:
         if response.status == 204:
             return None
         size = _read_size(response)
-        pinned = {**asked, "snapshot": response.headers["Omnigraph-Commit"], "at": None}
+        pinned = {**query, "snapshot": response.headers["Omnigraph-Commit"], "at": None}
+        # Read to the end, so that the connection can be reused.
         for _ in calls.transport.iter_chunks(response):
-            pass  # one byte, so that the connection can be used again
+            pass
     return cast("IO[bytes]", io.BufferedReader(_RemoteBlob(calls, pinned, size), _BUFFER_BYTES))
 
 
-def _request_range(calls: GraphCalls, asked: Mapping[str, object], part: range) -> AbstractContextManager[HTTPResponse]:
-    return calls.transport.stream("GET", calls.build_path("blob"), query=asked, accept=BYTES, byte_range=part)
+def _request_range(
+    calls: GraphCalls, query: Mapping[str, object], byte_range: range
+) -> AbstractContextManager[HTTPResponse]:
+    return calls.transport.stream("GET", calls.build_path("blob"), query=query, accept=BYTES, byte_range=byte_range)
 
 
 def _read_size(response: HTTPResponse) -> int:
+    # Status 206 is a part of the value, and `Content-Range` has the whole size: "bytes 0-0/1234".
     if response.status == 206:
         return int(response.headers["Content-Range"].rpartition("/")[2])
     return int(response.headers["Content-Length"])
 
 
 class _RemoteBlob(io.RawIOBase):
-    """A value of one state; each read is a request for that part."""
+    """A seekable stream over a Blob value of one commit; each read is a range request."""
 
-    def __init__(self, calls: GraphCalls, asked: Mapping[str, object], size: int) -> None:
+    def __init__(self, calls: GraphCalls, query: Mapping[str, object], size: int) -> None:
         super().__init__()
-        self._calls, self._query, self._size, self._position = calls, asked, size, 0
+        self._calls = calls
+        self._query = query
+        self._size = size
+        self._position = 0
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """As of any file."""
+        """Move to a position and return it; one before the start becomes 0."""
         begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         self._position = max(begin + offset, 0)
         return self._position
 
     def tell(self) -> int:
-        """As of any file."""
+        """Return the current position."""
         return self._position
 
     def readinto(self, buffer: "io.WriteableBuffer") -> int:  # type: ignore[name-defined] # of the stubs only
-        """As of any file."""
-        room = memoryview(buffer).cast("B")
-        part = range(self._position, min(self._position + len(room), self._size))
-        if not part:
+        """Read bytes into a buffer, and return how many; 0 at the end."""
+        target = memoryview(buffer).cast("B")
+        byte_range = range(self._position, min(self._position + len(target), self._size))
+        if not byte_range:
             return 0
-        with _request_range(self._calls, self._query, part) as response:
+        with _request_range(self._calls, self._query, byte_range) as response:
             data = b"".join(self._calls.transport.iter_chunks(response))
-        room[: len(data)] = data
+        target[: len(data)] = data
         self._position += len(data)
         return len(data)
 
 
+# Every line of an export begins with the type of its row, so that rows are counted without parsing JSON.
 _TYPE_PATTERN = re.compile(rb'^\{"(?:type|edge)":"([^"]*)"', re.MULTILINE)
 
 
 class RemoteReads:
-    """What is read of a graph behind a server, each call one request or a few pages."""
+    """The reads of a graph on a server."""
 
     _calls: GraphCalls
 
@@ -122,7 +135,7 @@ class RemoteReads:
         seconds: float | None = None,
         memory_bytes: int | None = None,
     ) -> Result:
-        """Run a stored query that reads; one that writes is run by `invoke_mutation`."""
+        """Run a stored read query; run a stored mutation with `invoke_mutation`."""
         limits = {"seconds": seconds, "memory_bytes": memory_bytes}
         body = {
             **encode_params(params),
@@ -134,8 +147,8 @@ class RemoteReads:
         return self._calls.fetch_rows("queries", name, body=body)
 
     def queries(self) -> list[RemoteDocument]:
-        """The stored queries that the token's owner may run."""
-        return [RemoteDocument(one) for one in self._calls.get("queries")["queries"]]
+        """List the stored queries that the token's owner may run."""
+        return [RemoteDocument(entry) for entry in self._calls.get("queries")["queries"]]
 
     def explain(  # noqa: PLR0913 - all but the text by name
         self,
@@ -150,7 +163,7 @@ class RemoteReads:
         memory_bytes: int | None = None,
         analyze: bool = False,
     ) -> RemoteDocument:
-        """How `query` would run, or with `analyze` did; see `Graph.explain`."""
+        """Explain how `query` would run, or with `analyze` run it and report each step; see `Graph.explain`."""
         limits = {"seconds": seconds, "memory_bytes": memory_bytes}
         body = {**build_query_body(source, name, params, branch, snapshot, at), **limits, "analyze": analyze}
         return RemoteDocument(self._calls.post("explain", body, source))
@@ -165,7 +178,7 @@ class RemoteReads:
         snapshot: str | None = None,
         at: datetime | None = None,
     ) -> IO[bytes] | None:
-        """The bytes of a Blob property, as a stream that reads as it is asked; None for a null. See `Graph.blob`."""
+        """Open a Blob property as a stream that fetches on demand; return None if it is null. See `Graph.blob`."""
         state = {"branch": branch, "snapshot": snapshot, "at": format_optional_instant(at)}
         return open_blob(self._calls, {"type": type_name, "id": id, "property": property, **state})
 
@@ -184,15 +197,15 @@ class RemoteReads:
         seconds: float | None = None,
         memory_bytes: int | None = None,
     ) -> Exported:
-        """Write the graph's rows as graph JSONL; see `Graph.export`. A file is there when all of it is.
+        """Write the graph's rows as graph JSONL; see `Graph.export`. A file gets its name once it is complete.
 
-        A server gives no other format, and does it by itself; nobody tells `progress` how far it is.
+        A server exports no other format and does not use Spark. `progress` is accepted but never called.
         """
         del progress
         if parse_choice("format", ExportFormat, format) is not ExportFormat.JSONL:
-            raise BadArgumentError("format", f"`{format}`", "a server gives graph JSONL; load that where it is needed")
+            raise BadArgumentError("format", f"`{format}`", "a server exports graph JSONL only")
         if parse_choice("engine", Engine, engine) is Engine.SPARK or master is not None:
-            raise BadArgumentError("engine", "`spark`", "a server does it by itself: leave it out")
+            raise BadArgumentError("engine", "`spark`", "a server runs exports without Spark; leave it out")
         body = {
             "types": types,
             "branch": branch,
@@ -203,14 +216,15 @@ class RemoteReads:
         }
         with ExitStack() as stack:
             response = stack.enter_context(self._calls.stream("export", body, accept=NDJSON))
-            types_there = unquote(response.headers["Omnigraph-Types"])
-            counts = dict.fromkeys(types_there.split(",") if types_there else (), 0)
+            # The header lists the types without rows too, which are counted as 0.
+            exported_types = unquote(response.headers["Omnigraph-Types"])
+            counts = dict.fromkeys(exported_types.split(",") if exported_types else (), 0)
             out, finish = _open_target(target, stack)
-            rest = b""
-            for piece in self._calls.transport.iter_chunks(response):
-                out.write(piece)
-                whole, sign, rest = (rest + piece).rpartition(b"\n")
-                for name in _TYPE_PATTERN.findall(whole) if sign else ():
+            rest_of_line = b""
+            for chunk in self._calls.transport.iter_chunks(response):
+                out.write(chunk)
+                lines, newline, rest_of_line = (rest_of_line + chunk).rpartition(b"\n")
+                for name in _TYPE_PATTERN.findall(lines) if newline else ():
                     counts[name.decode()] = counts.get(name.decode(), 0) + 1
             finish()
             commit_id = response.headers["Omnigraph-Commit"]
@@ -218,7 +232,7 @@ class RemoteReads:
 
 
 def _open_target(target: str | os.PathLike[str] | BinaryIO, stack: ExitStack) -> tuple[BinaryIO, Any]:
-    """What to write to, and what to do when all is written: a file gets its name then."""
+    """Return the file to write to, and a function to call when all is written: it gives the file its final name."""
     if not isinstance(target, str | os.PathLike):
         return target, lambda: None
     path = resolve_local_path(target)

@@ -1,4 +1,4 @@
-"""A graph of a server, with the interface of the embedded one."""
+"""Connect to a graph on a server; the interface is that of an embedded graph."""
 
 from typing import Self
 
@@ -10,6 +10,7 @@ from omnigraph.server.client.reads import RemoteReads
 from omnigraph.server.client.requests import GraphCalls
 from omnigraph.server.client.writes import RemoteWrites
 
+# The default limit for connecting and for each read from the socket, not for a whole call.
 _TIMEOUT_SECONDS = 60.0
 
 
@@ -21,24 +22,24 @@ def connect(
     seconds: float = _TIMEOUT_SECONDS,
     allow_plain_http: bool = False,
 ) -> "RemoteGraph":
-    """A graph of a server, by its name there; without a name, the only one that the token's owner may see.
+    """Connect to a graph on a server, by name; without a name, to the only graph that the token's owner may see.
 
     Args:
-        url: `https://host`, or `http://localhost:8080`. A token goes over plain HTTP to loopback only, unless
-            `allow_plain_http` says that nobody listens on the way.
-        token: Who asks; None for a server that lets everybody in.
-        graph: The graph's name.
-        seconds: How long the server may take to say something.
-        allow_plain_http: See `url`.
+        url: `https://host`, or `http://localhost:8080`. A token is sent over plain HTTP to loopback addresses only,
+            unless `allow_plain_http` is set.
+        token: The bearer token; None for a server without authentication.
+        graph: The graph's name on the server.
+        seconds: How long the server may be silent before a call fails.
+        allow_plain_http: Send the token over plain HTTP to any host. Use it on a trusted network only.
 
     Raises:
-        BadServerUrlError: There can't be a server at that address.
-        BadArgumentError: There are several graphs, or none, and no name.
-        ServerUnreachableError: Nobody answers there.
+        BadServerUrlError: The URL is not a valid server address, or the token would be sent unencrypted.
+        BadArgumentError: No name was given, and the server shows several graphs or none.
+        ServerUnreachableError: The server does not respond.
     """
     transport = Transport(url, token, seconds=seconds, allow_plain_http=allow_plain_http)
     if graph is None:
-        names = [one["id"] for one in transport.request_json("GET", "/graphs")["graphs"]]
+        names = [entry["id"] for entry in transport.request_json("GET", "/graphs")["graphs"]]
         if len(names) != 1:
             listed = ", ".join(names) or "none that you may see"
             raise BadArgumentError("graph", "left out", f"name one of the server's graphs: {listed}")
@@ -47,9 +48,9 @@ def connect(
 
 
 class RemoteGraph(RemoteReads, RemoteHistory, RemoteWrites, RemoteMaintenance):
-    """A graph behind a server: the calls of `Graph`, with the same answers and errors. Safe from several threads.
+    """A graph on a server: the methods of `Graph`, with the same results and errors. Thread-safe.
 
-    The actor of what it writes is the owner of the token. Made by `omnigraph.connect`; `close` it, or use it in `with`.
+    Commits are signed by the owner of the token. Create it with `omnigraph.connect`; `close` it, or use it in `with`.
     """
 
     def __init__(self, transport: Transport, graph: str) -> None:
@@ -65,5 +66,5 @@ class RemoteGraph(RemoteReads, RemoteHistory, RemoteWrites, RemoteMaintenance):
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close all idle connections to the server."""
         self._calls.transport.close()

@@ -1,4 +1,4 @@
-"""What every call to a graph of a server is made of: paths, bodies, pages, rows."""
+"""Build the requests to one graph on a server: paths, bodies, parameters, pages, rows."""
 
 import base64
 import operator
@@ -23,21 +23,24 @@ from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, format_value
 from omnigraph.server.client.http_transport import Transport, quote_path
 from omnigraph.server.http.request_bodies import ARROW, NDJSON
 
-_QUERY_NAME, _SCHEMA_NAME = "query.gq", "schema.pg"
+# The names by which the server's diagnostics refer to the query or schema of a request.
+_QUERY_NAME = "query.gq"
+_SCHEMA_NAME = "schema.pg"
 
 
 class GraphCalls:
-    """Calls to one graph of a server."""
+    """The requests to one graph on a server."""
 
     def __init__(self, transport: Transport, graph: str) -> None:
-        self.transport, self.graph = transport, graph
+        self.transport = transport
+        self.graph = graph
 
     def build_path(self, rest: str, *names: str) -> str:
-        """A path below the graph; names may have anything in them."""
+        """Build a path below the graph; `names` are percent-encoded, `rest` is not."""
         return f"{quote_path('graphs', self.graph)}/{rest}{quote_path(*names)}"
 
     def get(self, rest: str, *names: str, **query: object) -> Any:  # noqa: ANN401 - JSON
-        """What a GET answers."""
+        """Send a GET and return its JSON."""
         return self.transport.request_json("GET", self.build_path(rest, *names), query=query)
 
     def post(
@@ -49,33 +52,36 @@ class GraphCalls:
         query: Mapping[str, object] | None = None,
         seconds: float | None = None,
     ) -> Any:  # noqa: ANN401 - JSON
-        """What a POST answers; `source` is the text that errors may be about. `seconds` is as for `stream`."""
+        """Send a POST and return its JSON.
+
+        Errors may have positions in `source`; `seconds` is that of `Transport.stream`.
+        """
         sources = name_sources(source)
         return self.transport.request_json(
             "POST", self.build_path(rest), body, query=query, sources=sources, seconds=seconds
         )
 
     def delete(self, rest: str, *names: str) -> Any:  # noqa: ANN401 - JSON
-        """What a DELETE answers."""
+        """Send a DELETE and return its JSON."""
         return self.transport.request_json("DELETE", self.build_path(rest, *names))
 
     def stream(self, rest: str, body: object, accept: str) -> AbstractContextManager[HTTPResponse]:
-        """What a POST answers, to be read as it comes."""
+        """Send a POST and open its response for streaming."""
         return self.transport.stream("POST", self.build_path(rest), body, accept=accept)
 
     def iter_lines(self, rest: str, **query: object) -> Iterator[bytes]:
-        """The lines that a GET answers, in blocks of whole ones, as they come."""
+        """Send a GET and yield its lines as they arrive, in blocks of whole lines."""
         with self.transport.stream("GET", self.build_path(rest), query=query, accept=NDJSON) as response:
-            left = b""
-            for piece in self.transport.iter_chunks(response):
-                whole, sign, left = (left + piece).rpartition(b"\n")
-                if sign:
-                    yield whole + sign
-            if left:
-                yield left
+            rest_of_line = b""
+            for chunk in self.transport.iter_chunks(response):
+                lines, newline, rest_of_line = (rest_of_line + chunk).rpartition(b"\n")
+                if newline:
+                    yield lines + newline
+            if rest_of_line:
+                yield rest_of_line
 
     def iter_pages(self, rest: str, **query: object) -> Iterator[Any]:
-        """All pages of a GET, each when it is asked for."""
+        """Yield the pages of a GET, each fetched when it is consumed."""
         cursor: str | None = None
         while True:
             page = self.get(rest, **query, cursor=cursor)
@@ -85,11 +91,9 @@ class GraphCalls:
                 return
 
     def fetch_rows(self, rest: str, *names: str, body: object, source: str | Source = "") -> Result:
-        """All rows that a POST answers."""
-        opened = self.transport.stream(
-            "POST", self.build_path(rest, *names), body, accept=ARROW, sources=name_sources(source)
-        )
-        with opened as response:
+        """Send a POST and return all rows of its response."""
+        path = self.build_path(rest, *names)
+        with self.transport.stream("POST", path, body, accept=ARROW, sources=name_sources(source)) as response:
             data = b"".join(self.transport.iter_chunks(response))
             headers = response.headers
         table: pa.Table = pa_ipc.open_stream(data).read_all()
@@ -107,7 +111,7 @@ def build_query_body(
     snapshot: str | None,
     at: datetime | None,
 ) -> dict[str, object]:
-    """The body of a request that asks a query of a state."""
+    """Build the body of a request that runs a query on one state of the graph."""
     return {
         "query": get_text(source),
         "name": name,
@@ -119,17 +123,19 @@ def build_query_body(
 
 
 def encode_params(params: Mapping[str, object] | None) -> dict[str, object]:
-    """Parameters as a body has them: values, and apart from them texts that are yet to be read."""
+    """Encode parameters for a body: `params` are values, `texts` are parsed by the server by declared type."""
     checked = check_parameters(params)
     texts = {name: str(value) for name, value in checked.items() if isinstance(value, ParamText)}
-    return {
-        "params": {name: _encode_param(name, one) for name, one in checked.items() if name not in texts},
-        "texts": texts,
-    }
+    values = {name: _encode_param(name, value) for name, value in checked.items() if name not in texts}
+    return {"params": values, "texts": texts}
 
 
 def _encode_param(name: str, value: object) -> object:
-    """Return the JSON form of a parameter's value; ParameterError for one that no type takes, as in this process."""
+    """Return the JSON form of a parameter's value.
+
+    Raises:
+        ParameterError: No type accepts the value; an embedded graph raises the same.
+    """
     form = to_json_value(value)
     if isinstance(form, InvalidValue):
         problem = ParameterProblem(name, f"parameter `${name}`: {form.reason}", value=format_value(value))
@@ -138,27 +144,34 @@ def _encode_param(name: str, value: object) -> object:
 
 
 def check_actor(actor: str) -> None:
-    """BadArgumentError unless it is left open who signs."""
+    """Check that a call names no actor: the server signs with the owner of the token.
+
+    Raises:
+        BadArgumentError: It names one.
+    """
     if actor != ANONYMOUS:
-        raise BadArgumentError("actor", f"`{actor}`", "the owner of the token signs, and nobody else")
+        raise BadArgumentError("actor", f"`{actor}`", "the owner of the token signs; leave it out")
 
 
 def get_text(source: str | Source) -> str:
-    """The text of a query or schema."""
+    """Return the text of a query or schema."""
     return source.text if isinstance(source, Source) else source
 
 
 def name_sources(source: str | Source) -> dict[str, Source]:
-    """The text that was sent, by the names that the server gives it."""
+    """Return the text of a request by each name that the server may give it; empty if there is none."""
     if not get_text(source):
         return {}
-    return {
-        name: source if isinstance(source, Source) else Source(source, name) for name in (_QUERY_NAME, _SCHEMA_NAME)
-    }
+    names = (_QUERY_NAME, _SCHEMA_NAME)
+    return {name: source if isinstance(source, Source) else Source(source, name) for name in names}
 
 
 def format_optional_instant(at: datetime | None) -> str | None:
-    """A time as it goes over the wire; BadArgumentError for one without a zone, as in this process."""
+    """Format a time for a request; None stays None.
+
+    Raises:
+        BadArgumentError: The time has no time zone; an embedded graph raises the same.
+    """
     if at is None:
         return None
     check_instant("at", at)
@@ -166,11 +179,11 @@ def format_optional_instant(at: datetime | None) -> str | None:
 
 
 def to_json_value(value: object) -> object:
-    """A parameter's value in its JSON form; a Misfit for a value that has none."""
+    """Return the JSON form of a parameter's value, or an `InvalidValue` that says why it has none."""
     value = to_items(to_python_value(value))
     match value:
         case Mapping():
-            return {str(name): to_json_value(one) for name, one in value.items()}
+            return {str(name): to_json_value(item) for name, item in value.items()}
         case datetime() if value.utcoffset() is None:
             return InvalidValue(NO_ZONE)
         case datetime():
@@ -182,15 +195,16 @@ def to_json_value(value: object) -> object:
         case str() | int() | float() | None:
             return value
         case Sequence():
+            # A list may be long, such as a vector: one pass over the types is faster than a match for each item.
             if JSON_SCALAR_TYPES.issuperset(map(type, value)):
-                return list(value)  # a list may be long, and asking each item takes a while
-            items = [to_json_value(one) for one in value]
-            return next((one for one in items if isinstance(one, InvalidValue)), items)
+                return list(value)
+            items = [to_json_value(item) for item in value]
+            return next((item for item in items if isinstance(item, InvalidValue)), items)
         case SupportsIndex():
             return operator.index(value)
         case InvalidValue():
             return value
         case _:
             return InvalidValue(
-                f"{format_value(value)} is no value of a parameter; make it text, a number or a list first"
+                f"{format_value(value)} can't be a parameter's value; convert it to text, a number or a list first"
             )

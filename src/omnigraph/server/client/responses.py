@@ -1,4 +1,7 @@
-"""A server's JSON as the values that the embedded graph gives; where those hold more than travels, as JSON."""
+"""Decode a server's JSON into the result classes of an embedded graph.
+
+Results that have more fields than their JSON form are wrapped in a `RemoteDocument` or `RemoteSnapshot` instead.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -20,19 +23,20 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RemoteDocument:
-    """What a server said, by name as attributes: `plan.steps`, `plan.is_safe`. `to_json` is all of it."""
+    """A JSON response with its fields as attributes: `plan.steps`, `plan.is_safe`."""
 
     _document: Document
 
     def to_json(self) -> Document:
-        """What every door shows."""
+        """Return the JSON form, without the text that `str` returns."""
         return {name: value for name, value in self._document.items() if name != "text"}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - JSON
-        plain = name.removeprefix("is_")
-        if name.startswith("__") or plain not in self._document:
+        # `is_safe` of a result class is `safe` in its JSON form. Dunder names are hooks of Python, never fields.
+        key = name.removeprefix("is_")
+        if name.startswith("__") or key not in self._document:
             raise AttributeError(name)
-        return self._document[plain]
+        return self._document[key]
 
     def __str__(self) -> str:
         return str(self._document.get("text", self._document))
@@ -40,18 +44,18 @@ class RemoteDocument:
 
 @dataclass(frozen=True, slots=True)
 class RemoteSnapshot:
-    """One state of a branch, as far as every door shows it; see `Snapshot`."""
+    """The JSON form of one state of a branch; see `Snapshot`."""
 
     _document: Document
 
     @property
     def branch(self) -> str:
-        """The branch."""
+        """The name of the branch."""
         return str(self._document["branch"])
 
     @property
     def commit(self) -> Commit:
-        """The commit this is the state of."""
+        """The commit whose state this is."""
         return decode_commit(self._document["commit"])
 
     @property
@@ -61,107 +65,111 @@ class RemoteSnapshot:
 
     @property
     def pins(self) -> dict[str, Pin]:
-        """The visible tables."""
-        names = {one.name for one in fields(Pin)}
-        tables = (
-            {name: value for name, value in _rename_location(one).items() if name in names}
-            for one in self._document["tables"]
-        )
-        pins = (Pin(**{**one, "version": int(one["version"])}) for one in tables)
-        return {pin.table_key: pin for pin in pins}
+        """The visible tables, by key."""
+        names = {field.name for field in fields(Pin)}
+        pins: dict[str, Pin] = {}
+        for table in self._document["tables"]:
+            values = {name: value for name, value in _rename_location(table).items() if name in names}
+            # Versions travel as text.
+            pin = Pin(**{**values, "version": int(values["version"])})
+            pins[pin.table_key] = pin
+        return pins
 
     def to_json(self) -> Document:
-        """What every door shows."""
+        """Return the JSON form of a snapshot."""
+        # The commit is sent beside the JSON form, for the property above.
         return {name: value for name, value in self._document.items() if name != "commit"}
 
 
-def decode_plan(said: Mapping[str, Any]) -> MigrationPlan:
-    """The steps from one schema to another."""
-    return MigrationPlan(tuple(_decode_step(one) for one in said["steps"]), tuple(said["notes"]))
+def decode_plan(document: Mapping[str, Any]) -> MigrationPlan:
+    """Decode the steps from one schema to another."""
+    return MigrationPlan(tuple(_decode_step(step) for step in document["steps"]), tuple(document["notes"]))
 
 
-def _decode_step(said: Mapping[str, Any]) -> Step:
+def _decode_step(document: Mapping[str, Any]) -> Step:
     return Step(
-        kind=StepKind(said["step"]),
-        type=said["type"],
-        table=said.get("table"),
-        message=said["message"],
-        property_name=said["property"],
-        facts=said["details"],
-        code=said["code"],
-        validates=said["validates"],
-        is_hard=not said.get("soft", True),
+        kind=StepKind(document["step"]),
+        type=document["type"],
+        table=document.get("table"),
+        message=document["message"],
+        property_name=document["property"],
+        facts=document["details"],
+        code=document["code"],
+        validates=document["validates"],
+        is_hard=not document.get("soft", True),
     )
 
 
-def decode_schema_result(said: Mapping[str, Any]) -> SchemaResult:
-    """What a change of the schema did."""
+def decode_schema_result(document: Mapping[str, Any]) -> SchemaResult:
+    """Decode the result of a schema change."""
     return SchemaResult(
-        branch=said["target"]["branch"],
-        commit_id=said["commit_id"],
-        plan=decode_plan(said),
-        held_by=tuple(said.get("held_by", ())),
+        branch=document["target"]["branch"],
+        commit_id=document["commit_id"],
+        plan=decode_plan(document),
+        held_by=tuple(document.get("held_by", ())),
     )
 
 
-def decode_mutation(said: Mapping[str, Any]) -> MutationResult:
-    """What a mutation did."""
+def decode_mutation(document: Mapping[str, Any]) -> MutationResult:
+    """Decode the result of a mutation."""
     return MutationResult(
-        query_name=said["query_name"],
-        branch=said["target"]["branch"],
-        commit_id=said["commit_id"],
-        affected_nodes=said["affected_nodes"],
-        affected_edges=said["affected_edges"],
+        query_name=document["query_name"],
+        branch=document["target"]["branch"],
+        commit_id=document["commit_id"],
+        affected_nodes=document["affected_nodes"],
+        affected_edges=document["affected_edges"],
     )
 
 
-def decode_load(said: Mapping[str, Any]) -> LoadResult:
-    """What a load did."""
+def decode_load(document: Mapping[str, Any]) -> LoadResult:
+    """Decode the result of a load."""
     return LoadResult(
-        mode=LoadMode(said["mode"]),
-        branch=said["target"]["branch"],
-        commit_id=said["commit_id"],
-        nodes={name: TypeCounts(**one) for name, one in said["nodes"].items()},
-        edges={name: TypeCounts(**one) for name, one in said["edges"].items()},
-        rejected=said["rejected"],
-        quarantine=said["quarantine"],
-        is_dry_run=said["dry_run"],
+        mode=LoadMode(document["mode"]),
+        branch=document["target"]["branch"],
+        commit_id=document["commit_id"],
+        nodes={name: TypeCounts(**counts) for name, counts in document["nodes"].items()},
+        edges={name: TypeCounts(**counts) for name, counts in document["edges"].items()},
+        rejected=document["rejected"],
+        quarantine=document["quarantine"],
+        is_dry_run=document["dry_run"],
     )
 
 
-def decode_branch(said: Mapping[str, Any]) -> Branch:
-    """A branch."""
-    return Branch(**said)
+def decode_branch(document: Mapping[str, Any]) -> Branch:
+    """Decode a branch."""
+    return Branch(**document)
 
 
-def decode_commit(said: Mapping[str, Any]) -> Commit:
-    """A commit, as far as every door shows it."""
-    own = frozenset(Commit.__struct_fields__) - {"changes", "purged"}
-    known = {name: value for name, value in said.items() if name in own}
+def decode_commit(document: Mapping[str, Any]) -> Commit:
+    """Decode a commit; fields that its JSON form does not have keep their defaults."""
+    scalar_names = frozenset(Commit.__struct_fields__) - {"changes", "purged"}
+    # The JSON form has derived fields too, such as `collected`: they are dropped.
+    scalars = {name: value for name, value in document.items() if name in scalar_names}
     return Commit(
-        **known,
-        changes=tuple(PinChange(**_rename_location(one)) for one in said["changes"]),
-        purged=tuple(Purge(**_rename_location(one)) for one in said.get("purged", ())),
+        **scalars,
+        changes=tuple(PinChange(**_rename_location(change)) for change in document["changes"]),
+        purged=tuple(Purge(**_rename_location(purge)) for purge in document.get("purged", ())),
     )
 
 
-def _rename_location(said: Mapping[str, Any]) -> Document:
-    return {"path" if name == "location" else name: value for name, value in said.items()}
+def _rename_location(document: Mapping[str, Any]) -> Document:
+    # The JSON form calls the path of a table its location.
+    return {"path" if name == "location" else name: value for name, value in document.items()}
 
 
-def decode_merge(said: Mapping[str, Any]) -> MergeResult:
-    """What a merge did, or would do."""
-    conflicts = said["conflicts"]
+def decode_merge(document: Mapping[str, Any]) -> MergeResult:
+    """Decode the result of a merge, or of its dry run."""
+    conflicts = document["conflicts"]
     return MergeResult(
-        outcome=MergeOutcome(said["outcome"]),
-        source=said["source"],
-        into=said["into"],
-        source_commit=said["source_commit"],
-        base_commit=said["base_commit"],
-        commit_id=said["commit_id"],
-        is_dry_run=said["dry_run"],
-        tables=tuple(TableMerge(**one) for one in said["tables"]),
-        conflicts=tuple(Conflict(**{**one, "kind": ConflictKind(one["kind"])}) for one in conflicts["shown"]),
+        outcome=MergeOutcome(document["outcome"]),
+        source=document["source"],
+        into=document["into"],
+        source_commit=document["source_commit"],
+        base_commit=document["base_commit"],
+        commit_id=document["commit_id"],
+        is_dry_run=document["dry_run"],
+        tables=tuple(TableMerge(**table) for table in document["tables"]),
+        conflicts=tuple(Conflict(**{**item, "kind": ConflictKind(item["kind"])}) for item in conflicts["shown"]),
         conflict_counts=dict(conflicts["kinds"]),
-        restored_edges=dict(said["restored_edges"]),
+        restored_edges=dict(document["restored_edges"]),
     )

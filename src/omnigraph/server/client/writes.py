@@ -1,4 +1,4 @@
-"""Writes to a graph behind a server. Who signs is the owner of the token."""
+"""Writes to a graph on a server. Commits are signed by the owner of the token."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -6,10 +6,7 @@ from functools import partial
 from typing import Any, BinaryIO, cast
 
 from omnigraph.engine.bulk.load_batch import LoadMode
-from omnigraph.errors import (
-    FileUnreadableError,
-    OmnigraphError,
-)
+from omnigraph.errors import FileUnreadableError, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.load_arguments import GraphData, build_load_input
@@ -21,7 +18,7 @@ from omnigraph.ops.schema_apply import SchemaResult
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.schema.catalog import build_catalog
 from omnigraph.schema.migration_steps import MigrationPlan
-from omnigraph.server.client import responses as answers
+from omnigraph.server.client import responses
 from omnigraph.server.client.errors import relocate_error
 from omnigraph.server.client.http_transport import CHUNK_BYTES, quote_path
 from omnigraph.server.client.requests import GraphCalls, check_actor, encode_params, get_text
@@ -29,7 +26,7 @@ from omnigraph.storage.s3_input_files import InputFile
 
 
 class RemoteWrites:
-    """What is written to a graph behind a server, each call one request: one commit, or nothing."""
+    """The writes to a graph on a server. Each call is one request, and makes one commit or none."""
 
     _calls: GraphCalls
 
@@ -47,7 +44,7 @@ class RemoteWrites:
         seconds: float | None = None,
         memory_bytes: int | None = None,
     ) -> MutationResult:
-        """Run a mutation, in one commit or not at all; see `Graph.mutate`."""
+        """Run a mutation atomically, in one commit; see `Graph.mutate`."""
         check_actor(actor)
         body = {
             "query": get_text(source),
@@ -60,7 +57,7 @@ class RemoteWrites:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
-        return answers.decode_mutation(self._calls.post("mutate", body, source))
+        return responses.decode_mutation(self._calls.post("mutate", body, source))
 
     def invoke_mutation(
         self,
@@ -74,7 +71,7 @@ class RemoteWrites:
         seconds: float | None = None,
         memory_bytes: int | None = None,
     ) -> MutationResult:
-        """Run a stored query that writes, in one commit or not at all."""
+        """Run a stored mutation atomically, in one commit."""
         body = {
             **encode_params(params),
             "branch": branch,
@@ -84,7 +81,7 @@ class RemoteWrites:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
-        return answers.decode_mutation(self._calls.post(f"queries{quote_path(name)}", body))
+        return responses.decode_mutation(self._calls.post(f"queries{quote_path(name)}", body))
 
     def load(  # noqa: PLR0913 - all but the data by name
         self,
@@ -102,17 +99,19 @@ class RemoteWrites:
         memory_bytes: int | None = None,
         **more: object,
     ) -> LoadResult:
-        """Load graph JSONL, in one commit or not at all; see `Graph.load`.
+        """Load graph JSONL atomically, in one commit; see `Graph.load`.
 
-        What else `Graph.load` takes (rows by type, a directory for bad records, another engine) is refused: a server
-        takes graph JSONL, and as much of it at once as its settings say.
+        The other arguments of `Graph.load` (rows by type, a directory for bad records, another engine) are rejected.
+        The server's settings limit the size of a load.
         """
         check_actor(actor)
+        # Defaults of `Graph.load` that a caller spells out are fine; the server reports no progress.
         for name, value in more.items():
             if name != "progress" and value and value not in ("auto", "local"):
-                raise BadArgumentError(name, "given", "a server takes graph JSONL, whole and by itself")
+                raise BadArgumentError(name, "given", "a server loads graph JSONL only; leave it out")
         if data is None:
-            raise BadArgumentError("data", "left out", "name graph JSONL to load")
+            raise BadArgumentError("data", "left out", "pass the graph JSONL to load")
+        # The body is the data itself, so the options are query parameters; None leaves one out.
         query = {
             "mode": mode.value if isinstance(mode, LoadMode) else mode,
             "branch": branch,
@@ -125,10 +124,11 @@ class RemoteWrites:
             "memory_bytes": None if memory_bytes is None else str(memory_bytes),
         }
         if isinstance(data, bytes):
-            return answers.decode_load(self._calls.post("load", data, query=query))
+            return responses.decode_load(self._calls.post("load", data, query=query))
+        # Several inputs are sent as one body: errors name a line of it, which is translated back to file and line.
         lines = _LoadLines(data)
         try:
-            return answers.decode_load(self._calls.post("load", lines.iter_chunks(), query=query))
+            return responses.decode_load(self._calls.post("load", lines.iter_chunks(), query=query))
         except OmnigraphError as error:
             raise relocate_error(error, lines.locate) from None
 
@@ -144,30 +144,31 @@ class RemoteWrites:
         seconds: float | None = None,
         memory_bytes: int | None = None,
     ) -> MergeResult:
-        """Bring to a branch what another one has done; see `Graph.merge`."""
+        """Merge the changes of one branch into another; see `Graph.merge`."""
         check_actor(actor)
-        named = strategy.value if isinstance(strategy, Strategy) else strategy
+        strategy_name = strategy.value if isinstance(strategy, Strategy) else strategy
         body = {
             "source": source,
             "into": into,
-            "strategy": named,
+            "strategy": strategy_name,
             "message": message,
             "dry_run": dry_run,
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
         try:
-            return answers.decode_merge(self._calls.post("merge", body))
+            return responses.decode_merge(self._calls.post("merge", body))
         except MergeConflictsError as error:
-            said = cast("Mapping[str, Any]", error.facts()["merge"])
-            raise MergeConflictsError(answers.decode_merge(said)) from None
+            # Raise it with a decoded result, as an embedded graph does; the error of the transport has only its JSON.
+            document = cast("Mapping[str, Any]", error.facts()["merge"])
+            raise MergeConflictsError(responses.decode_merge(document)) from None
 
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False
     ) -> MigrationPlan:
-        """What it takes to get from a branch's schema to another one; see `Graph.plan_schema`."""
+        """Plan the migration from a branch's schema to another one; see `Graph.plan_schema`."""
         body = {"schema": get_text(schema), "branch": branch, "allow_data_loss": allow_data_loss}
-        return answers.decode_plan(self._calls.post("schema/plan", body, schema))
+        return responses.decode_plan(self._calls.post("schema/plan", body, schema))
 
     def apply_schema(
         self,
@@ -181,7 +182,7 @@ class RemoteWrites:
         seconds: float | None = None,
         memory_bytes: int | None = None,
     ) -> SchemaResult:
-        """Make a schema the accepted one of a branch; see `Graph.apply_schema`."""
+        """Apply a schema to a branch; see `Graph.apply_schema`."""
         check_actor(actor)
         body = {
             "schema": get_text(schema),
@@ -192,46 +193,56 @@ class RemoteWrites:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
-        return answers.decode_schema_result(self._calls.post("schema/apply", body, schema))
+        return responses.decode_schema_result(self._calls.post("schema/apply", body, schema))
 
 
 class _LoadLines:
-    """The lines of files, streams or records, one behind the other, and which of them is whose."""
+    """The concatenated lines of files, streams or records, and from which of these each line came."""
 
     def __init__(self, data: GraphData) -> None:
-        """FileMissingError and the like, before anything is sent."""
-        found = expand_inputs(build_load_input(data, None, None, None), build_catalog())
-        self._inputs = [one.source for one in found if isinstance(one.source, GraphLines)]
-        self._begins: list[tuple[int, str]] = []
-        self._sent = 0
+        """Resolve the inputs, so that a missing file is reported before anything is sent.
+
+        Raises:
+            FileMissingError: There is no such file.
+        """
+        inputs = expand_inputs(build_load_input(data, None, None, None), build_catalog())
+        self._inputs = [item.source for item in inputs if isinstance(item.source, GraphLines)]
+        self._starts: list[tuple[int, str]] = []
+        self._lines_sent = 0
 
     def iter_chunks(self) -> Iterator[bytes]:
-        """All of it, some at a time."""
-        for one in self._inputs:
-            self._begins.append((self._sent, one.name))
+        """Yield all lines in chunks of bytes."""
+        for source in self._inputs:
+            self._starts.append((self._lines_sent, source.name))
             with ExitStack() as stack:
-                found = stack.enter_context(open_file(one.data)) if isinstance(one.data, InputFile) else one.data
-                yield from map(self._count_lines, _iter_chunks(found))
+                data = source.data
+                stream = stack.enter_context(open_file(data)) if isinstance(data, InputFile) else data
+                yield from map(self._count_lines, _iter_chunks(stream))
+            # The last line of an input may have no line feed, and must not run into the next input.
             yield self._count_lines(b"\n")
 
     def locate(self, line: int) -> tuple[str, int]:
-        """The name and line of what was sent as that line."""
-        begin, name = max(one for one in self._begins if one[0] < line)
-        return name, line - begin
+        """Return the name and line of the input that was sent as this line of the body."""
+        first_line, name = max(start for start in self._starts if start[0] < line)
+        return name, line - first_line
 
-    def _count_lines(self, piece: bytes) -> bytes:
-        self._sent += piece.count(b"\n")
-        return piece
+    def _count_lines(self, chunk: bytes) -> bytes:
+        self._lines_sent += chunk.count(b"\n")
+        return chunk
 
 
 def _iter_chunks(data: Iterable[bytes]) -> Iterable[bytes]:
-    """Of a file or stream, parts of a good size; anything else as it comes."""
+    """Yield a file or stream in chunks of `CHUNK_BYTES`; anything else unchanged."""
     read = getattr(data, "read", None)
     return data if read is None else iter(partial(read, CHUNK_BYTES), b"")
 
 
 def open_file(path: InputFile) -> BinaryIO:
-    """A file, or an object of a bucket; FileUnreadableError when a file can't be read."""
+    """Open a local file, or an object of a bucket, for reading.
+
+    Raises:
+        FileUnreadableError: It can't be read.
+    """
     try:
         return path.open("rb")
     except OSError as error:

@@ -1,1 +1,1 @@
-"""MCP: tools and resources of a graph for agents, over stdio and HTTP."""
+"""The MCP server: tools and resources of a graph for agents, over stdio and HTTP."""

@@ -1,4 +1,4 @@
-"""What the tools of an agent take: read as strictly as the bodies of requests, and shown as JSON Schemas."""
+"""The arguments of the MCP tools: decoded as strictly as HTTP bodies, and published as JSON Schemas."""
 
 import json
 from collections.abc import Mapping
@@ -11,35 +11,33 @@ from omnigraph.server.http.request_bodies import decode_body
 from omnigraph.server.http_errors import BadRequestError
 
 MAX_ROWS = 1_000
+# An agent pays for every row that it reads, so a page is small unless the agent requests more (decision 32).
 DEFAULT_ROWS = 100
 
 T = TypeVar("T", bound=msgspec.Struct)
 
+# A model reads these descriptions in every list of tools, so they are short.
 Query = Annotated[str, Meta(description="The query or mutation, in omnigraph's query language.")]
 QueryName = Annotated[str | None, Meta(description="Which query of the text; needed only if it has several.")]
 Params = Annotated[dict[str, Any], Meta(description='Values of its parameters, by name without `$`: {"name": "Ada"}.')]
 ReadBranch = Annotated[str, Meta(description="The branch to read.")]
-WriteBranch = Annotated[str, Meta(description="The branch to write to; make one of your own with graph_create_branch.")]
+WriteBranch = Annotated[str, Meta(description="The branch to write to; create your own with graph_create_branch.")]
 CommitRef = Annotated[str | None, Meta(description="Read the state of this commit or tag instead of the newest.")]
 At = Annotated[str | None, Meta(description="Read the state at this time, such as 2026-01-31T12:00:00Z.")]
-Limit = Annotated[int, Meta(ge=1, le=MAX_ROWS, description="The most items of this answer.")]
-Offset = Annotated[int, Meta(ge=0, description="How many items to skip: `next_offset` of the answer before.")]
-Message = Annotated[str | None, Meta(description="What the commit says it is for.")]
+Limit = Annotated[int, Meta(ge=1, le=MAX_ROWS, description="Maximum number of items to return.")]
+Offset = Annotated[int, Meta(ge=0, description="Number of items to skip: `next_offset` of the previous result.")]
+Message = Annotated[str | None, Meta(description="The commit message.")]
 IdempotencyKey = Annotated[
-    str | None, Meta(description="A key of your choice: the same call with the same key is done only once.")
+    str | None, Meta(description="A key of your choice: a call repeated with the same key is executed only once.")
 ]
 IfCommit = Annotated[str | None, Meta(description="Write only if this is still the branch's newest commit.")]
-Seconds = Annotated[
-    float | None, Meta(description="How long it may run; the server allows no more than its own limit.")
-]
-MemoryBytes = Annotated[
-    int | None, Meta(description="How much memory it may use; the server allows no more than its own limit.")
-]
+Seconds = Annotated[float | None, Meta(description="Maximum run time in seconds, up to the server's limit.")]
+MemoryBytes = Annotated[int | None, Meta(description="Maximum memory in bytes, up to the server's limit.")]
 State = Annotated[str, Meta(description="A branch, a commit's id, `branch@commit` or `branch@time`.")]
 
 
 class QueryArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A query that reads."""
+    """The arguments of `graph_query`."""
 
     query: Query
     name: QueryName = None
@@ -54,19 +52,19 @@ class QueryArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class ExplainArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A query whose plan is wanted."""
+    """The arguments of `graph_explain`."""
 
     query: Query
     name: QueryName = None
     params: Params = {}
     branch: ReadBranch = "main"
-    analyze: Annotated[bool, Meta(description="Run it, too, and tell what each step did.")] = False
+    analyze: Annotated[bool, Meta(description="Also run the query, and report what each step did.")] = False
     seconds: Seconds = None
     memory_bytes: MemoryBytes = None
 
 
 class MutateArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A mutation."""
+    """The arguments of `graph_mutate`."""
 
     query: Query
     branch: WriteBranch
@@ -80,28 +78,30 @@ class MutateArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class SchemaArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Whose schema is wanted."""
+    """The arguments of `graph_schema`."""
 
     branch: ReadBranch = "main"
 
 
 class BranchesArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which of the branches are wanted."""
+    """The arguments of `graph_branches`."""
 
     limit: Limit = DEFAULT_ROWS
     offset: Offset = 0
 
 
 class CommitsArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which of the commits are wanted."""
+    """The arguments of `graph_commits`."""
 
     branch: ReadBranch = "main"
     limit: Limit = 20
-    before: Annotated[str | None, Meta(description="Only commits before this one: `next_before`.")] = None
+    before: Annotated[
+        str | None, Meta(description="Only commits before this one: `next_before` of the previous result.")
+    ] = None
 
 
 class DiffArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is compared with what."""
+    """The arguments of `graph_diff`."""
 
     before: State
     after: State
@@ -111,35 +111,35 @@ class DiffArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class CreateBranchArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"from_": "from"}):
-    """A new branch."""
+    """The arguments of `graph_create_branch`."""
 
-    name: Annotated[str, Meta(description="Its name, such as agent/fix-ages.")]
-    from_: Annotated[str, Meta(description="The branch that it starts from.")] = "main"
+    name: Annotated[str, Meta(description="The name of the new branch, such as agent/fix-ages.")]
+    from_: Annotated[str, Meta(description="The branch to start from.")] = "main"
 
 
 class DeleteBranchArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A branch that is done with."""
+    """The arguments of `graph_delete_branch`."""
 
-    name: Annotated[str, Meta(description="Its name.")]
+    name: Annotated[str, Meta(description="The name of the branch.")]
 
 
 class MergeArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is merged into what."""
+    """The arguments of `graph_merge`."""
 
-    source: Annotated[str, Meta(description="The branch whose changes are wanted.")]
-    into: Annotated[str, Meta(description="The branch that gets them.")]
+    source: Annotated[str, Meta(description="The branch whose changes are merged.")]
+    into: Annotated[str, Meta(description="The branch to merge them into.")]
     strategy: Annotated[
         Literal["ours", "theirs"] | None,
-        Meta(description="Whose value counts where both changed the same; without, conflicts refuse the merge."),
+        Meta(description="Whose value wins where both branches changed it; without it, conflicts abort the merge."),
     ] = None
     message: Message = None
-    dry_run: Annotated[bool, Meta(description="Only tell what it would do.")] = False
+    dry_run: Annotated[bool, Meta(description="Only report what the merge would do.")] = False
     seconds: Seconds = None
     memory_bytes: MemoryBytes = None
 
 
 class ReadControls(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What a stored query that reads takes beside its parameters."""
+    """The arguments of a stored read query beside its parameters."""
 
     branch: ReadBranch = "main"
     snapshot: CommitRef = None
@@ -151,7 +151,7 @@ class ReadControls(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class WriteControls(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What a stored query that writes takes beside its parameters."""
+    """The arguments of a stored mutation beside its parameters."""
 
     branch: WriteBranch
     message: Message = None
@@ -161,16 +161,22 @@ class WriteControls(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     memory_bytes: MemoryBytes = None
 
 
-def read_arguments(given: Mapping[str, object], type_: type[T]) -> T:
-    """The arguments of a call, of that shape; BadRequestError says what is wrong with them, without their values."""
+def read_arguments(arguments: Mapping[str, object], type_: type[T]) -> T:
+    """Decode the arguments of a call into a struct.
+
+    Raises:
+        BadRequestError: They do not fit; the message contains no values.
+    """
+    # The protocol's library has parsed the arguments already. Encoded again, they go through the decoder of HTTP
+    # bodies, so that both interfaces accept and reject the same.
     try:
-        text = json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
+        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeError:
-        raise BadRequestError("arguments", "a text has half of a surrogate pair") from None
+        raise BadRequestError("arguments", "a string contains half of a surrogate pair") from None
     except RecursionError:
         raise BadRequestError("arguments", "they are nested too deeply") from None
     except (TypeError, ValueError):
-        raise BadRequestError("arguments", "there is a value that JSON does not have, such as NaN") from None
+        raise BadRequestError("arguments", "a value does not exist in JSON, such as NaN") from None
     try:
         return decode_body(text, type_)
     except BadRequestError as error:

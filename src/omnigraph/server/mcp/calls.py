@@ -1,4 +1,4 @@
-"""What an agent can do with a graph: each a short story over the same service, policy and limits as the routes."""
+"""The calls of the MCP tools, each a few lines over the same service, policy and limits as the HTTP routes."""
 
 import json
 from collections.abc import Callable
@@ -40,8 +40,9 @@ from omnigraph.server.mcp.arguments import (
 from omnigraph.server.mcp.schemas import is_as_declared
 from omnigraph.server.service import Exchange, Service, get_exchange
 
+# Results are cut at this size: an agent pays for what it reads, a program does not (decision 32).
 MAX_RESPONSE_BYTES = 64 * 1024
-"""The longest answer: what an agent reads costs it more than what a program reads."""
+# The name of the query's text in diagnostics.
 SOURCE_NAME = "query.gq"
 
 T = TypeVar("T")
@@ -49,7 +50,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """The answer to a call: an object for programs, and the same as text for models."""
+    """The result of a tool call: an object for programs, and the same as text for models."""
 
     value: dict[str, Any]
     text: str
@@ -57,13 +58,13 @@ class ToolResult:
 
     @classmethod
     def from_value(cls, value: dict[str, Any]) -> "ToolResult":
-        """A text that is the object."""
+        """Build a result whose text is the JSON of the object."""
         return cls(value=value, text=encode_json(value).decode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls, about which graph: one request, over HTTP or from a pipe."""
+    """One request of an agent, over HTTP or stdio: its actor, and the graph it is about."""
 
     service: Service
     request: Request
@@ -71,59 +72,67 @@ class Caller:
 
     @property
     def exchange(self) -> Exchange:
-        """What is known of the request."""
+        """The log and policy context of the request."""
         return get_exchange(self.request)
 
     @property
     def actor(self) -> Actor:
-        """Who it is."""
+        """The actor that sent the request."""
         return self.exchange.actor
 
     def find_graph(self, action: Action, branch: str | None, *, read: str | None = None) -> ServedGraph:
-        """The graph; the log tells what is wanted of it. GraphMissingError, DeniedError."""
+        """Return the graph, and note action and branch for the log.
+
+        Raises:
+            GraphMissingError: The graph does not exist, or the caller may not see it.
+            DeniedError: The policy does not allow the action.
+        """
         return self.service.find_graph(self.request, self.graph_id, action, branch, read=read)
 
     def bind_graph(
         self, action: Action, branch: str | None, *, read: str | None = None, through: str | None = None
     ) -> Graph:
-        """The graph in the caller's hands; what they may do is up to the verb."""
+        """Return the graph bound to the caller; each operation checks on its own what the caller may do."""
         return self.find_graph(action, branch, read=read).bind_actor(self.actor, through=through)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do something short in a thread."""
+        """Run short work in a thread."""
         return await self.service.run(self.request, work)
 
     async def write(self, work: Callable[[], T]) -> T:
-        """Write: what is begun is finished, whether somebody waits for it or not."""
+        """Run a write in a thread. Once begun it is finished, even if the client disconnects."""
         return await self.service.write(self.request, work)
 
     async def read(
         self, work: Callable[[Budget], T], seconds: float | None = None, memory_bytes: int | None = None
     ) -> T:
-        """Read within a budget, which ends when nobody waits for the answer any more."""
+        """Run a read in a thread, within a budget that is cancelled when the client disconnects."""
         budget = self.service.build_read_budget(seconds, memory_bytes)
         try:
             return await self.service.read(self.request, budget, partial(work, budget))
         finally:
+            # If this task is cancelled, the thread still runs: the cancelled budget stops it.
             budget.cancel()
 
 
 # --- reads -----------------------------------------------------------------------------------------------
 
 
-async def query(caller: Caller, given: QueryArguments) -> ToolResult:
-    """Some rows of a query."""
-    graph = caller.bind_graph(Action.READ, given.branch)
+async def query(caller: Caller, arguments: QueryArguments) -> ToolResult:
+    """Run a read query and return a page of its rows."""
+    graph = caller.bind_graph(Action.READ, arguments.branch)
     controls = ReadControls(
-        branch=given.branch,
-        snapshot=given.snapshot,
-        at=given.at,
-        limit=given.limit,
-        offset=given.offset,
-        seconds=given.seconds,
-        memory_bytes=given.memory_bytes,
+        branch=arguments.branch,
+        snapshot=arguments.snapshot,
+        at=arguments.at,
+        limit=arguments.limit,
+        offset=arguments.offset,
+        seconds=arguments.seconds,
+        memory_bytes=arguments.memory_bytes,
     )
-    return await run_query(caller, graph, Source(given.query, SOURCE_NAME), given.name, given.params, controls)
+    return await run_query(
+        caller, graph, Source(arguments.query, SOURCE_NAME), arguments.name, arguments.params, controls
+    )
 
 
 async def run_query(
@@ -136,12 +145,15 @@ async def run_query(
     *,
     declared: pa.Schema | None = None,
 ) -> ToolResult:
-    """As many rows as asked for, and as an answer may hold; it says how to get the others.
+    """Run a read query and return a page of its rows, with the offset of the next page.
 
-    `declared` are the columns that were promised: ColumnsDifferError when there are others.
+    `declared` are the columns of the tool's output schema; None if there is none.
+
+    Raises:
+        ColumnsDifferError: The result has other columns than declared.
     """
 
-    def asked(budget: Budget) -> ToolResult:
+    def run(budget: Budget) -> ToolResult:
         result = graph.query(
             source,
             name=name,
@@ -156,12 +168,14 @@ async def run_query(
             raise ColumnsDifferError(result.query_name)
         return _build_page(result, controls.offset, controls.limit)
 
-    return await caller.read(asked, controls.seconds, controls.memory_bytes)
+    return await caller.read(run, controls.seconds, controls.memory_bytes)
 
 
 def _build_page(result: Result, offset: int, limit: int) -> ToolResult:
-    total, columns = result.row_count, list(result.columns)
+    total = result.row_count
+    columns = list(result.columns)
     rows = build_json_objects(result.schema, result.part(offset, offset + limit))
+    # In the text for models, columns are named once, in the first line; further lines have only values.
     lines = [encode_json(columns).decode()]
     size = 0
     for row in rows:
@@ -170,134 +184,148 @@ def _build_page(result: Result, offset: int, limit: int) -> ToolResult:
         if size > MAX_RESPONSE_BYTES:
             break
         lines.append(line)
-    shown = len(lines) - 1
-    if rows and not shown:
+    row_count = len(lines) - 1
+    # An empty page with a next offset would send the agent into an endless loop.
+    if rows and not row_count:
         raise RowTooLargeError(offset, MAX_RESPONSE_BYTES)
-    after = offset + shown
-    more = after if after < total else None
-    note = f"{shown} of {total} rows from offset {offset}, commit {result.commit_id}"
-    if more is not None:
-        note += f'; the answer is cut: for more, repeat the call with offset={more} and snapshot="{result.commit_id}"'
+    end = offset + row_count
+    next_offset = end if end < total else None
+    note = f"{row_count} of {total} rows from offset {offset}, commit {result.commit_id}"
+    if next_offset is not None:
+        # With the snapshot, the next page is of the same commit, even if the branch has moved on.
+        note += (
+            f"; the result is cut: for more, repeat the call with offset={next_offset}"
+            f' and snapshot="{result.commit_id}"'
+        )
     value = {
         "commit_id": result.commit_id,
         "columns": columns,
-        "rows": json.loads(encode_json(rows[:shown])),
+        "rows": json.loads(encode_json(rows[:row_count])),
         "row_count": total,
         "offset": offset,
-        "next_offset": more,
+        "next_offset": next_offset,
     }
     return ToolResult(value=value, text="\n".join([*lines, note]))
 
 
-async def explain(caller: Caller, given: ExplainArguments) -> ToolResult:
-    """How a query is run."""
-    graph = caller.bind_graph(Action.READ, given.branch)
+async def explain(caller: Caller, arguments: ExplainArguments) -> ToolResult:
+    """Explain how a query is run, or with `analyze` run it and report each step."""
+    graph = caller.bind_graph(Action.READ, arguments.branch)
     explained = await caller.read(
         lambda budget: graph.explain(
-            Source(given.query, SOURCE_NAME),
-            name=given.name,
-            params=given.params,
-            branch=given.branch,
-            analyze=given.analyze,
+            Source(arguments.query, SOURCE_NAME),
+            name=arguments.name,
+            params=arguments.params,
+            branch=arguments.branch,
+            analyze=arguments.analyze,
             budget=budget,
         ),
-        given.seconds,
-        given.memory_bytes,
+        arguments.seconds,
+        arguments.memory_bytes,
     )
     return ToolResult(
         value={"commit_id": explained.to_json()["commit_id"], "plan": explained.text}, text=explained.text
     )
 
 
-async def read_schema(caller: Caller, given: SchemaArguments) -> ToolResult:
-    """The accepted schema of a branch."""
-    graph = caller.bind_graph(Action.READ, given.branch)
-    state = await caller.run(partial(graph.snapshot, branch=given.branch))
+async def read_schema(caller: Caller, arguments: SchemaArguments) -> ToolResult:
+    """Return the schema of a branch."""
+    graph = caller.bind_graph(Action.READ, arguments.branch)
+    state = await caller.run(partial(graph.snapshot, branch=arguments.branch))
     text = state.manifest.schema.source
     return ToolResult(value={"branch": state.branch, "commit_id": state.commit.id, "schema": text}, text=text)
 
 
-async def list_branches(caller: Caller, given: BranchesArguments) -> ToolResult:
-    """The branches: main first, the others by name."""
+async def list_branches(caller: Caller, arguments: BranchesArguments) -> ToolResult:
+    """List the branches, main first and the others by name."""
     graph = caller.bind_graph(Action.READ, None)
-    found = await caller.run(graph.branches.list)
-    page = _truncate_items([one.to_json() for one in found[given.offset : given.offset + given.limit]])
-    after = given.offset + len(page)
-    return ToolResult.from_value({"branches": page, "next_offset": after if after < len(found) else None})
+    branches = await caller.run(graph.branches.list)
+    requested = branches[arguments.offset : arguments.offset + arguments.limit]
+    page = _truncate_items([branch.to_json() for branch in requested])
+    end = arguments.offset + len(page)
+    return ToolResult.from_value({"branches": page, "next_offset": end if end < len(branches) else None})
 
 
-async def list_commits(caller: Caller, given: CommitsArguments) -> ToolResult:
-    """The history of a branch, newest first."""
-    graph = caller.bind_graph(Action.READ, given.branch)
-    page = await caller.run(partial(graph.commit_page, branch=given.branch, limit=given.limit, before=given.before))
-    found = page.to_json()["commits"]
-    assert isinstance(found, list)  # noqa: S101 - of objects
-    shown = _truncate_items(found)
-    more = page.next if len(shown) == len(found) else str(shown[-1]["id"])
-    return ToolResult.from_value({"commits": shown, "next_before": more})
+async def list_commits(caller: Caller, arguments: CommitsArguments) -> ToolResult:
+    """List the commits of a branch, newest first."""
+    graph = caller.bind_graph(Action.READ, arguments.branch)
+    page = await caller.run(
+        partial(graph.commit_page, branch=arguments.branch, limit=arguments.limit, before=arguments.before)
+    )
+    commits = page.to_json()["commits"]
+    assert isinstance(commits, list)  # noqa: S101 - of objects
+    included = _truncate_items(commits)
+    next_before = page.next if len(included) == len(commits) else str(included[-1]["id"])
+    return ToolResult.from_value({"commits": included, "next_before": next_before})
 
 
 def _truncate_items(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As many of the first as an answer may hold, and one at least."""
+    """Return the first items that fit into a result, and at least one, so that a next page begins later."""
     size = 0
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         size += len(encode_json(item))
         if size > MAX_RESPONSE_BYTES:
-            return items[: max(1, place)]
+            return items[: max(1, position)]
     return items
 
 
-async def diff(caller: Caller, given: DiffArguments) -> ToolResult:
-    """What has to be done to one state to make it another."""
-    graph, service = caller.bind_graph(Action.READ, parse_branch(given.before)), caller.service
+async def diff(caller: Caller, arguments: DiffArguments) -> ToolResult:
+    """Compare two states and return a page of the changes that turn the first into the second."""
+    graph = caller.bind_graph(Action.READ, parse_branch(arguments.before))
+    service = caller.service
 
-    def compared(_: Budget) -> ToolResult:
-        found = graph.diff(given.before, given.after, types=given.types)
-        made = limit_time(found.json_lines(), service.runtime.clock, service.limits.seconds)
-        lines = list(islice(made, given.offset, given.offset + given.limit + 1))
-        kept, size = 0, 0
-        for line in lines[: given.limit]:
+    def compare(_: Budget) -> ToolResult:
+        difference = graph.diff(arguments.before, arguments.after, types=arguments.types)
+        # A diff takes no budget: its time is limited between the lines that it yields.
+        timed_lines = limit_time(difference.json_lines(), service.runtime.clock, service.limits.seconds)
+        # One line beyond the page shows whether there is a next page.
+        lines = list(islice(timed_lines, arguments.offset, arguments.offset + arguments.limit + 1))
+        count = 0
+        size = 0
+        for line in lines[: arguments.limit]:
             size += len(line)
             if size > MAX_RESPONSE_BYTES:
                 break
-            kept += 1
-        if lines and not kept:
-            raise RowTooLargeError(given.offset, MAX_RESPONSE_BYTES)
+            count += 1
+        if lines and not count:
+            raise RowTooLargeError(arguments.offset, MAX_RESPONSE_BYTES)
         value = {
-            "before": found.before.commit.id,
-            "after": found.after.commit.id,
-            "schema": None if found.schema is None else found.schema.to_json(),
-            "changes": [msgspec.json.decode(line) for line in lines[:kept]],
-            "next_offset": given.offset + kept if kept < len(lines) else None,
+            "before": difference.before.commit.id,
+            "after": difference.after.commit.id,
+            "schema": None if difference.schema is None else difference.schema.to_json(),
+            "changes": [msgspec.json.decode(line) for line in lines[:count]],
+            "next_offset": arguments.offset + count if count < len(lines) else None,
         }
         return ToolResult.from_value(value)
 
-    return await caller.read(compared)
+    return await caller.read(compare)
 
 
 # --- writes ----------------------------------------------------------------------------------------------
 
 
-async def mutate(caller: Caller, given: MutateArguments) -> ToolResult:
-    """A mutation, in one commit or not at all."""
-    check_text(given.query, SOURCE_NAME, caller.service.limits)
-    graph = caller.bind_graph(Action.CHANGE, given.branch)
+async def mutate(caller: Caller, arguments: MutateArguments) -> ToolResult:
+    """Run a mutation atomically, in one commit."""
+    check_text(arguments.query, SOURCE_NAME, caller.service.limits)
+    graph = caller.bind_graph(Action.CHANGE, arguments.branch)
     controls = WriteControls(
-        branch=given.branch,
-        message=given.message,
-        idempotency_key=given.idempotency_key,
-        if_commit=given.if_commit,
-        seconds=given.seconds,
-        memory_bytes=given.memory_bytes,
+        branch=arguments.branch,
+        message=arguments.message,
+        idempotency_key=arguments.idempotency_key,
+        if_commit=arguments.if_commit,
+        seconds=arguments.seconds,
+        memory_bytes=arguments.memory_bytes,
     )
-    return await run_mutation(caller, graph, Source(given.query, SOURCE_NAME), given.name, given.params, controls)
+    return await run_mutation(
+        caller, graph, Source(arguments.query, SOURCE_NAME), arguments.name, arguments.params, controls
+    )
 
 
 async def run_mutation(
     caller: Caller, graph: Graph, source: Source, name: str | None, params: dict[str, Any], controls: WriteControls
 ) -> ToolResult:
-    """What a mutation did."""
-    done = await caller.write(
+    """Run a mutation and return its result."""
+    result = await caller.write(
         partial(
             graph.mutate,
             source,
@@ -310,57 +338,58 @@ async def run_mutation(
             budget=caller.service.build_write_budget(controls.seconds, controls.memory_bytes),
         )
     )
-    caller.service.record_commit(caller.request, "mutate", done.commit_id)
-    return ToolResult.from_value(done.to_json())
+    caller.service.record_commit(caller.request, "mutate", result.commit_id)
+    return ToolResult.from_value(result.to_json())
 
 
-async def create_branch(caller: Caller, given: CreateBranchArguments) -> ToolResult:
-    """Make a branch of the newest state of another."""
-    graph = caller.bind_graph(Action.BRANCH_CREATE, given.name, read=given.from_)
-    made = await caller.write(partial(graph.branches.create, given.name, from_=given.from_))
-    return ToolResult.from_value(made.to_json())
+async def create_branch(caller: Caller, arguments: CreateBranchArguments) -> ToolResult:
+    """Create a branch from the newest state of another."""
+    graph = caller.bind_graph(Action.BRANCH_CREATE, arguments.name, read=arguments.from_)
+    branch = await caller.write(partial(graph.branches.create, arguments.name, from_=arguments.from_))
+    return ToolResult.from_value(branch.to_json())
 
 
-async def delete_branch(caller: Caller, given: DeleteBranchArguments) -> ToolResult:
+async def delete_branch(caller: Caller, arguments: DeleteBranchArguments) -> ToolResult:
     """Delete a branch, with its commits."""
-    graph = caller.bind_graph(Action.BRANCH_DELETE, given.name)
-    return ToolResult.from_value((await caller.write(partial(graph.branches.delete, given.name))).to_json())
+    graph = caller.bind_graph(Action.BRANCH_DELETE, arguments.name)
+    branch = await caller.write(partial(graph.branches.delete, arguments.name))
+    return ToolResult.from_value(branch.to_json())
 
 
-async def merge(caller: Caller, given: MergeArguments) -> ToolResult:
-    """Bring to a branch what another one has done since they parted; with conflicts nothing is done."""
-    graph = caller.bind_graph(Action.BRANCH_MERGE, given.into, read=given.source)
+async def merge(caller: Caller, arguments: MergeArguments) -> ToolResult:
+    """Merge the changes of one branch into another; with conflicts, nothing is merged and they are returned."""
+    graph = caller.bind_graph(Action.BRANCH_MERGE, arguments.into, read=arguments.source)
     call = partial(
         graph.merge,
-        given.source,
-        into=given.into,
-        strategy=given.strategy,
-        message=given.message,
-        dry_run=given.dry_run,
-        budget=caller.service.build_write_budget(given.seconds, given.memory_bytes),
+        arguments.source,
+        into=arguments.into,
+        strategy=arguments.strategy,
+        message=arguments.message,
+        dry_run=arguments.dry_run,
+        budget=caller.service.build_write_budget(arguments.seconds, arguments.memory_bytes),
     )
     try:
-        done = await caller.write(call)
+        result = await caller.write(call)
     except MergeConflictsError as error:
         return _report_conflicts(caller, error.result)
-    caller.service.record_commit(caller.request, "merge", done.commit_id)
-    return ToolResult.from_value(done.to_json())
+    caller.service.record_commit(caller.request, "merge", result.commit_id)
+    return ToolResult.from_value(result.to_json())
 
 
-def _report_conflicts(caller: Caller, done: MergeResult) -> ToolResult:
+def _report_conflicts(caller: Caller, result: MergeResult) -> ToolResult:
     exchange = caller.exchange
     exchange.code = "merge_conflicts"
     caller.service.metrics.count("omnigraph_conflicts_total", graph=caller.graph_id)
-    story = (
-        f"{done.conflict_total} conflicts between `{done.source}` and `{done.into}`: nothing was merged. Resolve them"
-        f" on `{done.source}`, or say with `strategy` whose values count"
+    message = (
+        f"{result.conflict_total} conflicts between `{result.source}` and `{result.into}`: nothing was merged."
+        f" Resolve them on `{result.source}`, or choose with `strategy` whose values win"
     )
     value = {
-        "error": story,
+        "error": message,
         "code": exchange.code,
         "kind": "conflict",
         "request_id": exchange.id,
-        "merge": done.to_json(),
+        "merge": result.to_json(),
     }
-    shown = encode_json([one.to_json() for one in done.conflicts]).decode()
-    return ToolResult(value=value, text=f"{exchange.code}: {story}\n{shown}", is_error=True)
+    conflicts = encode_json([conflict.to_json() for conflict in result.conflicts]).decode()
+    return ToolResult(value=value, text=f"{exchange.code}: {message}\n{conflicts}", is_error=True)

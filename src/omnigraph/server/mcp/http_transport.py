@@ -1,4 +1,4 @@
-"""MCP over HTTP: the answer to one request, made by the protocol's own library."""
+"""MCP over HTTP: stateless responses, produced by the protocol's own library."""
 
 from typing import Any
 
@@ -24,15 +24,19 @@ _MCP_SERVER = McpServer(_build_caller)
 
 
 class McpResponse(Response):
-    """Answers a request of MCP. Nothing outlives it: there are no sessions, whose owners could change."""
+    """The response to one MCP request.
+
+    Stateless: without sessions, nothing can outlive a token that was revoked, or be continued with another one.
+    """
 
     def __init__(self, request: Request, graph: str, body: bytes) -> None:
         super().__init__()
-        self._request, self._body = request, body
+        self._body = body
         request.scope["state"][_GRAPH_KEY] = graph
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the library answer. Host, token and size were looked at before."""
+        """Let the library produce the response. Middleware has checked host, token and size already."""
+        # The size of the body is checked by the server's own limits; the library must not reject it by a smaller one.
         manager = StreamableHTTPSessionManager(
             _MCP_SERVER.server, json_response=True, stateless=True, max_request_body_size=max(1, len(self._body))
         )
@@ -41,7 +45,7 @@ class McpResponse(Response):
 
 
 class _ReplayedBody:
-    """A body that was read already, and then whatever else there is to hear from the client."""
+    """An ASGI `receive` that replays a body that was read already, then continues with the client's messages."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._message: dict[str, Any] | None = {"type": "http.request", "body": body, "more_body": False}

@@ -1,4 +1,4 @@
-"""What an agent can read without a call: schemas, branches and commits, each at an address of its own."""
+"""The MCP resources: schemas, branches and commits, each at its own URI."""
 
 from collections.abc import Awaitable, Callable
 
@@ -13,6 +13,7 @@ from omnigraph.server.mcp.arguments import BranchesArguments, CommitsArguments, 
 from omnigraph.server.mcp.calls import Caller, ToolResult
 
 _PLAIN_TEXT = "text/plain"
+# Longer URIs are rejected unread, and errors quote at most this part of a URI.
 _MAX_URI_LENGTH = 2_048
 
 
@@ -37,46 +38,52 @@ _BRANCH_RESOURCES = {"schema": "The schema of a branch.", "commits": "The newest
 
 
 def list_resources(caller: Caller) -> list[Resource]:
-    """Those that the caller may read."""
+    """List the resources that the caller may read: all, if the policy allows reads anywhere, else none."""
     if not caller.find_graph(Action.READ, None).is_allowed_somewhere(caller.actor, Action.READ):
         return []
     return [
-        Resource(name=name, uri=f"{_format_root(caller)}{name}", description=told, mime_type=type_)
-        for name, (type_, told, _) in _READERS.items()
+        Resource(name=name, uri=f"{_format_root(caller)}{name}", description=description, mime_type=mime_type)
+        for name, (mime_type, description, _) in _READERS.items()
     ]
 
 
 def list_templates(caller: Caller) -> list[ResourceTemplate]:
-    """The same of any branch."""
+    """List the templates of the resources of any branch, if the caller may read resources."""
     if not list_resources(caller):
         return []
     return [
         ResourceTemplate(
             name=f"{name} of a branch",
+            # `+` keeps the slashes of a branch's name, such as agent/fix-ages.
             uri_template=f"{_format_root(caller)}{name}/{{+branch}}",
-            description=told,
+            description=description,
             mime_type=_READERS[name][0],
         )
-        for name, told in _BRANCH_RESOURCES.items()
+        for name, description in _BRANCH_RESOURCES.items()
     ]
 
 
 async def read(caller: Caller, uri: str) -> TextResourceContents:
-    """A resource. One that is not there and one that the caller may not read are refused alike, by MCPError."""
+    """Read a resource.
+
+    Raises:
+        MCPError: It does not exist, or the caller may not read it; the message is the same.
+    """
     root = _format_root(caller)
     name, _, branch = uri.removeprefix(root).partition("/")
     if not uri.startswith(root) or len(uri) > _MAX_URI_LENGTH or name not in _READERS:
         raise _build_missing_error(uri)
     if branch and name not in _BRANCH_RESOURCES:
         raise _build_missing_error(uri)
-    type_, _, reader = _READERS[name]
+    mime_type, _, reader = _READERS[name]
     try:
-        told = await reader(caller, branch or "main")
+        result = await reader(caller, branch or "main")
     except OmnigraphError as error:
+        # A different message for a denied branch would reveal that it exists.
         if error.kind in (Kind.DENIED, Kind.NOT_FOUND, Kind.USAGE):
             raise _build_missing_error(uri) from None
         raise
-    return TextResourceContents(uri=uri, mime_type=type_, text=told.text)
+    return TextResourceContents(uri=uri, mime_type=mime_type, text=result.text)
 
 
 def _format_root(caller: Caller) -> str:

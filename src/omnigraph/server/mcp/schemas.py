@@ -1,4 +1,4 @@
-"""JSON Schemas for agents: of parameters by their declared types, of rows by their columns, of arguments by structs."""
+"""Build JSON Schemas for agents: of query parameters, result rows, and the arguments and results of tools."""
 
 from functools import cache
 from typing import Any, assert_never
@@ -13,24 +13,25 @@ from omnigraph.schema.values import describe_type
 
 JsonSchema = dict[str, Any]
 
+# The largest integer that every JSON parser reads exactly: many hold numbers as 64-bit floats.
 _MAX_SAFE_INTEGER = 2**53 - 1
-"""The largest integer that every reader of JSON takes as it is."""
 
 
 def build_parameter_schema(parameter: Parameter) -> JsonSchema:
-    """What may be given for a parameter: a description says in words what the type takes."""
-    found = build_value_schema(parameter.type, is_nullable=parameter.nullable)
-    return {**found, "description": f"{parameter.type}: {describe_type(parameter.type)}"}
+    """Build the schema of a parameter's value, with a description of what its type accepts."""
+    schema = build_value_schema(parameter.type, is_nullable=parameter.nullable)
+    return {**schema, "description": f"{parameter.type}: {describe_type(parameter.type)}"}
 
 
 def build_value_schema(type_: ValueType, *, is_nullable: bool) -> JsonSchema:
-    """A value of a type in its JSON form, as it goes in and comes out."""
-    found = _build_non_null_schema(type_)
+    """Build the schema of a value's JSON form, which is the same for parameters and results."""
+    schema = _build_non_null_schema(type_)
     if not is_nullable:
-        return found
-    if isinstance(found.get("type"), str) and "enum" not in found:
-        return {**found, "type": [found["type"], "null"]}
-    return {"anyOf": [found, {"type": "null"}]}
+        return schema
+    # With "enum", null would have to be one of its values too.
+    if isinstance(schema.get("type"), str) and "enum" not in schema:
+        return {**schema, "type": [schema["type"], "null"]}
+    return {"anyOf": [schema, {"type": "null"}]}
 
 
 def _build_non_null_schema(type_: ValueType) -> JsonSchema:
@@ -49,7 +50,7 @@ def _build_non_null_schema(type_: ValueType) -> JsonSchema:
         case Scalar.I64 | Scalar.U64:
             low = max(INTEGER_RANGES[type_][0], -_MAX_SAFE_INTEGER)
             digits = "^-?[0-9]{1,20}$" if low else "^[0-9]{1,20}$"
-            # Beyond what a number of JSON holds exactly, it is a text of digits.
+            # A larger integer is a string of digits.
             return {
                 "anyOf": [
                     {"type": "integer", "minimum": low, "maximum": _MAX_SAFE_INTEGER},
@@ -69,7 +70,7 @@ def _build_non_null_schema(type_: ValueType) -> JsonSchema:
 
 
 def build_row_schema(schema: pa.Schema | pa.StructType) -> JsonSchema:
-    """A row, or a whole node or edge in it: an object with all of its columns. A node or edge may get more of them."""
+    """Build the schema of a row, or of a node or edge in it; a node or edge may have further properties."""
     fields = list(schema)
     return {
         "type": "object",
@@ -79,52 +80,56 @@ def build_row_schema(schema: pa.Schema | pa.StructType) -> JsonSchema:
     }
 
 
-def is_as_declared(found: pa.Schema | pa.StructType, declared: pa.Schema | pa.StructType) -> bool:
-    """Whether rows with these columns are as `build_row_schema` says of those that were declared."""
+def is_as_declared(actual: pa.Schema | pa.StructType, declared: pa.Schema | pa.StructType) -> bool:
+    """Return whether rows with the columns `actual` conform to `build_row_schema(declared)`."""
     for field in declared:
-        place = found.get_field_index(field.name)
-        if place < 0:
+        position = actual.get_field_index(field.name)
+        if position < 0:
             return False
-        other = found.field(place)
-        if pa.types.is_struct(field.type) and pa.types.is_struct(other.type):
-            is_same = is_as_declared(other.type, field.type)
+        actual_field = actual.field(position)
+        if pa.types.is_struct(field.type) and pa.types.is_struct(actual_field.type):
+            is_same = is_as_declared(actual_field.type, field.type)
         else:
-            is_same = other.type.equals(field.type) and other.metadata == field.metadata
-        if not is_same or (other.nullable and not field.nullable):
+            is_same = actual_field.type.equals(field.type) and actual_field.metadata == field.metadata
+        if not is_same or (actual_field.nullable and not field.nullable):
             return False
-    return isinstance(found, pa.StructType) or len(found) == len(declared)
+    # A node or edge may have gained properties, a row may have no further column.
+    return isinstance(actual, pa.StructType) or len(actual) == len(declared)
 
 
 def _build_field_schema(field: pa.Field) -> JsonSchema:
     if pa.types.is_struct(field.type):
         return build_row_schema(field.type)
     type_ = type_from_arrow(field)
-    is_float = (
-        isinstance(type_, Scalar) and type_.is_float
-    )  # a sum may be beyond all numbers, which JSON has no word for
+    # The sum of floats may be infinite, which JSON can't express.
+    is_float = isinstance(type_, Scalar) and type_.is_float
     return build_value_schema(type_, is_nullable=field.nullable or is_float)
 
 
 @cache
 def build_struct_schema(type_: type[msgspec.Struct]) -> JsonSchema:
-    """The object that a struct is read from, in few words: models read it. Its fields hold no other structs.
+    """Build the schema of a struct without nested structs, kept short because models read it.
 
-    It is made once: whoever wants another one makes it of copies.
+    The result is cached and shared: callers must not change it.
     """
-    _, parts = msgspec.json.schema_components([type_], ref_template="{name}")
-    found = parts[type_.__name__]
+    _, components = msgspec.json.schema_components([type_], ref_template="{name}")
+    schema = components[type_.__name__]
     return {
         "type": "object",
-        "properties": {name: _simplify(one) for name, one in found["properties"].items()},
-        "required": found.get("required", []),
-        "additionalProperties": found.get("additionalProperties", True),
+        "properties": {name: _simplify(field_schema) for name, field_schema in schema["properties"].items()},
+        "required": schema.get("required", []),
+        "additionalProperties": schema.get("additionalProperties", True),
     }
 
 
 def _simplify(schema: JsonSchema) -> JsonSchema:
-    found = {name: value for name, value in schema.items() if name != "default" or value}
-    either = found.get("anyOf")
-    if isinstance(either, list) and len(either) == 2 and either[1] == {"type": "null"} and "enum" not in either[0]:
-        one = found.pop("anyOf")[0]
-        return {**found, **one, "type": [one["type"], "null"]}
-    return found
+    # Null, 0 and other empty defaults are left out, to keep the schema short.
+    simplified = {name: value for name, value in schema.items() if name != "default" or value}
+    variants = simplified.get("anyOf")
+    if not isinstance(variants, list) or len(variants) != 2:
+        return simplified
+    variant, other = variants
+    if other == {"type": "null"} and "enum" not in variant:
+        del simplified["anyOf"]
+        return {**simplified, **variant, "type": [variant["type"], "null"]}
+    return simplified

@@ -1,4 +1,4 @@
-"""The MCP server: it lists and calls tools and resources for whoever asks; what they may do is up to the policy."""
+"""The MCP server: list and call tools and resources. The policy decides what a caller may see and do."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,45 +45,47 @@ from omnigraph.server.mcp.tools import TOOLS, GraphTool
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 Tools: TypeAlias = dict[str, GraphTool | StoredTool]
+# The observed text of each thing that may change, by the event that reports a change of it.
 WatchState: TypeAlias = dict[ServerEvent, str]
-"""What can change, by how that is told."""
 
+# How often tools and resources are compared with what a listener last saw.
 POLL_SECONDS = 1.0
-"""How often it is looked, for somebody who wants to know of changes, whether there are any."""
+# A longer error message is cut: an agent pays for what it reads.
 MAX_ERROR_CHARACTERS = 16 * 1024
-"""The longest story of an error, in characters."""
+# Each watched resource is read once per poll.
 MAX_WATCHED_RESOURCES = 16
-"""The most resources that one may have watched at once."""
+# After this time a listener has to send a new request, with a token that is valid then (decision 32).
 MAX_LISTEN_SECONDS = 600.0
-"""How long one may listen before one has to ask again, with a token that is valid then."""
 
 INSTRUCTIONS = """\
 A typed, versioned property graph. Read the schema first (graph_schema, or the resource). Prefer a stored query where \
-one fits; else write one with graph_query. Answers are cut at `limit` rows and say how to get more.
-If you may write: make a branch of your own (graph_create_branch), write there (graph_mutate), look at what you did \
-(graph_diff main → your branch), then merge it (graph_merge). Every write is one commit, whole or not at all, and \
-carries your name."""
+one fits; else write one with graph_query. Results are cut at `limit` rows and say how to get more.
+If you may write: create your own branch (graph_create_branch), write there (graph_mutate), review your changes \
+(graph_diff main → your branch), then merge it (graph_merge). Every write is one atomic commit, signed with your \
+name."""
 
 
 def _skip_input_schema(_: str) -> None:
-    """No tool has arguments that are headers, too: nothing is looked up before a call."""
+    """Return None: no tool takes arguments from headers, so the library needs no schema before a call."""
 
 
 class McpServer:
-    """Answers what agents ask.
+    """The MCP handlers of a graph, for any transport.
 
-    `callers` says who asks, and about which graph; `finished` is told when they have their answer, and `listed` when
-    somebody is about to see which tools there are.
+    `build_caller` returns the actor and graph of a request; `on_finish` is called after each request, and `on_list`
+    before the tools are listed.
     """
 
     def __init__(
         self,
-        callers: Callable[[Context], Caller],
+        build_caller: Callable[[Context], Caller],
         *,
         on_finish: Callable[[Caller], None] | None = None,
         on_list: Callable[[Context], None] | None = None,
     ) -> None:
-        self._build_caller, self._on_finish, self._on_list = callers, on_finish, on_list
+        self._build_caller = build_caller
+        self._on_finish = on_finish
+        self._on_list = on_list
         self.server: Server[Any] = Server(
             "omnigraph",
             version=__version__,
@@ -97,17 +99,18 @@ class McpServer:
             on_subscriptions_listen=self._listen,
             get_tool_input_schema=_skip_input_schema,
         )
-        self.server.middleware.clear()  # no spans: what is traced would have the names that callers choose
+        # No tracing spans: they would be named by callers.
+        self.server.middleware.clear()
 
     @contextmanager
     def _handle_call(self, context: Context) -> Iterator[Caller]:
-        """Who asks. What goes wrong is told as an error of the protocol, with the facts that a body of HTTP has."""
+        """Yield the caller of a request; an error inside becomes an MCP error with the fields of an HTTP error body."""
         caller = self._build_caller(context)
         try:
             yield caller
         except MCPError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever happens, an agent is told no more than other clients
+        except Exception as error:  # noqa: BLE001 - an agent sees no more of any error than other clients
             body = report_error(error, caller.exchange, caller.service)
             raise MCPError(INTERNAL_ERROR, _format_error(body), _shorten_body(body)) from None
         finally:
@@ -117,14 +120,15 @@ class McpServer:
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
         with self._handle_call(context) as caller:
             if self._on_list is not None:
-                self._on_list(context)  # first: whatever changes while they are listed is told
+                # Before the list is built, so that a change in the meantime is reported.
+                self._on_list(context)
             return ListToolsResult(tools=[tool.to_tool() for tool in (await list_visible_tools(caller)).values()])
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         with self._handle_call(context) as caller:
-            told = await _run_tool(caller, params.name, params.arguments or {})
+            result = await _run_tool(caller, params.name, params.arguments or {})
             return CallToolResult(
-                content=[TextContent(text=told.text)], structured_content=told.value, is_error=told.is_error
+                content=[TextContent(text=result.text)], structured_content=result.value, is_error=result.is_error
             )
 
     async def _list_resources(self, context: Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
@@ -140,97 +144,110 @@ class McpServer:
             return ReadResourceResult(contents=[await resources.read(caller, params.uri)])
 
     async def _listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-        """Tell what changes of what the caller sees, until the server stops or the time is up."""
+        """Report changes of the caller's tools and resources, until the server stops or the time is up."""
         bus = InMemorySubscriptionBus()
         handler = ListenHandler(bus)
         uris = params.notifications.resource_subscriptions or ()
         with self._handle_call(context) as caller:
-            known = await observe(
-                caller, uris
-            )  # before it is said that somebody listens: nothing is missed from then on
+            # Before the subscription is confirmed, so that no change after that is missed.
+            state = await observe(caller, uris)
 
             async def watch() -> None:
                 with anyio.move_on_after(MAX_LISTEN_SECONDS):
-                    await watch_all(caller, uris, known, bus.publish)
+                    await watch_all(caller, uris, state, bus.publish)
                 handler.close()
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(watch)
-                found = await handler(context, params)
+                result = await handler(context, params)
                 tasks.cancel_scope.cancel()
-            return found
+            return result
 
 
 async def observe(caller: Caller, uris: Sequence[str] = ()) -> WatchState:
-    """What the caller sees of the tools and of some resources. BadRequestError for too many of them."""
+    """Return what the caller sees of the tools, and of the resources at `uris`.
+
+    Raises:
+        BadRequestError: There are too many resources.
+    """
     if len(uris) > MAX_WATCHED_RESOURCES:
-        raise BadRequestError("resourceSubscriptions", f"no more than {MAX_WATCHED_RESOURCES} are watched at once")
+        raise BadRequestError("resourceSubscriptions", f"at most {MAX_WATCHED_RESOURCES} resources can be watched")
     tools = [tool.to_tool().model_dump_json() for tool in (await list_visible_tools(caller)).values()]
-    found: WatchState = {ToolsListChanged(): "\n".join(tools)}
-    return found | {ResourceUpdated(uri=uri): await _read_text(caller, uri) for uri in uris}
+    state: WatchState = {ToolsListChanged(): "\n".join(tools)}
+    return state | {ResourceUpdated(uri=uri): await _read_text(caller, uri) for uri in uris}
 
 
 async def watch_all(
-    caller: Caller, uris: Sequence[str], known: WatchState, publish: Callable[[ServerEvent], Awaitable[None]]
+    caller: Caller, uris: Sequence[str], state: WatchState, publish: Callable[[ServerEvent], Awaitable[None]]
 ) -> None:
-    """Say when something is no longer as it was known; ends when the server is about to stop."""
+    """Publish an event for each change since `state`, until the server drains."""
     while not caller.service.is_draining:
         await anyio.sleep(POLL_SECONDS)
         try:
-            now = await observe(caller, uris)
-        except OmnigraphError as error:  # such as a server that has too much to do: the next look tells
-            log.debug("it could not be seen whether anything changed: %s", error.code)
+            new_state = await observe(caller, uris)
+        except OmnigraphError as error:
+            # Such as a busy server: the next poll compares with the same old state, so no change is lost.
+            log.debug("could not check for changes: %s", error.code)
             continue
-        for event, text in now.items():
-            if known[event] != text:
+        for event, text in new_state.items():
+            if state[event] != text:
                 await publish(event)
-        known = now
+        state = new_state
 
 
 async def list_visible_tools(caller: Caller) -> Tools:
-    """The tools that the caller may use, by name."""
+    """Return the tools that the caller may use, by name."""
     hosted = caller.find_graph(Action.READ, None)
     return {name: tool for name, tool in (await _load_tools(caller)).items() if tool.is_visible(caller, hosted, {})}
 
 
 async def _load_tools(caller: Caller) -> Tools:
-    """Every tool of the graph. GraphUnavailableError while it can't be asked."""
+    """Return all tools of the graph, by name.
+
+    Raises:
+        GraphUnavailableError: The graph could not be opened.
+    """
     hosted = caller.find_graph(Action.READ, None)
+    # Only for its check that the graph is open.
     hosted.bind_actor(caller.actor)
     return {**await caller.run(lambda: load_stored_tools(hosted)), **TOOLS}
 
 
 async def _run_tool(caller: Caller, name: str, arguments: dict[str, Any]) -> ToolResult:
-    """What a tool says, or the error that it ends with. A tool that is hidden is as one that is not there."""
-    counted = "-"
+    """Run a tool and return its result; an error of the tool is an error result.
+
+    Raises:
+        MCPError: The tool does not exist, or the caller may not see it; the message is the same.
+    """
+    # The label of the metric. Names that callers make up are not counted individually.
+    label = "-"
     try:
         tool = (await _load_tools(caller)).get(name)
         if tool is not None and tool.is_visible(caller, caller.find_graph(Action.READ, None), arguments):
-            counted = tool.name
-            told = await tool.run(caller, arguments)
-            _count(caller, counted, told.value["code"] if told.is_error else "ok")
-            return told
-    except Exception as error:  # noqa: BLE001 - whatever happens, an agent is told no more than other clients
+            label = tool.name
+            result = await tool.run(caller, arguments)
+            _count_call(caller, label, result.value["code"] if result.is_error else "ok")
+            return result
+    except Exception as error:  # noqa: BLE001 - an agent sees no more of any error than other clients
         body = report_error(error, caller.exchange, caller.service)
-        _count(caller, counted, str(body["code"]))
+        _count_call(caller, label, str(body["code"]))
         return ToolResult(value=_shorten_body(body), text=_format_error(body), is_error=True)
     caller.exchange.code = "tool_not_found"
-    _count(caller, counted, caller.exchange.code)
+    _count_call(caller, label, caller.exchange.code)
     raise MCPError(INVALID_PARAMS, f"there is no tool `{name[:128]}` that you may call")
 
 
-def _count(caller: Caller, tool: str, outcome: str) -> None:
-    """Tools have the names that an operator gave them; those that somebody made up are not counted one by one."""
+def _count_call(caller: Caller, tool: str, outcome: str) -> None:
     caller.service.metrics.count("omnigraph_tool_calls_total", graph=caller.graph_id, tool=tool, outcome=outcome)
 
 
 def _format_error(body: dict[str, object]) -> str:
-    story = f"{body['code']}: {body['error']}"
-    return story if len(story) <= MAX_ERROR_CHARACTERS else f"{story[:MAX_ERROR_CHARACTERS]}…"
+    message = f"{body['code']}: {body['error']}"
+    return message if len(message) <= MAX_ERROR_CHARACTERS else f"{message[:MAX_ERROR_CHARACTERS]}…"
 
 
 def _shorten_body(body: dict[str, object]) -> dict[str, object]:
-    """The facts of an error; of one that has very many, such as a text full of mistakes, the story alone."""
+    """Return the fields of an error; only the message if they are too long, such as many diagnostics of one text."""
     if len(encode_json(body)) <= MAX_RESPONSE_BYTES:
         return body
     return {name: body[name] for name in ("code", "kind", "request_id")} | {"error": _format_error(body)}
@@ -239,5 +256,6 @@ def _shorten_body(body: dict[str, object]) -> dict[str, object]:
 async def _read_text(caller: Caller, uri: str) -> str:
     try:
         return (await resources.read(caller, uri)).text
-    except MCPError:  # not there, or not to be read: it may be later
+    except MCPError:
+        # The resource does not exist or may not be read. If that changes, its text does too.
         return ""

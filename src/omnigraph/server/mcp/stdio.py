@@ -1,4 +1,4 @@
-"""MCP over stdin and stdout: one graph for one agent, in a process of its own."""
+"""MCP over stdin and stdout: one graph for one agent, in its own process."""
 
 import os
 import signal
@@ -28,26 +28,28 @@ from omnigraph.server.mcp.calls import Caller
 from omnigraph.server.mcp.server import Context, McpServer, WatchState, observe, watch_all
 from omnigraph.server.service import Exchange, Service
 
+# Replaces a line that is too long. It is not JSON, so the library rejects it like any other malformed message.
 OVERSIZED_LINE = "a line that was too long"
-"""What comes in the place of such a line; it is answered like any other nonsense."""
+# The rest of a line that is too long is read and dropped in chunks of this size.
 _CHUNK_BYTES = 64 * 1024
 
 
 class StdinLines:
-    """The lines of a file, as text. Of one that is longer than it may be, no more than a piece is in memory.
+    """An async iterator over the lines of a file, as text; a line longer than `limit` is replaced, not held in memory.
 
-    What ends a line does not count.
+    The limit does not count the line ending.
     """
 
     def __init__(self, file: BinaryIO, limit: int) -> None:
-        self._file, self._limit = file, limit
+        self._file = file
+        self._limit = limit
 
     async def __aiter__(self) -> AsyncIterator[str]:
         while line := await anyio.to_thread.run_sync(self._read_line):
             yield line
 
     def _read_line(self) -> str:
-        """The next line, or nothing at the end."""
+        """Read the next line; return an empty string at the end."""
         line = self._file.readline(self._limit + len(b"\r\n"))
         if len(line.removesuffix(b"\n").removesuffix(b"\r")) <= self._limit:
             return line.decode("utf-8", errors="replace")
@@ -58,20 +60,22 @@ class StdinLines:
 
 
 def take_stdin() -> BinaryIO:
-    """This process's stdin, for whoever asks and nobody else: what is started from now on reads nothing there."""
+    """Return this process's stdin, and replace it by an empty one for all other code and for child processes."""
     wire = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    return os.fdopen(wire, "rb", closefd=False)  # a thread may wait for it until the process ends
+    # Not closed with the file: a thread may wait for input until the process ends.
+    return os.fdopen(wire, "rb", closefd=False)
 
 
 ANONYMOUS_NAME = "anonymous"
+# How often a stopping process checks whether running requests have finished.
 _POLL_SECONDS = 0.05
 
 
 class AgentSettingsError(OmnigraphError):
-    """It is not clear which graph an agent works on, or for whom."""
+    """The settings do not determine which graph an agent works on, or as which actor."""
 
     kind = Kind.USAGE
     code = "bad_agent_settings"
@@ -98,39 +102,41 @@ def serve_mcp(
     """Answer one agent on stdin and stdout, until stdin ends. The log goes to stderr.
 
     Args:
-        uri: The graph; else that of a settings file, as `serve` takes it.
-        config: The settings: graphs, stored queries, policies, limits.
-        graph: Which graph of the settings, if there are several.
-        queries: A directory of stored queries, instead of what the settings say.
-        actor: For whom the agent acts: the name in its commits, and the one that policies are asked about.
+        uri: The graph; by default the one in the settings file.
+        config: The settings file, as for `serve`: graphs, stored queries, policies, limits.
+        graph: The name of the graph in the settings, if there are several.
+        queries: A directory of stored queries, instead of the one in the settings.
+        actor: The actor the agent acts as: its commits are signed with this name, and policies decide about it.
         groups: The groups of the actor.
-        write: Without policies, let it write, too; with policies, they decide.
-        runtime: Settings, clock and the like; without it those of this process's environment.
+        write: Allow writes, if there are no policies; with policies, they decide.
+        runtime: Settings, clock and the like; by default those of this process's environment.
 
     Raises:
-        AgentSettingsError: It is not clear which graph it is about, or who acts.
-        SettingsError, PoliciesError, StoredQueriesError, NotAGraphError: What it is told can't be served.
+        AgentSettingsError: The graph or the actor is not determined.
+        SettingsError, PoliciesError, StoredQueriesError, NotAGraphError: The settings or the graph can't be used.
     """
-    machine = runtime or load_runtime()
+    runtime = runtime or load_runtime()
     try:
-        told = load_server_config(() if uri is None else (uri,), config, None)
+        server_config = load_server_config(() if uri is None else (uri,), config, None)
     except NothingToServeError:
         raise AgentSettingsError("name the graph: `omnigraph mcp URI`, or `--config FILE` with settings") from None
-    settings = _select_graph(told, graph, queries)
+    settings = _select_graph(server_config, graph, queries)
     if settings.policies is not None and actor is None:
-        raise AgentSettingsError("there are policies: say with --as for whom the agent acts")
+        raise AgentSettingsError("there are policies: name the actor that the agent acts as with --as")
     if settings.policies is not None and write:
-        raise AgentSettingsError("there are policies, and they decide who may write: leave --write out")
+        raise AgentSettingsError("policies decide who may write: leave --write out")
     for name in (actor or ANONYMOUS_NAME, *groups):
         check_actor(name)
+    # Without policies nothing else would restrict an agent.
     if settings.policies is None and not write:
-        settings = replace(settings, graphs=tuple(replace(one, is_read_only=True) for one in settings.graphs))
-    start_logging(machine.clock)
-    service = Service.start(settings, machine, is_open_to_all=write)
+        settings = replace(settings, graphs=tuple(replace(entry, is_read_only=True) for entry in settings.graphs))
+    start_logging(runtime.clock)
+    service = Service.start(settings, runtime, is_open_to_all=write)
     try:
         (hosted,) = service.registry.graphs.values()
         if not hosted.is_open:
-            hosted.open()  # raises what is wrong
+            # The service starts without a graph that can't be opened; here its error must reach the user.
+            hosted.open()
         anyio.run(_StdioAgent(service, hosted.id, Actor(name=actor or ANONYMOUS_NAME, groups=frozenset(groups))).serve)
     finally:
         service.is_draining = True
@@ -138,45 +144,48 @@ def serve_mcp(
 
 
 def _select_graph(config: ServerConfig, graph: str | None, queries: str | os.PathLike[str] | None) -> ServerConfig:
-    """Only one graph, and no tokens: whoever starts this process has its files."""
-    ids = sorted(one.id for one in config.graphs)
-    chosen = [one for one in config.graphs if graph in (None, one.id)]
-    if not chosen:
-        raise AgentSettingsError(f"there is no graph `{graph}` in the settings: there are {', '.join(ids)}")
-    if len(chosen) > 1:
-        raise AgentSettingsError(f"say with --graph which graph the agent works on: {', '.join(ids)}")
-    hosted = chosen[0] if queries is None else replace(chosen[0], queries=Path(queries))
-    return replace(config, graphs=(hosted,), tokens_file=None, given_tokens=(), maintenance=None)
+    """Return settings with one graph, and without tokens and maintenance.
+
+    Raises:
+        AgentSettingsError: There is no such graph, or several and no name.
+    """
+    ids = sorted(entry.id for entry in config.graphs)
+    matches = [entry for entry in config.graphs if graph in (None, entry.id)]
+    if not matches:
+        raise AgentSettingsError(f"there is no graph `{graph}` in the settings, only {', '.join(ids)}")
+    if len(matches) > 1:
+        raise AgentSettingsError(f"choose the graph that the agent works on with --graph: {', '.join(ids)}")
+    selected = matches[0] if queries is None else replace(matches[0], queries=Path(queries))
+    # A user that can start this process has access to the files: tokens would protect nothing (decision 32).
+    return replace(config, graphs=(selected,), tokens_file=None, given_tokens=(), maintenance=None)
 
 
 @dataclass
 class _StdioAgent:
-    """The one who asks."""
+    """The connection to the one agent on stdin and stdout."""
 
     service: Service
     graph_id: str
     actor: Actor
     session: ServerSession | None = None
-    """Of an agent that has seen the tools, and is to be told when they are others."""
+    """The session of an agent that has listed the tools, to notify it when they change."""
 
     async def serve(self) -> None:
-        """Answer until there is nothing more to read."""
-        door = McpServer(
+        """Answer requests until stdin ends."""
+        mcp_server = McpServer(
             lambda context: self._build_caller(context.method),
             on_finish=self._log_request,
             on_list=self._remember_session,
         )
-        known = await observe(
-            self._build_caller("watch")
-        )  # before anybody can have seen the tools: no change is missed
-        options = door.server.create_initialization_options(NotificationOptions(tools_changed=True))
-        lines = cast(
-            "anyio.AsyncFile[str]", StdinLines(take_stdin(), self.service.limits.body_bytes)
-        )  # all that is asked of one
+        # Before the agent can list the tools, so that no change is missed.
+        state = await observe(self._build_caller("watch"))
+        options = mcp_server.server.create_initialization_options(NotificationOptions(tools_changed=True))
+        # The library only iterates over the file, which `StdinLines` can do.
+        lines = cast("anyio.AsyncFile[str]", StdinLines(take_stdin(), self.service.limits.body_bytes))
         async with stdio_server(lines) as (incoming, outgoing), anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch, known)
+            tasks.start_soon(self._watch, state)
             tasks.start_soon(self._stop_on_signal)
-            await door.server.run(incoming, outgoing, options)
+            await mcp_server.server.run(incoming, outgoing, options)
             tasks.cancel_scope.cancel()
 
     def _build_caller(self, method: str) -> Caller:
@@ -190,27 +199,30 @@ class _StdioAgent:
     def _log_request(self, caller: Caller) -> None:
         exchange = caller.exchange
         seconds = self.service.runtime.clock.monotonic() - exchange.began
-        fields = {name: value for name, value in exchange.to_log_fields().items() if name != "status"}  # that is HTTP's
+        # The status is an HTTP status, which a request over stdio does not have.
+        fields = {name: value for name, value in exchange.to_log_fields().items() if name != "status"}
         log.info("request", extra={FIELDS: {**fields, "ms": round(seconds * 1e3, 3)}})
 
     def _remember_session(self, context: Context) -> None:
-        """An agent of an older protocol is told on this connection; one of a newer protocol asks to be told."""
+        """Keep the session of an agent with an older protocol: changes are pushed to it. Newer ones subscribe."""
         if context.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
             self.session = context.session
 
     async def _stop_on_signal(self) -> None:
-        """On a signal let what runs finish, for as long as a server would, and be gone."""
+        """Wait for a signal; then let running requests finish within the drain time of a server, and exit."""
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for number in signals:
                 log.info("stopping", extra={FIELDS: {"signal": number.name}})
                 with anyio.move_on_after(self.service.config.drain_seconds):
-                    while self.service.admission.working:  # noqa: ASYNC110 - nobody tells when the last one ends
+                    while self.service.admission.working:  # noqa: ASYNC110 - no event when the last one ends
                         await anyio.sleep(_POLL_SECONDS)
-                    await anyio.sleep(_POLL_SECONDS)  # for the last answers to be written
-                os._exit(0)  # a thread waits for stdin, which nothing but its end would wake
+                    # Leave time for the last responses to be written.
+                    await anyio.sleep(_POLL_SECONDS)
+                # A normal exit would wait for the thread that reads stdin, which only the end of input wakes.
+                os._exit(0)
 
-    async def _watch(self, known: WatchState) -> None:
-        await watch_all(self._build_caller("watch"), (), known, self._notify)
+    async def _watch(self, state: WatchState) -> None:
+        await watch_all(self._build_caller("watch"), (), state, self._notify)
 
     async def _notify(self, _: ServerEvent) -> None:
         if self.session is not None:
@@ -218,6 +230,6 @@ class _StdioAgent:
 
 
 async def _wait_forever() -> Message:
-    """A client that never goes away by itself: its pipe ends, or it takes a request back."""
+    """Wait forever, as the `receive` of a client that never disconnects: its stdin ends, or it cancels a request."""
     await anyio.sleep_forever()
     raise AssertionError

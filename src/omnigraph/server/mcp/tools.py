@@ -1,4 +1,4 @@
-"""The tools that every graph has. Which of them somebody sees is up to the policy."""
+"""The built-in MCP tools of every graph. The policy decides which of them a caller sees."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ from omnigraph.server.mcp.schemas import JsonSchema, build_struct_schema
 
 
 class PlanOutput(msgspec.Struct, kw_only=True):
-    """How a query is run."""
+    """The result of `graph_explain`."""
 
     commit_id: str
     plan: str
 
 
 class SchemaOutput(msgspec.Struct, kw_only=True):
-    """A schema, and whose it is."""
+    """The result of `graph_schema`."""
 
     branch: str
     commit_id: str
@@ -45,21 +45,21 @@ class SchemaOutput(msgspec.Struct, kw_only=True):
 
 
 class BranchesOutput(msgspec.Struct, kw_only=True):
-    """Some of the branches."""
+    """A page of `graph_branches`."""
 
     branches: list[dict[str, Any]]
     next_offset: int | None
 
 
 class CommitsOutput(msgspec.Struct, kw_only=True):
-    """Some commits, newest first."""
+    """A page of `graph_commits`, newest first."""
 
     commits: list[dict[str, Any]]
     next_before: str | None
 
 
 class DiffOutput(msgspec.Struct, kw_only=True):
-    """Some of what differs; `schema` is what differs between the schemas, or null."""
+    """A page of `graph_diff`; `schema` is the difference between the schemas, or null."""
 
     before: str
     after: str
@@ -69,7 +69,7 @@ class DiffOutput(msgspec.Struct, kw_only=True):
 
 
 class RowsOutput(msgspec.Struct, kw_only=True):
-    """Some rows; `next_offset` is where the next ones begin, if there are any."""
+    """A page of rows; `next_offset` is where the next page begins, if there is one."""
 
     commit_id: str
     columns: list[str]
@@ -81,7 +81,7 @@ class RowsOutput(msgspec.Struct, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphTool:
-    """A tool, who may use it, and what it does."""
+    """A built-in tool: its description, the action that the policy must allow, and its implementation."""
 
     name: str
     title: str
@@ -90,29 +90,35 @@ class GraphTool:
     output_type: type[msgspec.Struct]
     action: Action
     branch_argument: str
-    """The argument that names the branch which the action is about."""
+    """The argument that names the branch the action applies to; empty if it applies to the graph."""
     call: Callable[[Caller, Any], Awaitable[ToolResult]]
     is_destructive: bool = False
 
     @property
     def is_read(self) -> bool:
-        """Whether it changes nothing."""
+        """Whether the tool changes nothing."""
         return self.action in READ_ONLY_ACTIONS
 
     def is_visible(self, caller: Caller, hosted: ServedGraph, arguments: Mapping[str, object]) -> bool:
-        """Whether the caller may use it somewhere, or where this call wants to."""
-        named = arguments.get(self.branch_argument)
-        also = (named.partition("@")[0],) if isinstance(named, str) else ()
+        """Return whether the caller may use the tool on some branch, or on the branch in `arguments`."""
+        # The policy may allow a branch that no listing could guess: a call also tries the branch it names. The argument
+        # may be a state, such as `branch@commit`.
+        branch = arguments.get(self.branch_argument)
+        branches = (branch.partition("@")[0],) if isinstance(branch, str) else ()
         if not self.is_read and hosted.config.is_read_only:
             return False
-        return hosted.is_allowed_somewhere(caller.actor, self.action, branches=also)
+        return hosted.is_allowed_somewhere(caller.actor, self.action, branches=branches)
 
     async def run(self, caller: Caller, arguments: Mapping[str, object]) -> ToolResult:
-        """Do it. Raises what the verb raises, and BadRequestError."""
+        """Run the tool. Beside the errors below, raises those of the operation.
+
+        Raises:
+            BadRequestError: The arguments do not fit.
+        """
         return await self.call(caller, read_arguments(arguments, self.arguments_type))
 
     def to_tool(self) -> Tool:
-        """As it is listed."""
+        """Return the tool as MCP lists it."""
         return Tool(
             name=self.name,
             title=self.title,
@@ -124,20 +130,23 @@ class GraphTool:
 
 
 def build_annotations(*, is_read: bool, is_destructive: bool) -> ToolAnnotations:
-    """What a client may tell a person before a call. All tools are about this graph alone."""
+    """Build the hints that a client may show before a call."""
+    # No tool reaches beyond the graph, so none is "open world".
     return ToolAnnotations(
         read_only_hint=is_read, destructive_hint=is_destructive, idempotent_hint=is_read, open_world_hint=False
     )
 
 
 def build_rows_schema(row: JsonSchema | None = None) -> JsonSchema:
-    """What tools that read rows give; `row` is the shape of one, where it is known."""
-    found = build_struct_schema(RowsOutput)
+    """Build the output schema of tools that return rows; `row` is the schema of a row, if it is known."""
+    schema = build_struct_schema(RowsOutput)
     if row is None:
-        return found
-    return {**found, "properties": {**found["properties"], "rows": {"type": "array", "items": row}}}
+        return schema
+    # The schema of a struct is cached and shared: change a copy.
+    return {**schema, "properties": {**schema["properties"], "rows": {"type": "array", "items": row}}}
 
 
+# Few tools, and none for loads, exports or cleanups: a model reads every description each time (decision 32).
 TOOLS: dict[str, GraphTool] = {
     tool.name: tool
     for tool in (
@@ -156,8 +165,8 @@ TOOLS: dict[str, GraphTool] = {
             title="Query",
             description=(
                 "Run a query that reads. Example: query q($n: String) { match { $p: Person { name: $n } $p knows $q }"
-                " return { $q.name } order { $q.name asc } limit 10 }. The answer has at most `limit` rows; it says"
-                " when there are more, and how to ask for them."
+                " return { $q.name } order { $q.name asc } limit 10 }. The result has at most `limit` rows, and says"
+                " whether there are more and how to get them."
             ),
             arguments_type=QueryArguments,
             output_type=RowsOutput,
@@ -168,7 +177,7 @@ TOOLS: dict[str, GraphTool] = {
         GraphTool(
             name="graph_explain",
             title="Explain",
-            description="How a query would be run, step by step, with the rows that each step is expected to have.",
+            description="Show how a query would be run, step by step, with the expected number of rows of each step.",
             arguments_type=ExplainArguments,
             output_type=PlanOutput,
             action=Action.READ,
@@ -198,7 +207,7 @@ TOOLS: dict[str, GraphTool] = {
         GraphTool(
             name="graph_diff",
             title="Differences",
-            description="What differs between two states, row by row: a branch and main, a commit and another.",
+            description="The difference between two states, row by row: of a branch and main, or of two commits.",
             arguments_type=DiffArguments,
             output_type=DiffOutput,
             action=Action.READ,
@@ -209,7 +218,7 @@ TOOLS: dict[str, GraphTool] = {
             name="graph_mutate",
             title="Mutate",
             description=(
-                "Insert, update or delete on a branch, in one commit or not at all. Example: query add($n: String) {"
+                "Insert, update or delete on a branch, atomically in one commit. Example: query add($n: String) {"
                 " insert Person { name: $n } }."
             ),
             arguments_type=MutateArguments,
@@ -222,7 +231,7 @@ TOOLS: dict[str, GraphTool] = {
         GraphTool(
             name="graph_create_branch",
             title="Create a branch",
-            description="Make a branch to write to: what you do there changes no other branch until it is merged.",
+            description="Create a branch to write to: changes there affect no other branch until you merge them.",
             arguments_type=CreateBranchArguments,
             output_type=BranchAnswer,
             action=Action.BRANCH_CREATE,
@@ -232,7 +241,7 @@ TOOLS: dict[str, GraphTool] = {
         GraphTool(
             name="graph_delete_branch",
             title="Delete a branch",
-            description="Delete a branch, with its commits that were not merged.",
+            description="Delete a branch, including its unmerged commits.",
             arguments_type=DeleteBranchArguments,
             output_type=BranchAnswer,
             action=Action.BRANCH_DELETE,
@@ -243,7 +252,7 @@ TOOLS: dict[str, GraphTool] = {
         GraphTool(
             name="graph_merge",
             title="Merge a branch",
-            description="Bring to a branch what another one changed. With conflicts nothing is done: they are listed.",
+            description="Merge the changes of one branch into another. If there are conflicts, they are only listed.",
             arguments_type=MergeArguments,
             output_type=MergeAnswer,
             action=Action.BRANCH_MERGE,
