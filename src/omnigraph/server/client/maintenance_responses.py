@@ -151,14 +151,18 @@ def _decode_file(document: JsonObject) -> FileRepair:
     )
 
 
+# Derived from fields: `certainty` is a property of the classes, and the other two repeat it and `outcome`.
+_DERIVED = frozenset({"certainty", "classification", "action"})
+
+
 def _decode_manifest(document: JsonObject) -> ManifestRepair:
-    # The JSON form calls `path` "place"; `certainty` is a property of the class, not a field.
-    same_fields = {name: value for name, value in document.items() if name not in ("place", "certainty", "outcome")}
+    # The JSON form calls `path` "place".
+    same_fields = {name: value for name, value in document.items() if name not in (*_DERIVED, "place", "outcome")}
     return ManifestRepair(**same_fields, path=document["place"], outcome=RepairOutcome(document["outcome"]))
 
 
 def _decode_history(document: JsonObject) -> HistoryRepair:
-    same_fields = {name: value for name, value in document.items() if name not in ("certainty", "outcome")}
+    same_fields = {name: value for name, value in document.items() if name not in (*_DERIVED, "outcome")}
     return HistoryRepair(**same_fields, outcome=RepairOutcome(document["outcome"]))
 
 
