@@ -277,7 +277,7 @@ def test_a_floor_whose_swap_is_not_answered_tells_nothing_of_a_commit(
     pass_time(session.uri, 2 * DAY)
     swaps_fail(monkeypatch, "LanceError(IO): Connection timed out (os error 110)")
 
-    with pytest.raises(StoreUnavailableError, match="the floor of `main`") as failed:
+    with pytest.raises(StoreUnavailableError, match="the horizon of `main`") as failed:
         collect(session)
 
     assert failed.value.code == "store_unavailable"

@@ -183,7 +183,7 @@ def test_a_collected_commit_can_be_neither_tagged_nor_branched_from(session: Ses
     pass_time(session.uri, 2 * DAY)
     collect(session)
 
-    with pytest.raises(og.CommitCollectedError, match="cleanup 1 kept those from 3 on"):
+    with pytest.raises(og.CommitCollectedError, match="cleanup 1 kept only tagged commits and those from number 3 on"):
         tag(session, "late", old.id)
     with pytest.raises(og.CommitCollectedError, match="number 1 of the branch `main`"):
         create_branch(session, "late", commit_id=old.id, actor="ada")

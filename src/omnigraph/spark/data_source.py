@@ -54,11 +54,8 @@ class SourceOptionError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "source_option"
-
-    def __init__(self, option: str, reason: str) -> None:
-        super().__init__(option, reason)
-        self.option = option
-        self.reason = reason
+    option: str
+    reason: str
 
     def __str__(self) -> str:
         return f"the option `{self.option}` of the data source `{NAME}`: {self.reason}"

@@ -29,14 +29,9 @@ class BadServerUrlError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_server_url"
-
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(url, reason)
-        self.url = url
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"can't connect to `{self.url}`: {self.reason}"
+    url: str
+    reason: str
+    message = "can't connect to `{url}`: {reason}"
 
 
 class ServerUnreachableError(OmnigraphError):
@@ -44,12 +39,9 @@ class ServerUnreachableError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "server_unreachable"
-
-    def __init__(self, url: str, reason: str, is_sent: bool = True) -> None:
-        super().__init__(url, reason, is_sent)
-        self.url = url
-        self.reason = reason
-        self.is_sent = is_sent
+    url: str
+    reason: str
+    is_sent: bool = True
 
     def __str__(self) -> str:
         if not self.is_sent:

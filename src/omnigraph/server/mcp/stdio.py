@@ -79,10 +79,7 @@ class AgentSettingsError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_agent_settings"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    reason: str
 
     def __str__(self) -> str:
         return self.reason

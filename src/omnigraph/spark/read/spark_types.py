@@ -54,12 +54,9 @@ class ColumnMissingError(OmnigraphError):
 
     kind = Kind.NOT_FOUND
     code = "column_not_found"
-
-    def __init__(self, type: str, column: str, near: str | None) -> None:
-        super().__init__(type, column, near)
-        self.type = type
-        self.column = column
-        self.near = near
+    type: str
+    column: str
+    near: str | None
 
     def __str__(self) -> str:
         way_out = f"; did you mean `{self.near}`?" if self.near else ""

@@ -47,17 +47,12 @@ class ViewNameError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "view_name"
-
-    def __init__(self, first: str, second: str) -> None:
-        super().__init__(first, second)
-        self.first = first
-        self.second = second
-
-    def __str__(self) -> str:
-        return (
-            f"SQL can't distinguish `{self.first}` from `{self.second}`; read one of them with `table`, and give it"
-            " another name with `createOrReplaceTempView`"
-        )
+    first: str
+    second: str
+    message = (
+        "SQL can't distinguish `{first}` from `{second}`; read one of them with `table`, and give it"
+        " another name with `createOrReplaceTempView`"
+    )
 
 
 @dataclass(frozen=True, slots=True)

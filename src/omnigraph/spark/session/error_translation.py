@@ -59,13 +59,8 @@ class TaskFailedError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "task_failed"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"a task failed on Spark: {self.reason}"
+    reason: str
+    message = "a task failed on Spark: {reason}"
 
 
 class TaskBrokenError(OmnigraphError):
@@ -73,14 +68,9 @@ class TaskBrokenError(OmnigraphError):
 
     kind = Kind.INTERNAL
     code = "task_broken"
-
-    def __init__(self, reason: str, place: str) -> None:
-        super().__init__(reason, place)
-        self.reason = reason
-        self.place = place
-
-    def __str__(self) -> str:
-        return f"this is a bug of omnigraph, in a task on Spark: {self.reason} ({self.place}); please report it"
+    reason: str
+    place: str
+    message = "this is a bug of omnigraph, in a task on Spark: {reason} ({place}); please report it"
 
 
 class ExecutorLostError(OmnigraphError):
@@ -88,13 +78,8 @@ class ExecutorLostError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "executor_lost"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"an executor of Spark was lost: {self.reason}"
+    reason: str
+    message = "an executor of Spark was lost: {reason}"
 
 
 class ExecutorNotReadyError(OmnigraphError):
@@ -102,13 +87,8 @@ class ExecutorNotReadyError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "executor_not_ready"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"an executor of Spark can't run this: {self.reason}"
+    reason: str
+    message = "an executor of Spark can't run this: {reason}"
 
 
 class JobCancelledError(OmnigraphError):
@@ -116,13 +96,8 @@ class JobCancelledError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "job_cancelled"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the job was cancelled on Spark: {self.reason}"
+    reason: str
+    message = "the job was cancelled on Spark: {reason}"
 
 
 class SqlError(OmnigraphError):
@@ -130,10 +105,7 @@ class SqlError(OmnigraphError):
 
     kind = Kind.INVALID
     code = "sql"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    reason: str
 
     def __str__(self) -> str:
         return self.reason
@@ -144,13 +116,8 @@ class SparkFailedError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "spark_failed"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"Spark failed: {self.reason}"
+    reason: str
+    message = "Spark failed: {reason}"
 
 
 # --- on an executor ----------------------------------------------------------------------------------

@@ -35,19 +35,14 @@ class ExecutorDiffersError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "executor_differs"
-
-    def __init__(self, host: str, what: str, driver: str, executor: str) -> None:
-        super().__init__(host, what, driver, executor)
-        self.host = host
-        self.what = what
-        self.driver = driver
-        self.executor = executor
-
-    def __str__(self) -> str:
-        return (
-            f"the executor on {self.host} differs from the driver in {self.what}: {self.executor} there, {self.driver}"
-            " here; install the same omnigraph, with the same requirements, everywhere. Nothing was done"
-        )
+    host: str
+    what: str
+    driver: str
+    executor: str
+    message = (
+        "the executor on {host} differs from the driver in {what}: {executor} there, {driver}"
+        " here; install the same omnigraph, with the same requirements, everywhere. Nothing was done"
+    )
 
 
 @cache

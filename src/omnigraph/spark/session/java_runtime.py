@@ -28,10 +28,7 @@ class JavaMissingError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "java_missing"
-
-    def __init__(self, found: str) -> None:
-        super().__init__(found)
-        self.found = found
+    found: str
 
     def __str__(self) -> str:
         return (

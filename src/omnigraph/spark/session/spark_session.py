@@ -57,17 +57,12 @@ class OtherMasterError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "other_master"
-
-    def __init__(self, asked: str, active: str) -> None:
-        super().__init__(asked, active)
-        self.asked = asked
-        self.active = active
-
-    def __str__(self) -> str:
-        return (
-            f"a Spark session on `{self.active}` is active, so none can be started on `{self.asked}`;"
-            " name no master to use the active session, or stop it first"
-        )
+    asked: str
+    active: str
+    message = (
+        "a Spark session on `{active}` is active, so none can be started on `{asked}`;"
+        " name no master to use the active session, or stop it first"
+    )
 
 
 class SparkNotStartedError(OmnigraphError):
@@ -75,14 +70,9 @@ class SparkNotStartedError(OmnigraphError):
 
     kind = Kind.UNAVAILABLE
     code = "spark_not_started"
-
-    def __init__(self, master: str, reason: str) -> None:
-        super().__init__(master, reason)
-        self.master = master
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"can't start Spark on `{self.master}`: {self.reason}"
+    master: str
+    reason: str
+    message = "can't start Spark on `{master}`: {reason}"
 
 
 def find_active_session() -> SparkSession | None:

@@ -18,12 +18,9 @@ class CheckpointTakenError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "checkpoint_taken"
-
-    def __init__(self, checkpoint: str, owner: str, asked: str) -> None:
-        super().__init__(checkpoint, owner, asked)
-        self.checkpoint = checkpoint
-        self.owner = owner
-        self.asked = asked
+    checkpoint: str
+    owner: str
+    asked: str
 
     def __str__(self) -> str:
         return (

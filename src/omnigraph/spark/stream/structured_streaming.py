@@ -96,11 +96,8 @@ class BadMappingError(OmnigraphError):
 
     kind = Kind.USAGE
     code = "bad_mapping"
-
-    def __init__(self, type: str, reason: str) -> None:
-        super().__init__(type, reason)
-        self.type = type
-        self.reason = reason
+    type: str
+    reason: str
 
     def __str__(self) -> str:
         return f"the mapping of `{self.type}`: {self.reason}" if self.type else f"the mapping: {self.reason}"
