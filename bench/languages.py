@@ -1,7 +1,7 @@
-"""How long the languages take: fifty queries, and a schema of 500 types with 5,000 properties.
+"""Measure how long parsing and binding take: fifty queries, and a schema of 500 types with 5,000 properties.
 
-Absolute times belong to the machine, so each stands beside two yardsticks measured in the same run on texts of the same
-size: `ast.parse`, which is Python's own parser in C, and `json.loads`.
+Absolute times depend on the machine, so each is shown beside two baselines measured in the same run on texts of the
+same size: `ast.parse`, which is Python's own parser in C, and `json.loads`.
 """
 
 import ast
@@ -38,12 +38,12 @@ class Row:
 
     @property
     def median(self) -> float:
-        """The middle time."""
+        """The median time in seconds."""
         return statistics.median(self.times)
 
 
 def measure(work: Callable[[], object], rounds: int) -> tuple[float, ...]:
-    """The time of each round, with the garbage collector out of the way."""
+    """Return the time of each round after a first one, with the garbage collector off."""
     work()
     times = []
     gc.collect()
@@ -58,8 +58,8 @@ def measure(work: Callable[[], object], rounds: int) -> tuple[float, ...]:
     return tuple(times)
 
 
-def python_of(size: int) -> str:
-    """A Python text of about `size` characters: classes with annotated fields, like the schemas."""
+def build_python(size: int) -> str:
+    """Return a Python text of about `size` characters: classes with annotated fields, like the schemas."""
     lines = ["class C0:"]
     length = len(lines[0])
     while length < size:
@@ -70,8 +70,8 @@ def python_of(size: int) -> str:
     return "\n".join(lines) + ("\n    pass\n" if lines[-1].startswith("class") else "\n")
 
 
-def json_of(size: int) -> str:
-    """A JSON text of about `size` characters."""
+def build_json(size: int) -> str:
+    """Return a JSON text of about `size` characters."""
     fields: list[dict[str, object]] = []
     length = 2
     while length < size:
@@ -80,8 +80,8 @@ def json_of(size: int) -> str:
     return json.dumps(fields)
 
 
-def big_schema() -> str:
-    """500 types with 10 properties each."""
+def build_schema() -> str:
+    """Return the text of a schema with 500 types of 10 properties each."""
     kinds = ["String @index", "I64", "F64?", "Bool @default(true)", "DateTime?", "enum(a, b, c)", "[String]", "Date?"]
     parts = []
     for number in range(NODES):
@@ -93,18 +93,18 @@ def big_schema() -> str:
     return "\n".join(parts)
 
 
-def print_table(title: str, size: int, rows: list[Row], yardsticks: list[Row]) -> None:
-    """Medians, the slowest round, and the ratio to each yardstick."""
+def print_table(title: str, size: int, rows: list[Row], baselines: list[Row]) -> None:
+    """Print medians, the slowest round, and the ratio to each baseline."""
     print(f"\n{title}")
-    print(f"{'':28}{'median':>12}{'slowest':>12}{'MB/s':>9}" + "".join(f"{'× ' + y.name:>16}" for y in yardsticks))
-    for row in [*rows, *yardsticks]:
-        ratios = "".join(f"{row.median / y.median:16.2f}" for y in yardsticks)
+    print(f"{'':28}{'median':>12}{'slowest':>12}{'MB/s':>9}" + "".join(f"{'× ' + y.name:>16}" for y in baselines))
+    for row in [*rows, *baselines]:
+        ratios = "".join(f"{row.median / y.median:16.2f}" for y in baselines)
         speed = size / row.median / 1e6
         print(f"{row.name:28}{row.median * 1e3:9.3f} ms{max(row.times) * 1e3:9.3f} ms{speed:9.2f}{ratios}")
 
 
-def query_table(rounds: int) -> None:
-    """Parsing and binding, over the fifty queries; each time is the median of one query."""
+def print_queries(rounds: int) -> None:
+    """Measure parsing and binding of the fifty queries; each time is the median of one query."""
     catalog = bind_source(QUERIES / "market.pg")
     texts: list[str] = []
     for path in sorted(QUERIES.glob("*.gq")):
@@ -123,13 +123,13 @@ def query_table(rounds: int) -> None:
         f"{len(texts)} queries, {size} characters on average; times are per query",
         size,
         [Row("parse", tuple(parsing)), Row("bind", tuple(binding)), Row("parse + bind", tuple(both))],
-        yardsticks(size, rounds),
+        measure_baselines(size, rounds),
     )
 
 
-def schema_table(rounds: int) -> None:
-    """Each step of a large schema, from text to stored bytes and back."""
-    source = Source(big_schema(), "big.pg")
+def print_schema_steps(rounds: int) -> None:
+    """Measure each step of a large schema, from text to stored bytes and back."""
+    source = Source(build_schema(), "big.pg")
     tree = parse_schema(source).require(source)
     catalog = bind_schema(tree).require(source)
     numbered = assign_identities(catalog, None)
@@ -147,13 +147,13 @@ def schema_table(rounds: int) -> None:
             Row("encode", measure(lambda: encode_catalog(numbered), rounds)),
             Row("decode", measure(lambda: decode_catalog(encoded), rounds)),
         ],
-        yardsticks(len(source.text), rounds),
+        measure_baselines(len(source.text), rounds),
     )
 
 
-def yardsticks(size: int, rounds: int) -> list[Row]:
-    """Python's own parsers on texts of the same size."""
-    python, data = python_of(size), json_of(size)
+def measure_baselines(size: int, rounds: int) -> list[Row]:
+    """Measure Python's own parsers on texts of the same size."""
+    python, data = build_python(size), build_json(size)
     return [
         Row("ast.parse", measure(lambda: ast.parse(python), rounds)),
         Row("json.loads", measure(lambda: json.loads(data), rounds)),
@@ -161,7 +161,7 @@ def yardsticks(size: int, rounds: int) -> list[Row]:
 
 
 def bind_source(path: Path) -> Catalog:
-    """The catalog of a schema file."""
+    """Return the catalog of a schema file."""
     source = Source(path.read_text(encoding="utf-8"), path.name)
     return bind_schema(parse_schema(source).require(source)).require(source)
 
@@ -169,5 +169,5 @@ def bind_source(path: Path) -> Catalog:
 if __name__ == "__main__":
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 11
     print(f"Python {sys.version.split()[0]}, {repetitions} rounds of each")
-    query_table(repetitions)
-    schema_table(repetitions)
+    print_queries(repetitions)
+    print_schema_steps(repetitions)

@@ -1,9 +1,9 @@
-"""What a load costs: a graph of nodes and edges from graph JSONL and from Parquet, beside the least that must be done.
+"""Measure a load of nodes and edges from graph JSONL and from Parquet, beside the minimum that any loader must do.
 
-The yardstick reads the same file with Arrow's own reader and writes what it got to Lance: no types, no ids, no checks,
-no commit. Absolute times belong to the machine, so what counts are ratios within one run; the contestants take turns,
-so that a busy moment hits each of them alike. `--small` is for a quick look; `--nodes N --edges M --rounds R` as you
-like.
+The baseline reads the same file with Arrow's own reader and writes the rows to Lance: no types, no ids, no checks, no
+commit. Absolute times depend on the machine; compare ratios within one run. The contestants take turns, so that other
+load on the machine affects each of them alike. `--small` takes less time; `--nodes N --edges M --rounds R` set the
+sizes.
 """
 
 import argparse
@@ -45,13 +45,13 @@ edge Knows: Person -> Person {
   weight: F64
 }
 """
-PIECE = 200_000
-"""How many rows are made at once."""
+CHUNK_ROWS = 200_000
+"""The number of rows that are generated in one batch."""
 
 
 @dataclass
 class Contestant:
-    """Something that is measured: its rounds in seconds, and for a load when each of its phases ended."""
+    """A way to load: the seconds of its rounds, and for a load the time at which each phase ended."""
 
     name: str
     work: Callable[[Path], object]
@@ -60,7 +60,7 @@ class Contestant:
 
     @property
     def median(self) -> float:
-        """The middle time."""
+        """The median time in seconds."""
         return statistics.median(self.times)
 
 
@@ -68,61 +68,61 @@ class Contestant:
 
 
 def people(nodes: int) -> Iterator[pa.Table]:
-    """The nodes, some at a time."""
-    for start in range(0, nodes, PIECE):
-        numbers = np.arange(start, min(nodes, start + PIECE))
-        dice = np.random.default_rng(start)
+    """Yield the nodes in chunks."""
+    for start in range(0, nodes, CHUNK_ROWS):
+        numbers = np.arange(start, min(nodes, start + CHUNK_ROWS))
+        random = np.random.default_rng(start)
         texts = pa.array(numbers).cast(pa.utf8())
         yield pa.table(
             {
                 "name": pc.binary_join_element_wise("person-", texts, ""),
-                "age": pa.array(dice.integers(0, 100, len(numbers)), pa.int32(), mask=numbers % 10 == 0),
-                "score": dice.random(len(numbers)),
-                "born": pa.array(dice.integers(-10_000, 15_000, len(numbers)), pa.int32()).cast(pa.date32()),
+                "age": pa.array(random.integers(0, 100, len(numbers)), pa.int32(), mask=numbers % 10 == 0),
+                "score": random.random(len(numbers)),
+                "born": pa.array(random.integers(-10_000, 15_000, len(numbers)), pa.int32()).cast(pa.date32()),
                 "bio": pc.binary_join_element_wise("what there is to say about person ", texts, ""),
             }
         )
 
 
 def knows(nodes: int, edges: int) -> Iterator[pa.Table]:
-    """The edges, some at a time."""
-    for start in range(0, edges, PIECE):
-        count = min(edges, start + PIECE) - start
-        dice = np.random.default_rng(~start & 0xFFFFFFFF)
-        ends = [pa.array(dice.integers(0, nodes, count)).cast(pa.utf8()) for _ in range(2)]
+    """Yield the edges in chunks."""
+    for start in range(0, edges, CHUNK_ROWS):
+        count = min(edges, start + CHUNK_ROWS) - start
+        random = np.random.default_rng(~start & 0xFFFFFFFF)
+        ends = [pa.array(random.integers(0, nodes, count)).cast(pa.utf8()) for _ in range(2)]
         yield pa.table(
             {
                 "from": pc.binary_join_element_wise("person-", ends[0], ""),
                 "to": pc.binary_join_element_wise("person-", ends[1], ""),
-                "since": pa.array(dice.integers(0, 20_000, count), pa.int32()).cast(pa.date32()),
-                "weight": dice.random(count),
+                "since": pa.array(random.integers(0, 20_000, count), pa.int32()).cast(pa.date32()),
+                "weight": random.random(count),
             }
         )
 
 
 def write_inputs(root: Path, nodes: int, edges: int) -> None:
-    """The same graph as `graph.jsonl`, and as `Person.parquet` and `Knows.parquet`."""
+    """Write the same graph as `graph.jsonl`, and as `Person.parquet` and `Knows.parquet`."""
     with (root / "graph.jsonl").open("wb") as lines:
         for name, parts in (("Person", people(nodes)), ("Knows", knows(nodes, edges))):
             writer: pa_parquet.ParquetWriter | None = None
             for part in parts:
                 writer = writer or pa_parquet.ParquetWriter(root / f"{name}.parquet", part.schema)
                 writer.write_table(part)
-                lines.write(json_text(name, part))
+                lines.write(format_json_lines(name, part))
             if writer is not None:
                 writer.close()
 
 
-def json_text(name: str, rows: pa.Table) -> bytes:
-    """Rows as graph JSONL; a null is left out, as most writers do."""
+def format_json_lines(name: str, rows: pa.Table) -> bytes:
+    """Return rows as graph JSONL, without the properties that are null, as most writers do."""
     is_edge = "from" in rows.schema.names
-    own = ["from", "to"] if is_edge else []
+    ends = ["from", "to"] if is_edge else []
     parts: list[object] = [f'{{"{"edge" if is_edge else "type"}":"{name}"']
-    for end in own:
+    for end in ends:
         parts += [f',"{end}":"', _texts(rows[end]), '"']
     parts.append(',"data":{')
     sign = ""
-    for column in [column for column in rows.schema.names if column not in own]:
+    for column in [column for column in rows.schema.names if column not in ends]:
         quote = "" if pa.types.is_floating(rows[column].type) or pa.types.is_integer(rows[column].type) else '"'
         pair = pc.binary_join_element_wise(f'{sign}"{column}":{quote}', _texts(rows[column]), quote, "")
         parts.append(pc.fill_null(pair, ""))
@@ -138,52 +138,52 @@ def _texts(column: pa.ChunkedArray) -> pa.Array:
 # --- contestants -------------------------------------------------------------------------------------
 
 
-def bare_json(root: Path, target: Path) -> None:
-    """What the yardstick does for JSONL."""
+def load_bare_json(root: Path, target: Path) -> None:
+    """Run the baseline for JSONL."""
     lance.write_dataset(pa_json.read_json(root / "graph.jsonl"), str(target))
 
 
-def bare_parquet(root: Path, target: Path) -> None:
-    """What the yardstick does for Parquet."""
+def load_bare_parquet(root: Path, target: Path) -> None:
+    """Run the baseline for Parquet."""
     for name in ("Person", "Knows"):
         lance.write_dataset(pa_parquet.read_table(root / f"{name}.parquet"), str(target / name))
 
 
-def inputs(root: Path, kind: str) -> LoadInput:
-    """What a load is given."""
+def build_input(root: Path, kind: str) -> LoadInput:
+    """Return the input of a load, `jsonl` or `parquet`."""
     if kind == "jsonl":
         return LoadInput(graph=(GraphSource(data=root / "graph.jsonl"),))
     typed = (("Person", False), ("Knows", True))
     return LoadInput(
-        typed=tuple(TypedSource(type=name, is_edge=end, data=root / f"{name}.parquet") for name, end in typed)
+        typed=tuple(TypedSource(type=name, is_edge=is_edge, data=root / f"{name}.parquet") for name, is_edge in typed)
     )
 
 
 def decode(root: Path, kind: str) -> None:
     """Read every record into typed rows, and drop them."""
     ids = Runtime().ids
-    for one in expand_inputs(inputs(root, kind), load_schema(Source(SCHEMA, "bench.pg"))):
-        for _ in one.read_rows(ids):
+    for source in expand_inputs(build_input(root, kind), load_schema(Source(SCHEMA, "bench.pg"))):
+        for _ in source.read_rows(ids):
             pass
 
 
 def load_all(root: Path, kind: str, target: Path, contestant: Contestant) -> None:
-    """Load into a new graph."""
-    runtime = Runtime(options=Options(durability=Durability.OS))  # Lance does not flush either
+    """Load into a new graph, and add the times of its phases to the contestant."""
+    runtime = Runtime(options=Options(durability=Durability.OS))  # the baseline does not flush either
     session = create(str(target), Source(SCHEMA, "bench.pg"), actor="bench", runtime=runtime)
     started = time.perf_counter()
-    seen: dict[str, float] = {}
+    phase_ends: dict[str, float] = {}
 
     def note(progress: Progress) -> None:
-        seen[progress.phase] = time.perf_counter() - started
+        phase_ends[progress.phase] = time.perf_counter() - started
 
-    load(session, LoadCall(input=inputs(root, kind), mode=LoadMode.APPEND, actor="bench", progress=note))
-    for phase, ended in seen.items():
+    load(session, LoadCall(input=build_input(root, kind), mode=LoadMode.APPEND, actor="bench", progress=note))
+    for phase, ended in phase_ends.items():
         contestant.phases.setdefault(phase, []).append(ended)
 
 
 def measure(contestants: list[Contestant], scratch: Path, rounds: int) -> None:
-    """All rounds, in turns."""
+    """Measure all rounds, in turns."""
     for number in range(rounds):
         for contestant in contestants:
             target = scratch / f"{contestant.name}-{number}".replace(" ", "-")
@@ -194,21 +194,23 @@ def measure(contestants: list[Contestant], scratch: Path, rounds: int) -> None:
             shutil.rmtree(target, ignore_errors=True)
 
 
-def table(title: str, contestants: list[Contestant], rows: int) -> None:
-    """Medians, and the ratio to the first, which is the yardstick."""
+def print_table(title: str, contestants: list[Contestant], rows: int) -> None:
+    """Print medians, and the ratio to the first contestant, which is the baseline."""
     print(f"\n{title}")
     print(f"{'':34}{'median':>10}{'slowest':>10}{'rows/s':>13}{'× bare':>9}")
-    for one in contestants:
-        ratio = one.median / contestants[0].median
-        print(f"{one.name:34}{one.median:8.2f} s{max(one.times):8.2f} s{rows / one.median:13,.0f}{ratio:9.2f}")
-        if one.phases:
-            ends = [(phase, statistics.median(times)) for phase, times in one.phases.items()]
+    for contestant in contestants:
+        median = contestant.median
+        slowest = max(contestant.times)
+        ratio = median / contestants[0].median
+        print(f"{contestant.name:34}{median:8.2f} s{slowest:8.2f} s{rows / median:13,.0f}{ratio:9.2f}")
+        if contestant.phases:
+            ends = [(phase, statistics.median(times)) for phase, times in contestant.phases.items()]
             spans = zip([0.0, *(end for _, end in ends)], ends, strict=False)
             print("    " + ", ".join(f"{phase} {end - before:.2f} s" for before, (phase, end) in spans))
 
 
 def compare(root: Path, kind: str, bare: Callable[[Path, Path], None], rows: int, rounds: int) -> None:
-    """One kind of input."""
+    """Measure all contestants on one kind of input, and print the result."""
     loading = Contestant("load, checked and committed", lambda _: None)
     loading.work = lambda target: load_all(root, kind, target, loading)
     contestants = [
@@ -219,24 +221,24 @@ def compare(root: Path, kind: str, bare: Callable[[Path, Path], None], rows: int
     size = sum(path.stat().st_size for path in root.glob("*.jsonl" if kind == "jsonl" else "*.parquet"))
     with tempfile.TemporaryDirectory() as scratch:
         measure(contestants, Path(scratch), rounds)
-    table(f"{kind}, {size / 1e6:,.0f} MB, {rows:,} rows", contestants, rows)
+    print_table(f"{kind}, {size / 1e6:,.0f} MB, {rows:,} rows", contestants, rows)
 
 
 def main() -> None:
-    """Measure both kinds."""
+    """Measure both kinds of input."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--edges", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="100,000 nodes and 500,000 edges")
-    asked = parser.parse_args()
-    nodes, edges = (100_000, 500_000) if asked.small else (asked.nodes, asked.edges)
-    print(f"Python {sys.version.split()[0]}, pylance {lance.__version__}, {asked.rounds} rounds of each, in turns")
+    arguments = parser.parse_args()
+    nodes, edges = (100_000, 500_000) if arguments.small else (arguments.nodes, arguments.edges)
+    print(f"Python {sys.version.split()[0]}, pylance {lance.__version__}, {arguments.rounds} rounds of each, in turns")
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         write_inputs(root, nodes, edges)
-        compare(root, "jsonl", bare_json, nodes + edges, asked.rounds)
-        compare(root, "parquet", bare_parquet, nodes + edges, asked.rounds)
+        compare(root, "jsonl", load_bare_json, nodes + edges, arguments.rounds)
+        compare(root, "parquet", load_bare_parquet, nodes + edges, arguments.rounds)
 
 
 if __name__ == "__main__":

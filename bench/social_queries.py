@@ -1,17 +1,17 @@
-"""The questions of the social benchmark, in each contestant's own language; `{who}` is a person's number."""
+"""Define the questions of the social benchmark, in the query language of each engine."""
 
 from dataclasses import dataclass
 
 WHO = 4_242
-"""The person from whom the small traversals start."""
+"""The number of the person from whom the small traversals start."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question: its name, what it asks, and how each engine is asked."""
+    """One question: its name, its description, and its query for each engine."""
 
     name: str
-    asks: str
+    description: str
     gq: str
     cypher: str
     sql: str
@@ -25,7 +25,7 @@ _LIKES = 'JOIN HasInterest h ON h."from" = p.id JOIN Interest i ON i.id = h."to"
 STUDY = (
     Question(
         "q1",
-        "the three who are followed most",
+        "the three people with the most followers",
         "query q1() { match { $f: Person  $f follows $p  $p: Person }"
         " return { $p.key, count($f) as followers } order { followers desc } limit 3 }",
         "MATCH (f:Person)-[:Follows]->(p:Person) RETURN p.key, count(f.id) AS followers"
@@ -35,7 +35,7 @@ STUDY = (
     ),
     Question(
         "q2",
-        "the city of the one who is followed most",
+        "the city of the person with the most followers",
         "query q2() { match { $f: Person  $f follows $p  $p: Person  $p livesIn $c  $c: City  $c cityIn $s  $s: State }"
         " return { $p.key, count($f) as followers, $c.city, $s.state } order { followers desc } limit 1 }",
         "MATCH (f:Person)-[:Follows]->(p:Person) WITH p, count(f.id) AS followers ORDER BY followers DESC, p.key"
@@ -46,7 +46,7 @@ STUDY = (
     ),
     Question(
         "q3",
-        "the five cities of a country where people are youngest",
+        "the five cities of a country with the lowest average age",
         "query q3() { match { $p: Person  $p livesIn $c  $c: City  $c cityIn $s  $s: State  $s stateIn $o"
         ' $o: Country { country: "United States" } }'
         " return { $c.key, avg($p.age) as age } order { age asc } limit 5 }",
@@ -57,7 +57,7 @@ STUDY = (
     ),
     Question(
         "q4",
-        "how many people between 30 and 40 each country has",
+        "number of people between 30 and 40 by country",
         "query q4() { match { $p: Person  $p.age >= 30  $p.age <= 40  $p livesIn $c  $c: City  $c cityIn $s  $s: State"
         "  $s stateIn $o  $o: Country } return { $o.country, count($p) as people } order { people desc } limit 3 }",
         "MATCH (p:Person)-[:LivesIn]->(:City)-[:CityIn]->(:State)-[:StateIn]->(o:Country)"
@@ -67,7 +67,7 @@ STUDY = (
     ),
     Question(
         "q5",
-        "how many men of a city like something",
+        "number of men of a city with an interest",
         'query q5() { match { $p: Person { gender: "male" }  $p hasInterest $i'
         '  $i: Interest { interest: "interest 03" }  $p livesIn $c'
         '  $c: City { city: "City 0005" } } return { count($p) as people } }',
@@ -78,7 +78,7 @@ STUDY = (
     ),
     Question(
         "q6",
-        "the five cities where most women like something",
+        "the five cities with the most women with an interest",
         'query q6() { match { $p: Person { gender: "female" }  $p hasInterest $i'
         '  $i: Interest { interest: "interest 07" }  $p livesIn $c  $c: City }'
         " return { $c.key, count($p) as people } order { people desc } limit 5 }",
@@ -89,7 +89,7 @@ STUDY = (
     ),
     Question(
         "q7",
-        "the state where most people of an age like something",
+        "the state with the most people of an age with an interest",
         "query q7() { match { $p: Person  $p.age >= 23  $p.age <= 30  $p hasInterest $i"
         '  $i: Interest { interest: "interest 11" }  $p livesIn $c  $c: City  $c cityIn $s  $s: State  $s stateIn $o'
         '  $o: Country { country: "United States" } }'
@@ -103,7 +103,7 @@ STUDY = (
     ),
     Question(
         "q8",
-        "how many paths of two follows there are",
+        "number of paths of two follows",
         "query q8() { match { $a: Person  $a follows $b  $b: Person  $b follows $c  $c: Person }"
         " return { count(*) as paths } }",
         "MATCH (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person) RETURN count(*) AS paths",
@@ -111,7 +111,7 @@ STUDY = (
     ),
     Question(
         "q9",
-        "how many of them pass somebody below 50 and end above 25",
+        "number of those through a person below 50 to one above 25",
         "query q9() { match { $a: Person  $a follows $b  $b: Person  $b.age < 50  $b follows $c  $c: Person"
         "  $c.age > 25 } return { count(*) as paths } }",
         "MATCH (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person) WHERE b.age < 50 AND c.age > 25"
@@ -133,14 +133,14 @@ SMALL = (
     ),
     Question(
         "t1",
-        "whom one person follows",
+        "the people that one person follows",
         f"query t1() {{ match {{ {_START}  $a follows $b  $b: Person }} return {{ $b.key }} order {{ $b.key asc }} }}",
         f"MATCH (a:Person)-[:Follows]->(b:Person) WHERE a.id = {WHO} RETURN b.key ORDER BY b.key",
         f'SELECT b.key FROM Follows x JOIN Person b ON b.id = x."to" WHERE x."from" = {WHO} ORDER BY b.key',
     ),
     Question(
         "t2",
-        "how many people are two follows away from one",
+        "number of people two follows away from one person",
         f"query t2() {{ match {{ {_START}  $a follows $b  $b: Person  $b follows $c  $c: Person }}"
         " return { count(distinct $c.key) as people } }",
         f"MATCH (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person) WHERE a.id = {WHO}"
@@ -150,7 +150,7 @@ SMALL = (
     ),
     Question(
         "t3",
-        "how many people are three follows away from one",
+        "number of people three follows away from one person",
         f"query t3() {{ match {{ {_START}  $a follows $b  $b: Person  $b follows $c  $c: Person  $c follows $d"
         "  $d: Person } return { count(distinct $d.key) as people } }",
         f"MATCH (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person)-[:Follows]->(d:Person) WHERE a.id = {WHO}"

@@ -1,16 +1,18 @@
-"""What a load on Spark costs: with all checks, beside Spark writing the same rows to Parquet without any.
+"""Measure a load on Spark with all checks, beside Spark writing the same rows to Parquet without any.
 
-Nodes and edges come from graph JSONL and from Parquet; the yardstick reads the same data with Spark's own readers (of
-JSONL, one file per type, by a schema) and writes Parquet. Absolute times belong to the machine, and so do ratios of
-wall times on a busy one: processor seconds of all processes (driver, JVM, Python workers) stand beside them. Memory is
-the peak of each process, of rows and ten times as many; each size has processes of its own, and inputs are made by
-another one, whose memory is no load's. The heap of the JVM is fixed (`--heap`), because it grows to whatever it may
-have before anybody clears it up: what is compared is what loads need. Merges change one row in a hundred, which the
-driver does, and every other row, which executors do: the latter also with a bad record, which is left out.
+Nodes and edges come from graph JSONL and from Parquet. The baseline reads the same data with Spark's own readers (for
+JSONL: one file per type, with a schema) and writes Parquet. Absolute times depend on the machine, and on a busy one so
+do ratios of wall times: CPU seconds of all processes (driver, JVM, Python workers) are printed beside them.
 
-Without arguments 1M and 10M rows; `--full`: 2.5M and 25M (5M nodes, 20M edges), which takes about 20 minutes and 10 GB
-of disk. `--nodes N --edges M --rounds R --heap 1g --alone` as you like. Everything is told as soon as it is known, and
-all files go, also when it is interrupted.
+Memory is the peak of each process, for a number of rows and ten times that number. Each size runs in its own processes,
+and another process generates the inputs, so that its memory is not counted. The heap of the JVM is fixed (`--heap`),
+because a JVM grows to its limit before it collects garbage: the benchmark compares the memory that loads need. One
+merge changes one row in a hundred, which the driver does; another one changes every second row, which executors do,
+also with a bad record, which is quarantined.
+
+Without arguments: 1M and 10M rows. `--full`: 2.5M and 25M (5M nodes, 20M edges), which takes about 20 minutes and 10 GB
+of disk. `--nodes N --edges M --rounds R --heap 1g --alone` set the sizes. Each result is printed as soon as it is
+known, and all files are removed at the end, also after an interruption.
 """
 
 import argparse
@@ -34,7 +36,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 from pyspark.sql import SparkSession
 
-from loads import SCHEMA, json_text, knows, people
+from loads import SCHEMA, format_json_lines, knows, people
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, TypedSource, load
@@ -47,74 +49,77 @@ from omnigraph.spark.session.spark_session import session as spark_session
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-SECONDS_BETWEEN = 0.05
+SAMPLE_SECONDS = 0.05
 ROLES = ("driver", "worker", "JVM")
 T = TypeVar("T")
 
 
-# --- what processes use --------------------------------------------------------------------------------
+# --- resource usage ------------------------------------------------------------------------------------
 
 
 @dataclass
 class Usage:
-    """Processor seconds of this process and all below it, and the peak of their memory by role, in bytes."""
+    """CPU seconds of this process and its descendants, and their peak memory by role, in bytes."""
 
     seconds: float = 0.0
     peaks: dict[str, int] = field(default_factory=dict)
 
 
-class Watch:
-    """Looks at this process and all below it until it is stopped; processes that end in between count by last look."""
+class UsageSampler:
+    """Sample this process and its descendants until stopped; an ended process counts with its last sample."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._seconds: dict[int, float] = {}
         self._peaks: dict[str, int] = {}
-        self._look()
+        self._sample()
         self._before = dict(self._seconds)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def stop(self) -> Usage:
-        """What was used since the start."""
+        """Stop sampling, and return the usage since the start."""
         self._stop.set()
         self._thread.join()
-        self._look()
-        used = sum(now - self._before.get(pid, 0.0) for pid, now in self._seconds.items())
-        return Usage(used, self._peaks)
+        self._sample()
+        seconds = sum(now - self._before.get(pid, 0.0) for pid, now in self._seconds.items())
+        return Usage(seconds, self._peaks)
 
     def _run(self) -> None:
-        while not self._stop.wait(SECONDS_BETWEEN):
-            self._look()
+        while not self._stop.wait(SAMPLE_SECONDS):
+            self._sample()
 
-    def _look(self) -> None:
-        parents, facts = {}, {}
-        for place in Path("/proc").iterdir():
-            if place.name.isdigit():
+    def _sample(self) -> None:
+        parents = {}
+        usages = {}
+        for path in Path("/proc").iterdir():
+            if path.name.isdigit():
                 try:
-                    words = (place / "stat").read_text().rpartition(")")[2].split()
-                    pages = int((place / "statm").read_text().split()[1])
-                except OSError:
+                    # The name of the program may contain spaces and brackets: count fields after the last bracket.
+                    words = (path / "stat").read_text().rpartition(")")[2].split()
+                    pages = int((path / "statm").read_text().split()[1])
+                except OSError:  # the process has ended
                     continue
-                parents[int(place.name)] = int(words[1])
-                facts[int(place.name)] = ((int(words[11]) + int(words[12])) / _TICKS, pages * _PAGE)
-        for pid, (seconds, memory) in facts.items():
-            role = self._role(pid, parents)
+                parents[int(path.name)] = int(words[1])
+                usages[int(path.name)] = ((int(words[11]) + int(words[12])) / _TICKS, pages * _PAGE)
+        for pid, (seconds, memory) in usages.items():
+            role = self._find_role(pid, parents)
             if role is not None:
                 self._seconds[pid] = seconds
                 self._peaks[role] = max(self._peaks.get(role, 0), memory)
 
     @staticmethod
-    def _role(pid: int, parents: dict[int, int]) -> str | None:
+    def _find_role(pid: int, parents: dict[int, int]) -> str | None:
         own = os.getpid()
         if pid == own:
             return "driver"
-        above = pid
-        while above in parents and above != own:
-            above = parents[above]
-        if above != own:
+        ancestor = pid
+        while ancestor in parents and ancestor != own:
+            ancestor = parents[ancestor]
+        if ancestor != own:
             return None
-        try:  # not by its name: a process that the JVM forks has, for a moment, the name of a thread and all its memory
+        # Not by its name: a process that the JVM forks has, for a moment, the name of a thread and all its memory.
+        try:
             program = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
         except OSError:
             return None
@@ -123,40 +128,41 @@ class Watch:
 
 @dataclass
 class Contestant:
-    """Something that is measured: `ready` is given a directory, and gives what is done while the clock runs."""
+    """An operation to measure: `prepare` gets an empty directory, and returns the function that is timed."""
 
     name: str
-    ready: Callable[[Path], Callable[[], object]]
+    prepare: Callable[[Path], Callable[[], object]]
     times: list[float] = field(default_factory=list)
     usages: list[Usage] = field(default_factory=list)
 
     @property
     def wall(self) -> float:
-        """The middle time."""
+        """The median wall time in seconds."""
         return statistics.median(self.times)
 
     @property
-    def processor(self) -> float:
-        """The middle of the processor seconds."""
+    def cpu(self) -> float:
+        """The median of the CPU seconds."""
         return statistics.median(usage.seconds for usage in self.usages)
 
-    def peak(self, role: str) -> int:
-        """The largest process of a role, in MB."""
+    def find_peak(self, role: str) -> int:
+        """Return the peak memory of the largest process of a role, in MB."""
         return max((usage.peaks.get(role, 0) for usage in self.usages), default=0) // 2**20
 
 
-def measured(contestants: list[Contestant], rounds: int, place: Path) -> None:
-    """Run them in turns."""
+def measure(contestants: list[Contestant], rounds: int, directory: Path) -> None:
+    """Run all contestants in turns, each in an empty directory."""
     for number in range(rounds):
-        for one in contestants:
-            target = place / f"{number}"
+        for contestant in contestants:
+            target = directory / f"{number}"
             target.mkdir()
-            work = one.ready(target)
+            work = contestant.prepare(target)
             gc.collect()
-            watch, start = Watch(), time.perf_counter()
+            sampler = UsageSampler()
+            start = time.perf_counter()
             work()
-            one.times.append(time.perf_counter() - start)
-            one.usages.append(watch.stop())
+            contestant.times.append(time.perf_counter() - start)
+            contestant.usages.append(sampler.stop())
             shutil.rmtree(target)
 
 
@@ -165,102 +171,104 @@ def measured(contestants: list[Contestant], rounds: int, place: Path) -> None:
 
 @dataclass
 class Data:
-    """The same rows as Parquet and as graph JSONL, a file for each type."""
+    """The same rows as Parquet and as graph JSONL, one file per type."""
 
-    place: Path
+    directory: Path
     rows: int
 
-    def of(self, name: str, ending: str) -> Path:
-        """The rows of one type."""
-        return self.place / f"{name}.{ending}"
+    def path_for(self, name: str, ending: str) -> Path:
+        """Return the path of the file with the rows of one type."""
+        return self.directory / f"{name}.{ending}"
 
-    def lines(self) -> LoadInput:
-        """All rows as graph JSONL."""
-        return LoadInput(graph=tuple(GraphSource(data=self.of(name, "jsonl")) for name in ("Person", "Knows")))
+    def build_json_input(self) -> LoadInput:
+        """Return an input of all rows as graph JSONL."""
+        return LoadInput(graph=tuple(GraphSource(data=self.path_for(name, "jsonl")) for name in ("Person", "Knows")))
 
-    def tables(self) -> LoadInput:
-        """All rows as Parquet."""
-        person = TypedSource(type="Person", is_edge=False, data=self.of("Person", "parquet"))
-        return LoadInput(typed=(person, TypedSource(type="Knows", is_edge=True, data=self.of("Knows", "parquet"))))
+    def build_parquet_input(self) -> LoadInput:
+        """Return an input of all rows as Parquet."""
+        person = TypedSource(type="Person", is_edge=False, data=self.path_for("Person", "parquet"))
+        return LoadInput(
+            typed=(person, TypedSource(type="Knows", is_edge=True, data=self.path_for("Knows", "parquet")))
+        )
 
 
-def made(place: Path, nodes: int, edges: int) -> Data:
-    """Write the data."""
-    place.mkdir(parents=True)
-    data = Data(place, nodes + edges)
+def write_data(directory: Path, nodes: int, edges: int) -> Data:
+    """Write the nodes and edges in both formats."""
+    directory.mkdir(parents=True)
+    data = Data(directory, nodes + edges)
     for name, tables in (("Person", people(nodes)), ("Knows", knows(nodes, edges))):
-        with data.of(name, "jsonl").open("wb") as lines:
+        with data.path_for(name, "jsonl").open("wb") as lines:
             writer: pa_parquet.ParquetWriter | None = None
             for table in tables:
-                writer = writer or pa_parquet.ParquetWriter(data.of(name, "parquet"), table.schema)
+                writer = writer or pa_parquet.ParquetWriter(data.path_for(name, "parquet"), table.schema)
                 writer.write_table(table)
-                lines.write(json_text(name, table))
+                lines.write(format_json_lines(name, table))
             if writer is not None:
                 writer.close()
     return data
 
 
-def elsewhere(make: Callable[..., T], *given: object, **named: object) -> T:
-    """Made by a process that is gone afterwards, with all of its memory."""
+def run_in_process(work: Callable[..., T], *args: object, **kwargs: object) -> T:
+    """Call a function in a new process that ends afterwards, so that its memory is freed, and return its result."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(make, *given, **named).result()
+        return pool.submit(work, *args, **kwargs).result()
 
 
 # --- contestants ---------------------------------------------------------------------------------------
 
 
-def graph_at(place: Path) -> Session:
-    """An empty graph."""
+def create_graph(directory: Path) -> Session:
+    """Create an empty graph."""
     runtime = Runtime(options=Options(durability=Durability.OS))
-    return create(str(place / "graph"), Source(SCHEMA, "bench.pg"), actor="bench", runtime=runtime)
+    return create(str(directory / "graph"), Source(SCHEMA, "bench.pg"), actor="bench", runtime=runtime)
 
 
-def loading(spark: SparkSession, given: LoadInput) -> Callable[[Path], Callable[[], object]]:
-    """A load into a new graph."""
+def build_load(spark: SparkSession, source: LoadInput) -> Callable[[Path], Callable[[], object]]:
+    """Return a contestant's `prepare` that creates a graph, and whose function loads into it."""
 
-    def ready(place: Path) -> Callable[[], object]:
-        graph = graph_at(place)
-        call = LoadCall(input=given, mode=LoadMode.APPEND, actor="bench")
+    def prepare(directory: Path) -> Callable[[], object]:
+        graph = create_graph(directory)
+        call = LoadCall(input=source, mode=LoadMode.APPEND, actor="bench")
         return lambda: load(graph, call, build_reader(spark=spark))
 
-    return ready
+    return prepare
 
 
 _SHAPES = {
     "Person": "type string, data struct<name string, age int, score double, born date, bio string>",
     "Knows": "edge string, `from` string, `to` string, data struct<since date, weight double>",
 }
-"""What Spark is told of graph JSONL, so that it need not find out."""
+"""The schema of graph JSONL by type, so that Spark does not infer it."""
 
 
-def parquet_by_spark(spark: SparkSession, data: Data, ending: str) -> Callable[[Path], Callable[[], object]]:
-    """Spark's own readers and its own writer, without any check."""
+def build_spark_copy(spark: SparkSession, data: Data, ending: str) -> Callable[[Path], Callable[[], object]]:
+    """Return a contestant's `prepare` for the baseline: Spark's own readers and writer, without any check."""
 
-    def work(place: Path) -> None:
+    def work(directory: Path) -> None:
         for name, shape in _SHAPES.items():
-            path = str(data.of(name, ending))
+            path = str(data.path_for(name, ending))
             rows = spark.read.parquet(path) if ending == "parquet" else spark.read.schema(shape).json(path)
             if ending == "jsonl":
                 rows = rows.select("data.*", *(column for column in ("from", "to") if column in rows.columns))
-            rows.write.parquet(str(place / name))
+            rows.write.parquet(str(directory / name))
 
-    return lambda place: lambda: work(place)
+    return lambda directory: lambda: work(directory)
 
 
-def compared(spark: SparkSession, data: Data, rounds: int, place: Path) -> list[Contestant]:
-    """Loads beside the yardsticks."""
+def compare_loads(spark: SparkSession, data: Data, rounds: int, directory: Path) -> list[Contestant]:
+    """Measure loads beside the baselines."""
     contestants = [
-        Contestant("load of graph JSONL", loading(spark, data.lines())),
-        Contestant("Spark: JSONL to Parquet", parquet_by_spark(spark, data, "jsonl")),
-        Contestant("load of Parquet", loading(spark, data.tables())),
-        Contestant("Spark: Parquet to Parquet", parquet_by_spark(spark, data, "parquet")),
+        Contestant("load of graph JSONL", build_load(spark, data.build_json_input())),
+        Contestant("Spark: JSONL to Parquet", build_spark_copy(spark, data, "jsonl")),
+        Contestant("load of Parquet", build_load(spark, data.build_parquet_input())),
+        Contestant("Spark: Parquet to Parquet", build_spark_copy(spark, data, "parquet")),
     ]
-    measured(contestants, rounds, place)
+    measure(contestants, rounds, directory)
     return contestants
 
 
-def changed(source: Path, target: Path, every: int, by: float, *, first: int = 0, is_bad: bool = False) -> None:
-    """One row in so many, from `first` on, with another score; and where asked, the last of them once more."""
+def write_changes(source: Path, target: Path, every: int, by: float, *, first: int = 0, is_bad: bool = False) -> None:
+    """Write every `every`-th row from `first` on with another score; if `is_bad`, write the last of them twice."""
     writer: pa_parquet.ParquetWriter | None = None
     last = pa.table({})
     start = -first
@@ -277,167 +285,171 @@ def changed(source: Path, target: Path, every: int, by: float, *, first: int = 0
         writer.close()
 
 
-def people_in(path: Path) -> LoadInput:
-    """Nodes of a file."""
+def build_people_input(path: Path) -> LoadInput:
+    """Return an input of the nodes in a file."""
     return LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=path),))
 
 
-def scanned(graph: Session) -> int:
-    """All ids of the nodes, a batch at a time."""
+def scan_ids(graph: Session) -> int:
+    """Read the ids of all nodes batch by batch, and return their number."""
     table = graph.open_tables(graph.resolve_snapshot()).open_table("node:Person")
     return sum(batch.num_rows for batch in table.iter_batches(["id"]))
 
 
-def merging(spark: SparkSession, data: Data, place: Path) -> list[Contestant]:
-    """A merge that changes one row in a hundred, beside an append of as many to an empty graph, and a scan of all ids.
+def compare_merges(spark: SparkSession, data: Data, directory: Path) -> list[Contestant]:
+    """Measure a merge that changes 1 % of the rows, beside an append of these rows to an empty graph and a scan of ids.
 
-    The graph is loaded once, and every merge of the first contestant has a copy of that. The last one merges into the
-    same graph again and again, each time other rows: what was replaced lies there until somebody optimises.
+    The graph is loaded once, and each merge of the first contestant gets a copy of it. The last contestant merges other
+    rows into the same graph in each round; replaced rows stay in their files, because the graph is never optimised.
     """
     rounds = 5
-    paths = [place / f"few-{number}.parquet" for number in range(rounds)]
+    paths = [directory / f"few-{number}.parquet" for number in range(rounds)]
     for number, path in enumerate(paths):
-        elsewhere(changed, data.of("Person", "parquet"), path, 100, number + 1.0, first=7 * number)
-    given = [people_in(path) for path in paths]
-    full = graph_at(place)
-    whole = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=data.of("Person", "parquet")),))
+        run_in_process(write_changes, data.path_for("Person", "parquet"), path, 100, number + 1.0, first=7 * number)
+    inputs = [build_people_input(path) for path in paths]
+    full = create_graph(directory)
+    whole = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=data.path_for("Person", "parquet")),))
     load(full, LoadCall(input=whole, mode=LoadMode.APPEND, actor="bench"), build_reader(spark=spark))
-    fresh = place / "fresh"
-    shutil.copytree(place / "graph", fresh)
+    fresh = directory / "fresh"
+    shutil.copytree(directory / "graph", fresh)
 
-    def opened(path: Path) -> Session:
-        """A session that has looked at the graph, as that of the append has, which made its own."""
+    def open_warm(path: Path) -> Session:
+        """Open a session and read the graph, so that it is as warm as the session that created the append's graph."""
         runtime = Runtime(options=Options(durability=Durability.OS))
         graph = open_session(str(path), is_read_only=False, runtime=runtime)
-        scanned(graph)
+        scan_ids(graph)
         return graph
 
-    def merged(graph: Session, one: LoadInput) -> Callable[[], object]:
-        call = LoadCall(input=one, mode=LoadMode.MERGE, actor="bench")
+    def build_merge(graph: Session, source: LoadInput) -> Callable[[], object]:
+        call = LoadCall(input=source, mode=LoadMode.MERGE, actor="bench")
         return lambda: load(graph, call, build_reader(spark=spark))
 
-    def into_a_copy(target: Path) -> Callable[[], object]:
-        return merged(opened(Path(shutil.copytree(fresh, target / "graph"))), given[0])
+    def prepare_copy(target: Path) -> Callable[[], object]:
+        return build_merge(open_warm(Path(shutil.copytree(fresh, target / "graph"))), inputs[0])
 
-    others = iter(given)
+    remaining = iter(inputs)
     contestants = [
-        Contestant("merge that changes 1 %", into_a_copy),
-        Contestant("append of that 1 %", loading(spark, given[0])),
-        Contestant("one scan of the ids", lambda _: partial(scanned, opened(fresh))),
-        Contestant("merge behind other merges", lambda _: merged(full, next(others))),
+        Contestant("merge that changes 1 %", prepare_copy),
+        Contestant("append of that 1 %", build_load(spark, inputs[0])),
+        Contestant("one scan of the ids", lambda _: partial(scan_ids, open_warm(fresh))),
+        Contestant("merge after other merges", lambda _: build_merge(full, next(remaining))),
     ]
-    measured(contestants, rounds, place)
+    measure(contestants, rounds, directory)
     shutil.rmtree(fresh)
     return contestants
 
 
-def merging_many(spark: SparkSession, data: Data, place: Path, *, is_bad: bool = False) -> Contestant:
-    """A merge that changes every other row of the graph that `merging` has left, filled and written by executors."""
-    path = place / "many.parquet"
-    source = data.of("Person", "parquet")
-    elsewhere(changed, source, path, 2, 200.0 if is_bad else 100.0, is_bad=is_bad)
+def measure_large_merge(spark: SparkSession, data: Data, directory: Path, *, is_bad: bool = False) -> Contestant:
+    """Measure a merge by executors that changes every second row of the graph left by `compare_merges`."""
+    path = directory / "many.parquet"
+    source = data.path_for("Person", "parquet")
+    run_in_process(write_changes, source, path, 2, 200.0 if is_bad else 100.0, is_bad=is_bad)
     runtime = Runtime(options=Options(durability=Durability.OS))
-    full = open_session(str(place / "graph"), is_read_only=False, runtime=runtime)
-    aside = place / "aside" if is_bad else None
-    call = LoadCall(input=people_in(path), mode=LoadMode.MERGE, actor="bench", on_error=aside)
-    how = build_reader(spark=spark, loading=SparkLoadOptions(max_local_merge_rows=0))
+    full = open_session(str(directory / "graph"), is_read_only=False, runtime=runtime)
+    quarantine = directory / "quarantine" if is_bad else None
+    call = LoadCall(input=build_people_input(path), mode=LoadMode.MERGE, actor="bench", on_error=quarantine)
+    reader = build_reader(spark=spark, loading=SparkLoadOptions(max_local_merge_rows=0))
     name = "the same, and a bad record" if is_bad else "merge that changes 50 %"
-    found = Contestant(name, lambda _: lambda: load(full, call, how))
-    measured([found], 1, place)
-    if aside is not None:
-        shutil.rmtree(aside)
-    return found
+    contestant = Contestant(name, lambda _: lambda: load(full, call, reader))
+    measure([contestant], 1, directory)
+    if quarantine is not None:
+        shutil.rmtree(quarantine)
+    return contestant
 
 
-# --- telling -------------------------------------------------------------------------------------------
+# --- reports -------------------------------------------------------------------------------------------
 
 
-def told(contestants: list[Contestant], rows: int) -> None:
-    """A line for each."""
-    for one in contestants:
-        rate = rows / one.wall / 1e6
+def report(contestants: list[Contestant], rows: int) -> None:
+    """Print the times, the throughput and the peak memory of each contestant."""
+    for contestant in contestants:
+        rate = rows / contestant.wall / 1e6
+        memory = ", ".join(f"{role} {contestant.find_peak(role)} MB" for role in ROLES)
         print(
-            f"  {one.name:28} {one.wall:7.1f} s {one.processor:7.1f} cpu-s {rate:6.2f} M rows/s"
-            f"   driver {one.peak('driver')} MB, worker {one.peak('worker')} MB, JVM {one.peak('JVM')} MB",
+            f"  {contestant.name:28} {contestant.wall:7.1f} s {contestant.cpu:7.1f} cpu-s {rate:6.2f} M rows/s"
+            f"   {memory}",
             flush=True,
         )
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """The most memory that the processes of a contestant had, in MB by role."""
+    """The peak memory of a contestant's processes, in MB by role."""
 
     name: str
-    of: dict[str, int]
+    by_role: dict[str, int]
 
 
-def ratio(one: Contestant, other: Contestant) -> None:
-    """How much more."""
+def report_ratio(one: Contestant, other: Contestant) -> None:
+    """Print the ratios of wall time and CPU time of two contestants."""
     print(
         f"  {one.name} / {other.name}: {one.wall / other.wall:.2f} of the time,"
-        f" {one.processor / other.processor:.2f} of the processor",
+        f" {one.cpu / other.cpu:.2f} of the CPU time",
         flush=True,
     )
 
 
-def grown(few: list[Peaks], many: list[Peaks]) -> None:
-    """What ten times as many rows take more of memory."""
+def report_growth(few: list[Peaks], many: list[Peaks]) -> None:
+    """Print the ratios of the peak memory for ten times as many rows."""
     for one, other in zip(few, many, strict=True):
-        more = ", ".join(f"{role} {other.of[role] / max(one.of[role], 1):.2f}" for role in ROLES)
+        more = ", ".join(f"{role} {other.by_role[role] / max(one.by_role[role], 1):.2f}" for role in ROLES)
         print(f"  {one.name:28} memory for ten times as many rows: {more}", flush=True)
 
 
-def one_size(nodes: int, edges: int, rounds: int, master: str, heap: str, place: Path) -> list[Peaks]:
-    """Everything at one size, in a process of its own; the peaks of its loads."""
+def measure_size(nodes: int, edges: int, rounds: int, master: str, heap: str, directory: Path) -> list[Peaks]:
+    """Measure everything at one size, and return the peaks of its loads; runs in its own process."""
     spark = spark_session(master, **{"spark.driver.memory": heap})
-    spark.range(4).mapInArrow(lambda batches: batches, "id long").collect()  # Python workers are there
-    data = elsewhere(made, place / f"{nodes}", nodes, edges)
-    found = compared(spark, data, rounds, place)
-    told(found, data.rows)
-    ratio(found[0], found[1])
-    ratio(found[2], found[3])
-    merged = merging(spark, data, place)
-    told(merged, nodes // 100)
-    least = merged[1].wall + merged[2].wall, merged[1].processor + merged[2].processor
-    for name, one in (("merge", merged[0]), ("merge behind others", merged[3])):
+    spark.range(4).mapInArrow(lambda batches: batches, "id long").collect()  # starts the Python workers
+    data = run_in_process(write_data, directory / f"{nodes}", nodes, edges)
+    contestants = compare_loads(spark, data, rounds, directory)
+    report(contestants, data.rows)
+    report_ratio(contestants[0], contestants[1])
+    report_ratio(contestants[2], contestants[3])
+    first_merge, append, scan, later_merge = merges = compare_merges(spark, data, directory)
+    report(merges, nodes // 100)
+    for name, merge in (("merge", first_merge), ("merge after others", later_merge)):
         print(
-            f"  {name} / (append + scan): {one.wall / least[0]:.2f} of the time,"
-            f" {one.processor / least[1]:.2f} of the processor",
+            f"  {name} / (append + scan): {merge.wall / (append.wall + scan.wall):.2f} of the time,"
+            f" {merge.cpu / (append.cpu + scan.cpu):.2f} of the CPU time",
             flush=True,
         )
     for is_bad in (False, True):
-        many = merging_many(spark, data, place, is_bad=is_bad)
-        told([many], nodes // 2)
-        found.append(many)
-    shutil.rmtree(data.place)
-    shutil.rmtree(place / "graph")
-    return [Peaks(one.name, {role: one.peak(role) for role in ROLES}) for one in found]
+        many = measure_large_merge(spark, data, directory, is_bad=is_bad)
+        report([many], nodes // 2)
+        contestants.append(many)
+    shutil.rmtree(data.directory)
+    shutil.rmtree(directory / "graph")
+    return [Peaks(one.name, {role: one.find_peak(role) for role in ROLES}) for one in contestants]
 
 
 def main() -> None:
-    """Measure."""
+    """Measure both sizes, and compare their memory."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int, default=2_000_000)
     parser.add_argument("--edges", type=int, default=8_000_000)
     parser.add_argument("--full", action="store_true", help="5M nodes and 20M edges")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--heap", default="1g", help="of the JVM")
-    parser.add_argument("--alone", action="store_true", help="without a tenth of the rows, to compare memory")
+    parser.add_argument("--heap", default="1g", help="memory of the JVM")
+    parser.add_argument(
+        "--alone",
+        action="store_true",
+        help="only this size, without the run of a tenth of the rows that memory is compared with",
+    )
     arguments = parser.parse_args()
     nodes, edges = (5_000_000, 20_000_000) if arguments.full else (arguments.nodes, arguments.edges)
-    place = Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
+    directory = Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
     try:
         before: list[Peaks] | None = None
         for part in (1,) if arguments.alone else (10, 1):
             print(f"{nodes // part:,} nodes and {edges // part:,} edges on {arguments.master}", flush=True)
             size = nodes // part, edges // part, arguments.rounds, arguments.master, arguments.heap
-            found = elsewhere(one_size, *size, place)
+            peaks = run_in_process(measure_size, *size, directory)
             if before is not None:
-                grown(before, found)
-            before = found
+                report_growth(before, peaks)
+            before = peaks
     finally:
-        shutil.rmtree(place)
+        shutil.rmtree(directory)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""Reading a type into Spark, beside Spark reading the same rows from Parquet, and beside the least that Python costs.
+"""Measure reads of a type into Spark, beside Spark reading the same rows from Parquet, and beside the cost of Python.
 
-Three contestants hand the same rows to the same consumer, who wants none: omnigraph; Parquet, which the JVM reads by
-itself; and the floor, a data source in Python that hands Spark the same Arrow batches from a mapped file and does
-nothing else. First they read a whole type, from its name or its path on; then a DataFrame of it that is there already.
-Then they answer the same SQL. What is above the floor there is omnigraph's own, also that its views are made for each
-question: those of the others are there before.
+Three contestants hand the same rows to a consumer that discards them: omnigraph; Parquet, which the JVM reads without
+Python; and the floor, a data source in Python that only hands Spark the same Arrow batches from a memory-mapped file.
+First they read a whole type, starting from its name or path; then a DataFrame of it that already exists. Then they run
+the same SQL. The time above the floor is omnigraph's own cost there, which includes creating its views for each query:
+the views of the other contestants exist before.
 
-`python bench/spark_reads.py [rows] [--rounds N] [--master M] [--conf NAME=VALUE]`: after six rounds that nobody counts,
-because the JVM compiles in them, they take turns. The middle of the times counts, and beside it that of the CPU seconds
-of all processes, which a busy machine disturbs least. Whatever is the same for every question, however many rows it
-reads, weighs less in a larger table: compare 1M and 5M.
+`python bench/spark_reads.py [rows] [--rounds N] [--master M] [--conf NAME=VALUE]`: they take turns, after six rounds
+that are not counted, because the JVM compiles in them. Prints the median of the wall times, and beside it the median of
+the CPU seconds of all processes, which a busy machine disturbs less. Fixed costs of a query weigh less in a larger
+table: compare 1M and 5M rows.
 """
 
 import argparse
@@ -46,10 +46,10 @@ node Person {
 }
 edge Knows: Person -> Person { since: I32  @key(src, dst) }
 """
-UNCOUNTED = 6
+WARM_UP_ROUNDS = 6
 TYPES = ("Person", "Knows")
 CITIES = pa.array(["Berlin", "Lagos", "Lima", "Oslo", "Paris", "Quito", "Rome", "Tokyo"])
-QUESTIONS = {
+QUERIES = {
     "all columns of nodes": "select * from {p}Person",
     "two columns of edges": "select src, dst from {p}Knows",
     "a filter on nodes": "select name, score from {p}Person where city = 'Oslo' and age < 30",
@@ -63,29 +63,29 @@ FLOORS: dict[str, dict[str, list[str] | None]] = {
     "a group by": {"Person": ["city", "score"]},
     "a join": {"Person": ["id", "city"], "Knows": ["src"]},
 }
-"""The columns that a question needs, which the floor has in files of their own."""
+"""The columns that a query needs, by type; the floor has them in separate files."""
 
 
 # --- data ----------------------------------------------------------------------------------------------
 
 
-def cities(random: np.random.Generator, rows: int) -> pa.Array:
-    """A city for each row."""
+def draw_cities(random: np.random.Generator, rows: int) -> pa.Array:
+    """Draw a city for each row."""
     return CITIES.take(pa.array(random.integers(0, len(CITIES), rows)))
 
 
-def make(graph: og.Graph, rows: int) -> None:
-    """People and as many edges."""
+def load_people(graph: og.Graph, rows: int) -> None:
+    """Load `rows` nodes and as many edges."""
     random = np.random.default_rng(7)
     numbers = np.arange(rows)
     names = pa.array([f"person {number:09}" for number in range(rows)])
-    tags = pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32)), cities(random, rows))
+    tags = pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32)), draw_cities(random, rows))
     people = pa.table(
         {
             "name": names,
             "age": pa.array(random.integers(0, 100, rows), pa.int32()),
             "score": pa.array(random.random(rows)),
-            "city": cities(random, rows),
+            "city": draw_cities(random, rows),
             "joined": pa.array(1_767_000_000_000_000 + numbers * 1_000_000, pa.timestamp("us", tz="UTC")),
             "tags": tags,
         }
@@ -105,60 +105,62 @@ def make(graph: og.Graph, rows: int) -> None:
 
 @dataclass(frozen=True)
 class Batches(InputPartition):
-    """What a task of the floor hands over."""
+    """The range of record batches that a task of the floor reads."""
 
     start: int
     end: int
 
 
 class FloorReader(DataSourceReader):
-    """Batches of a mapped file, as they lie there."""
+    """Read the batches of a memory-mapped file unchanged."""
 
     def __init__(self, path: str, tasks: int) -> None:
-        self._path, self._tasks = path, tasks
+        self._path = path
+        self._tasks = tasks
 
     def partitions(self) -> list[InputPartition]:
-        """As many as there are cores."""
-        count = mapped(self._path).num_record_batches
-        return [Batches(*one) for one in pairwise(count * task // self._tasks for task in range(self._tasks + 1))]
+        """Split the batches into one range per task."""
+        count = open_mapped(self._path).num_record_batches
+        starts = [count * task // self._tasks for task in range(self._tasks + 1)]
+        return [Batches(*bounds) for bounds in pairwise(starts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Nothing is decoded, nothing is copied here."""
+        """Return the batches of a range; nothing is decoded or copied here."""
         if not isinstance(partition, Batches):
             raise TypeError(partition)
-        file = mapped(self._path)
+        file = open_mapped(self._path)
         return (file.get_batch(number) for number in range(partition.start, partition.end))
 
 
 class Floor(DataSource):
-    """The least that a data source in Python does."""
+    """The minimal data source in Python."""
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return "floor"
 
     def schema(self) -> StructType:
-        """That of the file."""
-        return from_arrow_schema(mapped(self.options["path"]).schema)
+        """Return the schema of the file."""
+        return from_arrow_schema(open_mapped(self.options["path"]).schema)
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - it is the file's own
-        """The reader of the file."""
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - it is that of the file
+        """Return a reader of the file."""
         return FloorReader(self.options["path"], int(self.options["tasks"]))
 
 
-def mapped(path: str) -> pa.ipc.RecordBatchFileReader:
-    """A file of Arrow batches."""
+def open_mapped(path: str) -> pa.ipc.RecordBatchFileReader:
+    """Open a file of Arrow batches by a memory map."""
     return pa.ipc.open_file(pa.memory_map(path))
 
 
-def floor(spark: SparkSession, path: str) -> DataFrame:
-    """The rows of a mapped file."""
+def read_floor(spark: SparkSession, path: str) -> DataFrame:
+    """Return a DataFrame of a memory-mapped file."""
     return spark.read.format("floor").options(path=path, tasks=spark.sparkContext.defaultParallelism).load()
 
 
-def mapped_at(now: SparkGraph, name: str, columns: list[str] | None, directory: str) -> str:
-    """The path of a file with columns of a type."""
+def write_mapped(now: SparkGraph, name: str, columns: list[str] | None, directory: str) -> str:
+    """Write columns of a type to a file of Arrow batches, and return its path."""
     path = f"{directory}/{name}.arrow"
     rows = now.table(name, columns=columns).toArrow()
     with pa.ipc.new_file(path, rows.schema) as file:
@@ -166,82 +168,81 @@ def mapped_at(now: SparkGraph, name: str, columns: list[str] | None, directory: 
     return path
 
 
-def floors(spark: SparkSession, now: SparkGraph, title: str, directory: str) -> None:
-    """Views of the columns that a question needs."""
+def create_floor_views(spark: SparkSession, now: SparkGraph, title: str, directory: str) -> None:
+    """Create views of the columns that a query needs, read by the floor."""
     for name, columns in FLOORS[title].items():
-        floor(spark, mapped_at(now, name, columns, directory)).createOrReplaceTempView(f"floor_{name}")
+        read_floor(spark, write_mapped(now, name, columns, directory)).createOrReplaceTempView(f"floor_{name}")
 
 
 # --- measuring -----------------------------------------------------------------------------------------
 
 
-def cpu_seconds() -> float:
-    """The CPU time of this process, the JVM and the Python workers below it, the ended ones too."""
+def read_cpu_seconds() -> float:
+    """Return the CPU seconds of this process and its descendants: the JVM and Python workers, also ended ones."""
     ticks = os.sysconf("SC_CLK_TCK")
     fields: dict[int, list[str]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             text = path.read_text(encoding="utf-8")
-        except OSError:
+        except OSError:  # the process has ended
             continue
         fields[int(path.parent.name)] = text.rpartition(") ")[2].split()
-    mine, grew = {os.getpid()}, True
-    while grew:
-        more = {pid for pid, stat in fields.items() if int(stat[1]) in mine} - mine
-        mine |= more
-        grew = bool(more)
+    mine = {os.getpid()}
+    while children := {pid for pid, stat in fields.items() if int(stat[1]) in mine} - mine:
+        mine |= children
+    # Fields 11 to 14: user and system time of a process, and of its children that have ended.
     return sum(sum(map(int, fields[pid][11:15])) for pid in mine if pid in fields) / ticks
 
 
 @dataclass
 class Contestant:
-    """Somebody who answers."""
+    """A way to read, and the times of its runs."""
 
-    answer: Callable[[str], DataFrame]
+    read: Callable[[str], DataFrame]
     prefix: str
     walls: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
 
     def run(self, text: str) -> None:
-        """All rows of an answer, for nobody."""
-        wall, cpu = time.perf_counter(), cpu_seconds()
-        self.answer(text.format(p=self.prefix)).write.format("noop").mode("overwrite").save()
+        """Read all rows into a sink that discards them, and add the times."""
+        wall, cpu = time.perf_counter(), read_cpu_seconds()
+        self.read(text.format(p=self.prefix)).write.format("noop").mode("overwrite").save()
         self.walls.append(time.perf_counter() - wall)
-        self.seconds.append(cpu_seconds() - cpu)
+        self.cpu_seconds.append(read_cpu_seconds() - cpu)
 
-    def told(self) -> tuple[float, float]:
-        """The middle of its times, when everything is compiled."""
-        return statistics.median(self.walls[UNCOUNTED:]), statistics.median(self.seconds[UNCOUNTED:])
+    def find_medians(self) -> tuple[float, float]:
+        """Return the medians of the wall and CPU seconds after the warm-up rounds."""
+        return statistics.median(self.walls[WARM_UP_ROUNDS:]), statistics.median(self.cpu_seconds[WARM_UP_ROUNDS:])
 
 
-def whole(spark: SparkSession, now: SparkGraph, directory: str, rounds: int) -> None:
-    """Read whole types: from their names on, and then as DataFrames that are there."""
+def measure_types(spark: SparkSession, now: SparkGraph, directory: str, rounds: int) -> None:
+    """Measure reads of whole types: first from their names, then of DataFrames that already exist."""
     for name in TYPES:
-        mapped_at(now, name, None, directory)
-        everyone = [
+        write_mapped(now, name, None, directory)
+        contestants = [
             Contestant(now.table, ""),
             Contestant(lambda name: spark.read.parquet(f"{directory}/{name}.parquet"), ""),
-            Contestant(lambda name: floor(spark, f"{directory}/{name}.arrow"), ""),
+            Contestant(lambda name: read_floor(spark, f"{directory}/{name}.arrow"), ""),
         ]
-        in_turns(f"the type {name}", name, everyone, rounds)
-        ready = [Contestant(cache(one.answer), "") for one in everyone]
-        in_turns("  a DataFrame of it", name, ready, rounds)
+        measure_in_turns(f"the type {name}", name, contestants, rounds)
+        existing = [Contestant(cache(contestant.read), "") for contestant in contestants]
+        measure_in_turns("  a DataFrame of it", name, existing, rounds)
 
 
-def in_turns(title: str, text: str, everyone: list[Contestant], rounds: int) -> None:
-    """Let them answer in turns, and print a line."""
-    for _ in range(rounds + UNCOUNTED):
-        for one in everyone:
-            one.run(text)
-    told = [one.told() for one in everyone]
-    ours, theirs, least = told
-    ratios = [tuple(map(truediv, *pair)) for pair in ((ours, theirs), (ours, least), (least, theirs))]
-    cells = "".join(f"{wall:9.2f} ({cpu:5.2f})".rjust(18) for wall, cpu in (*told, *ratios))
+def measure_in_turns(title: str, text: str, contestants: list[Contestant], rounds: int) -> None:
+    """Run all contestants in turns, and print one line."""
+    for _ in range(rounds + WARM_UP_ROUNDS):
+        for contestant in contestants:
+            contestant.run(text)
+    medians = [contestant.find_medians() for contestant in contestants]
+    ours, parquet, floor = medians
+    ratios = [tuple(map(truediv, *pair)) for pair in ((ours, parquet), (ours, floor), (floor, parquet))]
+    cells = "".join(f"{wall:9.2f} ({cpu:5.2f})".rjust(18) for wall, cpu in (*medians, *ratios))
     print(f"{title:24}{cells}", flush=True)
 
 
 def main() -> None:
-    """Print one line for each question."""
+    """Print one line per type and query."""
     parser = argparse.ArgumentParser()
     parser.add_argument("rows", type=int, nargs="?", default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
@@ -249,24 +250,24 @@ def main() -> None:
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
     arguments = parser.parse_args()
     rows, rounds = arguments.rows, arguments.rounds
-    own = dict(one.split("=", 1) for one in arguments.conf)
+    settings = dict(setting.split("=", 1) for setting in arguments.conf)
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as directory:
         graph = og.create_graph(f"{directory}/people.omni", SCHEMA)
-        make(graph, rows)
-        spark = session(arguments.master, **{"spark.sql.shuffle.partitions": "4", **own})
+        load_people(graph, rows)
+        spark = session(arguments.master, **{"spark.sql.shuffle.partitions": "4", **settings})
         spark.dataSource.register(Floor)
         now = graph.spark
         for name in TYPES:
             now.table(name).write.parquet(f"{directory}/{name}.parquet")
             spark.read.parquet(f"{directory}/{name}.parquet").createOrReplaceTempView(f"parquet_{name}")
-        print(f"{rows:,} nodes and as many edges; seconds (CPU seconds), the middle of {rounds}, and their ratios")
+        print(f"{rows:,} nodes and as many edges; seconds (CPU seconds), medians of {rounds} rounds, and their ratios")
         columns = ("omnigraph", "Parquet", "floor", "/ Parquet", "/ floor", "floor / Parquet")
-        print(" " * 24 + "".join(f"{one:>18}" for one in columns))
-        whole(spark, now, directory, rounds)
-        for title, text in QUESTIONS.items():
-            floors(spark, now, title, directory)
-            everyone = [Contestant(now.sql, ""), Contestant(spark.sql, "parquet_"), Contestant(spark.sql, "floor_")]
-            in_turns(title, text, everyone, rounds)
+        print(" " * 24 + "".join(f"{column:>18}" for column in columns))
+        measure_types(spark, now, directory, rounds)
+        for title, text in QUERIES.items():
+            create_floor_views(spark, now, title, directory)
+            contestants = [Contestant(now.sql, ""), Contestant(spark.sql, "parquet_"), Contestant(spark.sql, "floor_")]
+            measure_in_turns(title, text, contestants, rounds)
 
 
 if __name__ == "__main__":

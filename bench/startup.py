@@ -1,8 +1,7 @@
-"""How long it takes until something happens: imports, help texts, the first answer. Each in fresh processes, in turns.
+"""Measure the start-up time of imports, help texts and a first query, each in new processes, in turns.
 
-Prints the median of the wall time, and of the processor time, which other work on the machine changes less, in
-milliseconds; `--rounds N` is how often each is measured. The first round, which may have to compile modules, does not
-count.
+Prints the median of the wall time and of the CPU time in milliseconds; other work on the machine disturbs the latter
+less. `--rounds N` sets the number of measurements. The first round, which may have to compile modules, is not counted.
 """
 
 import argparse
@@ -16,33 +15,33 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ASK = "query q() { match { $p: Person } return { $p.name } order { $p.name } limit 3 }"
+QUERY = "query q() { match { $p: Person } return { $p.name } order { $p.name } limit 3 }"
 
 
-def measured(words: Sequence[str], cwd: Path) -> tuple[float, float]:
-    """The milliseconds of a process: by the clock, and of the processor."""
-    started, worked = time.perf_counter(), processor_seconds()
+def measure(words: Sequence[str], cwd: Path) -> tuple[float, float]:
+    """Return the wall time and the CPU time of a process, in milliseconds."""
+    wall, cpu = time.perf_counter(), read_cpu_seconds()
     subprocess.run([sys.executable, *words], cwd=cwd, check=True, capture_output=True)
-    return 1000 * (time.perf_counter() - started), 1000 * (processor_seconds() - worked)
+    return 1000 * (time.perf_counter() - wall), 1000 * (read_cpu_seconds() - cpu)
 
 
-def processor_seconds() -> float:
-    """What all processes that were started and have ended have used."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def read_cpu_seconds() -> float:
+    """Return the CPU seconds of all child processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure all processes, and print their medians."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds
     people = ROOT / "examples" / "people"
     with tempfile.TemporaryDirectory(prefix="omnigraph-startup-") as directory:
-        place = Path(directory)
-        measured(["-m", "omnigraph", "init", "p.omni", "--schema", str(people / "schema.pg")], place)
+        cwd = Path(directory)
+        measure(["-m", "omnigraph", "init", "p.omni", "--schema", str(people / "schema.pg")], cwd)
         load = ["-m", "omnigraph", "load", "p.omni", "--mode", "append"]
-        measured([*load, "--data", str(people / "people.jsonl")], place)
+        measure([*load, "--data", str(people / "people.jsonl")], cwd)
         processes = {
             "python -c pass": ["-c", "pass"],
             "import omnigraph": ["-c", "import omnigraph"],
@@ -50,19 +49,19 @@ def main() -> None:
             "omnigraph --help": ["-m", "omnigraph", "--help"],
             "omnigraph load --help": ["-m", "omnigraph", "load", "--help"],
             "omnigraph version": ["-m", "omnigraph", "version"],
-            "omnigraph query, a small graph": ["-m", "omnigraph", "query", "p.omni", "-e", ASK],
+            "omnigraph query, a small graph": ["-m", "omnigraph", "query", "p.omni", "-e", QUERY],
         }
-        took: dict[str, list[tuple[float, float]]] = {name: [] for name in processes}
+        measurements: dict[str, list[tuple[float, float]]] = {name: [] for name in processes}
         for number in range(rounds + 1):
             for name, words in processes.items():
-                one = measured(words, place)
+                times = measure(words, cwd)
                 if number:
-                    took[name].append(one)
-    print(f"\nfrom nothing: ms, {rounds} processes of each, in turns")
+                    measurements[name].append(times)
+    print(f"\nstart-up: ms, {rounds} processes of each, in turns")
     print(f"{'wall':>8}{'cpu':>8}")
-    for name, times in took.items():
-        wall, processor = (statistics.median(some) for some in zip(*times, strict=True))
-        print(f"{wall:8.0f}{processor:8.0f}  {name}")
+    for name, pairs in measurements.items():
+        wall, cpu = (statistics.median(times) for times in zip(*pairs, strict=True))
+        print(f"{wall:8.0f}{cpu:8.0f}  {name}")
 
 
 if __name__ == "__main__":

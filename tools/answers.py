@@ -1,9 +1,9 @@
-"""Runs the queries of the reference pages that show an answer, and writes what they answer now.
+"""Run the queries of the reference pages that show a result, and update the results in the pages.
 
-A page that has a ```` ```jsonl ```` block holds the data of a small graph; its schema is the page's first block
-```` ```pg ````. A block that starts with ```` ```result ```` is what the query in the ```` ```gq ```` block before it
-answers on that graph, as `omnigraph query` prints it, without the number of rows. Behind the word stand the query's
-name, if there are several, and its parameters as JSON. Rows whose order is unspecified are sorted.
+The ```` ```jsonl ```` block of a page has the data of a small graph; its schema is the page's first ```` ```pg ````
+block. A ```` ```result ```` block is the result of the query in the ```` ```gq ```` block before it on that graph, as
+`omnigraph query` prints it, without the number of rows. The word `result` is followed by the query's name, if the block
+has several, and by its parameters as JSON. Rows whose order is unspecified are sorted.
 """
 
 import json
@@ -34,7 +34,7 @@ _HAS_ORDER = re.compile(r"\b(?:order|limit|offset)\b")
 
 @dataclass(frozen=True)
 class Answer:
-    """A query that a page asks, and what the page says that it answers."""
+    """A query of a page, and the result that the page shows."""
 
     line: int
     query: str
@@ -47,25 +47,25 @@ class Answer:
 
 
 def pages() -> list[Path]:
-    """The reference pages that have data."""
-    found = sorted((ROOT / "docs" / "reference").glob("*.md"))
-    return [page for page in found if DATA.search(page.read_text(encoding="utf-8"))]
+    """Return the reference pages that have data."""
+    reference = sorted((ROOT / "docs" / "reference").glob("*.md"))
+    return [page for page in reference if DATA.search(page.read_text(encoding="utf-8"))]
 
 
 def answers(text: str) -> list[Answer]:
-    """What a page's text shows, in order."""
-    return [_answer(text, found) for found in ANSWER.finditer(text)]
+    """Return the queries and results that a page's text shows, in order."""
+    return [_read_answer(text, match) for match in ANSWER.finditer(text)]
 
 
-def _answer(text: str, found: re.Match[str]) -> Answer:
-    params = json.loads(found["params"] or "{}")
-    line = text.count("\n", 0, found.start()) + 1
-    return Answer(line, found["query"], found["name"], params, found["answer"])
+def _read_answer(text: str, match: re.Match[str]) -> Answer:
+    params = json.loads(match["params"] or "{}")
+    line = text.count("\n", 0, match.start()) + 1
+    return Answer(line, match["query"], match["name"], params, match["answer"])
 
 
 @contextmanager
 def graph_of(text: str) -> Iterator[Graph]:
-    """The graph that a page describes, for a while."""
+    """Build the graph that a page describes, and remove it at the end of the context."""
     schema, data = _SCHEMA.search(text), DATA.search(text)
     if schema is None or data is None:
         raise ValueError("a page with answers has a `pg` block and a `jsonl` block")
@@ -78,28 +78,28 @@ def graph_of(text: str) -> Iterator[Graph]:
         yield graph
 
 
-def answered(graph: Graph, asked: Answer) -> str:
-    """What a query answers: its table, or its error."""
+def answered(graph: Graph, answer: Answer) -> str:
+    """Return the result of a query as text: its table, or its error."""
     try:
-        result = graph.query(asked.query, name=asked.name, params=asked.params)
+        result = graph.query(answer.query, name=answer.name, params=answer.params)
     except OmnigraphError as error:
         return f"error: {error}\n"
     if not result.row_count:
         return "0 rows\n"
     heading, *rows = format_result_table(result).rpartition("\n\n")[0].splitlines(keepends=True)
     rows[-1] = rows[-1].removesuffix("\n") + "\n"
-    return "".join([heading, *(rows if _HAS_ORDER.search(asked.query) else sorted(rows))])
+    return "".join([heading, *(rows if _HAS_ORDER.search(answer.query) else sorted(rows))])
 
 
 def refreshed(text: str) -> str:
-    """A page's text with its queries asked again."""
+    """Return a page's text with its queries run again."""
     with graph_of(text) as graph:
 
-        def replaced(found: re.Match[str]) -> str:
-            start, end = (place - found.start() for place in found.span("answer"))
-            return found.group()[:start] + answered(graph, _answer(text, found)) + found.group()[end:]
+        def replace(match: re.Match[str]) -> str:
+            start, end = (offset - match.start() for offset in match.span("answer"))
+            return match.group()[:start] + answered(graph, _read_answer(text, match)) + match.group()[end:]
 
-        return ANSWER.sub(replaced, text)
+        return ANSWER.sub(replace, text)
 
 
 if __name__ == "__main__":

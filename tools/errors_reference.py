@@ -1,4 +1,4 @@
-"""Writes docs/reference/errors.md from the errors. Run by `make docs`; a test fails when the page is stale."""
+"""Write docs/reference/errors.md from the errors. Run by `make docs`; a test fails when the page is stale."""
 
 import ast
 import inspect
@@ -19,10 +19,9 @@ INTRODUCTION = """\
 
 <!-- Written by tools/errors_reference.py (`make docs`). Don't edit by hand. -->
 
-Every error that omnigraph raises on purpose is an `OmnigraphError`. Its **kind** says what to do, its **code** names
-the case, and its facts are attributes (with `--json`: fields beside `code`, `kind` and `message`).
-Findings about the text of a schema or query are values, not errors; they have codes of their own:
-[diagnostics](diagnostics.md).
+Every error that omnigraph raises on purpose is an `OmnigraphError`. Its **kind** shows what you can do, its **code**
+names the case, and its facts are attributes (with `--json`: fields beside `code`, `kind` and `message`). Findings about
+the text of a schema or query are values, not errors; they have their own codes: [diagnostics](diagnostics.md).
 
 ## Kinds
 
@@ -32,41 +31,43 @@ Findings about the text of a schema or query are values, not errors; they have c
 
 
 def page() -> str:
-    """The whole page."""
-    kinds = [f"| `{kind.value}` | {EXIT_CODES[kind]} | {told} |" for kind, told in _kinds()]
-    codes = [f"| `{error.code}` | `{error.kind.value}` | `{error.__name__}` | {_told(error)} |" for error in errors()]
+    """Return the text of the page."""
+    kinds = [f"| `{kind.value}` | {EXIT_CODES[kind]} | {advice} |" for kind, advice in _iter_kinds()]
+    codes = [
+        f"| `{error.code}` | `{error.kind.value}` | `{error.__name__}` | {_describe(error)} |" for error in errors()
+    ]
     head = "## Codes\n\n| code | kind | class | when |\n|---|---|---|---|"
     usage = "| `usage` | `usage` | | The command was called wrongly: an unknown command or option, a missing value. |"
     return INTRODUCTION + "\n".join([*kinds, "", head, *codes, usage]) + "\n"
 
 
 def errors() -> list[type[OmnigraphError]]:
-    """Every error class of the package, by code."""
+    """Return every error class of the package, sorted by code."""
     for module in pkgutil.walk_packages(omnigraph.__path__, "omnigraph."):
         if module.name != "omnigraph.__main__":
             import_module(module.name)
-    return sorted(set(_below(OmnigraphError)), key=lambda error: (error.code, error.__name__))
+    return sorted(set(_iter_subclasses(OmnigraphError)), key=lambda error: (error.code, error.__name__))
 
 
-def _below(error: type[OmnigraphError]) -> Iterator[type[OmnigraphError]]:
+def _iter_subclasses(error: type[OmnigraphError]) -> Iterator[type[OmnigraphError]]:
     if error.__module__.startswith("omnigraph."):
         yield error
     for child in error.__subclasses__():
-        yield from _below(child)
+        yield from _iter_subclasses(child)
 
 
-def _told(error: type[OmnigraphError]) -> str:
+def _describe(error: type[OmnigraphError]) -> str:
     if error is OmnigraphError:
         return "A bug of omnigraph, or an error of a newer release."
     return " ".join(inspect.cleandoc(error.__doc__ or "").partition("\n\n")[0].split()).replace("|", "\\|")
 
 
-def _kinds() -> Iterator[tuple[Kind, str]]:
-    """Each kind with the sentence that stands below it in the source."""
+def _iter_kinds() -> Iterator[tuple[Kind, str]]:
+    """Yield each kind with the docstring that follows it in the source."""
     (body,) = (node.body for node in ast.parse(inspect.getsource(Kind)).body if isinstance(node, ast.ClassDef))
-    for assigned, told in pairwise(body):
-        if isinstance(assigned, ast.Assign) and isinstance(told, ast.Expr) and isinstance(told.value, ast.Constant):
-            yield Kind[ast.unparse(assigned.targets[0])], str(told.value.value)
+    for member, text in pairwise(body):
+        if isinstance(member, ast.Assign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            yield Kind[ast.unparse(member.targets[0])], str(text.value.value)
 
 
 if __name__ == "__main__":

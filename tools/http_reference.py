@@ -1,4 +1,4 @@
-"""Writes docs/reference/http.md from the OpenAPI. Run by `make docs`; a test fails when the page is stale."""
+"""Write docs/reference/http.md from the OpenAPI. Run by `make docs`; a test fails when the page is stale."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,24 +18,26 @@ INTRODUCTION = """\
 
 <!-- Written by tools/http_reference.py (`make docs`). Don't edit by hand. -->
 
-What `omnigraph serve` answers. [Run the server](../how-to/run-the-server.md) tells how to set it up, and
-[write a policy](../how-to/write-a-policy.md) who may do what. `GET /openapi.json` is the same as an OpenAPI document.
+The HTTP API of `omnigraph serve`. [Run the server](../how-to/run-the-server.md) describes how to set it up, and
+[write a policy](../how-to/write-a-policy.md) how to grant permissions. `GET /openapi.json` returns the same API as an
+OpenAPI document.
 
-- **Who asks** is told by `Authorization: Bearer TOKEN`, and by nothing else. Only `/healthz` and `/readyz` need none.
-- **Bodies** are JSON in UTF-8. A field that there is not, a name that is there twice, a value of another type: 400.
-- **Answers** are one JSON document, up to the server's limits of rows and bytes. Where a route can stream, ask with
-  `Accept: application/x-ndjson` (a JSON object a line) or `Accept: application/vnd.apache.arrow.stream`; a stream that
-  fails on its way is cut without its end.
-- **Values** are those of [result JSON](query-language.md): nulls are there, an integer beyond ±(2^53 − 1) is a text, a
-  DateTime ends with `Z`.
-- **Pages** have at most `limit` items. `next_cursor` leads to the next one, with the same other parameters; null: there
-  is none.
-- **Every answer** has `X-Request-Id`, which is in the server's log, too.
+- **Authentication** is the header `Authorization: Bearer TOKEN`; no other credentials are accepted. Only `/healthz` and
+  `/readyz` need none.
+- **Bodies** are JSON in UTF-8. An unknown field, a duplicate name or a value of another type is rejected with 400.
+- **Responses** are one JSON document, up to the server's limits of rows and bytes. Where a route can stream, request it
+  with `Accept: application/x-ndjson` (one JSON object per line) or `Accept: application/vnd.apache.arrow.stream`; a
+  stream that fails is cut off, without its end marker.
+- **Values** are those of [result JSON](query-language.md): nulls are included, an integer beyond ±(2^53 − 1) is a
+  string, and a DateTime ends with `Z`.
+- **Pages** have at most `limit` items. Pass `next_cursor` with the same other parameters to get the next page; it is
+  null on the last page.
+- **Every response** has `X-Request-Id`, which is in the server's log, too.
 
 ## Errors
 
-An error is a document with `error` (the story), `code`, `kind`, `request_id` and the facts of that error. What each
-code means: [errors](errors.md). Beside its own statuses, every route may answer:
+An error is a document with `error` (the message), `code`, `kind`, `request_id` and the facts of that error. For the
+meaning of each code, see [errors](errors.md). In addition to its own statuses, every route may return:
 
 | status | meaning |
 |---|---|
@@ -43,18 +45,17 @@ code means: [errors](errors.md). Beside its own statuses, every route may answer
 
 
 def page() -> str:
-    """The whole page."""
-    made = api()
-    errors = next(iter(made["paths"].values()))["get"]["responses"]
+    """Return the text of the page."""
+    document = api()
+    errors = next(iter(document["paths"].values()))["get"]["responses"]
     statuses = [f"| {status} | {errors[status]['description']} |" for status in COMMON_STATUSES]
-    shapes = made["components"]["schemas"]
-    told = [_shape(name, shape) for name, shape in sorted(shapes.items())]
-    parts = [INTRODUCTION + "\n".join(statuses), *_routes(made), "## Shapes", *told]
+    shapes = [_format_shape(name, shape) for name, shape in sorted(document["components"]["schemas"].items())]
+    parts = [INTRODUCTION + "\n".join(statuses), *_format_routes(document), "## Shapes", *shapes]
     return "\n\n".join(parts) + "\n"
 
 
 def api() -> dict[str, Any]:
-    """The OpenAPI document of a server, whatever it serves."""
+    """Return the OpenAPI document of a server; it does not depend on the graphs that are served."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     for router in ROUTERS:
         app.include_router(router)
@@ -62,100 +63,100 @@ def api() -> dict[str, Any]:
 
 
 def routes() -> Iterator[tuple[str, str, str]]:
-    """Every route that there is: its group, method and path as the document has it."""
+    """Yield the group, method and path of every route, with the path as in the OpenAPI document."""
     for router in ROUTERS:
         for route in router.routes:
             if isinstance(route, APIRoute) and route.include_in_schema:
                 for method in sorted(route.methods or ()):
-                    yield _group(route), method, route.path_format
+                    yield _find_group(route), method, route.path_format
 
 
-def _group(route: APIRoute) -> str:
-    """What a module of routes says of itself, up to the first colon or full stop."""
-    told = (sys.modules[route.endpoint.__module__].__doc__ or "").partition("\n")[0]
-    return told.partition(":")[0].partition(".")[0]
+def _find_group(route: APIRoute) -> str:
+    """Return the first line of the docstring of a route's module, up to the first colon or full stop."""
+    title = (sys.modules[route.endpoint.__module__].__doc__ or "").partition("\n")[0]
+    return title.partition(":")[0].partition(".")[0]
 
 
-def _routes(made: Mapping[str, Any]) -> Iterator[str]:
+def _format_routes(document: Mapping[str, Any]) -> Iterator[str]:
     group = ""
     for title, method, path in routes():
         if title != group:
             group = title
             yield f"## {group}"
-        yield _route(method, path, made["paths"][path][method.lower()])
+        yield _format_route(method, path, document["paths"][path][method.lower()])
 
 
-def _route(method: str, path: str, operation: Mapping[str, Any]) -> str:
+def _format_route(method: str, path: str, operation: Mapping[str, Any]) -> str:
     parts = [f"### {method} {path}", operation["description"]]
     parameters = operation.get("parameters", [])
     if parameters:
-        rows = [_parameter(one) for one in parameters]
+        rows = [_format_parameter(parameter) for parameter in parameters]
         parts.append("\n".join(["| parameter | in | type | |", "|---|---|---|---|", *rows]))
     if "requestBody" in operation:
-        parts.append(f"Takes {_content(operation['requestBody']['content'])}.")
-    own = {
-        status: one
-        for status, one in operation["responses"].items()
-        if status not in COMMON_STATUSES or "anyOf" in str(one)
+        parts.append(f"Takes {_format_content(operation['requestBody']['content'])}.")
+    # The common statuses are listed once above, unless the route has another document for one of them.
+    responses = {
+        status: response
+        for status, response in operation["responses"].items()
+        if status not in COMMON_STATUSES or "anyOf" in str(response)
     }
-    parts.append("\n".join(_answer(status, one) for status, one in sorted(own.items())))
+    parts.append("\n".join(_format_response(status, response) for status, response in sorted(responses.items())))
     return "\n\n".join(parts)
 
 
-def _parameter(one: Mapping[str, Any]) -> str:
-    schema = one["schema"]
-    told = [one.get("description", "")]
-    if one.get("required") and one["in"] != "path":
-        told.append("Required.")
+def _format_parameter(parameter: Mapping[str, Any]) -> str:
+    schema = parameter["schema"]
+    sentences = [parameter.get("description", "")]
+    if parameter.get("required") and parameter["in"] != "path":
+        sentences.append("Required.")
     if schema.get("default") is not None:
-        told.append(f"Without it: `{_json(schema['default'])}`.")
-    return f"| `{one['name']}` | {one['in']} | {_type(schema)} | {' '.join(filter(None, told))} |"
+        sentences.append(f"Default: `{_format_json(schema['default'])}`.")
+    text = " ".join(filter(None, sentences))
+    return f"| `{parameter['name']}` | {parameter['in']} | {_format_type(schema)} | {text} |"
 
 
-def _answer(status: str, one: Mapping[str, Any]) -> str:
-    content = _content(one.get("content", {}))
-    return f"- **{status}** {one['description']}" + (f" {content[0].upper()}{content[1:]}." if content else "")
+def _format_response(status: str, response: Mapping[str, Any]) -> str:
+    content = _format_content(response.get("content", {}))
+    return f"- **{status}** {response['description']}" + (f" {content[0].upper()}{content[1:]}." if content else "")
 
 
-def _content(content: Mapping[str, Any]) -> str:
-    found = []
-    for media, one in content.items():
-        kinds = [_type(part) for part in one["schema"].get("anyOf", [one["schema"]])]
+def _format_content(content: Mapping[str, Any]) -> str:
+    texts = []
+    for media, body in content.items():
+        types = [_format_type(part) for part in body["schema"].get("anyOf", [body["schema"]])]
         is_json = media == "application/json"
-        found.append(" or ".join(kinds) if is_json else f"`{media}`")
-    return ", or ".join(found)
+        texts.append(" or ".join(types) if is_json else f"`{media}`")
+    return ", or ".join(texts)
 
 
-def _shape(name: str, schema: Mapping[str, Any]) -> str:
+def _format_shape(name: str, schema: Mapping[str, Any]) -> str:
     required = set(schema.get("required", ()))
     rows = []
-    for field, one in schema.get("properties", {}).items():
-        default = (
-            ""
-            if field in required or one.get("default") in (None, {}, [])
-            else f"Without it: `{_json(one['default'])}`."
-        )
-        rows.append(f"| `{field}` | {_type(one)} | {'yes' if field in required else ''} | {default} |")
+    for field_name, field in schema.get("properties", {}).items():
+        is_required = field_name in required
+        has_default = not is_required and field.get("default") not in (None, {}, [])
+        default = f"Default: `{_format_json(field['default'])}`." if has_default else ""
+        rows.append(f"| `{field_name}` | {_format_type(field)} | {'yes' if is_required else ''} | {default} |")
     word = "required" if name.endswith("Body") else "always"
     table = "\n".join([f"| field | type | {word} | |", "|---|---|---|---|", *rows])
-    told = " ".join(schema.get("description", "").split())
-    return f"### {name}\n\n{told}\n\n{table}"
+    description = " ".join(schema.get("description", "").split())
+    return f"### {name}\n\n{description}\n\n{table}"
 
 
-def _type(schema: Mapping[str, Any]) -> str:
+def _format_type(schema: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
     if "anyOf" in schema:
-        return " or ".join(_type(one) for one in schema["anyOf"])
+        return " or ".join(_format_type(part) for part in schema["anyOf"])
     if "enum" in schema:
-        return ", ".join(f"`{one}`" for one in schema["enum"])
+        return ", ".join(f"`{value}`" for value in schema["enum"])
     match schema.get("type"):
         case "array":
-            return f"list of {_type(schema.get('items', {}))}"
+            return f"list of {_format_type(schema.get('items', {}))}"
         case "object":
             values = schema.get("additionalProperties")
-            return f"object of {_type(values)}" if isinstance(values, dict) and values else "object"
+            return f"object of {_format_type(values)}" if isinstance(values, dict) and values else "object"
         case None:
             return "anything"
         case str(type_):
@@ -164,7 +165,7 @@ def _type(schema: Mapping[str, Any]) -> str:
             return " or ".join(map(str, several))
 
 
-def _json(value: object) -> str:
+def _format_json(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

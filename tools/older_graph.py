@@ -1,7 +1,7 @@
-"""Write a graph of this release for later ones to read: an archive, with every answer that it gives today.
+"""Write a graph of this release for later releases to read: an archive of it and of the results of reading it.
 
-It is run once for a form of what is stored, before that form changes: `PYTHONPATH=tests python
-tools/older_graph.py NAME` writes `tests/fixtures/NAME.tar.xz`, which tests/ops/test_older_graphs.py reads from then on.
+Run it once per storage format, before that format changes: `PYTHONPATH=tests python tools/older_graph.py NAME` writes
+`tests/fixtures/NAME.tar.xz`, which tests/ops/test_older_graphs.py reads from then on.
 """
 
 import io
@@ -18,7 +18,7 @@ FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
 
 
 def write_fixture(name: str) -> Path:
-    """Build the graph, ask it everything, and put both into an archive."""
+    """Build the graph, read all of it, and write both to an archive."""
     archive = FIXTURES / f"{name}.tar.xz"
     with tempfile.TemporaryDirectory() as scratch, tarfile.open(archive, "w:xz", preset=9) as tar:
         root = Path(scratch) / "graph"

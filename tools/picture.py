@@ -1,7 +1,7 @@
-"""Draws docs/images/branches.svg: the history of a small graph with a branch and a merge, made and read by the engine.
+"""Draw docs/images/branches.svg: the history of a small graph with a branch and a merge, written by the engine.
 
-The picture shows what `commits` says of each branch: who did what, and which commits came from which. Nothing of it
-is drawn by hand, and it comes out the same every time, so a test can tell whether it is fresh.
+The picture shows what `commits` returns for each branch: the operation, the actor and the parents of each commit. No
+part is drawn by hand, and the output is the same on each run, so that a test can detect a stale file.
 """
 
 import tempfile
@@ -21,29 +21,29 @@ COLORS = ("#2b6cb0", "#b7791f")
 
 @dataclass(frozen=True)
 class Dot:
-    """A commit, where it stands."""
+    """A commit and its position in the picture."""
 
     commit: Commit
     lane: int
-    place: int
+    column: int
 
     @property
     def x(self) -> int:
-        """From the left."""
-        return LEFT + STEP * self.place
+        """The distance from the left edge."""
+        return LEFT + STEP * self.column
 
     @property
     def y(self) -> int:
-        """From the top."""
+        """The distance from the top edge."""
         return TOP + LANE * self.lane
 
 
-def history() -> list[Dot]:
-    """The commits of a graph with a branch that is merged, in the order in which they were made."""
+def build_history() -> list[Dot]:
+    """Build a graph with a branch that is merged, and return its commits in the order of their creation."""
     people = ROOT / "examples" / "people"
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as directory:
         schema = (people / "schema.pg").read_text("utf-8")
-        graph = og.create_graph(str(Path(place) / "people.omni"), schema, actor="ada")
+        graph = og.create_graph(str(Path(directory) / "people.omni"), schema, actor="ada")
         graph.load(str(people / "people.jsonl"), mode="append", actor="ada")
         graph.branches.create(BRANCH, actor="agent")
         ages = 'query q() { update Person set { age: 36 } where name = "Ada" }'
@@ -53,14 +53,14 @@ def history() -> list[Dot]:
         graph.mutate(ages.replace("36", "37"), branch=BRANCH, actor="agent")
         graph.merge(BRANCH, actor="grace")
         main, side = graph.commits(), graph.commits(branch=BRANCH)
-    ours = {commit.id for commit in main}
-    both = [*((commit, 0) for commit in main), *((commit, 1) for commit in side if commit.id not in ours)]
-    both.sort(key=lambda one: one[0].id)
-    return [Dot(commit, lane, place) for place, (commit, lane) in enumerate(both)]
+    main_ids = {commit.id for commit in main}
+    lanes = [*((commit, 0) for commit in main), *((commit, 1) for commit in side if commit.id not in main_ids)]
+    lanes.sort(key=lambda pair: pair[0].id)  # ids are ULIDs, which sort by time
+    return [Dot(commit, lane, column) for column, (commit, lane) in enumerate(lanes)]
 
 
-def drawn(dots: list[Dot]) -> str:
-    """The picture."""
+def draw(dots: list[Dot]) -> str:
+    """Return the picture as SVG."""
     at = {dot.commit.id: dot for dot in dots}
     width, height = LEFT + STEP * (len(dots) - 1) + 90, TOP + LANE + 70
     parts = [
@@ -77,24 +77,24 @@ def drawn(dots: list[Dot]) -> str:
     ]
     for dot in dots:
         parents = (dot.commit.parent, dot.commit.merged_parent)
-        parts += [_line(at[parent], dot) for parent in parents if parent in at]
+        parts += [_draw_line(at[parent], dot) for parent in parents if parent in at]
     for dot in dots:
         shape = 'stroke="#ffffff" stroke-width="3"'
         parts.append(f'<circle cx="{dot.x}" cy="{dot.y}" r="11" fill="{COLORS[dot.lane]}" {shape}/>')
-        parts.append(_label(dot, 30, dot.commit.operation, "600", "#1a202c"))
-        parts.append(_label(dot, 46, f"by {dot.commit.actor}", "400", "#4a5568"))
+        parts.append(_draw_label(dot, 30, dot.commit.operation, "600", "#1a202c"))
+        parts.append(_draw_label(dot, 46, f"by {dot.commit.actor}", "400", "#4a5568"))
     parts.append("</svg>\n")
     return "\n".join(parts)
 
 
-def _line(start: Dot, end: Dot) -> str:
+def _draw_line(start: Dot, end: Dot) -> str:
     color = COLORS[max(start.lane, end.lane)]
     middle = (start.x + end.x) // 2
     bend = f"M{start.x},{start.y} C{middle},{start.y} {middle},{end.y} {end.x},{end.y}"
     return f'<path d="{bend}" fill="none" stroke="{color}" stroke-width="3"/>'
 
 
-def _label(dot: Dot, below: int, text: str, weight: str, color: str) -> str:
+def _draw_label(dot: Dot, below: int, text: str, weight: str, color: str) -> str:
     return (
         f'<text x="{dot.x}" y="{dot.y + below}" text-anchor="middle" font-weight="{weight}" fill="{color}">'
         f"{escape(text)}</text>"
@@ -102,8 +102,8 @@ def _label(dot: Dot, below: int, text: str, weight: str, color: str) -> str:
 
 
 def picture() -> str:
-    """What the file should have."""
-    return drawn(history())
+    """Return the expected content of the file."""
+    return draw(build_history())
 
 
 if __name__ == "__main__":

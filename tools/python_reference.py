@@ -1,4 +1,4 @@
-"""Writes docs/reference/python.md from signatures and docstrings. Run by `make docs`; a test fails when it is stale."""
+"""Write docs/reference/python.md from signatures and docstrings. Run by `make docs`; a test fails when it is stale."""
 
 import ast
 import inspect
@@ -28,195 +28,205 @@ INTRODUCTION = """\
 
 <!-- Written by tools/python_reference.py (`make docs`). Don't edit by hand. -->
 
-`import omnigraph` gives the names below, and nothing else is public. Importing it costs next to nothing: each name is
-loaded when it is first used. Everything is typed; a `Graph` may be used by several threads at once.
+`import omnigraph` provides the names below; no other names are public. The import is cheap: each name is loaded when it
+is first used. Everything is typed; several threads may use a `Graph` concurrently.
 
-On this page: [making and opening graphs](#making-and-opening-graphs) ·
+On this page: [creating and opening graphs](#creating-and-opening-graphs) ·
 [`Graph`: reads and writes](#graph-reads-and-writes) ·
-[`Graph`: branches and the past](#graph-branches-and-the-past) · [`Graph`: upkeep](#graph-upkeep) ·
-[what a graph leads to](#what-a-graph-leads-to) · [servers](#servers) ·
-[settings and actors](#settings-and-actors) · [answers](#answers) · [errors](#errors)
+[`Graph`: branches and history](#graph-branches-and-history) · [`Graph`: maintenance](#graph-maintenance) ·
+[attributes of a graph](#attributes-of-a-graph) · [servers](#servers) ·
+[settings and actors](#settings-and-actors) · [results](#results) · [errors](#errors)
 """
 
-# Written out, since an order that reads well is not one that a program finds; a test holds it to `omnigraph.__all__`.
+# Listed by hand in an order that reads well; a test compares the names with `omnigraph.__all__`.
 FUNCTIONS = ("create_graph", "open_graph", "clone_graph", "check_graph", "verify_graph", "repair_graph")
 SERVING = ("connect", "serve", "check_server", "RemoteGraph", "CedarPolicies")
 SETTINGS = ("Runtime", "Options", "Durability", "Actor", "Action", "LoadMode", "ExportFormat", "MergeOutcome", "Kind")
-DOORS = (GraphBranches, GraphTags, Algorithms, AlgorithmResult, SparkGraph)
+ATTRIBUTES = (GraphBranches, GraphTags, Algorithms, AlgorithmResult, SparkGraph)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it: a class with its methods, or names."""
+    """A heading, its introduction, and the functions, classes or methods below it."""
 
     title: str
-    told: str
+    introduction: str
     things: tuple[object, ...]
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the text of the page."""
     parts = [INTRODUCTION]
     for section in sections():
-        parts.append(f"\n## {section.title}\n\n{section.told}\n" if section.told else f"\n## {section.title}\n")
-        parts += ["".join(_thing(thing)) for thing in section.things]
-    parts.append("\n## Errors\n\nAll are `OmnigraphError`s, and [errors](errors.md) has their kinds and codes.\n\n")
-    parts += [f"- `{error.__name__}`: {_first(error)}\n" for error in errors()]
+        parts.append(f"\n## {section.title}\n")
+        if section.introduction:
+            parts.append(f"\n{section.introduction}\n")
+        parts += ["".join(_format_thing(thing)) for thing in section.things]
+    parts.append(
+        "\n## Errors\n\nAll are subclasses of `OmnigraphError`; [errors](errors.md) lists their kinds and codes.\n\n"
+    )
+    parts += [f"- `{error.__name__}`: {_first_paragraph(error)}\n" for error in errors()]
     return "".join(parts)
 
 
 def sections() -> list[Section]:
-    """What the page has, but the errors."""
+    """Return the sections of the page, without the errors."""
     named = {name: getattr(omnigraph, name) for name in omnigraph.__all__ if name != "__version__"}
     listed = {*FUNCTIONS, *SERVING, *SETTINGS, "Graph", *(error.__name__ for error in errors())}
-    answers = tuple(thing for name, thing in sorted(named.items()) if name not in listed)
+    results = tuple(thing for name, thing in sorted(named.items()) if name not in listed)
 
     def things(names: tuple[str, ...]) -> tuple[object, ...]:
         return tuple(named[name] for name in names)
 
     return [
-        Section("Making and opening graphs", "", things(FUNCTIONS)),
-        Section("Graph: reads and writes", _first(Graph), _methods(Graph)),
-        Section("Graph: branches and the past", "", _methods(HistoryMethods)),
-        Section("Graph: upkeep", "", _methods(MaintenanceMethods)),
+        Section("Creating and opening graphs", "", things(FUNCTIONS)),
+        Section("Graph: reads and writes", _first_paragraph(Graph), _find_methods(Graph)),
+        Section("Graph: branches and history", "", _find_methods(HistoryMethods)),
+        Section("Graph: maintenance", "", _find_methods(MaintenanceMethods)),
         Section(
-            "What a graph leads to",
-            "What `branches`, `tags`, `algorithms` and `spark` of a graph are, and what its algorithms answer.",
-            DOORS,
+            "Attributes of a graph",
+            "The classes of a graph's `branches`, `tags`, `algorithms` and `spark`, and the result of its algorithms.",
+            ATTRIBUTES,
         ),
         Section("Servers", "", things(SERVING)),
         Section("Settings and actors", "", things(SETTINGS)),
-        Section("Answers", "What the verbs give back. `to_json` of each is what the command line prints.", answers),
+        Section("Results", "The results of the methods. The command line prints `to_json` of each.", results),
     ]
 
 
 def errors() -> list[type[OmnigraphError]]:
-    """The public errors, by name."""
-    found = (getattr(omnigraph, name) for name in sorted(omnigraph.__all__) if name.endswith("Error"))
-    return [one for one in found if isinstance(one, type) and issubclass(one, OmnigraphError)]
+    """Return the public errors, sorted by name."""
+    values = (getattr(omnigraph, name) for name in sorted(omnigraph.__all__) if name.endswith("Error"))
+    return [error for error in values if isinstance(error, type) and issubclass(error, OmnigraphError)]
 
 
 def undocumented() -> list[str]:
-    """Public things without a docstring."""
+    """Return the names of public functions, classes and methods without a docstring."""
     missing = []
     for section in sections():
         for thing in section.things:
-            missing += [_name(one) for one in (thing, *_methods(thing)) if not inspect.getdoc(_function(one))]
+            parts = (thing, *_find_methods(thing))
+            missing += [_format_name(part) for part in parts if not inspect.getdoc(_unwrap(part))]
     return missing
 
 
-def _methods(thing: object) -> tuple[object, ...]:
-    """The public methods and properties that a class itself has, in the order of its source; none of anything else."""
+def _find_methods(thing: object) -> tuple[object, ...]:
+    """Return the public methods and properties that a class itself defines, in source order; none for other objects."""
     if not inspect.isclass(thing) or issubclass(thing, Exception):
         return ()
-    found = [(name, value) for name, value in vars(thing).items() if not name.startswith("_")]
+    public = [value for name, value in vars(thing).items() if not name.startswith("_")]
     return tuple(
         value
-        for _, value in found
+        for value in public
         if isinstance(value, property | classmethod | staticmethod) or inspect.isfunction(value)
     )
 
 
-def _thing(thing: object, level: int = 3) -> Iterator[str]:
-    function = _function(thing)
-    yield f"\n{'#' * level} `{_name(thing)}`\n\n"
+def _format_thing(thing: object, level: int = 3) -> Iterator[str]:
+    function = _unwrap(thing)
+    yield f"\n{'#' * level} `{_format_name(thing)}`\n\n"
     if inspect.isclass(thing):
-        yield f"{_markdown(thing)}\n"
-        facts = list(_facts(thing))
-        if facts:
-            yield "\n" + "".join(facts)
-        for method in _methods(thing):
-            yield from _thing(method, level + 1)
+        yield f"{_format_docstring(thing)}\n"
+        fields = list(_format_fields(thing))
+        if fields:
+            yield "\n" + "".join(fields)
+        for method in _find_methods(thing):
+            yield from _format_thing(method, level + 1)
         return
     if not isinstance(thing, property):
-        yield f"```py\n{_signature(function)}\n```\n\n"
-    yield f"{_markdown(function)}\n"
+        yield f"```py\n{_format_signature(function)}\n```\n\n"
+    yield f"{_format_docstring(function)}\n"
 
 
-def _function(thing: object) -> Callable[..., object]:
-    found = thing
+def _unwrap(thing: object) -> Callable[..., object]:
+    function = thing
     if isinstance(thing, property):
-        found = thing.fget
+        function = thing.fget
     elif isinstance(thing, classmethod | staticmethod):
-        found = thing.__func__
-    assert callable(found), thing  # noqa: S101 - what `_methods` lets through
-    return found
+        function = thing.__func__
+    assert callable(function), thing  # noqa: S101 - `_find_methods` returns nothing else
+    return function
 
 
-def _name(thing: object) -> str:
-    return str(_function(thing).__qualname__).replace("HistoryVerbs", "Graph").replace("UpkeepVerbs", "Graph")
+def _format_name(thing: object) -> str:
+    # Users call these methods on `Graph`, which inherits them.
+    name = str(_unwrap(thing).__qualname__)
+    for base in (HistoryMethods, MaintenanceMethods):
+        name = name.replace(base.__name__, "Graph")
+    return name
 
 
-def _first(thing: type) -> str:
-    """The first sentence or two: the first paragraph of its docstring."""
+def _first_paragraph(thing: type) -> str:
+    """Return the first paragraph of a class's docstring on one line."""
     return " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
 
 
-def _markdown(thing: object) -> str:
-    """A docstring in Google's style as Markdown: prose as it is, `Args:` and `Raises:` as lists."""
+def _format_docstring(thing: object) -> str:
+    """Return a docstring in Google's style as Markdown: prose unchanged, `Args:` and `Raises:` as lists."""
     parts = []
     for part in (inspect.getdoc(thing) or "").split("\n\n"):
         head, _, body = part.partition("\n")
         is_list = re.fullmatch(r"(?:Args|Raises|Returns):", head) is not None
-        parts.append(f"{head}\n\n" + "\n".join(_items(dedent(body))) if is_list else part)
+        parts.append(f"{head}\n\n" + "\n".join(_format_items(dedent(body))) if is_list else part)
     return "\n\n".join(parts).rstrip()
 
 
-def _items(body: str) -> Iterator[str]:
+def _format_items(body: str) -> Iterator[str]:
     for item in re.split(r"\n(?! )", body):
-        names, sign, told = item.partition(": ")
-        text = " ".join((told if sign else item).split())
+        names, sign, description = item.partition(": ")
+        text = " ".join((description if sign else item).split())
         marked = ", ".join(f"`{name}`" for name in names.split(", "))
         yield f"- {marked}: {text}" if sign else f"- {text}"
 
 
-def _facts(thing: type) -> Iterator[str]:
-    """The fields of a dataclass and the members of an enumeration, with the sentence below each."""
+def _format_fields(thing: type) -> Iterator[str]:
+    """Yield the fields of a dataclass and the members of an enumeration, with the docstring after each."""
     (definition,) = ast.parse(dedent(inspect.getsource(thing))).body
-    assert isinstance(definition, ast.ClassDef)  # noqa: S101 - that is what a class's source is
-    for one, below in pairwise([*definition.body, ast.Pass()]):
-        told = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
-        match one:
+    assert isinstance(definition, ast.ClassDef)  # noqa: S101 - the source of a class is one
+    for statement, after in pairwise([*definition.body, ast.Pass()]):
+        text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+        match statement:
             case ast.AnnAssign(target=ast.Name(id=name), annotation=type_) if not name.startswith("_"):
-                shown = f"`{name}: {_annotation(type_)}`"
+                declaration = f"`{name}: {_format_annotation(type_)}`"
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(value))) if name.isupper():
-                shown = f"`{name}` (`{value}`)"
+                declaration = f"`{name}` (`{value}`)"
             case _:
                 continue
-        yield f"- {shown}" + (f": {' '.join(str(told).split())}" if told else "") + "\n"
+        yield f"- {declaration}" + (f": {' '.join(str(text).split())}" if text else "") + "\n"
 
 
-def _signature(function: Callable[..., object]) -> str:
-    """The head of a function without `self`, over as many lines as it takes."""
+def _format_signature(function: Callable[..., object]) -> str:
+    """Return the signature of a function without `self`; one argument per line if it is longer than `WIDTH`."""
     (definition,) = ast.parse(dedent(inspect.getsource(function))).body
-    assert isinstance(definition, ast.FunctionDef)  # noqa: S101 - that is what a function's source is
-    for node in (one for one in ast.walk(definition.args) if isinstance(one, ast.arg) and one.annotation):
-        node.annotation = ast.parse(_annotation(node.annotation), mode="eval").body if node.annotation else None
+    assert isinstance(definition, ast.FunctionDef)  # noqa: S101 - the source of a function is one
+    for node in ast.walk(definition.args):
+        if isinstance(node, ast.arg) and node.annotation:
+            node.annotation = ast.parse(_format_annotation(node.annotation), mode="eval").body
     if definition.args.args and definition.args.args[0].arg in ("self", "cls"):
         del definition.args.args[0]
-    returns = f" -> {_annotation(definition.returns)}" if definition.returns else ""
-    arguments = list(_arguments(definition.args))
+    returns = f" -> {_format_annotation(definition.returns)}" if definition.returns else ""
+    arguments = list(_format_arguments(definition.args))
     flat = f"{definition.name}({', '.join(arguments)}){returns}"
     if len(flat) <= WIDTH:
         return flat
-    return "\n".join([f"{definition.name}(", *(f"    {one}," for one in arguments), f"){returns}"])
+    return "\n".join([f"{definition.name}(", *(f"    {argument}," for argument in arguments), f"){returns}"])
 
 
-def _arguments(arguments: ast.arguments) -> Iterator[str]:
-    """Each argument with its type and default, in the house style."""
+def _format_arguments(arguments: ast.arguments) -> Iterator[str]:
+    """Yield each argument with its type and default, with spaces around `=`."""
     text = ast.unparse(arguments)
     depth, start = 0, 0
-    for place, sign in enumerate(f"{text},"):
+    for position, sign in enumerate(f"{text},"):
         depth += sign in "[({"
         depth -= sign in "])}"
-        if sign == "," and not depth and text[start:place].strip():
-            name, colon, rest = text[start:place].strip().partition(": ")
+        if sign == "," and not depth and text[start:position].strip():
+            name, colon, rest = text[start:position].strip().partition(": ")
             yield f"{name}{colon}{rest.replace('=', ' = ', 1)}"
-            start = place + 1
+            start = position + 1
 
 
-def _annotation(node: ast.expr) -> str:
-    """A type as it is written; one in quotes without them."""
+def _format_annotation(node: ast.expr) -> str:
+    """Return a type as in the source, without quotes."""
     return re.sub(r"'([^']+)'", r"\1", ast.unparse(node))
 
 

@@ -1,9 +1,9 @@
-"""Runs the sessions that are pasted into the pages, and writes what they print now. A test fails when one is stale.
+"""Run the sessions that are pasted into the pages, and update their output. A test fails when one is stale.
 
-A session is a block that starts with ```` ```console ````; what follows a `$ ` is a command, and a line that ends in a
-backslash goes on in the next one. All sessions of a page run one after the other in one empty directory that has
-`examples` in it. What differs from run to run (ids and digests of commits, times, versions, milliseconds, the
-directory) is shown in a form that does not; an id or a digest that a page shows may be used by its later commands.
+A session is a ```` ```console ```` block; `$ ` starts a command, and a line that ends in a backslash continues on the
+next one. All sessions of a page run in order in one empty directory that has `examples` in it. Values that differ from
+run to run (ids and digests of commits, times, versions, milliseconds, the directory) are replaced by stable ones; later
+commands of a page may use an id or a digest that the page shows.
 """
 
 import os
@@ -43,50 +43,53 @@ _PIPED = re.compile(r"(?P<first>[^|<>;&]*) (?:\| (?P<pipe>[^<>;&]*)|> (?P<file>[
 
 
 def pages() -> list[Path]:
-    """Every page of the documentation."""
+    """Return every page of the documentation."""
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 
 
 def refreshed(text: str) -> str:
-    """A page's text with its sessions run again."""
+    """Return a page's text with its sessions run again."""
     with tempfile.TemporaryDirectory(prefix="omnigraph-session-") as directory:
         (Path(directory) / "examples").symlink_to(ROOT / "examples")
         page = _Page(Path(directory))
-        return SESSION.sub(lambda session: "".join(page.replayed(session.group())), text)
+        return SESSION.sub(lambda session: "".join(page.replay(session.group())), text)
 
 
 class _Page:
-    """The sessions of one page."""
+    """The sessions of one page, and the stable values that they have shown so far."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._shown: dict[str, str] = {}
-        """What is shown instead of what a command printed."""
-        self._ids = self._last = self._digests = 0
+        """The stable value that is shown, by the value that a command printed."""
+        self._ids = 0
+        self._last_id = 0
+        self._digests = 0
 
-    def replayed(self, session: str) -> Iterator[str]:
-        for found in _COMMAND.finditer(session):
-            command = found.group()
-            yield f"{command}\n{self._stable(self._output(self._real(command[2:])))}"
+    def replay(self, session: str) -> Iterator[str]:
+        for match in _COMMAND.finditer(session):
+            command = match.group()
+            output = self._run(self._restore_values(command[2:]))
+            yield f"{command}\n{self._stabilize(output)}"
 
-    def _real(self, command: str) -> str:
+    def _restore_values(self, command: str) -> str:
         for real, shown in self._shown.items():
             command = command.replace(shown, real)
         return command
 
-    def _output(self, command: str) -> str:
-        own, rest = _own_part(command)
-        if own is None:
-            return self._of_shell(command)
-        variables, words = own
-        printed, told = _in_process(words, self._directory, variables, are_apart=bool(rest))
-        return told + self._of_shell(rest, printed) if rest else printed
+    def _run(self, command: str) -> str:
+        call, rest = _split_command(command)
+        if call is None:
+            return self._run_in_shell(command)
+        variables, words = call
+        stdout, stderr = _run_in_process(words, self._directory, variables, are_apart=bool(rest))
+        return stderr + self._run_in_shell(rest, stdout) if rest else stdout
 
-    def _of_shell(self, command: str, given: str = "") -> str:
+    def _run_in_shell(self, command: str, stdin: str = "") -> str:
         result = subprocess.run(
             ["/bin/bash", "-c", f'omnigraph() {{ {shlex.quote(sys.executable)} -m omnigraph "$@"; }}; {command}'],
             cwd=self._directory,
-            input=given,
+            input=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -94,61 +97,65 @@ class _Page:
         )
         return result.stdout
 
-    def _stable(self, output: str) -> str:
+    def _stabilize(self, output: str) -> str:
         output = output.replace(str(self._directory.resolve()), HOME).replace(str(self._directory), HOME)
-        output = _DIGEST.sub(lambda found: self._digest(found.group()), output)
-        output = _ULID_OR_TIME.sub(lambda found: self._id_or_time(found.group()), output)
+        output = _DIGEST.sub(lambda match: self._stabilize_digest(match.group()), output)
+        output = _ULID_OR_TIME.sub(lambda match: self._stabilize_id_or_time(match.group()), output)
         output = _MILLISECONDS.sub("… ms", output)
         output = _VERSION_FILE.sub("/d….manifest", output)
         output = _DATA_FILE.sub("/data/….lance", output)
-        return _stable_versions(output)
+        return _stabilize_versions(output)
 
-    def _digest(self, real: str) -> str:
-        """Return what is shown for a digest: the digest of its number, as they appear."""
+    def _stabilize_digest(self, real: str) -> str:
+        """Return the stable value of a digest: digests are numbered as they appear, and the number is hashed."""
         if real not in self._shown:
             self._digests += 1
             shown = urlsafe_b64encode(sha256(f"digest {self._digests}".encode()).digest())
             self._shown[real] = shown.decode().rstrip("=")
         return self._shown[real]
 
-    def _id_or_time(self, real: str) -> str:
-        """Ids are numbered as they appear. A time is that of the id before it, a minute for each number."""
+    def _stabilize_id_or_time(self, real: str) -> str:
+        """Return the stable value of an id or a time.
+
+        Ids are numbered as they appear. A time is derived from the number of the last id, one minute per number.
+        """
         if len(real) == _ULID_LENGTH and real.isalnum():
             if real not in self._shown:
                 self._ids += 1
                 self._shown[real] = f"01KE{self._ids:022d}"
-            self._last = int(self._shown[real][4:])
+            self._last_id = int(self._shown[real][4:])
             return self._shown[real]
         if abs(datetime.now(UTC) - datetime.fromisoformat(real)) > timedelta(hours=1):
-            return real  # a time of the data
-        instant = _FIRST_TIME + timedelta(minutes=self._last)
+            return real  # a time in the data, which is the same on each run
+        instant = _FIRST_TIME + timedelta(minutes=self._last_id)
         return self._shown.setdefault(real, instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
 
 
-def _stable_versions(output: str) -> str:
-    """Versions of tables are drawn anew, with 19 or 20 digits; their column is made as wide as it can be."""
-    found = list(dict.fromkeys(_VERSION.findall(output)))
-    if not found:
+def _stabilize_versions(output: str) -> str:
+    """Replace the versions of tables, which are random and have 19 or 20 digits, and pad their column to 20."""
+    versions = list(dict.fromkeys(_VERSION.findall(output)))
+    if not versions:
         return output
     lines = output.splitlines(keepends=True)
-    width = max(map(len, found))
+    width = max(map(len, versions))
     start = next((line.index("version ") for line in lines if line.startswith("table ")), None)
     for number, line in enumerate(lines):
         if start is not None and line[start - 2 : start] == "  " and len(line) > start + width:
             cell = line[start : start + width].rstrip()
             lines[number] = line[:start] + cell.ljust(_VERSION_WIDTH) + line[start + width :]
-    names = {real: str(9_223_372_036_854_775_808 + place) for place, real in enumerate(found, start=1)}
-    return _VERSION.sub(lambda one: names[one.group()].ljust(len(one.group())), "".join(lines))
+    names = {real: str(9_223_372_036_854_775_808 + number) for number, real in enumerate(versions, start=1)}
+    return _VERSION.sub(lambda match: names[match.group()].ljust(len(match.group())), "".join(lines))
 
 
-def _own_part(command: str) -> tuple[tuple[dict[str, str], list[str]] | None, str]:
-    """The variables and arguments of a command of ours that needs no shell, and what its output goes to, if anything.
+def _split_command(command: str) -> tuple[tuple[dict[str, str], list[str]] | None, str]:
+    """Split a command into a call of omnigraph that needs no shell, and a shell command that reads its output.
 
-    That is a whole command, or one without quotes up to its first pipe or redirection.
+    The call is the variables and arguments of the whole command, or if it has no quotes, of the part before its first
+    pipe or redirection. It is None for a command that needs a shell.
     """
     command, rest = command.replace("\\\n", " "), ""
-    if not _QUOTES & set(command) and (found := _PIPED.fullmatch(command)):
-        command, rest = found["first"], found["pipe"] or f"cat > {found['file']}"
+    if not _QUOTES & set(command) and (match := _PIPED.fullmatch(command)):
+        command, rest = match["first"], match["pipe"] or f"cat > {match['file']}"
     words = shlex.split(command)
     variables = dict(word.split("=", 1) for word in takewhile(_ASSIGNMENT.match, words))
     words = words[len(variables) :]
@@ -158,24 +165,27 @@ def _own_part(command: str) -> tuple[tuple[dict[str, str], list[str]] | None, st
     return (variables, words[1:]), rest
 
 
-def _in_process(
+def _run_in_process(
     arguments: list[str], directory: Path, variables: Mapping[str, str], *, are_apart: bool
 ) -> tuple[str, str]:
-    """What a command prints, stdout and stderr as they come, or apart; a process of its own takes a second to start."""
-    printed, told = (TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    """Run a command, and return its stdout and stderr; unless they are apart, the first has both, interleaved.
+
+    It runs in this process, because a new one takes a second to start.
+    """
+    stdout, stderr = (TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with (
-        _standing_in(directory),
-        _with_variables(variables),
-        _without_input(),
-        redirect_stdout(printed),
-        redirect_stderr(told if are_apart else printed),
+        _change_directory(directory),
+        _set_variables(variables),
+        _redirect_stdin(),
+        redirect_stdout(stdout),
+        redirect_stderr(stderr if are_apart else stdout),
     ):
         main(arguments)
-    return printed.buffer.getvalue().decode(), told.buffer.getvalue().decode()
+    return stdout.buffer.getvalue().decode(), stderr.buffer.getvalue().decode()
 
 
 @contextmanager
-def _with_variables(variables: Mapping[str, str]) -> Iterator[None]:
+def _set_variables(variables: Mapping[str, str]) -> Iterator[None]:
     before = dict(os.environ)
     os.environ.update(variables)
     try:
@@ -186,7 +196,7 @@ def _with_variables(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _standing_in(directory: Path) -> Iterator[None]:
+def _change_directory(directory: Path) -> Iterator[None]:
     before = Path.cwd()
     os.chdir(directory)
     try:
@@ -196,10 +206,10 @@ def _standing_in(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _without_input() -> Iterator[None]:
+def _redirect_stdin() -> Iterator[None]:
     before = sys.stdin
-    with Path(os.devnull).open(encoding="utf-8") as nothing:
-        sys.stdin = nothing
+    with Path(os.devnull).open(encoding="utf-8") as empty:
+        sys.stdin = empty
         try:
             yield
         finally:

@@ -1,7 +1,7 @@
-"""Builds the documentation as a website: `make docs`, into site/. A link that leads nowhere fails it.
+"""Build the documentation as a website in site/; run by `make docs`. A broken link fails the build.
 
-The pages are taken as they are in the repository, so that links from one to another are the same here and there. The
-menu is the list of docs/index.md.
+The pages have the same paths as in the repository, so that links between them work in both. The menu is the list in
+docs/index.md.
 """
 
 import json
@@ -26,20 +26,27 @@ _ITEM = re.compile(r"^- \[(?P<title>[^\]]+)\]\((?P<path>[^)#]+\.md)\)", re.MULTI
 
 
 def build(target: Path) -> None:
-    """The whole site; CalledProcessError, after it was told why, when a page has a link that leads nowhere."""
+    """Build the whole site.
+
+    Raises:
+        CalledProcessError: A page has a broken link; the reason was printed on stderr.
+    """
     with tempfile.TemporaryDirectory(prefix="omnigraph-site-") as directory:
-        place = Path(directory)
-        stage(place / "pages")
-        (place / "zensical.toml").write_text(settings(), encoding="utf-8")
+        scratch = Path(directory)
+        stage(scratch / "pages")
+        (scratch / "zensical.toml").write_text(settings(), encoding="utf-8")
         zensical = Path(sys.executable).with_name("zensical")
-        command = [str(zensical), "build", "--strict", "--config-file", str(place / "zensical.toml")]
+        command = [str(zensical), "build", "--strict", "--config-file", str(scratch / "zensical.toml")]
         subprocess.run(command, check=True, stdout=sys.stderr, env={**os.environ, "NO_COLOR": "1"})
         shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(place / "site", target)
+        shutil.copytree(scratch / "site", target)
 
 
 def stage(directory: Path) -> None:
-    """The pages, and what they link to. The marks behind a fence's language go: the tool does not know them."""
+    """Copy the pages and the files that they link to, without the marks after a fence's language.
+
+    The marks, such as `error CODE`, are for tests: zensical does not know them.
+    """
     for name in PAGES:
         source = ROOT / name
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
@@ -52,17 +59,17 @@ def stage(directory: Path) -> None:
 
 
 def menu() -> list[dict[str, object]]:
-    """The sections of docs/index.md, each with its pages."""
+    """Return the sections of docs/index.md, each with its pages."""
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     sections: list[dict[str, object]] = [{"Start": ["README.md", {"All pages": "docs/index.md"}]}]
     for section in _SECTION.finditer(index):
-        pages = [{item["title"]: _from_root(item["path"])} for item in _ITEM.finditer(section["items"])]
+        pages = [{item["title"]: _resolve_from_root(item["path"])} for item in _ITEM.finditer(section["items"])]
         sections.append({section["title"]: pages})
     return sections
 
 
 def settings() -> str:
-    """What the tool is told: nothing is fetched from elsewhere by whoever reads the site."""
+    """Return the settings of zensical; with them, readers of the site fetch nothing from other hosts."""
     lines = [
         "[project]",
         'site_name = "omnigraph"',
@@ -70,7 +77,7 @@ def settings() -> str:
         'docs_dir = "pages"',
         'site_dir = "site"',
         "use_directory_urls = false",
-        f"nav = {_toml(menu())}",
+        f"nav = {_format_toml(menu())}",
         "[project.theme]",
         "font = false",
         'features = ["navigation.sections", "navigation.top", "content.code.copy", "search.highlight"]',
@@ -78,17 +85,17 @@ def settings() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _from_root(path: str) -> str:
+def _resolve_from_root(path: str) -> str:
     return os.path.normpath(Path("docs") / path)
 
 
-def _toml(value: object) -> str:
-    """A value on one line."""
+def _format_toml(value: object) -> str:
+    """Return a value as TOML on one line."""
     match value:
         case dict():
-            return "{" + ", ".join(f"{json.dumps(name)} = {_toml(one)}" for name, one in value.items()) + "}"
+            return "{" + ", ".join(f"{json.dumps(name)} = {_format_toml(item)}" for name, item in value.items()) + "}"
         case list():
-            return "[" + ", ".join(map(_toml, value)) + "]"
+            return "[" + ", ".join(map(_format_toml, value)) + "]"
         case _:
             return json.dumps(value)
 
