@@ -185,7 +185,7 @@ def test_a_collected_commit_can_be_neither_tagged_nor_branched_from(session: Ses
 
     with pytest.raises(og.CommitCollectedError, match="cleanup 1 kept only tagged commits and those from number 3 on"):
         tag(session, "late", old.id)
-    with pytest.raises(og.CommitCollectedError, match="number 1 of the branch `main`"):
+    with pytest.raises(og.CommitCollectedError, match="number 1 on branch `main`"):
         create_branch(session, "late", commit_id=old.id, actor="ada")
 
 

@@ -307,12 +307,10 @@ class Graph(HistoryMethods, MaintenanceMethods):
             actor: The author of the commit.
             message: A message to store with the commit.
             idempotency_key: If a commit of this actor (within 7 days) has this key, its result is returned again.
-            on_error: A directory for records that can't be loaded; the others are loaded. Without it, a bad record
-                fails the load.
+            on_error: A directory for bad records; the others are loaded. Without it, a bad record fails the load.
             max_errors: With `on_error`, the number of bad records above which the load fails.
             dry_run: Check everything and write nothing, not even bad records; the idempotency key is ignored.
-            engine: `local` runs in this process; `auto` uses `spark` for DataFrames and very large inputs. The result
-                is the same.
+            engine: `local` is this process; `auto` uses `spark` for DataFrames and very large inputs, same result.
             master: Where Spark runs, such as `local[4]` or `spark://host:7077`; implies Spark.
             progress: Called repeatedly with the progress of the load.
             seconds: Time limit until the commit is published; the options have the default.
