@@ -8,7 +8,6 @@ import click
 
 import omnigraph
 from omnigraph.cli.confirm import confirm_on_remote
-from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
 from omnigraph.cli.options import (
     at_option,
     graph_options,
@@ -30,20 +29,6 @@ if TYPE_CHECKING:
 EXIT_CONFLICTS = 3
 # Characters of a value in the table of conflicts; --json prints values in full.
 _MAX_VALUE_WIDTH = 40
-
-group = LazyGroup(
-    "branch",
-    help="Create, list, merge and delete branches.",
-    lazy={
-        "create": LazyCommand("omnigraph.cli.branch:create", "Create a branch from any state of another branch."),
-        "delete": LazyCommand("omnigraph.cli.branch:delete", "Delete a branch and its commits."),
-        "list": LazyCommand("omnigraph.cli.branch:list_", "List the branches of a graph."),
-        "merge": LazyCommand(
-            "omnigraph.cli.branch:merge",
-            "Merge the changes of branch SOURCE into another branch.",
-        ),
-    },
-)
 
 
 @click.command("create")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.diff import format_counts
-from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
 from omnigraph.cli.options import branch_option, graph_options, json_option, open_selected_graph, refuse
 from omnigraph.cli.render import format_facts, format_table, print_json, print_text
 from omnigraph.lang.lexer import reveal
@@ -14,15 +13,6 @@ from omnigraph.lang.lexer import reveal
 if TYPE_CHECKING:
     from omnigraph.commit.manifest_types import Commit
     from omnigraph.ops.history import CommitPage
-
-group = LazyGroup(
-    "commit",
-    help="Read the history of a graph.",
-    lazy={
-        "list": LazyCommand("omnigraph.cli.commit:list_", "List the commits of a graph, newest first."),
-        "show": LazyCommand("omnigraph.cli.commit:show", "Show one commit and its changes."),
-    },
-)
 
 
 @click.command("list")

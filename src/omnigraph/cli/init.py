@@ -6,7 +6,7 @@ import omnigraph
 from omnigraph.cli.input_files import read_source
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import format_count, print_json, print_text
-from omnigraph.cli.schema import warn_misspelt_annotations
+from omnigraph.cli.schema_warnings import warn_misspelt_annotations
 from omnigraph.lang.lexer import reveal
 
 

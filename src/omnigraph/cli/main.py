@@ -70,7 +70,7 @@ cli = LazyGroup(
     synonyms=_SYNONYMS,
     context_settings={"help_option_names": ["-h", "--help"]},
     lazy={
-        "branch": LazyCommand("omnigraph.cli.branch:group", "Create, list, merge and delete branches."),
+        "branch": LazyCommand("omnigraph.cli.groups:branch", "Create, list, merge and delete branches."),
         "check": LazyCommand("omnigraph.cli.check:command", "Verify a graph: manifests, files, rows, indexes."),
         "cleanup": LazyCommand(
             "omnigraph.cli.cleanup:command", "Remove data that no kept commit needs; preview by default."
@@ -79,7 +79,7 @@ cli = LazyGroup(
             "omnigraph.cli.clone:command", "Copy a graph with its branches and history to another location."
         ),
         "changes": LazyCommand("omnigraph.cli.changes:command", "Show the changes of each commit, oldest first."),
-        "commit": LazyCommand("omnigraph.cli.commit:group", "Read the history of a graph."),
+        "commit": LazyCommand("omnigraph.cli.groups:commit", "Read the history of a graph."),
         "completion": LazyCommand(
             "omnigraph.cli.completion:command", "Print a shell completion script for commands and options."
         ),
@@ -103,18 +103,18 @@ cli = LazyGroup(
         "optimize": LazyCommand(
             "omnigraph.cli.optimize:command", "Compact small files and complete indexes; rows stay unchanged."
         ),
-        "policy": LazyCommand("omnigraph.cli.policy:group", "Check and evaluate access policies."),
+        "policy": LazyCommand("omnigraph.cli.groups:policy", "Check and evaluate access policies."),
         "query": LazyCommand("omnigraph.cli.query:command", "Run a query on a graph."),
         "recoveries": LazyCommand("omnigraph.cli.recoveries:command", "List the recoveries of crashed operations."),
         "repair": LazyCommand(
             "omnigraph.cli.repair:command", "Restore damaged tables to their newest readable versions."
         ),
-        "schema": LazyCommand("omnigraph.cli.schema:group", "Plan, apply and show schemas."),
+        "schema": LazyCommand("omnigraph.cli.groups:schema", "Plan, apply and show schemas."),
         "serve": LazyCommand("omnigraph.cli.serve:command", "Serve graphs over HTTP."),
         "snapshot": LazyCommand("omnigraph.cli.snapshot:command", "Show the tables of a graph and their versions."),
-        "spark": LazyCommand("omnigraph.cli.spark:group", "Query a graph with Spark."),
-        "tag": LazyCommand("omnigraph.cli.tag:group", "Name states of a graph, so that cleanup keeps them."),
-        "token": LazyCommand("omnigraph.cli.token:group", "Create tokens for a server."),
+        "spark": LazyCommand("omnigraph.cli.groups:spark", "Query a graph with Spark."),
+        "tag": LazyCommand("omnigraph.cli.groups:tag", "Name states of a graph, so that cleanup keeps them."),
+        "token": LazyCommand("omnigraph.cli.groups:token", "Create tokens for a server."),
         "verify": LazyCommand("omnigraph.cli.verify:command", "Prove by digests that a branch was not altered."),
         "version": LazyCommand("omnigraph.cli.version:command", "Show the release and its component versions."),
     },

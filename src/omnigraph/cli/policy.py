@@ -4,22 +4,12 @@ import click
 
 import omnigraph
 from omnigraph.cli.input_files import require_directory
-from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import format_count, print_json, print_text
 from omnigraph.policy import Access, Action, Actor
 
 # A denial is a result of `explain`, but scripts need to see it in the exit code.
 EXIT_DENIED = 1
-
-group = LazyGroup(
-    "policy",
-    help="Check and evaluate access policies.",
-    lazy={
-        "check": LazyCommand("omnigraph.cli.policy:check", "Check the policies in a directory."),
-        "explain": LazyCommand("omnigraph.cli.policy:explain", "Show whether an actor may perform an action, and why."),
-    },
-)
 
 
 @click.command("check")

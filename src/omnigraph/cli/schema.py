@@ -1,6 +1,5 @@
 """`omnigraph schema`: apply, plan and show schemas."""
 
-import sys
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,7 +9,6 @@ import click
 import omnigraph
 from omnigraph.cli.confirm import can_ask, confirm, find_location_kind
 from omnigraph.cli.input_files import STDIN, read_source
-from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
 from omnigraph.cli.options import (
     at_option,
     branch_option,
@@ -22,10 +20,9 @@ from omnigraph.cli.options import (
     refuse_two_states,
     snapshot_option,
 )
-from omnigraph.cli.render import print_error, print_json, print_text, use_color
-from omnigraph.lang.diagnostic_rendering import render_text
-from omnigraph.lang.schema_parser import parse_schema
-from omnigraph.schema.lint import find_misspelt_annotations
+from omnigraph.cli.render import print_error, print_json, print_text
+from omnigraph.cli.schema_warnings import warn_misspelt_annotations
+from omnigraph.schema.bind import load_schema
 from omnigraph.schema.migration_planner import plan_migration
 from omnigraph.schema.migration_steps import MigrationPlan, mark_drops_hard
 
@@ -34,22 +31,6 @@ if TYPE_CHECKING:
     from omnigraph.lang.source import Source
 
 _DROP_WARNING = "warning: this drops types or properties with data; `omnigraph schema apply` needs --yes for that\n"
-
-group = LazyGroup(
-    "schema",
-    help="Plan, apply and show schemas.",
-    lazy={
-        "apply": LazyCommand(
-            "omnigraph.cli.schema:apply",
-            "Change a graph's schema and migrate its tables in one commit.",
-        ),
-        "plan": LazyCommand(
-            "omnigraph.cli.schema:plan",
-            "Show the migration steps from one schema to another.",
-        ),
-        "show": LazyCommand("omnigraph.cli.schema:show", "Print the schema of a graph as it was written."),
-    },
-)
 
 
 @click.command("apply")
@@ -139,8 +120,6 @@ def _confirm_risky_drops(graph: "Graph", source: "Source", branch: str, *, is_st
 
     Return whether a question was asked, and answered with yes.
     """
-    from omnigraph.schema.bind import load_schema  # noqa: PLC0415 - imports re2: --help stays light
-
     # A schema without types is most likely an empty file by mistake.
     catalog = load_schema(source)
     is_empty = not catalog.nodes and not catalog.edges
@@ -205,8 +184,6 @@ def plan(
 
 
 def _plan_from_files(uri: str | None, old: str, new: str) -> MigrationPlan:
-    from omnigraph.schema.bind import load_schema  # noqa: PLC0415 - imports re2: --help stays light
-
     if uri is not None:
         refuse("give either a graph or --from FILE, not both")
     if old == STDIN and new == STDIN:
@@ -237,10 +214,3 @@ def show(
     else:
         print_text(schema.source if schema.source.endswith("\n") else schema.source + "\n")
     return 0
-
-
-def warn_misspelt_annotations(source: "Source") -> None:
-    """Warn on stderr of unknown annotations that resemble a known one, in a schema without errors."""
-    diagnostics = tuple(find_misspelt_annotations(parse_schema(source).tree))
-    if diagnostics:
-        print_error(render_text(source, diagnostics, color=use_color("auto", sys.stderr)))

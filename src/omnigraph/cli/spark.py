@@ -6,7 +6,6 @@ import click
 
 import omnigraph
 from omnigraph.cli.input_files import STDIN, read_source
-from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
 from omnigraph.cli.options import (
     at_option,
     branch_option,
@@ -18,12 +17,6 @@ from omnigraph.cli.options import (
     store_option,
 )
 from omnigraph.cli.result_formats import resolve_format, result_options, write_result
-
-group = LazyGroup(
-    "spark",
-    help="Query a graph with Spark.",
-    lazy={"sql": LazyCommand("omnigraph.cli.spark:sql", "Run a SQL statement on a graph with Spark.")},
-)
 
 
 @click.command("sql")

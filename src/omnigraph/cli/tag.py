@@ -3,7 +3,6 @@
 import click
 
 from omnigraph.cli.confirm import confirm_on_remote
-from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
 from omnigraph.cli.options import (
     graph_options,
     json_option,
@@ -12,16 +11,6 @@ from omnigraph.cli.options import (
     split_name_and_uri,
 )
 from omnigraph.cli.render import format_table, print_json, print_text
-
-group = LazyGroup(
-    "tag",
-    help="Name states of a graph, so that cleanup keeps them.",
-    lazy={
-        "create": LazyCommand("omnigraph.cli.tag:create", "Tag a state: the head of a branch, a commit or a time."),
-        "delete": LazyCommand("omnigraph.cli.tag:delete", "Delete a tag; cleanup may then remove its commit."),
-        "list": LazyCommand("omnigraph.cli.tag:list_", "List the tags of a graph."),
-    },
-)
 
 
 @click.command("create")

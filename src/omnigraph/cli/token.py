@@ -4,16 +4,9 @@ from datetime import datetime
 
 import click
 
-from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
 from omnigraph.cli.options import Instant, json_option
 from omnigraph.cli.render import print_json, print_text
 from omnigraph.config.tokens import format_token_entry, generate_token, hash_token
-
-group = LazyGroup(
-    "token",
-    help="Create tokens for a server.",
-    lazy={"new": LazyCommand("omnigraph.cli.token:new", "Create a token for an actor.")},
-)
 
 
 @click.command("new")
