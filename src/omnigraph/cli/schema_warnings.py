@@ -1,5 +1,7 @@
 """Warnings about a schema that was accepted."""
 
+import sys
+
 from omnigraph.cli.render import print_error, use_color
 from omnigraph.lang.diagnostic_rendering import render_text
 from omnigraph.lang.schema_parser import parse_schema
