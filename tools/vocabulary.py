@@ -5,8 +5,7 @@
     python tools/vocabulary.py --lower         store what got better; refuses to store what got worse
     python tools/vocabulary.py --renew         store what is there, better or worse: after merging other work
 
-Counts are kept by room (sub-package), so that work in one room does not touch the numbers of another. The list of files
-that still break D401, ruff-d401.toml, is written along.
+Counts are stored by package, so that work in one package does not touch the numbers of another.
 """
 
 import argparse
@@ -24,7 +23,6 @@ from vocabulary_words import PHRASES
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "omnigraph"
 NUMBERS = ROOT / "tests" / "contracts" / "vocabulary.json"
-EXEMPT = ROOT / "ruff-d401.toml"
 SCRIPTS = ("bench", "examples", "tools")
 BESIDE = "D401 of scripts"
 COMMENTS = "comments per 100 lines"
@@ -124,18 +122,6 @@ def compare(stored: Numbers, now: Numbers) -> tuple[list[str], list[str]]:
     return worse, better
 
 
-def format_exempt(result: Survey) -> str:
-    """Return the settings of ruff that exempt files which still have docstrings that are not imperative."""
-    paths = {f"src/omnigraph/{place.path}" for place in result.places["D401"]}
-    paths |= {place.path for place in result.places[BESIDE]}
-    lines = [
-        "# Files whose docstrings are not all imperative yet. Written by tools/vocabulary.py --lower; it only shrinks.",
-        "[lint.extend-per-file-ignores]",
-        *(f'"{path}" = ["D401"]' for path in sorted(paths)),
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def read_numbers() -> Numbers:
     """Return the stored numbers."""
     numbers: Numbers = json.loads(NUMBERS.read_text(encoding="utf-8"))
@@ -143,9 +129,8 @@ def read_numbers() -> Numbers:
 
 
 def store(result: Survey) -> None:
-    """Store what was measured, and the files that ruff exempts."""
+    """Store what was measured."""
     NUMBERS.write_text(json.dumps(result.numbers, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    EXEMPT.write_text(format_exempt(result), encoding="utf-8")
 
 
 def main() -> int:
@@ -165,7 +150,7 @@ def main() -> int:
     print(*(f"worse   {line}" for line in worse), *(f"better  {line}" for line in better), sep="\n")
     if arguments.renew or (arguments.lower and not worse):
         store(result)
-        print(f"wrote {NUMBERS.name} and {EXEMPT.name}")
+        print(f"wrote {NUMBERS.name}")
         return 0
     return 1 if worse else 0
 
