@@ -86,7 +86,7 @@ class OmnigraphError(Exception):
         vars(self).update(zip(names, self.args, strict=False))
 
     def __str__(self) -> str:
-        return self.message.format_map(vars(self))
+        return self.message.format_map(vars(self)) if self.message else super().__str__()
 
     def facts(self) -> dict[str, object]:
         """Return the error's own attributes by name, which `--json` prints beside code, kind and message.

@@ -37,3 +37,11 @@ def test_a_declared_error_takes_its_fields_and_nothing_else(arguments: tuple[Any
 
 def test_the_signature_of_a_declared_error_names_its_fields() -> None:
     assert str(inspect.signature(DeclaredError)) == "(path: str, line: int = 1)"
+
+
+class UndeclaredError(OmnigraphError):
+    """An error without fields or a template, as other packages may define one."""
+
+
+def test_an_error_without_a_template_shows_its_argument() -> None:
+    assert str(UndeclaredError("it is broken")) == "it is broken"

@@ -156,7 +156,7 @@ def test_what_is_damaged_is_made_again(
 
     assert found == expected
     assert kept(uri, storage) == before
-    assert "made again" in caplog.text
+    assert "built again" in caplog.text
 
 
 def test_a_cleanup_reads_what_they_were_derived_from(uri: str, storage: dict[str, str]) -> None:
