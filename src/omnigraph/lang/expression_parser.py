@@ -1,25 +1,35 @@
-"""Expressions of the query language."""
+"""Expressions of the query language, by precedence climbing.
 
+Loosest first: `or`, `and`, `not`, comparisons, `+ -`, `* / %`, the sign, `[index]`.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import NoReturn
 
-from omnigraph.lang.cursor import Cursor, describe_token, parse_property_name
+from omnigraph.lang.cursor import Cursor, GaveUpError, describe_token, parse_property_name
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
-from omnigraph.lang.literal_parser import is_at_literal, parse_literal
-from omnigraph.lang.literals import BoolLiteral, Name
+from omnigraph.lang.literal_parser import MAX_LIST_ITEMS, is_at_literal, parse_literal
+from omnigraph.lang.literals import BoolLiteral, ListLiteral, Name
 from omnigraph.lang.query_ast import (
     And,
+    Arithmetic,
+    ArithmeticOp,
     Assignment,
     BareName,
     Call,
-    CallPredicate,
+    Case,
+    CaseBranch,
     Compare,
     CompareOp,
     Expr,
+    Index,
     IsNull,
+    ListExpr,
     LiteralExpr,
+    Negate,
     Not,
     Or,
-    Predicate,
     PropertyRef,
     Star,
     Variable,
@@ -31,42 +41,440 @@ META_PROPERTIES = ("id", "src", "dst")
 _STATEMENT_WORDS = ("where", "set", "match", "return", "insert", "update", "delete")
 
 
+MAX_PREDICATE_TERMS = 1_000
+# A chain such as `a + b + c` becomes a tree of this depth, and later stages descend into it by recursion.
+MAX_CHAIN_OPERATORS = 100
+
+_OPERATORS = {op.value: op for op in CompareOp}
+_SUMS = {op.value: op for op in (ArithmeticOp.ADD, ArithmeticOp.SUBTRACT)}
+_PRODUCTS = {op.value: op for op in (ArithmeticOp.MULTIPLY, ArithmeticOp.DIVIDE, ArithmeticOp.MODULO)}
+# Operators of other languages, and ours.
+_MISTAKEN_SIGNS = {"==": "=", "<>": "!=", "=>": ">="}
+_CONNECTIVES = {"&&": "and", "||": "or", "!": "not", "&": "and", "|": "or"}
+_NEVER_PROPERTIES = frozenset({"not", "true", "false", "null"})
+
+
+class ExpressionParser:
+    """A parser of the expressions of one query, which counts the terms of its predicates.
+
+    With `names_properties`, as in a mutation, the left side of a comparison may be any word, reserved or not.
+    """
+
+    def __init__(self, cursor: Cursor, *, names_properties: bool = False) -> None:
+        self.cursor = cursor
+        self._names_properties = names_properties
+        self._terms = 0
+        # Whether a value is expected to be compared, so that an unknown word after it is a wrong operator.
+        self._is_condition = False
+        self._case_depth = 0
+
+    def parse_condition(self) -> Expr:
+        """Parse an expression that is a clause or follows `where`: it compares, or calls a function."""
+        condition = self._parse_or(is_condition=True)
+        if isinstance(condition, PropertyRef | Variable | BareName):
+            # `$p.active` alone is meant as `$p.active = true`, so the tree gets that.
+            text = abbreviate(self.cursor.source.slice(condition.span))
+            message = f"expected a comparison after `{text}`"
+            self.cursor.report_missing(message, f"a predicate compares: write `{text} = true`")
+            true = LiteralExpr(value=BoolLiteral(True, condition.span), span=condition.span)
+            span = condition.span
+            return Compare(op=CompareOp.EQ, left=condition, right=true, op_span=span.after, span=span)
+        if isinstance(condition, LiteralExpr | Arithmetic | Negate | Index | ListExpr):
+            text = abbreviate(self.cursor.source.slice(condition.span))
+            message = f"expected a comparison after `{text}`"
+            self.cursor.refuse(condition.span.after, message, "a predicate compares, as in `$p.age > 3`")
+        return condition
+
+    def parse_value(self) -> Expr:
+        """Parse an expression that is a column, an argument, a stored value or a sort key."""
+        return self._parse_or(is_condition=False)
+
+    # --- and, or, not --------------------------------------------------------------------------------
+
+    def _parse_or(self, *, is_condition: bool) -> Expr:
+        before = self._is_condition
+        self._is_condition = is_condition
+        try:
+            first = self._parse_and()
+            terms = [first]
+            while self._accept_word("or"):
+                terms.append(self._parse_and())
+        finally:
+            self._is_condition = before
+        if len(terms) == 1:
+            return first
+        return Or(terms=tuple(terms), span=first.span.to(terms[-1].span))
+
+    def _parse_and(self) -> Expr:
+        first = self._parse_not()
+        terms = [first]
+        while self._accept_word("and"):
+            terms.append(self._parse_not())
+        if len(terms) == 1:
+            return first
+        return And(terms=tuple(terms), span=first.span.to(terms[-1].span))
+
+    def _parse_not(self) -> Expr:
+        start = self.cursor.peek()
+        if self._is_property(start) or not self._accept_word("not"):
+            return self._parse_comparison()
+        with self.cursor.nest():
+            if self.cursor.is_at("{"):
+                hint = "`not { … }` is a clause of its own; in a predicate, write `not (…)`"
+                self.cursor.fail("a predicate", hint)
+            if self.cursor.is_at_kind(TokenKind.TYPE) and self.cursor.is_followed_by("{"):
+                self.cursor.fail("a predicate", "a block that must not match is written `not { … }`")
+            term = self._parse_not()
+        return Not(term=term, span=start.span.to(term.span))
+
+    def _accept_word(self, word: str) -> bool:
+        """Accept `and`, `or` or `not`, or what other languages write instead."""
+        token = self.cursor.peek()
+        if token.text == word:
+            self.cursor.advance()
+            return True
+        if _CONNECTIVES.get(token.text) != word and not (token.kind is TokenKind.TYPE and token.text.lower() == word):
+            return False
+        hint = "write `or`; texts are joined with `+`" if token.text == "||" else f"write `{word}`"
+        self.cursor.report(token.span, f"unexpected `{token.text}`", hint)
+        self.cursor.advance()
+        return True
+
+    def _is_property(self, token: Token) -> bool:
+        """Return whether the word at the cursor is a property's name although it may be reserved."""
+        if not self._names_properties or token.kind is not TokenKind.IDENT or token.text in _NEVER_PROPERTIES:
+            return False
+        return not self.cursor.is_followed_by("(", ".") and not _is_at_case(self.cursor)
+
+    # --- comparisons ---------------------------------------------------------------------------------
+
+    def _parse_comparison(self) -> Expr:
+        cursor = self.cursor
+        left = self._parse_sum(self._parse_left)
+        self._count_term(left.span)
+        if cursor.is_at("is", "IS", "Is"):
+            return _parse_is_null(cursor, left)
+        operator = self._parse_operator()
+        if operator is None:
+            return self._parse_without_operator(left)
+        op, op_span = operator
+        right = self._parse_sum()
+        comparison = Compare(op=op, left=left, right=right, op_span=op_span, span=left.span.to(right.span))
+        self._refuse_chain(comparison)
+        return comparison
+
+    def _parse_left(self) -> Expr:
+        token = self.cursor.peek()
+        if self._is_property(token):
+            self.cursor.advance()
+            return BareName(name=Name(token.text, token.span), span=token.span)
+        if self._names_properties and token.kind is TokenKind.TYPE and not self.cursor.is_followed_by("(", "."):
+            name = parse_property_name(self.cursor, "a property name")
+            return BareName(name=name, span=name.span)
+        return self._parse_signed()
+
+    def _count_term(self, span: Span) -> None:
+        self._terms += 1
+        # Reported once, at the first term above the limit.
+        if self._terms == MAX_PREDICATE_TERMS + 1:
+            hint = "split the query, or compare with a list: `$p.name in $names`"
+            self.cursor.report_limit(span, f"a query's predicates have at most {MAX_PREDICATE_TERMS:,} terms", hint)
+
+    def _parse_operator(self) -> tuple[CompareOp, Span] | None:
+        """Parse the comparison operator at the cursor; None if there is nothing like one."""
+        cursor = self.cursor
+        token = cursor.peek()
+        if op := _OPERATORS.get(token.text):
+            cursor.advance()
+            return (op, token.span) if token.text != "=" else _parse_equals(cursor, token)
+        meant = None if token.text == "=>" and self._case_depth else _MISTAKEN_SIGNS.get(token.text)
+        if meant is None and token.kind in (TokenKind.IDENT, TokenKind.TYPE) and not token.starts_line:
+            meant = _guess_operator(token.text) if self._is_condition else None
+        if meant is None:
+            return None
+        cursor.report(token.span, f"unknown operator `{token.text}`", f"write `{meant}`")
+        cursor.advance()
+        return _OPERATORS[meant], token.span
+
+    def _parse_without_operator(self, left: Expr) -> Expr:
+        cursor = self.cursor
+        token = cursor.peek()
+        text = abbreviate(cursor.source.slice(left.span))
+        if token.text in ("not", "NOT") and cursor.peek(1).text.lower() in ("in", "contains", "starts_with"):
+            return self._parse_late_not(left, text)
+        is_compared = isinstance(left, PropertyRef | Variable | BareName | LiteralExpr | Arithmetic)
+        if self._is_condition and is_compared and _is_word_operator(token) and not cursor.is_followed_by("("):
+            cursor.refuse(
+                token.span, f"unknown operator `{abbreviate(token.text)}`", _build_operator_hint(token.text, text)
+            )
+        return left
+
+    def _parse_late_not(self, left: Expr, text: str) -> Expr:
+        """Report `$p.age not in [1]`, as SQL writes it, and parse it as `not $p.age in [1]`."""
+        cursor = self.cursor
+        word = cursor.advance()
+        operator = cursor.peek()
+        hint = f"`not` stands before the comparison: `not {text} {operator.text.lower()} …`"
+        cursor.report(word.span.to(operator.span), f"unexpected `{word.text} {operator.text}`", hint)
+        cursor.advance()
+        right = self._parse_sum()
+        op, span = _OPERATORS[operator.text.lower()], left.span.to(right.span)
+        return Not(term=Compare(op=op, left=left, right=right, op_span=operator.span, span=span), span=span)
+
+    def _refuse_chain(self, comparison: Compare) -> None:
+        """Report `1 < $a < 3` once, and skip the rest of the chain."""
+        cursor = self.cursor
+        is_reported = False
+        while cursor.peek().text in ("=", "!=", "<", "<=", ">", ">=", "==", "<>"):
+            sign = cursor.peek()
+            if not is_reported:
+                middle = abbreviate(cursor.source.slice(comparison.right.span))
+                first = abbreviate(cursor.source.slice(comparison.span))
+                hint = f"join two comparisons with `and`: `{first} and {middle} {sign.text} …`"
+                cursor.report(sign.span, "comparisons can't be chained", hint)
+            is_reported = True
+            cursor.advance()
+            self._parse_sum()
+
+    # --- arithmetic ----------------------------------------------------------------------------------
+
+    def _parse_sum(self, first: Callable[[], Expr] | None = None) -> Expr:
+        return self._parse_chain(_SUMS, lambda: self._parse_product(first), self._parse_product)
+
+    def _parse_product(self, first: Callable[[], Expr] | None = None) -> Expr:
+        return self._parse_chain(_PRODUCTS, first or self._parse_signed, self._parse_signed)
+
+    def _parse_chain(
+        self, operators: Mapping[str, ArithmeticOp], first: Callable[[], Expr], following: Callable[[], Expr]
+    ) -> Expr:
+        cursor = self.cursor
+        left = first()
+        count = 0
+        while (op := operators.get(cursor.peek().text)) or self._accept_power(operators):
+            sign = cursor.previous if op is None else cursor.advance().span
+            count += 1
+            if count == MAX_CHAIN_OPERATORS + 1:
+                cursor.report_limit(sign, f"more than {MAX_CHAIN_OPERATORS} operators in one chain", "split it")
+            right = following()
+            span = left.span.to(right.span)
+            # Beyond the limit the tree stays as it is: the text is refused anyway.
+            if op is not None and count <= MAX_CHAIN_OPERATORS:
+                left = Arithmetic(op=op, left=left, right=right, op_span=sign, span=span)
+        return left
+
+    def _accept_power(self, operators: Mapping[str, ArithmeticOp]) -> bool:
+        """Accept and report `^`, which other languages write for a power."""
+        token = self.cursor.peek()
+        if token.text != "^" or operators is not _PRODUCTS:
+            return False
+        self.cursor.report(token.span, "unknown operator `^`", "a power is written `pow(base, exponent)`")
+        self.cursor.advance()
+        return True
+
+    def _parse_signed(self) -> Expr:
+        cursor = self.cursor
+        sign = cursor.peek()
+        if sign.text != "-" or cursor.peek(1).kind in (TokenKind.INT, TokenKind.FLOAT):
+            return self._parse_indexed()
+        cursor.advance()
+        with cursor.nest():
+            operand = self._parse_signed()
+        return Negate(operand=operand, span=sign.span.to(operand.span))
+
+    def _parse_indexed(self) -> Expr:
+        cursor = self.cursor
+        operand = self.parse_primary()
+        count = 0
+        while opening := cursor.accept("["):
+            count += 1
+            if count > MAX_CHAIN_OPERATORS:
+                cursor.report_limit(opening.span, f"more than {MAX_CHAIN_OPERATORS} indexes in a row", "split it")
+                raise GaveUpError
+            with cursor.nest():
+                index = self.parse_value()
+                closing = cursor.expect("]", f"its `[` is in {cursor.format_position(opening.span)}")
+            operand = Index(operand=operand, index=index, span=operand.span.to(closing.span))
+        return operand
+
+    # --- primaries -----------------------------------------------------------------------------------
+
+    def parse_primary(self) -> Expr:
+        """Parse a variable, a property, a literal, a list, a call, a `case`, a name or an expression in parentheses."""
+        cursor = self.cursor
+        token = cursor.peek()
+        if token.kind is TokenKind.VARIABLE:
+            return _parse_variable_or_property(cursor)
+        if token.text == "(":
+            return self._parse_parenthesized()
+        if token.text == "[":
+            return self._parse_list()
+        if is_at_literal(cursor):
+            value = parse_literal(cursor)
+            return LiteralExpr(value=value, span=value.span)
+        if _is_at_case(cursor):
+            return self._parse_case()
+        if token.kind in (TokenKind.IDENT, TokenKind.TYPE):
+            return _parse_call(self) if cursor.is_followed_by("(") else _parse_word(cursor, token)
+        if token.text == "@":
+            return parse_meta_name(cursor)
+        return _refuse_token(cursor, token)
+
+    def _parse_parenthesized(self) -> Expr:
+        cursor = self.cursor
+        opening = cursor.advance()
+        with cursor.nest():
+            inner = self._parse_or(is_condition=self._is_condition)
+            closing = cursor.expect(")", f"its `(` is in {cursor.format_position(opening.span)}")
+        return replace(inner, span=opening.span.to(closing.span))
+
+    def _parse_list(self) -> Expr:
+        cursor = self.cursor
+        opening = cursor.advance()
+        items: list[Expr] = []
+        with cursor.nest():
+            while not cursor.is_at("]"):
+                items.append(self.parse_value())
+                if comma := cursor.accept(","):
+                    if cursor.is_at("]"):
+                        cursor.report(comma.span, "unexpected `,` before `]`", "delete it, or add a value after it")
+                elif is_at_literal(cursor) and not cursor.peek().starts_line:
+                    cursor.report_missing("missing `,`", "put a `,` between a value and the next")
+                elif not cursor.is_at("]"):
+                    cursor.fail("`,` or `]`", f"the list's `[` is in {cursor.format_position(opening.span)}")
+        span = opening.span.to(cursor.advance().span)
+        if len(items) > MAX_LIST_ITEMS:
+            cursor.report_limit(opening.span, f"a list has at most {MAX_LIST_ITEMS:,} items", "pass it as a parameter")
+            del items[MAX_LIST_ITEMS:]
+        literals = [item.value for item in items if isinstance(item, LiteralExpr)]
+        if len(literals) < len(items):
+            return ListExpr(items=tuple(items), span=span)
+        return LiteralExpr(value=ListLiteral(tuple(literals), span), span=span)
+
+    def _parse_case(self) -> Case:
+        cursor = self.cursor
+        word = cursor.advance()
+        opening = cursor.advance()
+        branches: list[CaseBranch] = []
+        otherwise: Expr | None = None
+        with cursor.nest():
+            while not cursor.is_at("}"):
+                if otherwise is not None:
+                    cursor.fail("`}`", "`else` is the last branch of a `case`")
+                if cursor.is_at("else"):
+                    cursor.advance()
+                    cursor.expect("=>", "the last branch is written `else => value`")
+                    otherwise = self.parse_value()
+                else:
+                    branches.append(self._parse_branch(opening))
+                cursor.accept(",")
+        span = word.span.to(cursor.advance().span)
+        if not branches:
+            cursor.report(span, "a `case` needs a branch", 'write `case { $p.age < 18 => "child" else => "adult" }`')
+        return Case(branches=tuple(branches), otherwise=otherwise, span=span)
+
+    def _parse_branch(self, opening: Token) -> CaseBranch:
+        cursor = self.cursor
+        self._case_depth += 1
+        try:
+            condition = self.parse_value()
+        finally:
+            self._case_depth -= 1
+        if wrong := cursor.accept("->", ":"):
+            cursor.report(
+                wrong.span, f"expected `=>`, found `{wrong.text}`", "a branch is written `condition => value`"
+            )
+        else:
+            position = cursor.format_position(opening.span)
+            cursor.expect("=>", f"a branch of the `case` in {position} is written `condition => value`")
+        value = self.parse_value()
+        return CaseBranch(condition=condition, value=value, span=condition.span.to(value.span))
+
+
 def parse_expression(cursor: Cursor) -> Expr:
-    """Parse a variable, a property, a literal, a call or a name."""
-    token = cursor.peek()
-    if token.kind is TokenKind.VARIABLE:
-        return _parse_variable_or_property(cursor)
-    if is_at_literal(cursor):
-        value = parse_literal(cursor)
-        return LiteralExpr(value=value, span=value.span)
-    if token.kind in (TokenKind.IDENT, TokenKind.TYPE):
-        return _parse_word(cursor, token)
-    if token.text == "@":
-        return parse_meta_name(cursor)
+    """Parse one expression, by itself."""
+    return ExpressionParser(cursor).parse_value()
+
+
+def _is_at_case(cursor: Cursor) -> bool:
+    return cursor.is_at("case") and cursor.is_followed_by("{")
+
+
+def _refuse_token(cursor: Cursor, token: Token) -> NoReturn:
     if token.text in (")", "]"):
         closed = "(" if token.text == ")" else "["
         cursor.refuse(
             token.span, f"unexpected `{token.text}`", f"no `{closed}` is open here, or something is missing before it"
         )
-    if token.text == "(":
-        cursor.fail("an expression", "a list is written `[1, 2]`; parentheses group predicates only")
     if token.text == "*":
         cursor.fail("an expression", "`*` stands in `count(*)` only; return a whole node with its variable, `$p`")
-    return cursor.fail("an expression", 'for example `$p.name`, `$p`, `"text"`, `3` or `count(*)`')
+    cursor.fail("an expression", 'for example `$p.name`, `$p`, `"text"`, `3` or `count(*)`')
 
 
 def _parse_word(cursor: Cursor, token: Token) -> Expr:
-    if cursor.is_followed_by("("):
-        return parse_call(cursor)
     if cursor.is_followed_by(".") and cursor.is_glued(1):
         return _recover_property_ref(cursor)
     if token.text in RESERVED_WORDS:
         cursor.fail("an expression", f"`{token.text}` is a reserved word")
+    if token.text.lower() == "case" and not cursor.peek(1).starts_line:
+        hint = 'a case is written `case { $p.age < 18 => "child" else => "adult" }`'
+        if cursor.peek(1).kind is TokenKind.VARIABLE or cursor.is_followed_by("when", "WHEN"):
+            cursor.fail("an expression", hint)
     if token.kind is TokenKind.TYPE:
         hint = f"names start with a small letter; a variable is written `${token.text[0].lower()}{token.text[1:]}`"
         cursor.fail("an expression", hint)
     cursor.advance()
     return BareName(name=Name(token.text, token.span), span=token.span)
+
+
+def _parse_equals(cursor: Cursor, token: Token) -> tuple[CompareOp, Span]:
+    """Parse `=`, and recognise what directly follows it in `=<`, `=~` and `=!`."""
+    next_token = cursor.peek()
+    if cursor.is_glued() and next_token.text in ("<", "~", "!"):
+        meant = {"<": "<=", "~": "contains", "!": "!="}[next_token.text]
+        span = token.span.to(next_token.span)
+        cursor.report(span, f"unknown operator `={next_token.text}`", f"write `{meant}`")
+        cursor.advance()
+        return _OPERATORS[meant], span
+    return CompareOp.EQ, token.span
+
+
+def _parse_is_null(cursor: Cursor, left: Expr) -> Expr:
+    word = cursor.advance()
+    negated = cursor.accept("not", "NOT", "Not") is not None
+    token = cursor.peek()
+    if token.text.lower() != "null":
+        sign = "!=" if negated else "="
+        hint = f"`is` and `is not` stand before `null`; compare values with `{sign}`"
+        cursor.refuse(token.span, f"expected `null`, found {describe_token(token)}", hint)
+    cursor.advance()
+    span = word.span.to(token.span)
+    written, right = cursor.source.slice(span), "is not null" if negated else "is null"
+    if written != written.lower():
+        cursor.report(span, f"unexpected `{abbreviate(written)}`", f"write `{right}`")
+    return IsNull(operand=left, negated=negated, span=left.span.to(token.span))
+
+
+def _is_word_operator(token: Token) -> bool:
+    """Return whether a word is at the position of an operator and can't start something else."""
+    return (
+        token.kind in (TokenKind.IDENT, TokenKind.TYPE) and not token.starts_line and token.text not in RESERVED_WORDS
+    )
+
+
+def _build_operator_hint(word: str, left: str) -> str:
+    if word.lower() == "between":
+        return f"write `{left} >= … and {left} <= …`"
+    return "the operators are = != < <= > >= contains starts_with in, and `is null`"
+
+
+def _guess_operator(word: str) -> str | None:
+    folded = word.lower()
+    if folded in _OPERATORS:
+        return folded
+    return OPERATOR_SYNONYMS.get(folded) or find_closest(word, ("contains", "starts_with"))
+
+
+# --- names ---------------------------------------------------------------------------------------
 
 
 def parse_variable(cursor: Cursor, what: str) -> Variable:
@@ -139,8 +547,9 @@ def _parse_meta(cursor: Cursor) -> Name:
 # --- calls ---------------------------------------------------------------------------------------
 
 
-def parse_call(cursor: Cursor) -> Call:
+def _parse_call(parser: ExpressionParser) -> Call:
     """Parse `function(arguments, option=value)`; the binder checks whether the function exists."""
+    cursor = parser.cursor
     word = cursor.advance()
     function = Name(word.text, word.span)
     if word.kind is TokenKind.TYPE:
@@ -155,7 +564,7 @@ def parse_call(cursor: Cursor) -> Call:
     distinct = cursor.accept("distinct") is not None
     with cursor.nest():
         while not cursor.is_at(")"):
-            _parse_argument(cursor, arguments, options)
+            _parse_argument(parser, arguments, options)
             if comma := cursor.accept(","):
                 if cursor.is_at(")"):
                     cursor.report(comma.span, "unexpected `,` before `)`", "delete it, or add an argument after it")
@@ -165,7 +574,8 @@ def parse_call(cursor: Cursor) -> Call:
     return Call(function=function, arguments=tuple(arguments), distinct=distinct, options=tuple(options), span=span)
 
 
-def _parse_argument(cursor: Cursor, arguments: list[Expr], options: list[tuple[Name, Expr]]) -> None:
+def _parse_argument(parser: ExpressionParser, arguments: list[Expr], options: list[tuple[Name, Expr]]) -> None:
+    cursor = parser.cursor
     token = cursor.peek()
     if token.text == "*":
         cursor.advance()
@@ -175,9 +585,9 @@ def _parse_argument(cursor: Cursor, arguments: list[Expr], options: list[tuple[N
         sign = cursor.advance()
         if sign.text == ":":
             cursor.report(sign.span, "expected `=`, found `:`", f"an option is written `{abbreviate(token.text)}=…`")
-        options.append((Name(token.text, token.span), parse_expression(cursor)))
+        options.append((Name(token.text, token.span), parser.parse_value()))
     else:
-        arguments.append(parse_expression(cursor))
+        arguments.append(parser.parse_value())
 
 
 def _report_missing_comma(cursor: Cursor, opening: Token) -> None:
@@ -190,12 +600,15 @@ def _report_missing_comma(cursor: Cursor, opening: Token) -> None:
 # --- assignments ---------------------------------------------------------------------------------
 
 
-def parse_assignments(cursor: Cursor, opening: Token, what: str, *, needs_commas: bool) -> tuple[Assignment, ...]:
+def parse_assignments(
+    parser: ExpressionParser, opening: Token, what: str, *, needs_commas: bool
+) -> tuple[Assignment, ...]:
     """Parse `name: value` pairs up to the closing brace; the opening one was read."""
+    cursor = parser.cursor
     assignments: list[Assignment] = []
 
     def item() -> None:
-        assignments.append(_parse_assignment(cursor))
+        assignments.append(_parse_assignment(parser))
         if separator := cursor.accept(",", ";"):
             if separator.text == ";":
                 cursor.report(separator.span, "expected `,`, found `;`", "values are separated by `,`")
@@ -232,7 +645,8 @@ def _is_outside(cursor: Cursor) -> bool:
     return (token.text in RESERVED_WORDS or token.text == "query") and not cursor.is_followed_by(":", "=")
 
 
-def _parse_assignment(cursor: Cursor) -> Assignment:
+def _parse_assignment(parser: ExpressionParser) -> Assignment:
+    cursor = parser.cursor
     name = parse_property_name(cursor, "a property name")
     if not cursor.accept(":"):
         token = cursor.peek()
@@ -244,237 +658,5 @@ def _parse_assignment(cursor: Cursor) -> Assignment:
             cursor.report_missing(f"missing `:` after `{abbreviate(name.text)}`", hint)
         else:
             cursor.fail(f"`:` after `{abbreviate(name.text)}`", hint)
-    value = parse_expression(cursor)
+    value = parser.parse_value()
     return Assignment(name=name, value=value, span=name.span.to(value.span))
-
-
-MAX_PREDICATE_TERMS = 1_000
-
-_OPERATORS = {op.value: op for op in CompareOp}
-# Operators of other languages, and ours.
-_MISTAKEN_SIGNS = {"==": "=", "<>": "!=", "=>": ">="}
-_CONNECTIVES = {"&&": "and", "||": "or", "!": "not", "&": "and", "|": "or"}
-_NEVER_PROPERTIES = frozenset({"not", "true", "false", "null"})
-
-
-class PredicateParser:
-    """A parser of the predicates of one query, which counts their terms.
-
-    With `names_properties`, as in a mutation, the left side of a comparison may be any word, reserved or not.
-    """
-
-    def __init__(self, cursor: Cursor, *, names_properties: bool) -> None:
-        self._cursor = cursor
-        self._names_properties = names_properties
-        self._terms = 0
-
-    def parse(self) -> Predicate:
-        """Parse one predicate."""
-        first = self._parse_conjunction()
-        terms = [first]
-        while self._accept_word("or"):
-            terms.append(self._parse_conjunction())
-        if len(terms) == 1:
-            return first
-        return Or(terms=tuple(terms), span=first.span.to(terms[-1].span))
-
-    def _parse_conjunction(self) -> Predicate:
-        first = self._parse_negation()
-        terms = [first]
-        while self._accept_word("and"):
-            terms.append(self._parse_negation())
-        if len(terms) == 1:
-            return first
-        return And(terms=tuple(terms), span=first.span.to(terms[-1].span))
-
-    def _parse_negation(self) -> Predicate:
-        start = self._cursor.peek()
-        if self._is_property(start) or not self._accept_word("not"):
-            return self._parse_primary()
-        with self._cursor.nest():
-            if self._cursor.is_at("{"):
-                hint = "`not { … }` is a clause of its own; in a predicate, write `not (…)`"
-                self._cursor.fail("a predicate", hint)
-            if self._cursor.is_at_kind(TokenKind.IDENT, TokenKind.TYPE) and self._cursor.is_followed_by("{"):
-                self._cursor.fail("a predicate", "a block that must not match is written `not { … }`")
-            term = self._parse_negation()
-        return Not(term=term, span=start.span.to(term.span))
-
-    def _parse_primary(self) -> Predicate:
-        cursor = self._cursor
-        if cursor.is_at("("):
-            opening = cursor.peek()
-            with cursor.nest():
-                cursor.advance()
-                inner = self.parse()
-                closing = cursor.expect(")", f"its `(` is in {cursor.format_position(opening.span)}")
-            return replace(inner, span=opening.span.to(closing.span))
-        return self._parse_comparison()
-
-    # --- joining words -------------------------------------------------------------------------------
-
-    def _accept_word(self, word: str) -> bool:
-        """Accept `and`, `or` or `not`, or what other languages write instead."""
-        token = self._cursor.peek()
-        if token.text == word:
-            self._cursor.advance()
-            return True
-        if _CONNECTIVES.get(token.text) != word and not (token.kind is TokenKind.TYPE and token.text.lower() == word):
-            return False
-        self._cursor.report(token.span, f"unexpected `{token.text}`", f"write `{word}`")
-        self._cursor.advance()
-        return True
-
-    def _is_property(self, token: Token) -> bool:
-        """Return whether the word at the cursor is a property's name although it may be reserved."""
-        if not self._names_properties or token.kind is not TokenKind.IDENT or token.text in _NEVER_PROPERTIES:
-            return False
-        return not self._cursor.is_followed_by("(", ".")
-
-    # --- comparisons ---------------------------------------------------------------------------------
-
-    def _parse_comparison(self) -> Predicate:
-        cursor = self._cursor
-        left = self._parse_left()
-        self._count_term(left.span)
-        if cursor.is_at("is", "IS", "Is"):
-            return self._parse_is_null(left)
-        operator = self._parse_operator()
-        if operator is None:
-            return self._parse_without_operator(left)
-        op, op_span = operator
-        right = parse_expression(cursor)
-        comparison = Compare(op=op, left=left, right=right, op_span=op_span, span=left.span.to(right.span))
-        self._refuse_chain(comparison)
-        return comparison
-
-    def _parse_left(self) -> Expr:
-        token = self._cursor.peek()
-        if self._is_property(token):
-            self._cursor.advance()
-            return BareName(name=Name(token.text, token.span), span=token.span)
-        if self._names_properties and token.kind is TokenKind.TYPE and not self._cursor.is_followed_by("(", "."):
-            name = parse_property_name(self._cursor, "a property name")
-            return BareName(name=name, span=name.span)
-        return parse_expression(self._cursor)
-
-    def _count_term(self, span: Span) -> None:
-        self._terms += 1
-        # Reported once, at the first term above the limit.
-        if self._terms == MAX_PREDICATE_TERMS + 1:
-            hint = "split the query, or compare with a list: `$p.name in $names`"
-            self._cursor.report_limit(span, f"a query's predicates have at most {MAX_PREDICATE_TERMS:,} terms", hint)
-
-    def _parse_operator(self) -> tuple[CompareOp, Span] | None:
-        """Parse the comparison operator at the cursor; None if there is nothing like one."""
-        cursor = self._cursor
-        token = cursor.peek()
-        if op := _OPERATORS.get(token.text):
-            cursor.advance()
-            return (op, token.span) if token.text != "=" else self._parse_equals(token)
-        meant = _MISTAKEN_SIGNS.get(token.text)
-        if meant is None and token.kind in (TokenKind.IDENT, TokenKind.TYPE) and not token.starts_line:
-            meant = _guess_operator(token.text)
-        if meant is None:
-            return None
-        cursor.report(token.span, f"unknown operator `{token.text}`", f"write `{meant}`")
-        cursor.advance()
-        return _OPERATORS[meant], token.span
-
-    def _parse_equals(self, token: Token) -> tuple[CompareOp, Span]:
-        """Parse `=`, and recognise what directly follows it in `=<`, `=~` and `=!`."""
-        cursor = self._cursor
-        next_token = cursor.peek()
-        if cursor.is_glued() and next_token.text in ("<", "~", "!"):
-            meant = {"<": "<=", "~": "contains", "!": "!="}[next_token.text]
-            span = token.span.to(next_token.span)
-            cursor.report(span, f"unknown operator `={next_token.text}`", f"write `{meant}`")
-            cursor.advance()
-            return _OPERATORS[meant], span
-        return CompareOp.EQ, token.span
-
-    def _parse_is_null(self, left: Expr) -> Predicate:
-        cursor = self._cursor
-        word = cursor.advance()
-        negated = cursor.accept("not", "NOT", "Not") is not None
-        token = cursor.peek()
-        if token.text.lower() != "null":
-            sign = "!=" if negated else "="
-            hint = f"`is` and `is not` stand before `null`; compare values with `{sign}`"
-            cursor.refuse(token.span, f"expected `null`, found {describe_token(token)}", hint)
-        cursor.advance()
-        span = word.span.to(token.span)
-        written, right = cursor.source.slice(span), "is not null" if negated else "is null"
-        if written != written.lower():
-            cursor.report(span, f"unexpected `{abbreviate(written)}`", f"write `{right}`")
-        return IsNull(operand=left, negated=negated, span=left.span.to(token.span))
-
-    def _parse_without_operator(self, left: Expr) -> Predicate:
-        cursor = self._cursor
-        if isinstance(left, Call):
-            return CallPredicate(call=left, span=left.span)
-        token = cursor.peek()
-        text = abbreviate(cursor.source.slice(left.span))
-        if token.text in ("not", "NOT") and cursor.peek(1).text.lower() in ("in", "contains", "starts_with"):
-            return self._parse_late_not(left, text)
-        if token.text in ("+", "-", "*", "/", "%"):
-            hint = "queries have no arithmetic; compute the value before and pass it as a parameter"
-            cursor.fail("a comparison", hint)
-        if _is_word_operator(token) and not cursor.is_followed_by("("):
-            cursor.refuse(
-                token.span, f"unknown operator `{abbreviate(token.text)}`", _build_operator_hint(token.text, text)
-            )
-        message = f"expected a comparison after `{text}`"
-        if not isinstance(left, PropertyRef | Variable | BareName):
-            cursor.refuse(left.span.after, message, "a predicate compares, as in `$p.age > 3`")
-        # `$p.active` alone is meant as `$p.active = true`, so the tree gets that.
-        cursor.report_missing(message, f"a predicate compares: write `{text} = true`")
-        true = LiteralExpr(value=BoolLiteral(True, left.span), span=left.span)
-        return Compare(op=CompareOp.EQ, left=left, right=true, op_span=left.span.after, span=left.span)
-
-    def _parse_late_not(self, left: Expr, text: str) -> Predicate:
-        """Report `$p.age not in [1]`, as SQL writes it, and parse it as `not $p.age in [1]`."""
-        cursor = self._cursor
-        word = cursor.advance()
-        operator = cursor.peek()
-        hint = f"`not` stands before the comparison: `not {text} {operator.text.lower()} …`"
-        cursor.report(word.span.to(operator.span), f"unexpected `{word.text} {operator.text}`", hint)
-        cursor.advance()
-        right = parse_expression(cursor)
-        op, span = _OPERATORS[operator.text.lower()], left.span.to(right.span)
-        return Not(term=Compare(op=op, left=left, right=right, op_span=operator.span, span=span), span=span)
-
-    def _refuse_chain(self, comparison: Compare) -> None:
-        """Report `1 < $a < 3` once, and skip the rest of the chain."""
-        cursor = self._cursor
-        is_reported = False
-        while cursor.peek().text in ("=", "!=", "<", "<=", ">", ">=", "==", "<>"):
-            sign = cursor.peek()
-            if not is_reported:
-                middle = abbreviate(cursor.source.slice(comparison.right.span))
-                first = abbreviate(cursor.source.slice(comparison.span))
-                hint = f"join two comparisons with `and`: `{first} and {middle} {sign.text} …`"
-                cursor.report(sign.span, "comparisons can't be chained", hint)
-            is_reported = True
-            cursor.advance()
-            parse_expression(cursor)
-
-
-def _is_word_operator(token: Token) -> bool:
-    """Return whether a word is at the position of an operator and can't start something else."""
-    return (
-        token.kind in (TokenKind.IDENT, TokenKind.TYPE) and not token.starts_line and token.text not in RESERVED_WORDS
-    )
-
-
-def _build_operator_hint(word: str, left: str) -> str:
-    if word.lower() == "between":
-        return f"write `{left} >= … and {left} <= …`"
-    return "the operators are = != < <= > >= contains starts_with in, and `is null`"
-
-
-def _guess_operator(word: str) -> str | None:
-    folded = word.lower()
-    if folded in _OPERATORS:
-        return folded
-    return OPERATOR_SYNONYMS.get(folded) or find_closest(word, ("contains", "starts_with"))

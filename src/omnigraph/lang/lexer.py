@@ -223,14 +223,13 @@ class _EnoughError(Exception):
 
 # Possessive quantifiers (`++`, `*+`) never backtrack, so that lexing takes linear time on any text.
 _STRING_BODY: Final = r'"(?:[^"\\\r\n]++|\\[^\r\n])*+'
-_TOKEN: Final = re.compile(
-    r"""
+_TOKEN: Final = r"""
       (?P<newline> [ \t]*+[\r\n][ \t\r\n]*+ )
     | (?P<space>   [ \t]++ )
     | (?P<word>    [^\W\d]\w*+ )
     | (?P<variable>\$\w*+ )
-    | (?P<float>   -?[0-9]++\.[0-9]++(?:[eE][+-]?[0-9]++)? )
-    | (?P<int>     -?[0-9]++ )
+    | (?P<float>   SIGN[0-9]++\.[0-9]++(?:[eE][+-]?[0-9]++)? )
+    | (?P<int>     SIGN[0-9]++ )
     | (?P<string>  BODY" )
     | (?P<open>    BODY\\?+ )
     | (?P<comment> //[^\r\n]*+ | /\*(?s:.*?)\*/ )
@@ -240,9 +239,12 @@ _TOKEN: Final = re.compile(
     | (?P<quoted>  '[^'\r\n]*+' | [“”„][^“”„\r\n]*+[“”] )
     | (?P<sign>    -> | => | \.\. | == | != | <> | <= | >= | && | \|\| | -- | [ -~] )
     | (?P<strange> (?: [^ -~\w\t\r\n] )++ | (?s:.) )
-    """.replace("BODY", _STRING_BODY),
-    re.VERBOSE,
-)
+    """.replace("BODY", _STRING_BODY)
+# In a schema a minus belongs to its number; in a query it may also subtract, which the parser decides.
+_TOKENS: Final = {
+    Language.SCHEMA: re.compile(_TOKEN.replace("SIGN", "-?"), re.VERBOSE),
+    Language.QUERY: re.compile(_TOKEN.replace("SIGN", ""), re.VERBOSE),
+}
 # Control characters, direction marks (which can make a text look like another one) and surrogates.
 _FORBIDDEN: Final = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]++"
@@ -280,7 +282,7 @@ class _Lexer:
         position = start
         while position < len(self.text):
             # A sign that turns out to start a comment moves the position, so the iteration starts again after it.
-            for match in _TOKEN.finditer(self.text, position):
+            for match in _TOKENS[self.language].finditer(self.text, position):
                 position = match.end()
                 group = match.lastgroup or "strange"
                 if group == "space":

@@ -1,7 +1,7 @@
 """Literals, as both languages write them."""
 
 from omnigraph.lang.cursor import Cursor
-from omnigraph.lang.lexer import LITERAL_SYNONYMS, Token, TokenKind, abbreviate
+from omnigraph.lang.lexer import LITERAL_SYNONYMS, Language, Token, TokenKind, abbreviate
 from omnigraph.lang.literals import (
     BoolLiteral,
     DateLiteral,
@@ -25,7 +25,7 @@ def is_at_literal(cursor: Cursor) -> bool:
         return True
     if token.text in ("date", "datetime"):
         return cursor.is_followed_by("(")
-    # `.5`, `+5` and `- 5` are not numbers of the languages; `parse_number` reports and repairs them.
+    # `.5` and `+5`, and in a schema `- 5`, are not numbers of the languages; `parse_number` reports and repairs them.
     if token.text in (".", "+", "-"):
         return cursor.peek(1).kind in (TokenKind.INT, TokenKind.FLOAT)
     return token.kind is TokenKind.TYPE and _find_synonym(token) is not None
@@ -95,6 +95,11 @@ def _parse_signed_number(cursor: Cursor) -> IntLiteral | FloatLiteral:
     if digits.kind not in (TokenKind.INT, TokenKind.FLOAT):
         cursor.fail("a value")
     span = sign.span.to(digits.span)
+    if sign.text == "-" and cursor.language is Language.QUERY:
+        cursor.advance()
+        number = parse_number(cursor)
+        span = sign.span.to(number.span)
+        return IntLiteral(-number.value, span) if isinstance(number, IntLiteral) else FloatLiteral(-number.value, span)
     fixed = {".": f"0.{digits.text}", "+": digits.text, "-": f"-{digits.text.lstrip('-')}"}[sign.text]
     cursor.report(span, f"`{abbreviate(cursor.source.slice(span))}` is not a number", f"write `{abbreviate(fixed)}`")
     cursor.advance()

@@ -1,7 +1,7 @@
 """The clauses of a `match` block: bindings, traversals, predicates, `not` blocks."""
 
 from omnigraph.lang.cursor import Cursor, GaveUpError, parse_type_name
-from omnigraph.lang.expression_parser import PredicateParser, parse_assignments, parse_variable, recover_variable
+from omnigraph.lang.expression_parser import ExpressionParser, parse_assignments, parse_variable, recover_variable
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import parse_integer
 from omnigraph.lang.literals import Name
@@ -16,9 +16,9 @@ _OPERATOR_WORDS = frozenset({"contains", "starts_with", "in", "is", "and", "or",
 class PatternParser:
     """A parser of the clauses of one query's `match` block."""
 
-    def __init__(self, cursor: Cursor) -> None:
-        self._cursor = cursor
-        self._predicates = PredicateParser(cursor, names_properties=False)
+    def __init__(self, expressions: ExpressionParser) -> None:
+        self._cursor = expressions.cursor
+        self._expressions = expressions
 
     def parse_block(self, opening: Token, what: str) -> tuple[Clause, ...]:
         """Parse clauses up to the closing brace; the opening one was read. At least one is required."""
@@ -66,7 +66,7 @@ class PatternParser:
         return self._parse_where()
 
     def _parse_where(self) -> Where:
-        predicate = self._predicates.parse()
+        predicate = self._expressions.parse_condition()
         return Where(predicate=predicate, span=predicate.span)
 
     def _parse_not_block(self) -> NotBlock:
@@ -100,13 +100,19 @@ class PatternParser:
             name, edge = abbreviate(self._cursor.peek(2).text), abbreviate(self._cursor.peek(4).text)
             hint = f"an edge variable stands before the `<`: `{abbreviate(token.text)} {name}:<{edge}> $other`"
             self._cursor.refuse(self._cursor.peek(2).span, "unexpected edge variable in `<…>`", hint)
-        if self._cursor.is_followed_by("->", "--", "-") and not self._cursor.peek(1).starts_line:
+        if self._is_arrow() and not self._cursor.peek(1).starts_line:
             hint = (
                 f"a traversal is written `{abbreviate(token.text)} knows $other`,"
                 " with the edge's name between the variables"
             )
             self._cursor.refuse(self._cursor.peek(1).span, f"unexpected `{self._cursor.peek(1).text}`", hint)
         return self._parse_where()
+
+    def _is_arrow(self) -> bool:
+        """Return whether an arrow of another language follows, as in `$a -[:KNOWS]-> $b` or `$a -> $b`."""
+        if self._cursor.is_followed_by("->", "--"):
+            return True
+        return self._cursor.is_followed_by("-") and self._cursor.peek(2).text in ("[", "->", ">", "-")
 
     def _is_binding_without_colon(self) -> bool:
         """Return whether `$p Person` can't be a hop: no variable follows, or one that starts another clause."""
@@ -115,7 +121,7 @@ class PatternParser:
             return False
         next_token = cursor.peek(2)
         if next_token.text == "{":
-            return cursor.peek(3).kind is not TokenKind.INT
+            return cursor.peek(3).kind is not TokenKind.INT and cursor.peek(3).text != "-"
         return next_token.kind is not TokenKind.VARIABLE or cursor.peek(3).text in (":", ".", "=")
 
     def _is_missing_dollar(self) -> bool:
@@ -152,7 +158,7 @@ class PatternParser:
         further = self._cursor.peek(ahead + 2)
         if next_token.kind is TokenKind.VARIABLE:
             return further.text != ":"
-        return next_token.text == "{" and further.kind is TokenKind.INT
+        return next_token.text == "{" and (further.kind is TokenKind.INT or further.text == "-")
 
     def _is_undirected(self, ahead: int) -> bool:
         """Return whether a `<` starts a hop: an edge and `>` follow, or a variable that can't start anything else."""
@@ -175,7 +181,7 @@ class PatternParser:
         filters: tuple[Assignment, ...] = ()
         if cursor.is_at("{"):
             filters = parse_assignments(
-                cursor, cursor.advance(), f"the filter of `${abbreviate(start.name)}`", needs_commas=True
+                self._expressions, cursor.advance(), f"the filter of `${abbreviate(start.name)}`", needs_commas=True
             )
         return Binding(variable=start, type=type_, filters=filters, span=start.span.to(cursor.previous))
 
@@ -272,7 +278,7 @@ def is_at_block_end(cursor: Cursor) -> bool:
             token.starts_line and not cursor.is_followed_by(":", "=")
         )
     if token.text in ("limit", "offset"):
-        return cursor.peek(1).kind in (TokenKind.INT, TokenKind.VARIABLE)
+        return cursor.peek(1).kind in (TokenKind.INT, TokenKind.VARIABLE) or cursor.is_followed_by("-")
     return is_at_query(cursor)
 
 

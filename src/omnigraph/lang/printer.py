@@ -3,56 +3,40 @@
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
+from omnigraph.lang.expression_printer import (
+    build_predicate_item,
+    find_predicate_start,
+    format_expr,
+    is_read_on,
+    print_literal,
+    quote,
+)
 from omnigraph.lang.layout import Anchor, Item, LineGroup, PrintedLine, append_suffix, lay_out
-from omnigraph.lang.lexer import is_invisible
 from omnigraph.lang.literals import (
     BaseType,
-    BoolLiteral,
-    DateLiteral,
-    DateTimeLiteral,
     EnumType,
-    FloatLiteral,
-    IntLiteral,
-    ListLiteral,
     ListType,
-    Literal,
     Name,
-    NullLiteral,
-    StringLiteral,
     TypeExpr,
     VectorType,
 )
 from omnigraph.lang.query_ast import (
-    And,
     Assignment,
-    BareName,
     Binding,
-    Call,
-    CallPredicate,
     Clause,
-    Compare,
     Delete,
-    Expr,
     Insert,
-    IsNull,
-    LiteralExpr,
     Mutation,
-    Not,
     NotBlock,
-    Or,
     OrderKey,
     ParamDecl,
-    Predicate,
     Projection,
-    PropertyRef,
     Query,
     QueryAnnotation,
     QueryFile,
     Read,
-    Star,
     TraversalClause,
     Update,
-    Variable,
     Where,
 )
 from omnigraph.lang.schema_ast import (
@@ -73,57 +57,6 @@ from omnigraph.lang.schema_ast import (
     UniqueDecl,
 )
 
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-# Zero-width joiner and non-joiner, and the selectors between text and emoji.
-_JOINERS = frozenset("\u200c\u200d\ufe0e\ufe0f")
-
-
-def quote(value: str) -> str:
-    """Quote the text as a string literal; invisible characters are escaped, so that texts that look equal are equal.
-
-    Joiners and emoji selectors stay unescaped after a character that is not ASCII, whose look they change.
-    """
-    parts: list[str] = []
-    for char in value:
-        if char in _ESCAPES:
-            parts.append(_ESCAPES[char])
-        elif is_invisible(char) and not (char in _JOINERS and parts and not parts[-1].isascii()):
-            parts.append(_escape(char))
-        else:
-            parts.append(char)
-    return f'"{"".join(parts)}"'
-
-
-def print_float(value: float) -> str:
-    """Print the shortest text that parses to the same number, with digits on both sides of the point."""
-    mantissa, _, exponent = repr(value).partition("e")
-    if "." not in mantissa:
-        mantissa += ".0"
-    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
-
-
-def print_literal(literal: Literal) -> str:
-    """Print a literal of either language."""
-    match literal:
-        case StringLiteral(value=value):
-            return quote(value)
-        case IntLiteral(value=number):
-            return str(number)
-        case FloatLiteral(value=real):
-            return print_float(real)
-        case BoolLiteral(value=flag):
-            return "true" if flag else "false"
-        case NullLiteral():
-            return "null"
-        case DateLiteral(text=text):
-            return f"date({quote(text)})"
-        case DateTimeLiteral(text=text):
-            return f"datetime({quote(text)})"
-        case ListLiteral(items=items):
-            return f"[{', '.join(map(print_literal, items))}]"
-        case _:
-            assert_never(literal)
-
 
 def print_type(type_: TypeExpr) -> str:
     """Print a type of either language, without the `?` that belongs to its property or parameter."""
@@ -138,12 +71,6 @@ def print_type(type_: TypeExpr) -> str:
             return f"enum({', '.join(value.text for value in values)})"
         case _:
             assert_never(type_)
-
-
-def _escape(char: str) -> str:
-    # `\uXXXX` is one UTF-16 unit; a character outside the basic plane takes two.
-    units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
 def build_declaration_items(declaration: Declaration) -> list[Item]:
@@ -321,7 +248,7 @@ def _build_read_items(read: Read, end: int) -> list[Item]:
         *_build_clauses(read.clauses, 2),
         PrintedLine(1, "}", Anchor(first, ("return", "}")), closes=True),
         PrintedLine(1, "return distinct {" if read.distinct else "return {", Anchor(first, ("return",))),
-        *(PrintedLine(2, _format_projection(each), Anchor(each.span.start)) for each in read.projections),
+        *_build_projections(read.projections),
         _build_closing_brace(1, after_return),
     ]
     if read.order:
@@ -361,6 +288,18 @@ def _format_order_key(key: OrderKey) -> str:
     return format_expr(key.value) + direction
 
 
+def _build_projections(projections: Sequence[Projection]) -> list[Item]:
+    items: list[Item] = []
+    for index, projection in enumerate(projections):
+        text = _format_projection(projection)
+        following = _format_projection(projections[index + 1]) if index + 1 < len(projections) else ""
+        # Without the separator the parser would read both columns as one.
+        if projection.alias is None and is_read_on(projection.value, following):
+            text += ","
+        items.append(PrintedLine(2, text, Anchor(projection.span.start)))
+    return items
+
+
 def _format_projection(projection: Projection) -> str:
     alias = f" as {projection.alias.text}" if projection.alias is not None else ""
     return format_expr(projection.value) + alias
@@ -374,16 +313,12 @@ def _build_clauses(clauses: Sequence[Clause], depth: int) -> list[Item]:
     for index, clause in enumerate(clauses):
         here = _build_clause(clause, depth)
         following = clauses[index + 1] if index + 1 < len(clauses) else None
-        if following is not None and _is_readable_as_call(clause, following):
+        text = None if following is None else _format_clause(following)
+        if text is not None and isinstance(clause, Where) and is_read_on(clause.predicate, text):
             # Without the separator the parser would read both clauses as one.
             here[-1] = append_suffix(here[-1], ";")
         items += here
     return items
-
-
-def _is_readable_as_call(clause: Clause, following: Clause) -> bool:
-    """Return whether `$a = name` before `($b = 1 or …)` would be parsed as a call."""
-    return isinstance(clause, Where) and ends_in_name(clause.predicate) and _format_clause(following).startswith("(")
 
 
 def _build_clause(clause: Clause, depth: int) -> list[Item]:
@@ -418,7 +353,7 @@ def _format_clause(clause: Clause) -> str:
         case TraversalClause():
             return f"${clause.source.name} {_format_hop(clause)} ${clause.target.name}"
         case Where(predicate=predicate):
-            return format_predicate(predicate)
+            return format_expr(predicate)
         case NotBlock(clauses=clauses):
             return f"not {{ {'; '.join(map(_format_clause, clauses))} }}"
         case _:
@@ -453,7 +388,7 @@ def _build_mutation(mutation: Mutation) -> Item:
             before = where.span.start
             place = Anchor(assignments[0].span.start if assignments else before, ("set",))
             set_ = PrintedLine(2, f"set {_format_braces(assignments)}", place)
-            flat = PrintedLine(1, f"update {type_.text} {set_.text} where {format_predicate(where)}", start)
+            flat = PrintedLine(1, f"update {type_.text} {set_.text} where {format_expr(where)}", start)
             return LineGroup(
                 flat,
                 (
@@ -463,7 +398,7 @@ def _build_mutation(mutation: Mutation) -> Item:
                 ),
             )
         case Delete(type=type_, where=where):
-            flat = PrintedLine(1, f"delete {type_.text} where {format_predicate(where)}", start)
+            flat = PrintedLine(1, f"delete {type_.text} where {format_expr(where)}", start)
             condition = build_predicate_item(where, 2, Anchor(where.span.start, ("where",)), "where ")
             return LineGroup(flat, (PrintedLine(1, f"delete {type_.text}", start), condition))
         case _:
@@ -501,119 +436,7 @@ def _build_list_lines(depth: int, parts: Iterable[tuple[str, int]]) -> list[Prin
     ]
 
 
-def format_expr(expr: Expr) -> str:
-    """Format an expression."""
-    match expr:
-        case Variable(name=name):
-            return f"${name}"
-        case PropertyRef(variable=variable, name=property_, is_meta=is_meta):
-            return f"${variable.name}.{'@' if is_meta else ''}{property_.text}"
-        case BareName(name=word, is_meta=is_meta):
-            return f"@{word.text}" if is_meta else word.text
-        case Star():
-            return "*"
-        case Call():
-            return _format_call(expr)
-        case LiteralExpr(value=value):
-            return print_literal(value)
-        case _:
-            assert_never(expr)
-
-
-def format_predicate(predicate: Predicate) -> str:
-    """Format a predicate on one line."""
-    match predicate:
-        case Compare(op=op, left=left, right=right):
-            return f"{format_expr(left)} {op.value} {format_expr(right)}"
-        case IsNull(operand=operand, negated=negated):
-            return f"{format_expr(operand)} is {'not ' if negated else ''}null"
-        case CallPredicate(call=call):
-            return format_expr(call)
-        case Not(term=term):
-            return f"not {_format_term(term, predicate)}"
-        case And(terms=terms) | Or(terms=terms):
-            return f" {_get_connective(predicate)} ".join(_format_term(term, predicate) for term in terms)
-        case _:
-            assert_never(predicate)
-
-
-def build_predicate_item(predicate: Predicate, depth: int, anchor: Anchor, prefix: str = "") -> Item:
-    """Build a predicate after `prefix`, which can be broken before each `and` and `or`."""
-    flat = PrintedLine(depth, prefix + format_predicate(predicate), anchor)
-    match predicate:
-        case And(terms=terms) | Or(terms=terms):
-            word = _get_connective(predicate)
-            first, *rest = terms
-            head = _build_term_item(first, predicate, depth, anchor, prefix)
-            tail = (
-                _build_term_item(term, predicate, depth + 1, Anchor(term.span.start, (word,)), f"{word} ")
-                for term in rest
-            )
-            return LineGroup(flat, (head, *tail))
-        case Not(term=term):
-            return _build_term_item(term, predicate, depth, anchor, f"{prefix}not ")
-        case _:
-            return flat
-
-
-def find_predicate_start(predicate: Predicate, skipped: int = 0) -> Anchor:
-    """Find where a predicate starts if `skipped` parentheses before it belong to earlier lines."""
-    while isinstance(predicate, And | Or):
-        predicate = predicate.terms[0]
-    return Anchor(predicate.span.start, skipped=skipped)
-
-
-def ends_in_name(predicate: Predicate) -> bool:
-    """Return whether the last word is a name, which a parenthesis after it would turn into a call."""
-    match predicate:
-        case Compare(right=BareName(is_meta=False)):
-            return True
-        case Not(term=last) | And(terms=(*_, last)) | Or(terms=(*_, last)):
-            return not _needs_parentheses(last, predicate) and ends_in_name(last)
-        case _:
-            return False
-
-
-def _format_call(call: Call) -> str:
-    parts = [format_expr(argument) for argument in call.arguments]
-    parts += (f"{name.text}={format_expr(value)}" for name, value in call.options)
-    distinct = ["distinct"] if call.distinct else []
-    return f"{call.function.text}({' '.join([*distinct, ', '.join(parts)]).rstrip()})"
-
-
-def _format_term(term: Predicate, parent: Predicate) -> str:
-    text = format_predicate(term)
-    return f"({text})" if _needs_parentheses(term, parent) else text
-
-
-def _build_term_item(term: Predicate, parent: Predicate, depth: int, anchor: Anchor, prefix: str) -> Item:
-    if not _needs_parentheses(term, parent):
-        return build_predicate_item(term, depth, anchor, prefix)
-    # After a word, all parentheses but this line's own belong to what is inside.
-    inner = build_predicate_item(
-        term, depth + 1, find_predicate_start(term, 1 if prefix else (anchor.skipped or 0) + 1)
-    )
-    flat = PrintedLine(depth, f"{prefix}({format_predicate(term)})", anchor)
-    # The closing parenthesis has no anchor: its position is not in the tree.
-    return LineGroup(flat, (PrintedLine(depth, f"{prefix}(", anchor), inner, PrintedLine(depth, ")")))
-
-
-def _needs_parentheses(term: Predicate, parent: Predicate) -> bool:
-    """Return whether a term needs parentheses: an `or` always, an `and` except in an `or`, so that nesting survives."""
-    match term:
-        case Or():
-            return True
-        case And():
-            return not isinstance(parent, Or)
-        case _:
-            return False
-
-
-def _get_connective(predicate: And | Or) -> str:
-    return "and" if isinstance(predicate, And) else "or"
-
-
-__all__ = ["print_expr", "print_literal", "print_predicate", "print_queries", "print_schema", "print_type", "quote"]
+__all__ = ["format_expr", "print_literal", "print_queries", "print_schema", "print_type", "quote"]
 
 
 def print_schema(tree: SchemaFile) -> str:
@@ -624,16 +447,6 @@ def print_schema(tree: SchemaFile) -> str:
 def print_queries(tree: QueryFile) -> str:
     """Print the canonical text of queries, without comments; spans have no influence."""
     return _join_lines([build_query_items(query) for query in tree.queries])
-
-
-def print_expr(expr: Expr) -> str:
-    """Print an expression as it would be written, for messages."""
-    return format_expr(expr)
-
-
-def print_predicate(predicate: Predicate) -> str:
-    """Print a predicate as it would be written, for messages."""
-    return format_predicate(predicate)
 
 
 def _join_lines(declarations: Sequence[Sequence[Item]]) -> str:

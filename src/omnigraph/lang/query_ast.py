@@ -25,6 +25,16 @@ class CompareOp(Enum):
     IN = "in"
 
 
+class ArithmeticOp(Enum):
+    """The arithmetic operators, as written."""
+
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    MODULO = "%"
+
+
 # --- expressions ---------------------------------------------------------------------------------
 
 
@@ -64,7 +74,7 @@ class Star:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """`function(arguments)`: now, count, sum, avg, min, max, nearest, bm25, rrf, search, match_text, fuzzy.
+    """`function(arguments)`, such as `count(*)`, `lower($p.name)` or `nearest($p.vec, $v)`.
 
     Which functions exist, where they may stand and what they take is checked when the query is bound;
     the parser keeps any name. `rrf(a, b, k=60)` has the option `k`.
@@ -85,7 +95,58 @@ class LiteralExpr:
     span: Span = field(compare=False, repr=False)
 
 
-Expr: TypeAlias = Variable | PropertyRef | BareName | Star | Call | LiteralExpr
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arithmetic:
+    """`left op right` with an arithmetic operator; operators of one level are read from the left."""
+
+    op: ArithmeticOp
+    left: "Expr"
+    right: "Expr"
+    op_span: Span = field(compare=False, repr=False)
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Negate:
+    """`-operand`; a minus before a number is part of the literal."""
+
+    operand: "Expr"
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """`operand[index]`: an element of a list, counted from 0."""
+
+    operand: "Expr"
+    index: "Expr"
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListExpr:
+    """`[a, b, …]` with at least one item that is no literal; a list of literals is a literal."""
+
+    items: tuple["Expr", ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseBranch:
+    """`condition => value` of a `case`."""
+
+    condition: "Expr"
+    value: "Expr"
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """`case { condition => value, … else => value }`: the first branch whose condition is true."""
+
+    branches: tuple[CaseBranch, ...]
+    otherwise: "Expr | None" = None
+    span: Span = field(compare=False, repr=False)
 
 
 # --- predicates ----------------------------------------------------------------------------------
@@ -96,8 +157,8 @@ class Compare:
     """`left op right`."""
 
     op: CompareOp
-    left: Expr
-    right: Expr
+    left: "Expr"
+    right: "Expr"
     op_span: Span = field(compare=False, repr=False)
     span: Span = field(compare=False, repr=False)
 
@@ -106,16 +167,8 @@ class Compare:
 class IsNull:
     """`operand is null`, or `is not null` when `negated`."""
 
-    operand: Expr
+    operand: "Expr"
     negated: bool = False
-    span: Span = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallPredicate:
-    """`search(…)`, `match_text(…)`, `fuzzy(…)` used as a predicate."""
-
-    call: Call
     span: Span = field(compare=False, repr=False)
 
 
@@ -123,7 +176,7 @@ class CallPredicate:
 class Not:
     """`not predicate`."""
 
-    term: "Predicate"
+    term: "Expr"
     span: Span = field(compare=False, repr=False)
 
 
@@ -131,7 +184,7 @@ class Not:
 class And:
     """Two or more terms joined by `and`; a parenthesised `and` inside an `and` stays nested."""
 
-    terms: tuple["Predicate", ...]
+    terms: tuple["Expr", ...]
     span: Span = field(compare=False, repr=False)
 
 
@@ -139,11 +192,25 @@ class And:
 class Or:
     """Two or more terms joined by `or`."""
 
-    terms: tuple["Predicate", ...]
+    terms: tuple["Expr", ...]
     span: Span = field(compare=False, repr=False)
 
 
-Predicate: TypeAlias = Compare | IsNull | CallPredicate | Not | And | Or
+Predicate: TypeAlias = Compare | IsNull | Not | And | Or
+Expr: TypeAlias = (
+    Variable
+    | PropertyRef
+    | BareName
+    | Star
+    | Call
+    | LiteralExpr
+    | Arithmetic
+    | Negate
+    | Index
+    | ListExpr
+    | Case
+    | Predicate
+)
 
 
 # --- match clauses -------------------------------------------------------------------------------
@@ -197,9 +264,9 @@ class TraversalClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """A predicate used as a clause."""
+    """A condition used as a clause."""
 
-    predicate: Predicate
+    predicate: Expr
     span: Span = field(compare=False, repr=False)
 
 
@@ -282,7 +349,7 @@ class Update:
 
     type: Name
     assignments: tuple[Assignment, ...]
-    where: Predicate
+    where: Expr
     span: Span = field(compare=False, repr=False)
 
 
@@ -291,7 +358,7 @@ class Delete:
     """`delete Type where predicate`."""
 
     type: Name
-    where: Predicate
+    where: Expr
     span: Span = field(compare=False, repr=False)
 
 

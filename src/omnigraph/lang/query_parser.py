@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from omnigraph.lang.cursor import Cursor, EnoughError, GaveUpError, ParseResult, decapitalize_name, parse_type_name
-from omnigraph.lang.expression_parser import PredicateParser, parse_assignments, parse_expression
+from omnigraph.lang.expression_parser import ExpressionParser, parse_assignments
 from omnigraph.lang.lexer import CLAUSE_SYNONYMS, RESERVED_WORDS, Language, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import parse_integer
 from omnigraph.lang.literals import Name
@@ -18,7 +18,6 @@ from omnigraph.lang.query_ast import (
     Mutation,
     OrderKey,
     ParamDecl,
-    Predicate,
     Projection,
     Query,
     QueryAnnotation,
@@ -32,12 +31,12 @@ from omnigraph.lang.spelling import find_closest
 from omnigraph.lang.type_parser import parse_type
 
 
-def parse_filter(source: Source) -> ParseResult[Predicate | None]:
+def parse_filter(source: Source) -> ParseResult[Expr | None]:
     """Parse a text that is one predicate. Never raises: mistakes are diagnostics of the result."""
     cursor = Cursor(source, Language.QUERY)
-    predicate: Predicate | None = None
+    predicate: Expr | None = None
     try:
-        predicate = PredicateParser(cursor, names_properties=True).parse()
+        predicate = ExpressionParser(cursor, names_properties=True).parse_condition()
         if not cursor.is_at_end:
             cursor.fail(
                 "`and`, `or` or the end of the filter", "a filter is one predicate: `age > 30 and city is null`"
@@ -67,11 +66,12 @@ class _ReadBuilder:
     """Parts whose absence, place or number has been reported already."""
 
 
-def parse_read(cursor: Cursor, word: str) -> Read:
+def parse_read(expressions: ExpressionParser, word: str) -> Read:
     """Parse the read at the cursor, whose first keyword is, or was meant as, `word`."""
+    cursor = expressions.cursor
     start = cursor.peek()
     parts = _ReadBuilder()
-    clauses = PatternParser(cursor)
+    clauses = PatternParser(expressions)
     if word == "return":
         if not cursor.is_explained:
             cursor.report(start.span, "missing `match` before `return`", "a read is written `match { … } return { … }`")
@@ -80,7 +80,7 @@ def parse_read(cursor: Cursor, word: str) -> Read:
     while next_word:
         keyword = cursor.advance()
         _check_order(cursor, parts, keyword, next_word)
-        _parse_part(cursor, parts, clauses, next_word)
+        _parse_part(expressions, parts, clauses, next_word)
         next_word = _find_next_part(cursor, parts)
     if "return" not in parts.seen and "return" not in parts.reported:
         cursor.report_missing("missing `return`", "a read ends in `return { … }`")
@@ -112,7 +112,8 @@ def _check_order(cursor: Cursor, parts: _ReadBuilder, keyword: Token, word: str)
     parts.seen.append(word)
 
 
-def _parse_part(cursor: Cursor, parts: _ReadBuilder, clauses: PatternParser, word: str) -> None:
+def _parse_part(expressions: ExpressionParser, parts: _ReadBuilder, clauses: PatternParser, word: str) -> None:
+    cursor = expressions.cursor
     match word:
         case "match":
             if not cursor.is_at("{"):
@@ -124,9 +125,9 @@ def _parse_part(cursor: Cursor, parts: _ReadBuilder, clauses: PatternParser, wor
                 hint = "it stands before the braces: `return distinct { … }`"
                 cursor.report(cursor.peek(1).span, "unexpected `distinct` in the return block", hint)
                 parts.distinct = True
-            parts.projections = _parse_projections(cursor)
+            parts.projections = _parse_projections(expressions)
         case "order":
-            parts.order = _parse_order(cursor)
+            parts.order = _parse_order(expressions)
         case "limit":
             parts.limit = _parse_count(cursor, word)
         case _:
@@ -150,7 +151,7 @@ def _find_next_part(cursor: Cursor, parts: _ReadBuilder) -> str | None:
             hint = "put the predicate into the match block, where it stands alone"
             cursor.report(token.span, f"unexpected `{token.text}` after a block", hint)
             cursor.advance()
-            PredicateParser(cursor, names_properties=False).parse()
+            ExpressionParser(cursor).parse_condition()
         elif token.text in ("group", "GROUP"):
             hint = "the projections that are no aggregates are the group keys: delete it"
             cursor.refuse(token.span, f"unexpected `{token.text}`", hint)
@@ -178,11 +179,12 @@ def _guess_part(word: str, parts: _ReadBuilder) -> str | None:
 # --- return --------------------------------------------------------------------------------------
 
 
-def _parse_projections(cursor: Cursor) -> tuple[Projection, ...]:
+def _parse_projections(expressions: ExpressionParser) -> tuple[Projection, ...]:
+    cursor = expressions.cursor
     projections: list[Projection] = []
 
     def item() -> None:
-        projections.append(_parse_projection(cursor))
+        projections.append(_parse_projection(expressions))
         if separator := cursor.accept(",", ";"):
             if separator.text == ";":
                 cursor.report(separator.span, "expected `,`, found `;`", "projections are separated by `,`")
@@ -211,14 +213,12 @@ def _parse_projections(cursor: Cursor) -> tuple[Projection, ...]:
     return tuple(projections)
 
 
-def _parse_projection(cursor: Cursor) -> Projection:
+def _parse_projection(expressions: ExpressionParser) -> Projection:
+    cursor = expressions.cursor
     token = cursor.peek()
     if token.kind in (TokenKind.IDENT, TokenKind.STRING) and cursor.is_followed_by(":"):
-        return _recover_reversed_alias(cursor)
-    value = parse_expression(cursor)
-    if cursor.is_at("=", "!=", "<", "<=", ">", ">=", "==", "<>"):
-        hint = "a projection does not compare; conditions stand in the match block"
-        cursor.fail("the next projection", hint)
+        return _recover_reversed_alias(expressions)
+    value = expressions.parse_value()
     alias = None
     if cursor.accept("as"):
         alias = _parse_alias(cursor)
@@ -229,10 +229,11 @@ def _parse_projection(cursor: Cursor) -> Projection:
     return Projection(value=value, alias=alias, span=value.span.to(end))
 
 
-def _recover_reversed_alias(cursor: Cursor) -> Projection:
+def _recover_reversed_alias(expressions: ExpressionParser) -> Projection:
+    cursor = expressions.cursor
     token = cursor.advance()
     cursor.advance()
-    value = parse_expression(cursor)
+    value = expressions.parse_value()
     name = str(token.value) if token.kind is TokenKind.STRING else token.text
     text = abbreviate(cursor.source.slice(value.span))
     hint = f"a column is named with `as`: `{text} as {abbreviate(name)}`"
@@ -268,13 +269,14 @@ def _parse_alias(cursor: Cursor) -> Name:
 # --- order, limit, offset ------------------------------------------------------------------------
 
 
-def _parse_order(cursor: Cursor) -> tuple[OrderKey, ...]:
+def _parse_order(expressions: ExpressionParser) -> tuple[OrderKey, ...]:
+    cursor = expressions.cursor
     keys: list[OrderKey] = []
     if by := cursor.accept("by", "BY"):
         cursor.report(by.span, f"unexpected `{by.text}` after `order`", "an order is written `order { $p.name desc }`")
 
     def item() -> None:
-        keys.append(_parse_order_key(cursor))
+        keys.append(_parse_order_key(expressions))
         if comma := cursor.accept(","):
             if cursor.is_at("}"):
                 cursor.report(comma.span, "unexpected `,` before `}`", "delete it, or add a key after it")
@@ -303,8 +305,9 @@ def _parse_order(cursor: Cursor) -> tuple[OrderKey, ...]:
     return tuple(keys)
 
 
-def _parse_order_key(cursor: Cursor) -> OrderKey:
-    value = parse_expression(cursor)
+def _parse_order_key(expressions: ExpressionParser) -> OrderKey:
+    cursor = expressions.cursor
+    value = expressions.parse_value()
     token = cursor.peek()
     word = token.text if token.text in _DIRECTIONS else None
     if word is None and token.kind in (TokenKind.IDENT, TokenKind.TYPE) and not token.starts_line:
@@ -337,8 +340,9 @@ def _parse_count(cursor: Cursor, word: str) -> Expr:
 MUTATIONS = ("insert", "update", "delete")
 
 
-def parse_mutation(cursor: Cursor, word: str, predicates: PredicateParser) -> Mutation:
+def parse_mutation(expressions: ExpressionParser, word: str) -> Mutation:
     """Parse the statement at the cursor, whose keyword is, or was meant as, `word`."""
+    cursor = expressions.cursor
     start = cursor.advance()
     if filler := cursor.accept("into", "from", "INTO", "FROM"):
         cursor.report(filler.span, f"unexpected `{filler.text}` after `{word}`", f"write `{word} Person …`")
@@ -348,48 +352,51 @@ def parse_mutation(cursor: Cursor, word: str, predicates: PredicateParser) -> Mu
     match word:
         case "insert":
             values = _parse_values(
-                cursor, f"the values of `{abbreviate(type_.text)}`", f"insert {abbreviate(type_.text)} {{ name: … }}"
+                ExpressionParser(cursor),
+                f"the values of `{abbreviate(type_.text)}`",
+                f"insert {abbreviate(type_.text)} {{ name: … }}",
             )
             return Insert(type=type_, assignments=values, span=start.span.to(cursor.previous))
         case "update":
-            values, where = _parse_set_and_where(cursor, type_.text, predicates)
+            values, where = _parse_set_and_where(expressions, type_.text)
             return Update(type=type_, assignments=values, where=where, span=start.span.to(cursor.previous))
         case _:
-            where = _parse_where(cursor, predicates, f"delete {abbreviate(type_.text)} where name = …")
+            where = _parse_where(expressions, f"delete {abbreviate(type_.text)} where name = …")
             return Delete(type=type_, where=where, span=start.span.to(cursor.previous))
 
 
-def _parse_values(cursor: Cursor, what: str, example: str) -> tuple[Assignment, ...]:
+def _parse_values(expressions: ExpressionParser, what: str, example: str) -> tuple[Assignment, ...]:
+    cursor = expressions.cursor
     opening = cursor.peek()
     if opening.text != "{":
         cursor.fail("`{`", f"for example `{example}`")
     cursor.advance()
-    return parse_assignments(cursor, opening, what, needs_commas=False)
+    return parse_assignments(expressions, opening, what, needs_commas=False)
 
 
-def _parse_set_and_where(
-    cursor: Cursor, type_: str, predicates: PredicateParser
-) -> tuple[tuple[Assignment, ...], Predicate]:
+def _parse_set_and_where(expressions: ExpressionParser, type_: str) -> tuple[tuple[Assignment, ...], Expr]:
+    cursor = expressions.cursor
     example = f"update {abbreviate(type_)} set {{ name: … }} where name = …"  # noqa: S608 - words of a message, no SQL
-    early: Predicate | None = None
+    early: Expr | None = None
     if cursor.is_at("where"):
         word = cursor.peek()
-        early = _parse_where(cursor, predicates, example)
+        early = _parse_where(expressions, example)
         cursor.report(word.span, "`where` stands after `set { … }`", f"write `{example}`")
     if not cursor.accept("set"):
         if not cursor.is_at("{"):
             cursor.fail("`set`", f"for example `{example}`")
         cursor.report_missing("missing `set`", f"write `{example}`")
-    values = _parse_values(cursor, f"the values of `{abbreviate(type_)}`", example)
-    return values, early or _parse_where(cursor, predicates, example)
+    values = _parse_values(expressions, f"the values of `{abbreviate(type_)}`", example)
+    return values, early or _parse_where(expressions, example)
 
 
-def _parse_where(cursor: Cursor, predicates: PredicateParser, example: str) -> Predicate:
+def _parse_where(expressions: ExpressionParser, example: str) -> Expr:
+    cursor = expressions.cursor
     if not cursor.accept("where"):
         if _is_end(cursor.peek()):
             cursor.report_missing("missing `where`", f"say which ones: `{example}`")
         cursor.fail("`where`", f"say which ones: `{example}`")
-    return predicates.parse()
+    return expressions.parse_condition()
 
 
 def _is_end(token: Token) -> bool:
@@ -583,7 +590,7 @@ def _parse_annotation(cursor: Cursor) -> QueryAnnotation:
 def _parse_body(cursor: Cursor, opening: Token, name: str) -> Read | tuple[Mutation, ...]:
     read: Read | None = None
     statements: list[Mutation] = []
-    predicates = PredicateParser(cursor, names_properties=True)
+    expressions = ExpressionParser(cursor, names_properties=True)
 
     def item() -> None:
         nonlocal read
@@ -599,14 +606,14 @@ def _parse_body(cursor: Cursor, opening: Token, name: str) -> Read | tuple[Mutat
             if read is not None:
                 hint = "write two queries: one that reads, one that changes"
                 cursor.report(token.span, "a query either reads or changes data, not both", hint)
-            statements.append(parse_mutation(cursor, word, predicates))
+            statements.append(parse_mutation(expressions, word))
             if semicolon := cursor.accept(";", ","):
                 cursor.report(semicolon.span, f"unexpected `{semicolon.text}`", "statements need nothing between them")
         else:
             if statements:
                 hint = "write two queries: one that reads, one that changes"
                 cursor.report(token.span, "a query either reads or changes data, not both", hint)
-            read = parse_read(cursor, word)
+            read = parse_read(ExpressionParser(cursor), word)
 
     before = cursor.index
     cursor.parse_block(
