@@ -38,8 +38,8 @@ from omnigraph.query.expr import (
     Rrf,
     StartsWith,
     TextMatch,
-    find_variables,
 )
+from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
 from omnigraph.schema.types import Scalar
 from reference_search import cosine_distance, fuses, relevances, text_matches

@@ -16,7 +16,8 @@ from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
-from omnigraph.query.expr import Expr, Identity, MetaColumn, ParamRef, Prop, TextMatch, TextMode, walk
+from omnigraph.query.expr import Expr, Identity, MetaColumn, ParamRef, Prop, TextMatch, TextMode
+from omnigraph.query.expr_tree import walk
 from omnigraph.schema.types import Scalar
 from omnigraph.storage.lance_table import read_io_counts
 from property_profiles import SOME_AND_MANY, profile

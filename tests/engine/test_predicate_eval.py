@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from omnigraph.engine.predicate_eval import QueryInputs, evaluate
 from omnigraph.engine.table_filters import build_table_filter
 from omnigraph.engine.writing.row_filter import filter_rows
-from omnigraph.query.expr import Expr, TextMatch, walk
+from omnigraph.query.expr import Expr, TextMatch
+from omnigraph.query.expr_tree import walk
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import Scalar
 from property_profiles import SOME_AND_MANY, profile

@@ -28,6 +28,8 @@ from omnigraph.query.expr import (
     StartsWith,
     TextMatch,
     TextMode,
+)
+from omnigraph.query.expr_tree import (
     find_properties,
     find_variables,
     list_children,

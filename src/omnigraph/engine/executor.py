@@ -43,7 +43,8 @@ from omnigraph.engine.physical_plan import (
 )
 from omnigraph.engine.pipeline import Pipeline
 from omnigraph.engine.predicate_eval import as_shared, evaluate_over, find_shared_type
-from omnigraph.query.expr import EdgeRef, Expr, Identity, MetaColumn, NodeRef, Op, find_variables
+from omnigraph.query.expr import EdgeRef, Expr, Identity, MetaColumn, NodeRef, Op
+from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.schema.types import ValueType
 from omnigraph.storage.arrow_buffers import build_array

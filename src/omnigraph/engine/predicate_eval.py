@@ -32,8 +32,8 @@ from omnigraph.query.expr import (
     Prop,
     StartsWith,
     TextMatch,
-    walk,
 )
+from omnigraph.query.expr_tree import walk
 from omnigraph.query.mutation_plan import StoredValue
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Value

@@ -91,6 +91,7 @@ QUERY_CODES = _build_errors(
     T24="`limit` or `offset` that is not a whole number of at least 0",
     T25="duplicate column name",
     T26="update of a key property or an endpoint",
+    T27="a calculation or function with operands of a wrong type or number, or alternatives without a common type",
     D2="inserts or updates mixed with deletes in one query",
 )
 

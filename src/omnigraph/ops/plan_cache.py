@@ -10,7 +10,8 @@ from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.physical_plan import PhysicalPlan
 from omnigraph.engine.planning.planner import plan_read
-from omnigraph.query.expr import Compare, Expr, Identity, MetaColumn, Now, Op, ParamRef, Prop, split_conjuncts, walk
+from omnigraph.query.expr import Compare, Expr, Identity, MetaColumn, Now, Op, ParamRef, Prop
+from omnigraph.query.expr_tree import split_conjuncts, walk
 from omnigraph.query.logical_plan import Pattern, ReadQuery
 from omnigraph.schema.catalog import Catalog, Value
 

@@ -16,7 +16,7 @@ from omnigraph.schema.findings import DiagnosticCollector
 __all__ = ["BoundQuery", "bind_file", "bind_filter", "bind_query"]
 
 
-def bind_filter(predicate: ast.Predicate, declared: AnyType) -> StageResult[Expr | None]:
+def bind_filter(predicate: ast.Expr, declared: AnyType) -> StageResult[Expr | None]:
     """Bind a predicate without parameters over the rows of one type; None and all independent errors if it is wrong."""
     findings = DiagnosticCollector()
     names = RowNameResolver(declared, declare_params((), findings), findings)

@@ -11,12 +11,29 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.query.bind_calls import CallBinder
 from omnigraph.query.bind_compare import MismatchReporter, Operand, bind_brace_filter, bind_compare
-from omnigraph.query.bind_literal import bind_literal, infer_literal_type
-from omnigraph.query.expr import And, Entity, Expr, IsNull, Not, Now, Or, Predicate, Prop
+from omnigraph.query.bind_computed import ComputedBinder
+from omnigraph.query.bind_literal import bind_literal, clip_text, infer_literal_type
+from omnigraph.query.expr import (
+    And,
+    Compare,
+    Const,
+    Entity,
+    Expr,
+    IsNull,
+    Not,
+    Now,
+    Op,
+    Or,
+    ParamRef,
+    Predicate,
+    Prop,
+)
 from omnigraph.query.functions import CallContext, FunctionFamily, resolve_function
 from omnigraph.query.logical_plan import GENERATED_PREFIX
+from omnigraph.query.scalar_functions import SIGNATURES
 from omnigraph.query.scope import NameResolver
 from omnigraph.schema.findings import DiagnosticCollector
+from omnigraph.schema.types import Scalar
 from omnigraph.schema.values import InvalidValue
 
 
@@ -27,8 +44,8 @@ class ExprBinder:
     names: NameResolver
     findings: DiagnosticCollector
 
-    def bind_predicate(self, node: ast.Predicate) -> Predicate | None:
-        """Bind a predicate; all its terms are checked, also those after an invalid one."""
+    def bind_predicate(self, node: ast.Expr) -> Expr | None:
+        """Bind a condition; all its terms are checked, also those after an invalid one."""
         match node:
             case ast.Compare():
                 left = self._bind_operand(node.left)
@@ -36,9 +53,6 @@ class ExprBinder:
                 return None if left is None or right is None else bind_compare(node, left, right, self.findings)
             case ast.IsNull():
                 return self._bind_is_null(node)
-            case ast.CallPredicate():
-                function = resolve_function(node.call, CallContext.PREDICATE, self.findings)
-                return None if function is None else self._calls.bind_text_match(node.call, function)
             case ast.Not():
                 term = self.bind_predicate(node.term)
                 return None if term is None else Not(term=term, origin=node.span)
@@ -49,7 +63,23 @@ class ExprBinder:
                 terms = self._bind_terms(node.terms)
                 return None if terms is None else Or(terms=terms, origin=node.span)
             case _:
-                assert_never(node)
+                return self._bind_condition(node)
+
+    def _bind_condition(self, node: ast.Expr) -> Expr | None:
+        """Bind a value that is used as a condition, which must be a Bool."""
+        value = self.bind_value(node, CallContext.PREDICATE)
+        if value is None:
+            return None
+        if value.type is not Scalar.BOOL:
+            text = print_expr(node)
+            message = f"`{clip_text(text)}` is {value.type}, not a condition"
+            self.findings.add_error("T7", node.span, message, f"compare it: `{clip_text(text)} = …`")
+            return None
+        if isinstance(value, Prop | ParamRef | Const):
+            # A comparison, because indexes and rules know that form.
+            true = Const(value=True, type=Scalar.BOOL, origin=node.span)
+            return Compare(op=Op.EQ, left=value, right=true, origin=node.span)
+        return value
 
     def bind_value(self, node: ast.Expr, context: CallContext) -> Expr | None:
         """Bind an expression that gets its type from no other: an output, an order key, an argument."""
@@ -69,8 +99,34 @@ class ExprBinder:
                 return None
             case ast.Call():
                 return self._bind_call(node, context)
+            case ast.Arithmetic() | ast.Negate() | ast.Index() | ast.ListExpr() | ast.Case():
+                return self._bind_computed(node, context)
+            case ast.Compare() | ast.IsNull() | ast.Not() | ast.And() | ast.Or():
+                return self.bind_predicate(node)
             case _:
                 assert_never(node)
+
+    def _bind_computed(
+        self, node: ast.Arithmetic | ast.Negate | ast.Index | ast.ListExpr | ast.Case, context: CallContext
+    ) -> Expr | None:
+        computed = self._get_computed_binder(context)
+        match node:
+            case ast.Arithmetic():
+                return computed.bind_arithmetic(node)
+            case ast.Negate():
+                return computed.bind_negation(node)
+            case ast.Index():
+                return computed.bind_index(node)
+            case ast.ListExpr():
+                return computed.bind_list(node)
+            case ast.Case():
+                return computed.bind_case(node)
+            case _:
+                assert_never(node)
+
+    def _get_computed_binder(self, context: CallContext) -> ComputedBinder:
+        inner = CallContext.OPERAND if context is CallContext.PREDICATE else context
+        return ComputedBinder(self.findings, lambda node: self.bind_value(node, inner), self.bind_predicate)
 
     def bind_brace_filter(self, prop: Prop, node: ast.Assignment) -> Predicate | None:
         """Bind a filter `{p: v}` of a node binding."""
@@ -102,7 +158,7 @@ class ExprBinder:
         value = self.bind_value(node, context)
         return None if value is None else Operand(node, value)
 
-    def _bind_terms(self, nodes: tuple[ast.Predicate, ...]) -> tuple[Expr, ...] | None:
+    def _bind_terms(self, nodes: tuple[ast.Expr, ...]) -> tuple[Expr, ...] | None:
         # All terms are bound before the first failure returns, so that each reports its errors.
         bound = [self.bind_predicate(node) for node in nodes]
         terms = tuple(term for term in bound if term is not None)
@@ -130,5 +186,7 @@ class ExprBinder:
                 return self._calls.bind_rank(node, function)
             case FunctionFamily.SEARCH:
                 return self._calls.bind_text_match(node, function)
+            case FunctionFamily.SCALAR:
+                return self._get_computed_binder(context).bind_call(node, SIGNATURES[function.name])
             case _:
                 assert_never(function.family)

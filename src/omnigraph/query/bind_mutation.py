@@ -250,7 +250,7 @@ class _MutationBinder:
 
     # --- predicates ------------------------------------------------------------------------------
 
-    def _bind_where(self, predicate: ast.Predicate, declared: AnyType) -> Expr | None:
+    def _bind_where(self, predicate: ast.Expr, declared: AnyType) -> Expr | None:
         names = RowNameResolver(declared, self.params, self.findings)
         return ExprBinder(names, self.findings).bind_predicate(predicate)
 

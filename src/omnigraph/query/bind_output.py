@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
@@ -137,7 +136,7 @@ def build_column_name(node: ast.Expr) -> str:
             arguments += [f"{option.text}={build_column_name(value)}" for option, value in node.options]
             return f"{node.function.text}({'distinct ' if node.distinct else ''}{', '.join(arguments)})"
         case _:
-            assert_never(node)
+            return print_expr(node).replace("$", "")
 
 
 def _calls_aggregate(node: ast.Expr) -> bool:

@@ -79,7 +79,7 @@ def _bind_block(clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: B
     return BoundMatch(scope, order, Pattern(nodes=nodes, hops=hops, filters=tuple(block_filters), absent=tuple(absent)))
 
 
-def _hint_at_hop(predicate: ast.Predicate, scope: Scope, findings: DiagnosticCollector) -> None:
+def _hint_at_hop(predicate: ast.Expr, scope: Scope, findings: DiagnosticCollector) -> None:
     """Report `$a in $b` with an unbound `$b` as a hop without quotes, if there is an edge of that name."""
     match predicate:
         case ast.Compare(left=ast.Variable(name=left), right=ast.Variable(name=right)) if (

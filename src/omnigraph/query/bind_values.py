@@ -1,7 +1,6 @@
 """Bind the values that an insert or update stores: a literal, a parameter or `now()` that fits the property."""
 
 from dataclasses import dataclass
-from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import BoolLiteral, FloatLiteral, IntLiteral, Literal, NullLiteral, StringLiteral
@@ -56,12 +55,10 @@ def bind_stored_value(node: ast.Expr, slot: Slot, params: Params, findings: Diag
             return _bind_param(node, slot, params, findings)
         case ast.Call(function=function) if function.text == "now":
             return _bind_now(node, slot, findings)
-        case ast.Call() | ast.PropertyRef() | ast.BareName() | ast.Star():
+        case _:
             message = f"{slot} can't be set to `{clip_text(print_expr(node))}`"
             findings.add_error("T14", node.span, message, _build_value_help(node, params))
             return None
-        case _:
-            assert_never(node)
 
 
 def _bind_literal(literal: Literal, slot: Slot, findings: DiagnosticCollector) -> Const | None:

@@ -5,13 +5,13 @@ is an expression of type Bool; `nullable` then means that it can be unknown (thr
 ignores the position in the source, so equal expressions can be looked up in a dict and evaluated once.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import Enum
 from typing import TypeAlias, assert_never
 
 from omnigraph.lang.source import Span
+from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import (
     INTEGER_RANGES,
@@ -205,6 +205,54 @@ class Entity(_NonNullExpr):
     def ids(self) -> tuple[MetaColumn, ...]:
         """The id columns of the object."""
         return (MetaColumn.ID,) if isinstance(self.type, NodeRef) else (MetaColumn.ID, MetaColumn.SRC, MetaColumn.DST)
+
+
+# --- computed values -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """The value of a scalar function or operator.
+
+    Where an integer does not fit into 64 bits, a condition is unknown, and any other value is an error.
+    """
+
+    function: ScalarFunction
+    arguments: tuple["Expr", ...]
+    type: ValueType
+    nullable: bool = True
+    # The text that a message about an overflow quotes.
+    text: str = field(compare=False, repr=False, default="")
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for argument in self.arguments:
+            _require_value_type(argument)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """The value of the first branch whose condition is true, else `otherwise`; all have the type of the case."""
+
+    branches: tuple[tuple["Expr", "Expr"], ...]
+    otherwise: "Expr"
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require(bool(self.branches), "a case needs a branch")
+        for condition, value in self.branches:
+            require(is_predicate(condition), "the condition of a case is a predicate")
+            require(value.type == self.otherwise.type, "the branches of a case have one type")
+
+    @property
+    def type(self) -> ValueType:
+        """The type of all branches."""
+        return _require_value_type(self.otherwise)
+
+    @property
+    def nullable(self) -> bool:
+        """Whether it can be null: a branch can be."""
+        return self.otherwise.nullable or any(value.nullable for _, value in self.branches)
 
 
 # --- predicates ----------------------------------------------------------------------------------
@@ -493,8 +541,6 @@ class Aggregate:
         else:
             argument = _require_value_type(self.argument)
             require(is_foldable(self.fold, argument, distinct=self.distinct), f"`{self.fold.value}` of {argument}")
-            is_nested = any(isinstance(part, Aggregate) for part in walk(self.argument))
-            require(not is_nested, "an aggregate inside an aggregate")
 
     @property
     def type(self) -> ValueType:
@@ -519,7 +565,7 @@ class Aggregate:
 Input: TypeAlias = Const | ParamRef
 Rank: TypeAlias = Nearest | Bm25 | Rrf
 Predicate: TypeAlias = Compare | In | Contains | StartsWith | IsNull | Not | And | Or | TextMatch
-Expr: TypeAlias = Input | Now | Prop | Identity | Entity | Predicate | Rank | Aggregate
+Expr: TypeAlias = Input | Now | Prop | Identity | Entity | Computed | Case | Predicate | Rank | Aggregate
 
 
 # --- properties of expressions -------------------------------------------------------------------
@@ -549,98 +595,6 @@ def is_foldable(fold: AggregateFunction, type_: ValueType, *, distinct: bool = F
     if fold in (AggregateFunction.SUM, AggregateFunction.AVG):
         return isinstance(type_, Scalar) and type_.is_numeric
     return is_scalar(type_)
-
-
-def list_children(expr: Expr) -> tuple[Expr, ...]:
-    """Return the direct children of an expression, in the order in which they are written."""
-    match expr:
-        case Const() | ParamRef() | Now() | Prop() | Identity():
-            return ()
-        case Entity():
-            return expr.fields
-        case Compare():
-            return (expr.left, expr.right)
-        case In():
-            return (expr.element, expr.collection)
-        case Contains():
-            return (expr.text, expr.part)
-        case StartsWith():
-            return (expr.text, expr.prefix)
-        case IsNull():
-            return (expr.operand,)
-        case Not():
-            return (expr.term,)
-        case And() | Or():
-            return expr.terms
-        case TextMatch():
-            return (expr.prop, expr.query) if expr.edits is None else (expr.prop, expr.query, expr.edits)
-        case Nearest() | Bm25():
-            return (expr.prop, expr.query)
-        case Rrf():
-            return (expr.first, expr.second, expr.k)
-        case Aggregate():
-            return () if expr.argument is None else (expr.argument,)
-        case _:
-            assert_never(expr)
-
-
-def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """Return the expression with `change` applied to the children that may be any expression.
-
-    The children of a search or rank and the fields of an object are unchanged: their classes are fixed.
-    """
-    match expr:
-        case Compare():
-            return replace(expr, left=change(expr.left), right=change(expr.right))
-        case In():
-            return replace(expr, element=change(expr.element), collection=change(expr.collection))
-        case Contains():
-            return replace(expr, text=change(expr.text), part=change(expr.part))
-        case StartsWith():
-            return replace(expr, text=change(expr.text), prefix=change(expr.prefix))
-        case IsNull():
-            return replace(expr, operand=change(expr.operand))
-        case Not():
-            return replace(expr, term=change(expr.term))
-        case And() | Or():
-            return replace(expr, terms=tuple(change(term) for term in expr.terms))
-        case Aggregate():
-            return expr if expr.argument is None else replace(expr, argument=change(expr.argument))
-        case _:
-            return expr
-
-
-def walk(expr: Expr) -> Iterator[Expr]:
-    """Yield the expression and all its descendants in pre-order, left to right."""
-    # A stack instead of recursion: the last child is pushed first, so that the first one is visited next.
-    stack = [expr]
-    while stack:
-        part = stack.pop()
-        yield part
-        stack.extend(reversed(list_children(part)))
-
-
-def find_variables(expr: Expr) -> tuple[str, ...]:
-    """Return the node and edge variables that an expression reads, without duplicates, in order of appearance."""
-    return tuple(dict.fromkeys(part.variable for part in walk(expr) if isinstance(part, Prop | Identity | Entity)))
-
-
-def find_properties(expr: Expr) -> tuple[tuple[str, str], ...]:
-    """Return the (variable, property) pairs that an expression reads, without duplicates, in order; ids are omitted."""
-    return tuple(dict.fromkeys((part.variable, part.name) for part in walk(expr) if isinstance(part, Prop)))
-
-
-def split_conjuncts(expr: Expr) -> tuple[Expr, ...]:
-    """Return the conjuncts of a predicate: the terms of its `and`, however it is nested."""
-    stack = [expr]
-    conjuncts: list[Expr] = []
-    while stack:
-        part = stack.pop()
-        if isinstance(part, And):
-            stack.extend(reversed(part.terms))
-        else:
-            conjuncts.append(part)
-    return tuple(conjuncts)
 
 
 def _require_value_type(expr: Expr) -> ValueType:

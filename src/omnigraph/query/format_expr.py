@@ -3,12 +3,14 @@
 from datetime import date, datetime
 from typing import assert_never
 
-from omnigraph.lang.printer import print_float, quote
+from omnigraph.lang.expression_printer import print_float, quote
 from omnigraph.query.expr import (
     Aggregate,
     And,
     Bm25,
+    Case,
     Compare,
+    Computed,
     Const,
     Contains,
     Entity,
@@ -27,6 +29,7 @@ from omnigraph.query.expr import (
     TextMatch,
 )
 from omnigraph.query.mutation_plan import ROW
+from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.values import format_date, format_datetime
 
@@ -67,8 +70,42 @@ def format_expr(expr: Expr) -> str:
             return _format_call(expr.mode.value, expr.prop, expr.query, *edits)
         case Compare() | In() | Contains() | StartsWith() | IsNull() | Not() | And() | Or():
             return _format_predicate(expr)
+        case Computed():
+            return _format_computed(expr)
+        case Case():
+            branches = [f"{format_expr(condition)} => {format_expr(value)}" for condition, value in expr.branches]
+            return f"case {{ {', '.join([*branches, f'else => {format_expr(expr.otherwise)}'])} }}"
         case _:
             assert_never(expr)
+
+
+def _format_computed(expr: Computed) -> str:
+    function = expr.function
+    arguments = [format_expr(argument) for argument in expr.arguments]
+    infix = {ScalarFunction.CONCATENATE: "+"}.get(function, function.value)
+    match function:
+        case (
+            ScalarFunction.ADD
+            | ScalarFunction.SUBTRACT
+            | ScalarFunction.MULTIPLY
+            | ScalarFunction.DIVIDE
+            | ScalarFunction.MODULO
+            | ScalarFunction.CONCATENATE
+        ):
+            left, right = (_format_nested(argument) for argument in expr.arguments)
+            return f"{left} {infix} {right}"
+        case ScalarFunction.NEGATE:
+            return f"-({arguments[0]})"
+        case ScalarFunction.ELEMENT:
+            return f"{_format_nested(expr.arguments[0])}[{arguments[1]}]"
+        case ScalarFunction.LIST:
+            return f"[{', '.join(arguments)}]"
+        case ScalarFunction.SHIFT:
+            unit = expr.arguments[1]
+            word = str(unit.value) if isinstance(unit, Const) else arguments[1]
+            return f"{_format_nested(expr.arguments[0])} + {word}({arguments[2]})"
+        case _:
+            return f"{function.value}({', '.join(arguments)})"
 
 
 def _format_predicate(expr: Compare | In | Contains | StartsWith | IsNull | Not | And | Or) -> str:
@@ -95,7 +132,9 @@ def _format_predicate(expr: Compare | In | Contains | StartsWith | IsNull | Not 
 
 
 def _format_nested(expr: Expr) -> str:
-    is_infix = isinstance(expr, Compare | In | Contains | StartsWith | And | Or)
+    is_infix = isinstance(expr, Compare | In | Contains | StartsWith | And | Or) or (
+        isinstance(expr, Computed) and not expr.function.value.isidentifier()
+    )
     return f"({format_expr(expr)})" if is_infix else format_expr(expr)
 
 

@@ -7,6 +7,7 @@ from enum import Enum
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.lang.spelling import suggest_closest
+from omnigraph.query.scalar_functions import SIGNATURES
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 
 
@@ -17,6 +18,7 @@ class FunctionFamily(Enum):
     AGGREGATE = "an aggregate"
     SEARCH = "a predicate"
     RANK = "a rank function"
+    SCALAR = "a function"
 
 
 class CallContext(Enum):
@@ -40,7 +42,7 @@ class Function:
     name: str
     family: FunctionFamily
     min_args: int
-    max_args: int
+    max_args: int | None
     contexts: frozenset[CallContext]
     # Each form of a call in backticks, for help lines.
     usage: str
@@ -114,7 +116,20 @@ _ALL_FUNCTIONS: tuple[Function, ...] = (
     _build_rank("bm25", 2, "`bm25($v.property, text)`", "T21"),
     _build_rank("rrf", 3, "`rrf(rank, rank)` or `rrf(rank, rank, k=60)`", "T21", ("k",)),
 )
-FUNCTIONS: dict[str, Function] = {function.name: function for function in _ALL_FUNCTIONS}
+_SCALAR_FUNCTIONS = tuple(
+    Function(
+        name=signature.name,
+        family=FunctionFamily.SCALAR,
+        min_args=signature.min_args,
+        max_args=signature.max_args,
+        contexts=frozenset(CallContext),
+        usage=signature.usage,
+        misplaced_code="T27",
+        misused_code="T27",
+    )
+    for signature in SIGNATURES.values()
+)
+FUNCTIONS: dict[str, Function] = {function.name: function for function in (*_ALL_FUNCTIONS, *_SCALAR_FUNCTIONS)}
 
 
 def resolve_function(call: ast.Call, context: CallContext, findings: DiagnosticCollector) -> Function | None:
@@ -151,7 +166,7 @@ def _suggest_functions(word: str, context: CallContext) -> str:
 def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, str]:
     message = f"`{function.name}` can't be used {context.value}"
     match function.family:
-        case FunctionFamily.VALUE:
+        case FunctionFamily.VALUE | FunctionFamily.SCALAR:
             return message, "compare it with something: `$v.property < now()`"
         case FunctionFamily.SEARCH:
             return message, "it is a predicate: write it as a clause of `match`"
@@ -166,9 +181,9 @@ def _find_misuse(call: ast.Call, function: Function) -> tuple[Span, str, str] | 
     count = len(call.arguments)
     help_ = f"write {function.usage}"
     low, high = function.min_args, function.max_args
-    if not low <= count <= high:
-        # No function takes a range wider than two numbers.
-        expected = str(low) if low == high else f"{low} or {high}"
+    if count < low or (high is not None and count > high):
+        # No function takes a range wider than two numbers, unless it takes any number.
+        expected = str(low) if low == high else f"{low} or {'more' if high is None else high}"
         noun = "argument" if expected == "1" else "arguments"
         span = call.arguments[0].span if expected == "0" else call.span
         return span, f"`{function.name}` takes {'no' if expected == '0' else expected} {noun}, not {count}", help_

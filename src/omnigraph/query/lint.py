@@ -5,6 +5,7 @@ from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.diagnostics import Diagnostic, sort_diagnostics
+from omnigraph.lang.expression_tree import walk
 from omnigraph.lang.literals import NullLiteral
 from omnigraph.query.expr import (
     And,
@@ -21,9 +22,8 @@ from omnigraph.query.expr import (
     ParamRef,
     Prop,
     StartsWith,
-    find_variables,
-    split_conjuncts,
 )
+from omnigraph.query.expr_tree import find_variables, split_conjuncts
 from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery
 from omnigraph.query.mutation_plan import ROW, Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.catalog import AnyType, Catalog
@@ -264,20 +264,11 @@ def _find_null_in_clauses(clauses: Iterable[ast.Clause]) -> Iterator[Diagnostic]
                 assert_never(clause)
 
 
-def _find_null_in_predicate(predicate: ast.Predicate) -> Iterator[Diagnostic]:
-    match predicate:
-        case ast.Compare() if _is_null(predicate.left) or _is_null(predicate.right):
-            test = "is not null" if predicate.op is ast.CompareOp.NE else "is null"
-            yield Diagnostic("L205", predicate.span, "a comparison with `null` is never true", f"test with `{test}`")
-        case ast.Not():
-            yield from _find_null_in_predicate(predicate.term)
-        case ast.And() | ast.Or():
-            for term in predicate.terms:
-                yield from _find_null_in_predicate(term)
-        case ast.Compare() | ast.IsNull() | ast.CallPredicate():
-            return
-        case _:
-            assert_never(predicate)
+def _find_null_in_predicate(predicate: ast.Expr) -> Iterator[Diagnostic]:
+    for part in walk(predicate):
+        if isinstance(part, ast.Compare) and (_is_null(part.left) or _is_null(part.right)):
+            test = "is not null" if part.op is ast.CompareOp.NE else "is null"
+            yield Diagnostic("L205", part.span, "a comparison with `null` is never true", f"test with `{test}`")
 
 
 def _is_null(expr: ast.Expr) -> bool:

@@ -23,13 +23,11 @@ from omnigraph.query.expr import (
     Parameter,
     ParamRef,
     Rank,
-    find_properties,
-    find_variables,
     is_predicate,
     is_whole,
     require,
-    walk,
 )
+from omnigraph.query.expr_tree import find_properties, find_variables, walk
 from omnigraph.query.mutation_plan import MutationQuery
 
 # The names of anonymous variables start with it; no user can write such a name.
@@ -195,6 +193,9 @@ class Grouping:
 
     def __post_init__(self) -> None:
         require(bool(self.aggregates), "a grouping without an aggregate is `distinct`")
+        arguments = (aggregate.argument for aggregate in self.aggregates if aggregate.argument is not None)
+        is_nested = any(isinstance(part, Aggregate) for argument in arguments for part in walk(argument))
+        require(not is_nested, "an aggregate inside an aggregate")
         require(len(set(self.keys)) == len(self.keys), "a group key is repeated")
         require(len(set(self.aggregates)) == len(self.aggregates), "an aggregate is repeated")
 

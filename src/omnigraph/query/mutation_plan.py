@@ -17,11 +17,10 @@ from omnigraph.query.expr import (
     Now,
     Parameter,
     ParamRef,
-    find_variables,
     is_predicate,
     require,
-    walk,
 )
+from omnigraph.query.expr_tree import find_variables, walk
 from omnigraph.schema.types import Scalar
 
 # The variable of the current row in the `where` of an update or delete; no user can write such a name.

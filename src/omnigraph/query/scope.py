@@ -6,6 +6,7 @@ from typing import Protocol, assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
+from omnigraph.lang.expression_tree import walk
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Entity, EntityType, Expr, Identity, MetaColumn, NodeRef, Parameter, ParamRef, Prop
 from omnigraph.schema.catalog import AnyType, Catalog
@@ -255,7 +256,7 @@ def iter_mentioned_variables(clauses: Iterable[ast.Clause]) -> Iterator[ast.Vari
                 # A hop has no other variables than those it binds.
                 yield from find_bound_variables(clause)
             case ast.Where():
-                yield from _iter_predicate_variables(clause.predicate)
+                yield from _iter_expr_variables(clause.predicate)
             case ast.NotBlock():
                 yield from iter_mentioned_variables(clause.clauses)
             case _:
@@ -285,34 +286,9 @@ def iter_names_bound_inside(clauses: Iterable[ast.Clause]) -> Iterator[str]:
             yield from iter_names_bound_inside(clause.clauses)
 
 
-def _iter_predicate_variables(predicate: ast.Predicate) -> Iterator[ast.Variable]:
-    match predicate:
-        case ast.Compare():
-            yield from _iter_expr_variables(predicate.left)
-            yield from _iter_expr_variables(predicate.right)
-        case ast.IsNull():
-            yield from _iter_expr_variables(predicate.operand)
-        case ast.CallPredicate():
-            yield from _iter_expr_variables(predicate.call)
-        case ast.Not():
-            yield from _iter_predicate_variables(predicate.term)
-        case ast.And() | ast.Or():
-            for term in predicate.terms:
-                yield from _iter_predicate_variables(term)
-        case _:
-            assert_never(predicate)
-
-
 def _iter_expr_variables(expr: ast.Expr) -> Iterator[ast.Variable]:
-    match expr:
-        case ast.Variable():
-            yield expr
-        case ast.PropertyRef():
-            yield expr.variable
-        case ast.Call():
-            for argument in (*expr.arguments, *(value for _, value in expr.options)):
-                yield from _iter_expr_variables(argument)
-        case ast.BareName() | ast.Star() | ast.LiteralExpr():
-            return
-        case _:
-            assert_never(expr)
+    for part in walk(expr):
+        if isinstance(part, ast.Variable):
+            yield part
+        elif isinstance(part, ast.PropertyRef):
+            yield part.variable

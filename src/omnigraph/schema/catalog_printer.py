@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from datetime import date, datetime
 
-from omnigraph.lang.printer import print_float, print_schema, quote
+from omnigraph.lang.expression_printer import print_float
+from omnigraph.lang.printer import print_schema, quote
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
 from omnigraph.schema.catalog import (

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from omnigraph.lang.diagnostic_codes import MIGRATION_CODES
-from omnigraph.lang.printer import print_float, quote
+from omnigraph.lang.expression_printer import print_float, quote
 from omnigraph.schema.catalog import AnyType, Cardinality, CheckRule, Property, RangeRule, Value
 from omnigraph.schema.values import Json, format_date, format_datetime, to_json
 

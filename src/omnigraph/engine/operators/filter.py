@@ -12,7 +12,8 @@ from omnigraph.engine.predicate_eval import Column, RowValue, evaluate_over, get
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.query.expr import And, Compare, Expr, Identity, MetaColumn, Op, TextMatch, find_variables, walk
+from omnigraph.query.expr import And, Compare, Expr, Identity, MetaColumn, Op, TextMatch
+from omnigraph.query.expr_tree import find_variables, walk
 from omnigraph.storage.arrow_buffers import build_array, read_booleans
 from omnigraph.storage.columnar_sets import concat_chunks
 

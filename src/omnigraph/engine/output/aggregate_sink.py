@@ -21,7 +21,8 @@ from omnigraph.engine.output.aggregate import group
 from omnigraph.engine.output.distinct import group_rows, merge_equal_rows, read_columns
 from omnigraph.engine.output.projection import Frame, Rows, build_frame
 from omnigraph.engine.output.sort import build_sort_keys, sort_rows
-from omnigraph.query.expr import Expr, find_variables
+from omnigraph.query.expr import Expr
+from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import Grouping, ReadQuery
 
 _BYTES_PER_VALUE = 8

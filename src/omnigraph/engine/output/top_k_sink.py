@@ -18,7 +18,8 @@ from omnigraph.engine.output.distinct import select_distinct
 from omnigraph.engine.output.projection import Rows, build_frame
 from omnigraph.engine.output.score_cache import ScoreCache
 from omnigraph.engine.output.sort import SortKey, build_sort_keys, sort_rows, sort_runs
-from omnigraph.query.expr import Bm25, Nearest, Rrf, find_variables
+from omnigraph.query.expr import Bm25, Nearest, Rrf
+from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import ReadQuery
 
 # A small first chunk lets a small LIMIT stop early; each later chunk is twice as large. Two hops over 2 million edges,

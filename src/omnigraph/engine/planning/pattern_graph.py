@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from omnigraph.query.expr import Expr, find_variables, split_conjuncts
+from omnigraph.query.expr import Expr
+from omnigraph.query.expr_tree import find_variables, split_conjuncts
 from omnigraph.query.logical_plan import Hop, NotExists, Pattern
 
 # By variable the hops that end there, each with the variable at its other end.

@@ -9,7 +9,8 @@ from omnigraph.engine.physical_plan import SEED, Close, Compact, Expand, Filter,
 from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.counted_subtrees import PlanBlock
 from omnigraph.engine.planning.pattern_graph import AntiJoinBlock, JoinPredicate, PatternGraph
-from omnigraph.query.expr import Entity, Expr, Identity, Prop, find_variables, walk
+from omnigraph.query.expr import Entity, Expr, Identity, Prop
+from omnigraph.query.expr_tree import find_variables, walk
 from omnigraph.query.logical_plan import Hop
 from omnigraph.schema.types import EnumOf, Scalar, ValueType
 

@@ -15,7 +15,8 @@ from omnigraph.engine.planning.join_order import JoinOrderPlanner
 from omnigraph.engine.planning.pattern_graph import JoinPredicate, PatternGraph
 from omnigraph.engine.planning.plan_builder import MatchSemantics, PendingPredicates, PlanBuilder, PlanContext
 from omnigraph.engine.predicate_eval import find_shared_type
-from omnigraph.query.expr import AggregateFunction, Compare, EdgeRef, Expr, Identity, NodeRef, Op, Prop, find_variables
+from omnigraph.query.expr import AggregateFunction, Compare, EdgeRef, Expr, Identity, NodeRef, Op, Prop
+from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import NotExists, Pattern, ReadQuery
 from omnigraph.query.rules.empty_pattern import is_empty
 from omnigraph.schema.types import Scalar

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
-from omnigraph.query.expr import Bm25, Const, Expr, Input, Nearest, Rrf, TextMatch, walk
+from omnigraph.query.expr import Bm25, Const, Expr, Input, Nearest, Rrf, TextMatch
+from omnigraph.query.expr_tree import walk
 from omnigraph.query.params import ParameterError, ParameterProblem
 from omnigraph.schema.catalog import Value
 

@@ -24,7 +24,8 @@ from omnigraph.engine.tables.column_store import ColumnStore, concat_chunks
 from omnigraph.engine.tables.id_hash_index import IdHashIndex
 from omnigraph.engine.tables.key_predicates import find_named_ids
 from omnigraph.engine.tables.selectivity import estimate_selectivity
-from omnigraph.query.expr import Expr, split_conjuncts
+from omnigraph.query.expr import Expr
+from omnigraph.query.expr_tree import split_conjuncts
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.arrow_buffers import fill_nulls, read_booleans

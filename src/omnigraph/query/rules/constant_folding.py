@@ -19,9 +19,8 @@ from omnigraph.query.expr import (
     ParamRef,
     StartsWith,
     TextMatch,
-    list_children,
-    map_children,
 )
+from omnigraph.query.expr_tree import list_children, map_children
 from omnigraph.query.numeric_narrowing import find_min_value
 from omnigraph.schema.types import INTEGER_RANGES, ListOf, Scalar
 

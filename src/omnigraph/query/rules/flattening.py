@@ -1,6 +1,7 @@
 """Flatten nested `and` and `or`, and remove duplicate terms. Exact in three-valued logic."""
 
-from omnigraph.query.expr import And, Expr, Or, map_children
+from omnigraph.query.expr import And, Expr, Or
+from omnigraph.query.expr_tree import map_children
 from omnigraph.query.rules.constant_folding import join_terms
 
 

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from omnigraph.query.expr import And, Compare, Expr, IsNull, Not, Or, map_children
+from omnigraph.query.expr import And, Compare, Expr, IsNull, Not, Or
+from omnigraph.query.expr_tree import map_children
 
 
 def push_negation(expr: Expr) -> Expr:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from omnigraph.query.expr import Compare, Const, Expr, In, Op, Or, map_children
+from omnigraph.query.expr import Compare, Const, Expr, In, Op, Or
+from omnigraph.query.expr_tree import map_children
 from omnigraph.query.rules.constant_folding import join_terms
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from omnigraph.query.expr import Expr, find_variables, split_conjuncts
+from omnigraph.query.expr import Expr  # noqa: TC001 - types of locals, as everywhere
+from omnigraph.query.expr_tree import find_variables, split_conjuncts
 from omnigraph.query.logical_plan import Pattern
 
 

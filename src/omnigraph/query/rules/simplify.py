@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from omnigraph.query.expr import And, Expr, split_conjuncts
+from omnigraph.query.expr import And, Expr
+from omnigraph.query.expr_tree import split_conjuncts
 from omnigraph.query.logical_plan import Pattern
 from omnigraph.query.rules.constant_folding import fold_constants, is_truth
 from omnigraph.query.rules.filter_truth import reduce_filter

@@ -1,0 +1,293 @@
+"""Bind calculations: arithmetic, scalar functions, lists, indexes and `case`.
+
+Every method returns None for an invalid expression, whose errors it has reported.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from omnigraph.lang import literals as lit
+from omnigraph.lang import query_ast as ast
+from omnigraph.lang.printer import format_expr as print_expr
+from omnigraph.query.bind_literal import clip_text
+from omnigraph.query.expr import Case, Computed, Const, EdgeRef, Expr, NodeRef, ParamRef
+from omnigraph.query.scalar_functions import (
+    DURATION_UNITS,
+    FIXED_KINDS,
+    SIGNATURES,
+    TRUNC_UNITS,
+    ParameterKind,
+    ScalarFunction,
+    Signature,
+    accepts,
+    resolve_arithmetic,
+    resolve_sum,
+    unify,
+    widen,
+)
+from omnigraph.schema.findings import DiagnosticCollector, join_words
+from omnigraph.schema.types import ListOf, Scalar, ValueType, is_numeric
+
+_OPERATORS = {
+    ast.ArithmeticOp.ADD: ScalarFunction.ADD,
+    ast.ArithmeticOp.SUBTRACT: ScalarFunction.SUBTRACT,
+    ast.ArithmeticOp.MULTIPLY: ScalarFunction.MULTIPLY,
+    ast.ArithmeticOp.DIVIDE: ScalarFunction.DIVIDE,
+    ast.ArithmeticOp.MODULO: ScalarFunction.MODULO,
+}
+_MOMENTS = (Scalar.DATE, Scalar.DATETIME)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedBinder:
+    """Bind calculations of one place in a query; `bind` binds their operands, `bind_condition` those of a `case`."""
+
+    findings: DiagnosticCollector
+    bind: Callable[[ast.Expr], Expr | None]
+    bind_condition: Callable[[ast.Expr], Expr | None]
+
+    # --- operators -------------------------------------------------------------------------------
+
+    def bind_arithmetic(self, node: ast.Arithmetic) -> Expr | None:
+        """Bind `left op right` between numbers, `+` between texts, or a moment shifted by a duration."""
+        if unit := _find_duration(node.right):
+            return self._bind_shift(node, unit)
+        left = self._bind_value(node.left)
+        right = self._bind_value(node.right)
+        if left is None or right is None:
+            return None
+        function = _OPERATORS[node.op]
+        left_type, right_type = _get_type(left), _get_type(right)
+        type_ = resolve_arithmetic(function, left_type, right_type)
+        if function is ScalarFunction.ADD:
+            type_ = resolve_sum(left_type, right_type)
+            if type_ is Scalar.STRING:
+                function = ScalarFunction.CONCATENATE
+        if type_ is None:
+            sides = f"`{_clip(node.left)}` ({left_type}) and `{_clip(node.right)}` ({right_type})"
+            self._report(
+                node, f"`{node.op.value}` can't be applied to {sides}", _suggest(node.op, left_type, right_type)
+            )
+            return None
+        can_fail = function is not ScalarFunction.CONCATENATE
+        return _build(function, (left, right), type_, node, can_fail=can_fail)
+
+    def bind_negation(self, node: ast.Negate) -> Expr | None:
+        """Bind `-operand`."""
+        operand = self._bind_value(node.operand)
+        if operand is None:
+            return None
+        if not is_numeric(_get_type(operand)):
+            self._report(node, f"`-` needs a number, but `{_clip(node.operand)}` is {operand.type}")
+            return None
+        return _build(ScalarFunction.NEGATE, (operand,), widen((_get_type(operand),)), node, can_fail=True)
+
+    def bind_index(self, node: ast.Index) -> Expr | None:
+        """Bind `list[index]`; outside of the list it is null."""
+        operand = self._bind_value(node.operand)
+        index = self._bind_value(node.index)
+        if operand is None or index is None:
+            return None
+        type_ = _get_type(operand)
+        if not isinstance(type_, ListOf):
+            self._report(node.operand, f"`[…]` needs a list, but `{_clip(node.operand)}` is {type_}")
+            return None
+        if not accepts(ParameterKind.INTEGER, _get_type(index)):
+            self._report(node.index, f"an index is an integer, but `{_clip(node.index)}` is {index.type}")
+            return None
+        return _build(ScalarFunction.ELEMENT, (operand, index), type_.element, node, can_fail=True)
+
+    def bind_list(self, node: ast.ListExpr) -> Expr | None:
+        """Bind `[a, b, …]`, whose items get one type."""
+        items = self._bind_all(node.items)
+        if items is None:
+            return None
+        agreed = self._agree(items, node.items, "the items of a list")
+        if agreed is None:
+            return None
+        type_ = _get_type(agreed[0])
+        if not isinstance(type_, Scalar) or type_ is Scalar.BLOB:
+            self._report(node, f"a list can't hold values of type {type_}")
+            return None
+        nullable = any(item.nullable for item in agreed)
+        return _build(ScalarFunction.LIST, agreed, ListOf(type_), node, can_fail=nullable)
+
+    def bind_case(self, node: ast.Case) -> Expr | None:
+        """Bind a `case`, whose branches get one type; without `else` it is null where no condition is true."""
+        conditions = [self.bind_condition(branch.condition) for branch in node.branches]
+        nodes = [branch.value for branch in node.branches]
+        if node.otherwise is not None:
+            nodes.append(node.otherwise)
+        values = self._bind_all(nodes)
+        if values is None or not node.branches:
+            return None
+        agreed = self._agree(values, nodes, "the branches of a `case`")
+        bound = [condition for condition in conditions if condition is not None]
+        if agreed is None or len(bound) < len(conditions):
+            return None
+        branches = tuple(zip(bound, agreed, strict=False))
+        null = Const(value=None, type=_get_type(agreed[0]), origin=node.span)
+        otherwise = null if node.otherwise is None else agreed[-1]
+        return Case(branches=branches, otherwise=otherwise, origin=node.span)
+
+    def _bind_shift(self, node: ast.Arithmetic, unit: str) -> Expr | None:
+        call = node.right
+        assert isinstance(call, ast.Call)  # noqa: S101 - `_find_duration` has checked it
+        base = self._bind_value(node.left)
+        usage = f"`moment {node.op.value} {unit}(3)`"
+        if node.op not in (ast.ArithmeticOp.ADD, ast.ArithmeticOp.SUBTRACT) or len(call.arguments) != 1:
+            self._report(call, f"a duration is added to a Date or DateTime: {usage}")
+            return None
+        amount = self._bind_value(call.arguments[0])
+        if base is None or amount is None:
+            return None
+        type_ = _get_type(base)
+        if type_ not in _MOMENTS:
+            self._report(node.left, f"`{unit}` can be added to a Date or DateTime, but `{_clip(node.left)}` is {type_}")
+            return None
+        if type_ is Scalar.DATE and not DURATION_UNITS[unit]:
+            help_ = "a Date has days: use `days`, `weeks`, `months` or `years`, or a DateTime"
+            self._report(call, f"`{unit}` can't be added to the Date `{_clip(node.left)}`", help_)
+            return None
+        if not accepts(ParameterKind.INTEGER, _get_type(amount)):
+            self._report(call.arguments[0], f"`{unit}` takes an integer, but this is {amount.type}")
+            return None
+        if node.op is ast.ArithmeticOp.SUBTRACT:
+            amount = _build(ScalarFunction.NEGATE, (amount,), Scalar.I64, node, can_fail=True)
+        word = Const(value=unit, type=Scalar.STRING, origin=call.span)
+        # A moment beyond the years 1 to 9999 is null.
+        return _build(ScalarFunction.SHIFT, (base, word, amount), type_, node, can_fail=True)
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    def bind_call(self, call: ast.Call, signature: Signature) -> Expr | None:
+        """Bind the call of a scalar function, whose number of arguments is already checked."""
+        arguments = self._bind_all(call.arguments)
+        if arguments is None:
+            return None
+        for index, (argument, node) in enumerate(zip(arguments, call.arguments, strict=True)):
+            if not self._check_argument(argument, node, signature.get_parameter(index), signature):
+                return None
+        if signature.agrees:
+            agreed = self._agree(arguments, call.arguments, f"the arguments of `{signature.name}`")
+            if agreed is None:
+                return None
+            arguments = agreed
+        types = tuple(_get_type(argument) for argument in arguments)
+        if signature.function is ScalarFunction.DAYS_BETWEEN and types[0] != types[1]:
+            message = f"`days_between` needs two Dates or two DateTimes, not a {types[0]} and a {types[1]}"
+            self._report(call, message, "turn a DateTime into a Date with `date(…)`")
+            return None
+        type_ = signature.result(types)
+        if signature.skips_nulls:
+            nullable = all(argument.nullable for argument in arguments)
+            computed = _build(signature.function, arguments, type_, call, can_fail=False)
+            return replace(computed, nullable=nullable)
+        return _build(signature.function, arguments, type_, call, can_fail=signature.can_fail)
+
+    def _check_argument(self, argument: Expr, node: ast.Expr, kind: ParameterKind, signature: Signature) -> bool:
+        type_ = _get_type(argument)
+        if isinstance(argument, Const) and argument.value is None and kind not in FIXED_KINDS:
+            return True
+        is_fixed = isinstance(argument, Const | ParamRef)
+        if not accepts(kind, type_) or (kind in FIXED_KINDS and not is_fixed):
+            message = f"`{signature.name}` needs {kind.value}, but `{_clip(node)}` is {type_}"
+            self._report(node, message, f"write {signature.usage}")
+            return False
+        if kind is ParameterKind.UNIT and not (isinstance(argument, Const) and argument.value in TRUNC_UNITS):
+            units = join_words([f'"{unit}"' for unit in TRUNC_UNITS], "or")
+            self._report(node, f"`{_clip(node)}` is not a unit", f"write {units}")
+            return False
+        return True
+
+    # --- operands --------------------------------------------------------------------------------
+
+    def _bind_value(self, node: ast.Expr) -> Expr | None:
+        """Bind an operand that must be a value: a whole node or edge is refused."""
+        value = self.bind(node)
+        if value is not None and isinstance(value.type, NodeRef | EdgeRef):
+            help_ = f"name a property: `{_clip(node)}.property`"
+            self._report(node, f"`{_clip(node)}` is a whole `{value.type}`, which is not a value", help_)
+            return None
+        return value
+
+    def _bind_all(self, nodes: Sequence[ast.Expr]) -> tuple[Expr, ...] | None:
+        # All are bound before the first failure returns, so that each reports its errors.
+        bound = [self._bind_value(node) for node in nodes]
+        values = tuple(value for value in bound if value is not None)
+        return values if len(values) == len(bound) else None
+
+    def _agree(self, values: tuple[Expr, ...], nodes: Sequence[ast.Expr], what: str) -> tuple[Expr, ...] | None:
+        """Return alternatives in their common type; a null literal has whatever type the others have."""
+        typed = [value for value, node in zip(values, nodes, strict=True) if not _is_null(node)]
+        if not typed:
+            return values
+        common = unify(tuple(_get_type(value) for value in typed))
+        if common is None:
+            shown = join_words([f"{value.type}" for value in typed])
+            self._report(
+                nodes[0], f"{what} have no common type: {shown}", "convert them with `to_string` or `to_float`"
+            )
+            return None
+        return tuple(_convert(value, common) for value in values)
+
+    def _report(self, node: ast.Expr, message: str, help_: str | None = None) -> None:
+        self.findings.add_error("T27", node.span, message, help_)
+
+
+def find_signature(call: ast.Call) -> Signature | None:
+    """Return the signature of a scalar function, or None if the name is none."""
+    return SIGNATURES.get(call.function.text)
+
+
+def _find_duration(node: ast.Expr) -> str | None:
+    if isinstance(node, ast.Call) and node.function.text in DURATION_UNITS:
+        return node.function.text
+    return None
+
+
+def _build(
+    function: ScalarFunction, arguments: tuple[Expr, ...], type_: ValueType, node: ast.Expr, *, can_fail: bool
+) -> Computed:
+    nullable = can_fail or any(argument.nullable for argument in arguments)
+    text = clip_text(print_expr(node))
+    return Computed(function=function, arguments=arguments, type=type_, nullable=nullable, text=text, origin=node.span)
+
+
+def _convert(value: Expr, type_: ValueType) -> Expr:
+    """Return a value in a wider type; a literal is converted at once."""
+    if value.type == type_:
+        return value
+    if isinstance(value, Const):
+        converted = float(value.value) if type_ is Scalar.F64 and isinstance(value.value, int) else value.value
+        return Const(value=converted, type=type_, origin=value.origin)
+    function = {Scalar.F64: ScalarFunction.TO_FLOAT, Scalar.I64: ScalarFunction.TO_INT}.get(
+        type_ if isinstance(type_, Scalar) else Scalar.STRING, ScalarFunction.TO_STRING
+    )
+    return Computed(
+        function=function, arguments=(value,), type=type_, nullable=value.nullable, text="", origin=value.origin
+    )
+
+
+def _get_type(expr: Expr) -> ValueType:
+    type_ = expr.type
+    assert not isinstance(type_, NodeRef | EdgeRef)  # noqa: S101 - `_bind_value` has refused whole nodes and edges
+    return type_
+
+
+def _is_null(node: ast.Expr) -> bool:
+    return isinstance(node, ast.LiteralExpr) and isinstance(node.value, lit.NullLiteral)
+
+
+def _clip(node: ast.Expr) -> str:
+    return clip_text(print_expr(node))
+
+
+def _suggest(op: ast.ArithmeticOp, left: ValueType, right: ValueType) -> str | None:
+    if left in _MOMENTS and right in _MOMENTS and op is ast.ArithmeticOp.SUBTRACT:
+        return "write `days_between(from, to)` or `seconds_between(from, to)`"
+    if left in _MOMENTS:
+        return f"add a duration: `… {op.value} days(3)`"
+    if Scalar.STRING in (left, right) and op is ast.ArithmeticOp.ADD:
+        return "turn the other side into a text with `to_string(…)`"
+    return None

@@ -1,0 +1,138 @@
+"""Walk and rebuild typed expressions."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from omnigraph.query.expr import (
+    Aggregate,
+    And,
+    Bm25,
+    Case,
+    Compare,
+    Computed,
+    Const,
+    Contains,
+    Entity,
+    Expr,
+    Identity,
+    In,
+    IsNull,
+    Nearest,
+    Not,
+    Now,
+    Or,
+    ParamRef,
+    Prop,
+    Rank,
+    Rrf,
+    StartsWith,
+    TextMatch,
+)
+
+
+def list_children(expr: Expr) -> tuple[Expr, ...]:
+    """Return the direct children of an expression, in the order in which they are written."""
+    match expr:
+        case Const() | ParamRef() | Now() | Prop() | Identity():
+            return ()
+        case Entity():
+            return expr.fields
+        case Compare():
+            return (expr.left, expr.right)
+        case In():
+            return (expr.element, expr.collection)
+        case Contains():
+            return (expr.text, expr.part)
+        case StartsWith():
+            return (expr.text, expr.prefix)
+        case IsNull():
+            return (expr.operand,)
+        case Not():
+            return (expr.term,)
+        case And() | Or():
+            return expr.terms
+        case TextMatch():
+            return (expr.prop, expr.query) if expr.edits is None else (expr.prop, expr.query, expr.edits)
+        case Computed():
+            return expr.arguments
+        case Case():
+            return (*(part for branch in expr.branches for part in branch), expr.otherwise)
+        case _:
+            return _list_arguments(expr)
+
+
+def _list_arguments(expr: Rank | Aggregate) -> tuple[Expr, ...]:
+    match expr:
+        case Nearest() | Bm25():
+            return (expr.prop, expr.query)
+        case Rrf():
+            return (expr.first, expr.second, expr.k)
+        case Aggregate():
+            return () if expr.argument is None else (expr.argument,)
+        case _:
+            assert_never(expr)
+
+
+def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Return the expression with `change` applied to the children that may be any expression.
+
+    The children of a search or rank and the fields of an object are unchanged: their classes are fixed.
+    """
+    match expr:
+        case Compare():
+            return replace(expr, left=change(expr.left), right=change(expr.right))
+        case In():
+            return replace(expr, element=change(expr.element), collection=change(expr.collection))
+        case Contains():
+            return replace(expr, text=change(expr.text), part=change(expr.part))
+        case StartsWith():
+            return replace(expr, text=change(expr.text), prefix=change(expr.prefix))
+        case IsNull():
+            return replace(expr, operand=change(expr.operand))
+        case Not():
+            return replace(expr, term=change(expr.term))
+        case And() | Or():
+            return replace(expr, terms=tuple(change(term) for term in expr.terms))
+        case Aggregate():
+            return expr if expr.argument is None else replace(expr, argument=change(expr.argument))
+        case Computed():
+            return replace(expr, arguments=tuple(change(argument) for argument in expr.arguments))
+        case Case():
+            branches = tuple((change(condition), change(value)) for condition, value in expr.branches)
+            return replace(expr, branches=branches, otherwise=change(expr.otherwise))
+        case _:
+            return expr
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Yield the expression and all its descendants in pre-order, left to right."""
+    # A stack instead of recursion: the last child is pushed first, so that the first one is visited next.
+    stack = [expr]
+    while stack:
+        part = stack.pop()
+        yield part
+        stack.extend(reversed(list_children(part)))
+
+
+def find_variables(expr: Expr) -> tuple[str, ...]:
+    """Return the node and edge variables that an expression reads, without duplicates, in order of appearance."""
+    return tuple(dict.fromkeys(part.variable for part in walk(expr) if isinstance(part, Prop | Identity | Entity)))
+
+
+def find_properties(expr: Expr) -> tuple[tuple[str, str], ...]:
+    """Return the (variable, property) pairs that an expression reads, without duplicates, in order; ids are omitted."""
+    return tuple(dict.fromkeys((part.variable, part.name) for part in walk(expr) if isinstance(part, Prop)))
+
+
+def split_conjuncts(expr: Expr) -> tuple[Expr, ...]:
+    """Return the conjuncts of a predicate: the terms of its `and`, however it is nested."""
+    stack = [expr]
+    conjuncts: list[Expr] = []
+    while stack:
+        part = stack.pop()
+        if isinstance(part, And):
+            stack.extend(reversed(part.terms))
+        else:
+            conjuncts.append(part)
+    return tuple(conjuncts)
