@@ -12,8 +12,8 @@ from omnigraph.clock import SystemClock
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.output.result_pipeline import ResultFrame, build_result
-from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import bind_query

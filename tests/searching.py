@@ -17,8 +17,8 @@ import Stemmer
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.view import View
 from omnigraph.lang.source import Source, Span

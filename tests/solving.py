@@ -13,8 +13,8 @@ from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.executor import solve
 from omnigraph.engine.physical_plan import PhysicalPlan
 from omnigraph.engine.planning.planner import plan_read
-from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.view import View
 from omnigraph.lang.query_parser import parse_queries

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mutating import new_graph, run
-from omnigraph.engine.predicate_eval import QueryInputs, SearchNotHereError
+from omnigraph.engine.predicate_eval import SearchNotHereError
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.ops.open import open_session

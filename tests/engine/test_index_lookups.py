@@ -15,7 +15,7 @@ import pytest
 
 from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
-from omnigraph.engine.predicate_eval import QueryInputs
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.view import View

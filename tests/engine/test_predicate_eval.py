@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.predicate_eval import QueryInputs, evaluate
+from omnigraph.engine.predicate_eval import evaluate
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.table_filters import build_table_filter
 from omnigraph.engine.writing.row_filter import filter_rows
 from omnigraph.query.expr import Expr, TextMatch

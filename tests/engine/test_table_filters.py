@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.predicate_eval import QueryInputs, evaluate
+from omnigraph.engine.predicate_eval import evaluate
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.table_filters import MAX_PUSHED_VALUES, build_table_filter, find_bounds
 from omnigraph.query.expr import Expr, In, Prop
 from omnigraph.schema.arrow import to_arrow_type

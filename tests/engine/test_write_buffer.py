@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from mutating import new_graph, run
-from omnigraph.engine.predicate_eval import QueryInputs
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.lang.source import Span

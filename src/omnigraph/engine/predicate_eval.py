@@ -4,39 +4,45 @@ Numbers compare exactly whatever their types, without rounding. One exception: c
 as an F32, as it would be if it were stored in such a column.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol, TypeAlias, assert_never
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.in_list_eval import is_in_items, is_in_list
 from omnigraph.engine.numeric_compare import compare_exactly, round_fractions
+from omnigraph.engine.query_inputs import QueryInputs
+from omnigraph.engine.scalar_eval import OverflowLog, evaluate_case, evaluate_computed
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.query.expr import (
+    Aggregate,
     And,
+    Bm25,
+    Case,
     Compare,
+    Computed,
     Const,
     Contains,
     Expr,
     Identity,
     In,
     IsNull,
+    Nearest,
     Not,
     Now,
     Op,
     Or,
     ParamRef,
     Prop,
+    Rank,
+    Rrf,
     StartsWith,
     TextMatch,
 )
 from omnigraph.query.expr_tree import walk
-from omnigraph.query.mutation_plan import StoredValue
 from omnigraph.schema.arrow import to_arrow_type
-from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.storage.arrow_buffers import build_scalar
 
@@ -63,26 +69,6 @@ class SearchNotHereError(OmnigraphError):
     code = "search_not_here"
     function: str
     message = "`{function}` can't be evaluated by comparing values: please report this as a bug, with the query"
-
-
-@dataclass(frozen=True, slots=True)
-class QueryInputs:
-    """The inputs of a query besides its tables: the values of its parameters, and the instant of `now()`."""
-
-    params: Mapping[str, Value]
-    now: datetime
-
-    def resolve(self, expr: StoredValue) -> Value:
-        """Return the value of a literal, a parameter or `now()`."""
-        match expr:
-            case Const():
-                return expr.value
-            case ParamRef():
-                return self.params[expr.name]
-            case Now():
-                return self.now
-            case _:
-                assert_never(expr)
 
 
 def get_column_name(expr: RowValue) -> str:
@@ -116,6 +102,15 @@ class ValueSource(Protocol):
         ...
 
 
+@runtime_checkable
+class ResultValueSource(Protocol):
+    """A source of values that also has aggregates and scores: the rows of a result."""
+
+    def read_result(self, expr: Aggregate | Rank) -> Column:
+        """Return an aggregate or score."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _SingleTable:
     """The rows of one table, whose columns have the names of properties."""
@@ -145,13 +140,13 @@ def evaluate(expr: Expr, rows: pa.Table, inputs: QueryInputs) -> Column:
     return evaluate_over(expr, _SingleTable(rows), inputs)
 
 
-def evaluate_over(expr: Expr, values: ValueSource, inputs: QueryInputs) -> Column:
-    """Return the same as `evaluate`, for rows that may bind several variables."""
-    result = _evaluate_operand(expr, values, inputs)
+def evaluate_over(expr: Expr, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None = None) -> Column:
+    """Return the same as `evaluate`, for rows that may bind several variables; overflows are added to `log`."""
+    result = _evaluate_operand(expr, values, inputs, log)
     return pa.repeat(result, values.size) if isinstance(result, pa.Scalar) else result
 
 
-def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs) -> Operand:
+def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None) -> Operand:
     """Return the value in every row, or a scalar if it is the same in all."""
     match expr:
         case Const() | ParamRef() | Now():
@@ -159,20 +154,20 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs) -> O
         case Prop() | Identity():
             return values.read_column(expr)
         case IsNull():
-            operand = _evaluate_operand(expr.operand, values, inputs)
+            operand = _evaluate_operand(expr.operand, values, inputs, log)
             return pc.is_valid(operand) if expr.negated else pc.is_null(operand)
         case Not():
-            return pc.invert(_evaluate_operand(expr.term, values, inputs))
+            return pc.invert(_evaluate_operand(expr.term, values, inputs, log))
         case And() | Or():
             combine = pc.and_kleene if isinstance(expr, And) else pc.or_kleene
-            result = _evaluate_operand(expr.terms[0], values, inputs)
+            result = _evaluate_operand(expr.terms[0], values, inputs, log)
             for term in expr.terms[1:]:
-                result = combine(result, _evaluate_operand(term, values, inputs))
+                result = combine(result, _evaluate_operand(term, values, inputs, log))
             return result
         case Compare():
             # Ids of one type are compared by the positions of their rows, without reading them.
             by_position = values.compare(expr)
-            return _evaluate_comparison(expr, values, inputs) if by_position is None else by_position
+            return _evaluate_comparison(expr, values, inputs, log) if by_position is None else by_position
         case In():
             return _evaluate_in(expr, values, inputs)
         case Contains():
@@ -183,6 +178,12 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs) -> O
             return _evaluate_text(expr.text, expr.prefix, values, inputs, pc.starts_with, str.startswith)
         case TextMatch():
             return values.match_text(expr)
+        case Computed():
+            return evaluate_computed(expr, lambda part, own: _evaluate_operand(part, values, inputs, own), inputs, log)
+        case Case():
+            return evaluate_case(expr, lambda part, own: _evaluate_operand(part, values, inputs, own), values.size, log)
+        case Aggregate() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
+            return values.read_result(expr)
         case _:
             raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")
 
@@ -196,8 +197,8 @@ def _get_value_type(expr: Expr) -> ValueType:
     return type_
 
 
-def _evaluate_comparison(expr: Compare, values: ValueSource, inputs: QueryInputs) -> Operand:
-    left, right = (_evaluate_operand(side, values, inputs) for side in (expr.left, expr.right))
+def _evaluate_comparison(expr: Compare, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None) -> Operand:
+    left, right = (_evaluate_operand(side, values, inputs, log) for side in (expr.left, expr.right))
     result = _compare_operands(expr.op, left, _get_value_type(expr.left), right, _get_value_type(expr.right))
     # `compare_exactly` returns an array also for two scalars.
     is_single = isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.predicate_eval import QueryInputs, RowValue, get_column_name
+from omnigraph.engine.predicate_eval import RowValue, get_column_name
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.query.expr import (
     And,
     Compare,

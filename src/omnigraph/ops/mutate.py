@@ -13,7 +13,7 @@ from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.idempotency import find_earlier_commit
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit
-from omnigraph.engine.predicate_eval import QueryInputs
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.search.search_arguments import check_search_arguments
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import list_blob_properties

@@ -11,8 +11,8 @@ from omnigraph.engine.embedders.factory import build_query_embedder
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.executor import execute
 from omnigraph.engine.output.result_pipeline import ResultFrame, resolve_row_range
-from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.result import Result, Target
 from omnigraph.engine.search.search_arguments import check_search_arguments

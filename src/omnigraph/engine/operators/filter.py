@@ -57,9 +57,6 @@ def to_mask(values: Column) -> NDArray[np.bool_]:
 
 def has_text_match(expr: Expr) -> bool:
     """Return whether an expression contains a text search."""
-    if isinstance(expr, Compare):
-        # Both sides are values, which contain no predicate.
-        return False
     return any(isinstance(part, TextMatch) for part in walk(expr))
 
 

@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.predicate_eval import Column, RowValue, evaluate_over
+from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.ranking import score_rows
+from omnigraph.engine.search.text_match import evaluate_text_match
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.query.expr import (
     Aggregate,
     Bm25,
+    Compare,
     Const,
     Entity,
     Expr,
@@ -27,12 +31,14 @@ from omnigraph.query.expr import (
     Prop,
     Rank,
     Rrf,
+    TextMatch,
 )
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.schema.arrow import TYPE_KEY, to_arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX
 from omnigraph.storage.arrow_buffers import build_array, build_scalar
+from omnigraph.storage.columnar_sets import concat_chunks
 
 # Row numbers within a frame, in any order; they may repeat.
 Rows: TypeAlias = NDArray[np.int64]
@@ -115,11 +121,41 @@ class Frame:
                     return scores.take(at)
                 return score_rows(self.context, expr, self.types[variable], at)
             case _:
-                raise AssertionError(f"a {type(expr).__name__} is not a value of a row")
+                log = OverflowLog()
+                values = concat_chunks(evaluate_over(expr, _FrameValues(self, rows), self.context.inputs, log))
+                log.check()
+                type_ = to_arrow_type(_get_value_type(expr))
+                return values if values.type == type_ else values.cast(type_)
 
     def _read_column(self, variable: str, name: str, type_: pa.DataType, rows: Rows | None) -> pa.Array:
         values = self.get_table(variable).take_values(name, self.get_positions(variable, rows), self.context.budget)
         return values if values.type == type_ else values.cast(type_)
+
+
+@dataclass(frozen=True, slots=True)
+class _FrameValues:
+    """The values that a calculation reads in the rows of a frame."""
+
+    frame: Frame
+    rows: Rows | None
+
+    @property
+    def size(self) -> int:
+        return self.frame.size if self.rows is None else len(self.rows)
+
+    def read_column(self, expr: RowValue) -> Column:
+        return self.frame.evaluate(expr, self.rows)
+
+    def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are read for the output anyway
+        return None
+
+    def match_text(self, expr: TextMatch) -> Column:
+        variable = expr.prop.variable
+        at = self.frame.get_positions(variable, self.rows)
+        return evaluate_text_match(self.frame.context, expr, self.frame.types[variable], at)
+
+    def read_result(self, expr: Aggregate | Rank) -> Column:
+        return self.frame.evaluate(expr, self.rows)
 
 
 def normalize_zeros(values: pa.Array) -> pa.Array:
@@ -176,9 +212,13 @@ def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch
 def _build_field(name: str, expr: Expr) -> pa.Field:
     if isinstance(expr, Entity):
         return pa.field(name, pa.struct(_build_entity_fields(expr)), nullable=False)
+    return _build_value_field(name, _get_value_type(expr), expr.nullable)
+
+
+def _get_value_type(expr: Expr) -> ValueType:
     type_ = expr.type
     assert isinstance(type_, Scalar | EnumOf | ListOf | VectorOf)  # noqa: S101 - only an Entity has another type
-    return _build_value_field(name, type_, expr.nullable)
+    return type_
 
 
 def _build_value_field(name: str, type_: ValueType, nullable: bool) -> pa.Field:

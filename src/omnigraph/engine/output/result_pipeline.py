@@ -21,8 +21,8 @@ from omnigraph.engine.output.projection import (
 )
 from omnigraph.engine.output.sort import SortKey, build_sort_keys, sort_rows
 from omnigraph.engine.output.sort_keys import to_ordered_ints
-from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.search.ranking import rank_rows, score_rows
 from omnigraph.engine.search.search_arguments import reserve
 from omnigraph.query.expr import Nearest, Rank, Rrf

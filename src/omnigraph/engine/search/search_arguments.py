@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.query.expr import Bm25, Const, Expr, Input, Nearest, Rrf, TextMatch
 from omnigraph.query.expr_tree import walk
 from omnigraph.query.params import ParameterError, ParameterProblem

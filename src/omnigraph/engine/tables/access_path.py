@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.predicate_eval import (
     Column,
-    QueryInputs,
     RowValue,
     SearchNotHereError,
     evaluate,
@@ -22,6 +21,7 @@ from omnigraph.engine.predicate_eval import (
     get_column_name,
 )
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.table_filters import build_table_filter
 from omnigraph.engine.tables.column_statistics import LABEL_KINDS, ORDERED_KINDS, find_index
 from omnigraph.engine.tables.column_store import ColumnStore

@@ -3,7 +3,8 @@
 from itertools import product
 from math import prod
 
-from omnigraph.engine.predicate_eval import QueryInputs, get_column_name
+from omnigraph.engine.predicate_eval import get_column_name
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.query.expr import Compare, Const, Expr, Identity, In, Op, ParamRef, Prop
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Value

@@ -6,8 +6,9 @@ Only the table version decides, never what is in memory: a plan is the same in e
 from dataclasses import dataclass
 from math import prod
 
-from omnigraph.engine.predicate_eval import QueryInputs, RowValue, get_column_name
+from omnigraph.engine.predicate_eval import RowValue, get_column_name
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.table_filters import build_table_filter
 from omnigraph.engine.tables.column_statistics import (
     BITMAP_KINDS,

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.kernels import look_up, skip_check
-from omnigraph.engine.predicate_eval import QueryInputs, find_columns
+from omnigraph.engine.predicate_eval import find_columns
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.tables.access_path import (
     AccessMethod,
     AccessPath,

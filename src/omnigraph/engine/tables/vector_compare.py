@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.predicate_eval import QueryInputs, get_column_name
+from omnigraph.engine.predicate_eval import get_column_name
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.tables.column_store import ColumnStore
 from omnigraph.query.expr import Compare, Const, Identity, Now, Op, ParamRef, Prop
 from omnigraph.schema.arrow import to_arrow_type

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.predicate_eval import Column, QueryInputs, RowValue, evaluate_over, find_columns, get_column_name
+from omnigraph.engine.predicate_eval import Column, RowValue, evaluate_over, find_columns, get_column_name
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.search.inverted_index import build_index
 from omnigraph.engine.search.search_arguments import resolve_edits, resolve_text
 from omnigraph.engine.search.text_match import find_rows, parse_text_query

@@ -8,7 +8,7 @@ from typing import assert_never
 import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement, SelectionUnchanged
-from omnigraph.engine.predicate_eval import QueryInputs
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.writing.relations import cascade
 from omnigraph.engine.writing.row_filter import find_matching_ids
 from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors

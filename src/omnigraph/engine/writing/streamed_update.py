@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.predicate_eval import QueryInputs, find_columns
+from omnigraph.engine.predicate_eval import find_columns
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.table_filters import build_table_filter
 from omnigraph.engine.writing.blobs import BlobValues, iter_stored_batches, list_blob_properties, reference_blobs
 from omnigraph.engine.writing.row_filter import filter_rows

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.predicate_eval import QueryInputs, find_columns
+from omnigraph.engine.predicate_eval import find_columns
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.table_filters import build_table_filter
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import (

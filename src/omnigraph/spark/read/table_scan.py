@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.engine.predicate_eval import QueryInputs, find_columns
+from omnigraph.engine.predicate_eval import find_columns
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.table_filters import build_table_filter
 from omnigraph.engine.writing.blobs import BlobValues, iter_stored_batches, reference_blobs
 from omnigraph.engine.writing.row_filter import filter_rows

@@ -1,0 +1,112 @@
+"""Apply list functions to columns of lists. Lists hold no nulls; positions count from 0."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.storage.arrow_buffers import is_valid
+
+Ints = NDArray[np.int64]
+
+
+def build_lists(columns: list[pa.Array], element: pa.DataType) -> pa.Array:
+    """Return a list of the columns' values in each row; null where a value is null."""
+    size = len(columns[0])
+    width = len(columns)
+    valid = np.logical_and.reduce([is_valid(column) for column in columns])
+    # Column after column, then picked row by row.
+    values = pa.concat_arrays([column.cast(element) for column in columns])
+    order = np.arange(size * width).reshape(width, size).T[valid].ravel()
+    return _assemble(values.take(pa.array(order)), np.where(valid, width, 0), valid)
+
+
+def count_elements(lists: pa.Array) -> pa.Array:
+    """Return the number of elements of each list."""
+    return pc.list_value_length(lists).cast(pa.int64())
+
+
+def take_element(lists: pa.Array, index: pa.Array) -> pa.Array:
+    """Return the element at a position of each list; null outside of it."""
+    starts, lengths, valid = _read_layout(lists)
+    at = index.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    has_element = valid & (at >= 0) & (at < lengths)
+    positions = np.where(has_element, starts + at, 0)
+    return lists.values.take(pa.array(positions, mask=~has_element))
+
+
+def take_first(lists: pa.Array) -> pa.Array:
+    """Return the first element of each list; null if it is empty."""
+    return take_element(lists, pa.array(np.zeros(len(lists), np.int64)))
+
+
+def take_last(lists: pa.Array) -> pa.Array:
+    """Return the last element of each list; null if it is empty."""
+    _, lengths, _ = _read_layout(lists)
+    return take_element(lists, pa.array(lengths - 1))
+
+
+def slice_lists(lists: pa.Array, start: pa.Array, length: pa.Array | None) -> pa.Array:
+    """Return the elements of each list from a position on, at most `length`; what lies outside is left out."""
+    starts, lengths, valid = _read_layout(lists)
+    valid = valid & is_valid(start)
+    begin = start.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    end = lengths
+    if length is not None:
+        valid = valid & is_valid(length)
+        count = np.maximum(length.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), 0)
+        # Clipped first: a huge position plus a huge length would leave 64 bits.
+        end = np.minimum(np.clip(begin, -(2**40), 2**40) + np.minimum(count, 2**41), lengths)
+    first = np.clip(begin, 0, lengths)
+    counts = np.where(valid, np.maximum(end - first, 0), 0)
+    return _assemble(lists.values.take(pa.array(_expand(starts + first, counts))), counts, valid)
+
+
+def sort_lists(lists: pa.Array) -> pa.Array:
+    """Return each list in ascending order."""
+    values, owners, counts, valid = _flatten(lists)
+    order = pc.sort_indices(
+        pa.table({"owner": owners, "value": values}), [("owner", "ascending"), ("value", "ascending")]
+    )
+    return _assemble(values.take(order), counts, valid)
+
+
+def drop_repeated(lists: pa.Array) -> pa.Array:
+    """Return each list without repetitions; the first of equal elements stays."""
+    values, owners, counts, valid = _flatten(lists)
+    codes = values.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    owner_numbers = owners.to_numpy(zero_copy_only=False)
+    # The first row of each pair of list and value, in the order of the rows.
+    pairs = owner_numbers * (int(codes.max(initial=0)) + 1) + codes
+    _, first = np.unique(pairs, return_index=True)
+    first.sort()
+    kept = np.bincount(owner_numbers[first], minlength=len(counts)).astype(np.int64)
+    return _assemble(values.take(pa.array(first)), kept, valid)
+
+
+def _read_layout(lists: pa.Array) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Return where each list starts in `lists.values`, its length, and whether it is not null."""
+    offsets = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    valid = is_valid(lists)
+    return offsets[:-1], np.where(valid, np.diff(offsets), 0), valid
+
+
+def _flatten(lists: pa.Array) -> tuple[pa.Array, pa.Array, Ints, NDArray[np.bool_]]:
+    """Return all elements, the number of the list that each belongs to, the lengths, and which lists are not null."""
+    starts, counts, valid = _read_layout(lists)
+    values = lists.values.take(pa.array(_expand(starts, counts)))
+    return values, pa.array(np.repeat(np.arange(len(counts)), counts)), counts, valid
+
+
+def _expand(starts: Ints, counts: Ints) -> Ints:
+    """Return `counts` consecutive numbers from each start."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    numbers: Ints = np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    return numbers
+
+
+def _assemble(values: pa.Array, counts: Ints, valid: NDArray[np.bool_]) -> pa.Array:
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), values)
+    return pc.if_else(pa.array(valid), lists, pa.nulls(len(lists), lists.type))

@@ -1,0 +1,269 @@
+"""Evaluate calculations over columns: arithmetic, scalar functions, lists and `case`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.engine import arithmetic, list_functions, text_functions, time_functions
+from omnigraph.engine.arithmetic import Numbers, read_floats, read_integers
+from omnigraph.engine.conversions import to_dates, to_datetimes, to_floats, to_integers, to_text
+from omnigraph.engine.query_inputs import QueryInputs
+from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.query.expr import Case, Computed, Expr
+from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.schema.arrow import to_arrow_type
+from omnigraph.schema.types import Scalar
+from omnigraph.storage.arrow_buffers import build_array, build_scalar, read_booleans
+from omnigraph.storage.columnar_sets import concat_chunks
+
+Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
+Mask: TypeAlias = NDArray[np.bool_]
+_F = ScalarFunction
+
+
+class CalculationOverflowError(OmnigraphError):
+    """A calculated integer does not fit into 64 bits."""
+
+    kind = Kind.INVALID
+    code = "calculation_overflow"
+    expression: str
+    message = "the value of `{expression}` does not fit into 64 bits: calculate with floats, as in `… * 1.0`"
+
+
+@dataclass(slots=True)
+class OverflowLog:
+    """Where a value overflowed, and the text of the first calculation that did."""
+
+    mask: Mask | None = None
+    text: str = ""
+
+    def add(self, mask: Mask | None, text: str) -> None:
+        """Add rows in which a calculation overflowed; a mask of one row holds for all."""
+        if mask is None or not mask.any():
+            return
+        self.text = self.text or text
+        self.mask = mask if self.mask is None else self.mask | mask
+
+    def check(self) -> None:
+        """Check that no row overflowed.
+
+        Raises:
+            CalculationOverflowError: One did.
+        """
+        if self.mask is not None and self.mask.any():
+            raise CalculationOverflowError(self.text)
+
+
+Evaluate: TypeAlias = Callable[[Expr, OverflowLog | None], Operand]
+
+
+def evaluate_computed(
+    expr: Computed, evaluate: Evaluate, inputs: QueryInputs, log: OverflowLog | None = None
+) -> Operand:
+    """Return a calculation in every row, or a scalar if it is the same in all.
+
+    Rows that overflow are null, and are added to `log`.
+    """
+    if expr.function is _F.TODAY:
+        return build_scalar(inputs.now.astimezone(UTC).date(), pa.date32())
+    if expr.function is _F.COALESCE:
+        return _coalesce(expr, evaluate, log)
+    operands = [evaluate(argument, log) for argument in expr.arguments]
+    is_single = all(isinstance(operand, pa.Scalar) for operand in operands)
+    size = 1 if is_single else next(len(operand) for operand in operands if not isinstance(operand, pa.Scalar))
+    result = _apply(expr, operands, size, log)
+    return result[0] if is_single else result
+
+
+def evaluate_case(expr: Case, evaluate: Evaluate, size: int, log: OverflowLog | None = None) -> pa.Array:
+    """Return the value of the first branch whose condition is true in every row."""
+    type_ = to_arrow_type(expr.type)
+    remaining = np.ones(size, np.bool_)
+    chosen: list[tuple[Mask, Expr]] = []
+    for condition, value in expr.branches:
+        # An overflow in a condition makes it unknown, so that it is not true.
+        is_true = read_booleans(_to_column(evaluate(condition, None), size)) & remaining
+        chosen.append((is_true, value))
+        remaining &= ~is_true
+    chosen.append((remaining, expr.otherwise))
+    result = pa.nulls(size, type_)
+    for mask, value in chosen:
+        branch_log = OverflowLog()
+        column = _to_column(evaluate(value, branch_log), size)
+        # Only rows of this branch count: the others do not have its value.
+        if log is not None and branch_log.mask is not None:
+            log.add(branch_log.mask & mask, branch_log.text)
+        result = pc.if_else(build_array(mask), column if column.type == type_ else column.cast(type_), result)
+    return result
+
+
+def _coalesce(expr: Computed, evaluate: Evaluate, log: OverflowLog | None) -> Operand:
+    type_ = to_arrow_type(expr.type)
+    operands: list[Operand] = []
+    for argument in expr.arguments:
+        own = OverflowLog()
+        operand = evaluate(argument, own)
+        if log is not None and own.mask is not None:
+            # A row that an earlier argument decides does not have this value.
+            earlier = [read_booleans(pc.is_valid(_to_column(before, len(own.mask)))) for before in operands]
+            log.add(own.mask & ~np.logical_or.reduce([np.zeros_like(own.mask), *earlier]), own.text)
+        operands.append(operand if operand.type == type_ else operand.cast(type_))
+    return pc.coalesce(*operands)
+
+
+def _to_column(operand: Operand, size: int) -> pa.Array:
+    return pa.repeat(operand, size) if isinstance(operand, pa.Scalar) else concat_chunks(operand)
+
+
+def _apply(expr: Computed, operands: Sequence[Operand], size: int, log: OverflowLog | None) -> pa.Array:
+    function = expr.function
+    type_ = to_arrow_type(expr.type)
+    if function in _ARITHMETIC:
+        columns = [_to_column(operand, size) for operand in operands]
+        numbers = _calculate(function, expr, columns)
+        if log is not None:
+            log.add(numbers.overflow, expr.text)
+        return numbers.to_array(type_)
+    if function in _TEXT:
+        # Later arguments stay scalars where they are the same in all rows: Arrow's kernels need that.
+        later = [operand if isinstance(operand, pa.Scalar) else concat_chunks(operand) for operand in operands[1:]]
+        return text_functions.apply_text_function(function, _to_column(operands[0], size), *later)
+    columns = [_to_column(operand, size) for operand in operands]
+    if function in time_functions.PART_FUNCTIONS:
+        return time_functions.get_part(function, columns[0])
+    result = _OTHERS[function](expr, columns)
+    return result if result.type == type_ else result.cast(type_)
+
+
+_ARITHMETIC = frozenset(
+    {
+        _F.ADD,
+        _F.SUBTRACT,
+        _F.MULTIPLY,
+        _F.DIVIDE,
+        _F.MODULO,
+        _F.DIV,
+        _F.NEGATE,
+        _F.ABS,
+        _F.SIGN,
+        _F.ROUND,
+        _F.FLOOR,
+        _F.CEIL,
+        _F.SQRT,
+        _F.LN,
+        _F.LOG10,
+        _F.EXP,
+        _F.POW,
+    }
+)
+_TEXT = frozenset(
+    {
+        _F.LOWER,
+        _F.UPPER,
+        _F.TRIM,
+        _F.LENGTH,
+        _F.SUBSTRING,
+        _F.INDEX_OF,
+        _F.REPLACE,
+        _F.SPLIT,
+        _F.STARTS_WITH,
+        _F.ENDS_WITH,
+        _F.MATCHES,
+        _F.EXTRACT,
+    }
+)
+
+
+def _calculate(function: ScalarFunction, expr: Computed, columns: list[pa.Array]) -> Numbers:
+    if function is _F.SIGN:
+        operand = read_floats(columns[0])
+        return Numbers(np.sign(operand.values).astype(np.int64), operand.valid)
+    if function is _F.ROUND:
+        digits = read_integers(columns[1]) if len(columns) > 1 else _repeat_zero(len(columns[0]))
+        if expr.type is Scalar.I64:
+            return arithmetic.round_integers(read_integers(columns[0]), digits)
+        return arithmetic.round_floats(read_floats(columns[0]), digits)
+    if expr.type is not Scalar.I64:
+        floats = [read_floats(column) for column in columns]
+        if len(floats) == 2:
+            return arithmetic.calculate_floats(function, *floats)
+        return arithmetic.apply_float_function(function, floats[0])
+    integers = [read_integers(column) for column in columns]
+    match function:
+        case _F.NEGATE:
+            return arithmetic.negate_integers(integers[0])
+        case _F.ABS:
+            return arithmetic.absolute_integers(integers[0])
+        case _F.FLOOR | _F.CEIL:
+            return integers[0]
+        case _:
+            return arithmetic.calculate_integers(function, *integers)
+
+
+def _repeat_zero(size: int) -> Numbers:
+    return Numbers(np.zeros(size, np.int64), np.ones(size, np.bool_))
+
+
+def _truncate(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
+    return time_functions.truncate(columns[0], _get_fixed(columns[1]))
+
+
+def _convert_to_date(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
+    return time_functions.to_local_date(columns[0], _get_fixed(columns[1]) if len(columns) > 1 else None)
+
+
+def _get_fixed(column: pa.Array) -> str:
+    """Return the value of an argument that is the same in all rows."""
+    return str(column[0].as_py()) if len(column) else ""
+
+
+def _shift(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
+    moments, unit, amounts = columns
+    return time_functions.shift(moments, _get_fixed(unit) or "days", amounts.cast(pa.int64()))
+
+
+def _build_list(expr: Computed, columns: list[pa.Array]) -> pa.Array:
+    return list_functions.build_lists(columns, to_arrow_type(expr.type).value_type)
+
+
+def _null_if_equal(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
+    left, right = columns
+    is_equal = pc.fill_null(pc.equal(left, right), False)
+    return pc.if_else(is_equal, pa.nulls(len(left), left.type), left)
+
+
+def _slice(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
+    return list_functions.slice_lists(columns[0], columns[1], columns[2] if len(columns) > 2 else None)
+
+
+_OTHERS: dict[ScalarFunction, Callable[[Computed, list[pa.Array]], pa.Array]] = {
+    _F.CONCATENATE: lambda _expr, columns: text_functions.concatenate(*columns),
+    _F.JOIN: lambda _expr, columns: text_functions.join_texts(*columns),
+    _F.TRUNC: _truncate,
+    _F.DATE: _convert_to_date,
+    _F.DAYS_BETWEEN: lambda _expr, columns: time_functions.count_days(*columns),
+    _F.SECONDS_BETWEEN: lambda _expr, columns: time_functions.count_seconds(*columns),
+    _F.SHIFT: _shift,
+    _F.LIST: _build_list,
+    _F.ELEMENT: lambda _expr, columns: list_functions.take_element(*columns),
+    _F.SIZE: lambda _expr, columns: list_functions.count_elements(columns[0]),
+    _F.FIRST: lambda _expr, columns: list_functions.take_first(columns[0]),
+    _F.LAST: lambda _expr, columns: list_functions.take_last(columns[0]),
+    _F.SLICE: _slice,
+    _F.SORT: lambda _expr, columns: list_functions.sort_lists(columns[0]),
+    _F.UNIQUE: lambda _expr, columns: list_functions.drop_repeated(columns[0]),
+    _F.LEAST: lambda _expr, columns: pc.min_element_wise(*columns, skip_nulls=True),
+    _F.GREATEST: lambda _expr, columns: pc.max_element_wise(*columns, skip_nulls=True),
+    _F.NULLIF: _null_if_equal,
+    _F.TO_STRING: lambda _expr, columns: to_text(columns[0]),
+    _F.TO_INT: lambda _expr, columns: to_integers(columns[0]),
+    _F.TO_FLOAT: lambda _expr, columns: to_floats(columns[0]),
+    _F.TO_DATE: lambda _expr, columns: to_dates(columns[0]),
+    _F.TO_DATETIME: lambda _expr, columns: to_datetimes(columns[0]),
+}

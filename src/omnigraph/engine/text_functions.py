@@ -1,0 +1,148 @@
+"""Apply text functions to columns. Positions count code points, from 0."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.query.scalar_functions import ScalarFunction
+
+# A function gets each argument as a column, or as a scalar if it is the same in all rows; the first is a column.
+Argument: TypeAlias = pa.Array | pa.Scalar
+
+
+def apply_text_function(function: ScalarFunction, text: pa.Array, *arguments: Argument) -> pa.Array:
+    """Return a text function of a column of texts; null where an argument is null."""
+    simple = _UNARY.get(function)
+    if simple is not None:
+        return simple(text)
+    vectorised = _VECTORISED.get(function)
+    fixed = [argument.as_py() for argument in arguments if isinstance(argument, pa.Scalar)]
+    if vectorised is not None and len(fixed) == len(arguments):
+        # One null argument makes every row null.
+        if None in fixed:
+            return pa.nulls(len(text), _RESULTS.get(function, pa.string()))
+        return vectorised(text, *fixed)
+    # Arrow's kernels take one pattern or position for all rows; one per row is rare and handled in Python.
+    return _map_rows(_SINGLE[function], _RESULTS.get(function, pa.string()), text, *arguments)
+
+
+def concatenate(left: Argument, right: Argument) -> pa.Array:
+    """Return the two texts joined, row by row."""
+    return pc.binary_join_element_wise(left, right, "")
+
+
+def join_texts(lists: pa.Array, separator: Argument) -> pa.Array:
+    """Return the texts of each list joined by a separator."""
+    return pc.binary_join(lists, separator)
+
+
+def _length(text: pa.Array) -> pa.Array:
+    return pc.utf8_length(text).cast(pa.int64())
+
+
+_UNARY: dict[ScalarFunction, Callable[[pa.Array], pa.Array]] = {
+    ScalarFunction.LOWER: pc.utf8_lower,
+    ScalarFunction.UPPER: pc.utf8_upper,
+    ScalarFunction.TRIM: pc.utf8_trim_whitespace,
+    ScalarFunction.LENGTH: _length,
+}
+
+
+def _substring(text: pa.Array, start: int, length: int | None = None) -> pa.Array:
+    begin, end = _clip_range(start, length)
+    return pc.utf8_slice_codeunits(text, begin, end)
+
+
+def _clip_range(start: int, length: int | None) -> tuple[int, int | None]:
+    """Return the range from `start`; what lies before the text is cut off, a negative length is none."""
+    if length is None:
+        return max(start, 0), None
+    return max(start, 0), max(start + max(length, 0), 0)
+
+
+def _substring_one(text: str, start: int, length: int | None = None) -> str:
+    begin, end = _clip_range(start, length)
+    return text[begin:end]
+
+
+def _index_of(text: pa.Array, part: str) -> pa.Array:
+    at = pc.find_substring(text, pattern=part)
+    # Bytes are code points in ASCII texts; in others the texts before the part are measured.
+    if not pc.all(pc.string_is_ascii(text)).as_py():
+        return _map_rows(_index_of_one, pa.int64(), text, pa.scalar(part))
+    return pc.if_else(pc.less(at, 0), pa.scalar(None, pa.int64()), at.cast(pa.int64()))
+
+
+def _index_of_one(text: str, part: str) -> int | None:
+    at = text.find(part)
+    return at if at >= 0 else None
+
+
+def _replace(text: pa.Array, part: str, by: str) -> pa.Array:
+    # Nothing is replaced where there is nothing to look for.
+    return pc.replace_substring(text, pattern=part, replacement=by) if part else text
+
+
+def _replace_one(text: str, part: str, by: str) -> str:
+    return text.replace(part, by) if part else text
+
+
+def _split(text: pa.Array, separator: str) -> pa.Array:
+    if not separator:
+        return _map_rows(_split_one, pa.list_(pa.string()), text, pa.scalar(separator))
+    return pc.split_pattern(text, pattern=separator)
+
+
+def _split_one(text: str, separator: str) -> list[str]:
+    return text.split(separator) if separator else list(text)
+
+
+def _starts_with(text: pa.Array, prefix: str) -> pa.Array:
+    return pc.starts_with(text, pattern=prefix)
+
+
+def _ends_with(text: pa.Array, suffix: str) -> pa.Array:
+    return pc.ends_with(text, pattern=suffix)
+
+
+def _matches(text: pa.Array, pattern: str) -> pa.Array:
+    return pc.match_substring_regex(text, pattern=pattern)
+
+
+def _extract(text: pa.Array, pattern: str) -> pa.Array:
+    return pc.struct_field(pc.extract_regex(text, pattern=f"(?P<match>{pattern})"), "match")
+
+
+_VECTORISED: dict[ScalarFunction, Callable[..., pa.Array]] = {
+    ScalarFunction.SUBSTRING: _substring,
+    ScalarFunction.INDEX_OF: _index_of,
+    ScalarFunction.REPLACE: _replace,
+    ScalarFunction.SPLIT: _split,
+    ScalarFunction.STARTS_WITH: _starts_with,
+    ScalarFunction.ENDS_WITH: _ends_with,
+    ScalarFunction.MATCHES: _matches,
+    ScalarFunction.EXTRACT: _extract,
+}
+_SINGLE: dict[ScalarFunction, Callable[..., object]] = {
+    ScalarFunction.SUBSTRING: _substring_one,
+    ScalarFunction.INDEX_OF: _index_of_one,
+    ScalarFunction.REPLACE: _replace_one,
+    ScalarFunction.SPLIT: _split_one,
+    ScalarFunction.STARTS_WITH: str.startswith,
+    ScalarFunction.ENDS_WITH: str.endswith,
+}
+_RESULTS: dict[ScalarFunction, pa.DataType] = {
+    ScalarFunction.INDEX_OF: pa.int64(),
+    ScalarFunction.SPLIT: pa.list_(pa.string()),
+    ScalarFunction.STARTS_WITH: pa.bool_(),
+    ScalarFunction.ENDS_WITH: pa.bool_(),
+    ScalarFunction.MATCHES: pa.bool_(),
+}
+
+
+def _map_rows(function: Callable[..., object], type_: pa.DataType, text: pa.Array, *arguments: Argument) -> pa.Array:
+    columns = [text, *(pa.repeat(a, len(text)) if isinstance(a, pa.Scalar) else a for a in arguments)]
+    rows = zip(*(column.to_pylist() for column in columns), strict=True)
+    return pa.array([None if None in row else function(*row) for row in rows], type_)
