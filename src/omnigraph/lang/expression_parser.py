@@ -556,7 +556,7 @@ def _parse_call(parser: ExpressionParser) -> Call:
         function = Name(word.text.lower(), word.span)
         hint = f"functions are written in small letters: `{abbreviate(function.text)}(…)`"
         cursor.report(word.span, f"unexpected function `{abbreviate(word.text)}`", hint)
-    elif word.text in RESERVED_WORDS:
+    elif word.text in RESERVED_WORDS and word.text != "starts_with":
         cursor.report(word.span, f"`{word.text}` is a reserved word, not a function")
     opening = cursor.advance()
     arguments: list[Expr] = []

@@ -24,7 +24,7 @@ def is_at_literal(cursor: Cursor) -> bool:
     if token.kind in (TokenKind.STRING, TokenKind.INT, TokenKind.FLOAT) or token.text in ("true", "false", "null", "["):
         return True
     if token.text in ("date", "datetime"):
-        return cursor.is_followed_by("(")
+        return _is_at_temporal(cursor)
     # `.5` and `+5`, and in a schema `- 5`, are not numbers of the languages; `parse_number` reports and repairs them.
     if token.text in (".", "+", "-"):
         return cursor.peek(1).kind in (TokenKind.INT, TokenKind.FLOAT)
@@ -46,7 +46,7 @@ def parse_literal(cursor: Cursor) -> Literal:
         case "null":
             cursor.advance()
             return NullLiteral(token.span)
-        case "date" | "datetime" if cursor.is_followed_by("("):
+        case "date" | "datetime" if _is_at_temporal(cursor):
             return _parse_temporal(cursor)
         case "[":
             return _parse_list(cursor)
@@ -57,6 +57,13 @@ def parse_literal(cursor: Cursor) -> Literal:
     if token.kind in (TokenKind.IDENT, TokenKind.TYPE):
         cursor.fail("a value", f'a text is written in double quotes: `"{abbreviate(token.text)}"`')
     return cursor.fail("a value")
+
+
+def _is_at_temporal(cursor: Cursor) -> bool:
+    """Return whether a date or datetime literal starts at the cursor; in a query, `date` is also a function."""
+    if not cursor.is_followed_by("("):
+        return False
+    return cursor.language is Language.SCHEMA or cursor.peek(2).kind is TokenKind.STRING
 
 
 def _find_synonym(token: Token) -> str | None:
@@ -144,9 +151,6 @@ def _parse_temporal(cursor: Cursor) -> DateLiteral | DateTimeLiteral:
     if text.kind is not TokenKind.STRING:
         example = "2026-01-31" if word.text == "date" else "2026-01-31T12:00:00Z"
         hint = f'for example `{word.text}("{example}")`'
-        if text.kind is TokenKind.VARIABLE:
-            type_ = "Date" if word.text == "date" else "DateTime"
-            hint = f"declare `{text.text}: {type_}` and use the parameter itself"
         cursor.fail("a string", hint)
     cursor.advance()
     span = word.span.to(cursor.expect(")").span)

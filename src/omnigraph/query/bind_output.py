@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
+from omnigraph.lang.expression_tree import walk
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.printer import print_literal
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.expr import (
-    Aggregate,
     Bm25,
     Const,
     Entity,
@@ -22,6 +22,8 @@ from omnigraph.query.expr import (
     Rrf,
     is_whole,
 )
+from omnigraph.query.expr_tree import find_aggregates, find_foreign
+from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
 from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn
 from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope
@@ -65,6 +67,8 @@ def bind_output(
     binder = ExprBinder(ReadNameResolver(scope, findings), findings)
     projected = _project(read.projections, binder, findings)
     is_grouped = any(_calls_aggregate(projection.value) for projection in read.projections)
+    if is_grouped:
+        _check_grouped(projected, findings)
     if is_grouped or read.distinct:
         _check_comparable(projected, "aggregates" if is_grouped else "`distinct`", findings)
     orderer = _OrderBinder(read, binder, is_grouped, *_index_columns(projected))
@@ -142,17 +146,37 @@ def build_column_name(node: ast.Expr) -> str:
 def _calls_aggregate(node: ast.Expr) -> bool:
     """Return whether a node calls an aggregate function, by its name alone."""
     # An invalid aggregate counts too: else its error would cause others, in the order keys.
-    if not isinstance(node, ast.Call):
-        return False
-    function = FUNCTIONS.get(node.function.text)
-    return function is not None and function.family is FunctionFamily.AGGREGATE
+    calls = (part.function.text for part in walk(node) if isinstance(part, ast.Call))
+    functions = (FUNCTIONS.get(name) for name in calls)
+    return any(function is not None and function.family is FunctionFamily.AGGREGATE for function in functions)
+
+
+def _check_grouped(projected: Iterable[_BoundProjection], findings: DiagnosticCollector) -> None:
+    """Check that a column with an aggregate reads nothing else but group keys."""
+    columns = tuple(projected)
+    keys = _find_group_keys(columns)
+    for column in columns:
+        aggregates = () if column.value is None else find_aggregates(column.value)
+        foreign = find_foreign(column.value, {*keys, *aggregates}) if aggregates and column.value is not None else None
+        if foreign is not None:
+            text = format_expr(foreign)
+            message = f"`{text}` in `{print_expr(column.node.value)}` is neither an aggregate nor a group key"
+            findings.add_error("T9", column.node.value.span, message, f"return `{text}` as a column of its own")
+
+
+def _find_group_keys(columns: Iterable[_BoundProjection]) -> set[Expr]:
+    """Return the columns without an aggregate, and the ids of whole nodes and edges among them."""
+    values = (column.value for column in columns if column.value is not None)
+    keys = {value for value in values if not find_aggregates(value)}
+    ids: set[Expr] = {Identity(variable=key.variable, origin=key.origin) for key in keys if isinstance(key, Entity)}
+    return keys | ids
 
 
 def _check_comparable(projected: Iterable[_BoundProjection], reason: str, findings: DiagnosticCollector) -> None:
     """Check that group keys and distinct columns, which are compared, are scalars or whole nodes and edges."""
     for column in projected:
         value, node = column.value, column.node.value
-        if value is None or isinstance(value, Entity | Aggregate):
+        if value is None or isinstance(value, Entity) or find_aggregates(value):
             continue
         if isinstance(value, Nearest | Bm25 | Rrf):
             findings.add_error("T18", node.span, f"a rank function can't be combined with {reason}")
@@ -245,15 +269,16 @@ class _OrderBinder:
 
     def _is_available(self, value: Expr, node: ast.Expr) -> bool:
         text = print_expr(node)
-        if isinstance(value, Aggregate):
-            if not self.is_grouped:
-                message = f"`{text}` is an aggregate, but no column is one"
-                self._report("T8", node, message, f"return it as well: `{text} as name`")
-            return self.is_grouped
+        aggregates = find_aggregates(value)
+        if aggregates and not self.is_grouped:
+            message = f"`{text}` is an aggregate, but no column is one"
+            self._report("T8", node, message, f"return it as well: `{text} as name`")
+            return False
         if not self.is_grouped and not self.read.distinct:
             return True
+        known = {*(column for column in self.columns if column is not None), *aggregates}
         # A column with an error might be the one that the key names.
-        if value in self.columns or None in self.columns:
+        if find_foreign(value, known) is None or None in self.columns:
             return True
         if self.is_grouped:
             message = f"`{text}` is neither an aggregate nor a group key"
@@ -274,9 +299,9 @@ def _index_columns(projected: Iterable[_BoundProjection]) -> tuple[dict[str, _Bo
 
 
 def _build_grouping(values: list[Expr], order: tuple[OrderTerm, ...]) -> Grouping:
-    keys = dict.fromkeys(value for value in values if not isinstance(value, Aggregate))
+    keys = dict.fromkeys(value for value in values if not find_aggregates(value))
     used = [*values, *(key.value for key in order)]
-    aggregates = dict.fromkeys(value for value in used if isinstance(value, Aggregate))
+    aggregates = dict.fromkeys(aggregate for value in used for aggregate in find_aggregates(value))
     return Grouping(keys=tuple(keys), aggregates=tuple(aggregates))
 
 
@@ -285,7 +310,7 @@ def _build_ties(values: list[Expr], is_grouped: bool, read: ast.Read, appearance
     if not is_grouped and not read.distinct:
         return tuple(Identity(variable=name, origin=read.span) for name in appearance)
     # Group keys decide the aggregates, so these break no ties.
-    keys = (v for v in values if not isinstance(v, Aggregate | Const | ParamRef | Now))
+    keys = (v for v in values if not isinstance(v, Const | ParamRef | Now) and not find_aggregates(v))
     return tuple(Identity(variable=k.variable, origin=k.origin) if isinstance(k, Entity) else k for k in keys)
 
 

@@ -1,6 +1,6 @@
 """Walk and rebuild typed expressions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import assert_never
 
@@ -136,3 +136,25 @@ def split_conjuncts(expr: Expr) -> tuple[Expr, ...]:
         else:
             conjuncts.append(part)
     return tuple(conjuncts)
+
+
+def find_aggregates(expr: Expr) -> tuple[Aggregate, ...]:
+    """Return the aggregates in an expression, without duplicates, in order."""
+    return tuple(dict.fromkeys(part for part in walk(expr) if isinstance(part, Aggregate)))
+
+
+def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
+    """Return the first value of a row in an expression that is no part of a `known` expression; None if there is none.
+
+    An expression without one is decided by the known ones: it has one value for each combination of theirs.
+    """
+    stack = [expr]
+    while stack:
+        part = stack.pop()
+        if part in known or isinstance(part, Const | ParamRef | Now):
+            continue
+        children = list_children(part)
+        if not children or isinstance(part, Entity | Aggregate | Nearest | Bm25 | Rrf | TextMatch):
+            return part
+        stack.extend(reversed(children))
+    return None

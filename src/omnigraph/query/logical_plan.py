@@ -27,7 +27,7 @@ from omnigraph.query.expr import (
     is_whole,
     require,
 )
-from omnigraph.query.expr_tree import find_properties, find_variables, walk
+from omnigraph.query.expr_tree import find_foreign, find_properties, find_variables, walk
 from omnigraph.query.mutation_plan import MutationQuery
 
 # The names of anonymous variables start with it; no user can write such a name.
@@ -254,7 +254,8 @@ class ReadQuery:
         if self.distinct and self.grouping is None:
             # Rows with equal columns are merged, so no other expression has one value per row.
             columns = _add_identities(column.value for column in self.output)
-            require(all(expr in columns for expr in self.results), "with `distinct`, only columns can be sort keys")
+            foreign = (find_foreign(expr, columns) for expr in self.results)
+            require(all(part is None for part in foreign), "with `distinct`, only columns can be sort keys")
         if self.rank is not None:
             require(self.grouping is None and not self.distinct, "a rank can't be combined with aggregates or distinct")
         for count in (self.limit, self.offset):
@@ -289,7 +290,8 @@ class ReadQuery:
 
     def _check_grouped(self, grouping: Grouping) -> None:
         grouped = _add_identities((*grouping.keys, *grouping.aggregates))
-        require(all(expr in grouped for expr in self.results), "neither an aggregate nor a group key")
+        foreign = (find_foreign(expr, grouped) for expr in self.results)
+        require(all(part is None for part in foreign), "neither an aggregate nor a group key")
 
 
 BoundQuery: TypeAlias = ReadQuery | MutationQuery
