@@ -4,7 +4,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from lark import Lark
+from lark import Lark, ParseTree, Tree
 from lark.exceptions import LarkError
 
 from omnigraph.lang.lexer import Language
@@ -23,10 +23,20 @@ _PLACEHOLDERS = {
 def accepts(language: Language, text: str) -> bool:
     """Whether the text follows the language's grammar, limits of length and depth aside."""
     try:
-        _parser(language).parse(text)
+        tree = _parser(language).parse(text)
     except LarkError:
         return False
-    return True
+    conditions = tree.find_pred(lambda node: node.data in ("condition", "m_condition"))
+    return not any(_is_value_alone(condition) for condition in conditions)
+
+
+def _is_value_alone(node: ParseTree) -> bool:
+    """Whether a condition neither compares, nor calls, nor decides."""
+    while len(node.children) == 1 and isinstance(node.children[0], Tree):
+        node = node.children[0]
+        if node.data in ("comparison", "m_comparison", "negated", "m_negated", "call", "case", "m_call", "m_case"):
+            return False
+    return node.data not in ("either", "both", "m_either", "m_both")
 
 
 @cache

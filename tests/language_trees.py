@@ -327,7 +327,7 @@ class QueryGrower(_Grower):
 
     def expr(self, depth: int = 2) -> q.Expr:
         if depth and not self.number(0, 3):
-            return self.call(depth - 1)
+            return self.computed(depth - 1)
         options: tuple[Callable[[], q.Expr], ...] = (
             self.variable,
             lambda: q.PropertyRef(variable=self.variable(), name=self.property(), span=NOWHERE),
@@ -335,6 +335,26 @@ class QueryGrower(_Grower):
             lambda: q.BareName(name=self.name(), span=NOWHERE),
             lambda: q.BareName(name=self.meta(), is_meta=True, span=NOWHERE),
             lambda: q.LiteralExpr(value=self.literal(), span=NOWHERE),
+        )
+        return self.grow(*options)
+
+    def computed(self, depth: int) -> q.Expr:
+        def inner() -> q.Expr:
+            return self.expr(depth)
+
+        def branch() -> q.CaseBranch:
+            return q.CaseBranch(condition=inner(), value=inner(), span=NOWHERE)
+
+        options: tuple[Callable[[], q.Expr], ...] = (
+            lambda: self.call(depth),
+            lambda: q.Arithmetic(
+                op=self.pick(list(q.ArithmeticOp)), left=inner(), right=inner(), op_span=NOWHERE, span=NOWHERE
+            ),
+            lambda: q.Negate(operand=inner(), span=NOWHERE),
+            lambda: q.Index(operand=inner(), index=inner(), span=NOWHERE),
+            lambda: q.ListExpr(items=(self.variable(), *self.some(inner)), span=NOWHERE),
+            lambda: q.Case(branches=self.some(branch, 1, 2), otherwise=self.maybe(inner), span=NOWHERE),
+            lambda: self.predicate(inner, 1),
         )
         return self.grow(*options)
 
@@ -352,16 +372,16 @@ class QueryGrower(_Grower):
             span=NOWHERE,
         )
 
-    def predicate(self, left: Callable[[], q.Expr], depth: int = 3) -> q.Predicate:
-        def inner() -> q.Predicate:
+    def predicate(self, left: Callable[[], q.Expr], depth: int = 3) -> q.Expr:
+        def inner() -> q.Expr:
             return self.predicate(left, depth - 1)
 
-        options: tuple[Callable[[], q.Predicate], ...] = (
+        options: tuple[Callable[[], q.Expr], ...] = (
             lambda: q.Compare(
                 op=self.pick(list(q.CompareOp)), left=left(), right=self.expr(), op_span=NOWHERE, span=NOWHERE
             ),
             lambda: q.IsNull(operand=left(), negated=self.chance(), span=NOWHERE),
-            lambda: q.CallPredicate(call=self.call(1), span=NOWHERE),
+            lambda: self.call(1),
         )
         if depth:
             options += (
@@ -385,7 +405,7 @@ class QueryGrower(_Grower):
     def assignment(self) -> q.Assignment:
         return q.Assignment(name=self.property(), value=self.expr(1), span=NOWHERE)
 
-    def condition(self) -> q.Predicate:
+    def condition(self) -> q.Expr:
         return self.predicate(self.column, 2)
 
     def column(self) -> q.Expr:

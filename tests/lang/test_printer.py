@@ -13,7 +13,8 @@ from omnigraph.lang.literals import (
     NullLiteral,
     StringLiteral,
 )
-from omnigraph.lang.printer import print_expr, print_literal, print_predicate, print_queries, print_schema, print_type
+from omnigraph.lang.expression_printer import print_literal
+from omnigraph.lang.printer import format_expr, print_queries, print_schema, print_type
 from omnigraph.lang.query_ast import Delete
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_ast import NodeDecl, PropertyDecl
@@ -46,7 +47,7 @@ def condition(text: str) -> str:
     body = parse_queries(source).require(source).queries[0].body
     assert isinstance(body, tuple)
     assert isinstance(body[0], Delete)
-    return print_predicate(body[0].where)
+    return format_expr(body[0].where)
 
 
 def test_a_schema_stands_in_lines() -> None:
@@ -257,4 +258,4 @@ def test_an_expression_is_printed_for_messages(expr: str) -> None:
     assert isinstance(body, tuple)
     assert not isinstance(body[0], Delete)
 
-    assert print_expr(body[0].assignments[0].value) == expr
+    assert format_expr(body[0].assignments[0].value) == expr

@@ -20,7 +20,6 @@ from omnigraph.lang.query_ast import (
     BareName,
     Binding,
     Call,
-    CallPredicate,
     Clause,
     Compare,
     CompareOp,
@@ -269,7 +268,7 @@ def test_every_operator_compares(op: str) -> None:
         ("$p.a is not null", IsNull(operand=prop("p", "a"), negated=True, span=HERE)),
         ("$p.a = null", compare(prop("p", "a"), "=", value(NullLiteral(HERE)))),
         ("$p.@id = $p.and", compare(prop("p", "id", is_meta=True), "=", prop("p", "and"))),
-        ("search($p.a, $q)", CallPredicate(call=call("search", prop("p", "a"), var("q")), span=HERE)),
+        ("search($p.a, $q)", call("search", prop("p", "a"), var("q"))),
     ],
 )
 def test_and_binds_closer_than_or_and_not_closer_than_both(text: str, tree: Predicate) -> None:

@@ -167,10 +167,10 @@ class ExpressionParser:
         token = self.cursor.peek()
         if self._is_property(token):
             self.cursor.advance()
-            return BareName(name=Name(token.text, token.span), span=token.span)
+            return self._parse_indexes(BareName(name=Name(token.text, token.span), span=token.span))
         if self._names_properties and token.kind is TokenKind.TYPE and not self.cursor.is_followed_by("(", "."):
             name = parse_property_name(self.cursor, "a property name")
-            return BareName(name=name, span=name.span)
+            return self._parse_indexes(BareName(name=name, span=name.span))
         return self._parse_signed()
 
     def _count_term(self, span: Span) -> None:
@@ -275,15 +275,14 @@ class ExpressionParser:
         cursor = self.cursor
         sign = cursor.peek()
         if sign.text != "-" or cursor.peek(1).kind in (TokenKind.INT, TokenKind.FLOAT):
-            return self._parse_indexed()
+            return self._parse_indexes(self.parse_primary())
         cursor.advance()
         with cursor.nest():
             operand = self._parse_signed()
         return Negate(operand=operand, span=sign.span.to(operand.span))
 
-    def _parse_indexed(self) -> Expr:
+    def _parse_indexes(self, operand: Expr) -> Expr:
         cursor = self.cursor
-        operand = self.parse_primary()
         count = 0
         while opening := cursor.accept("["):
             count += 1

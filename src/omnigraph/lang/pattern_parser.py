@@ -57,7 +57,7 @@ class PatternParser:
             cursor.report(token.span, f"unexpected `{token.text}` in a match block", hint)
             cursor.advance()
             token = cursor.peek()
-        if cursor.is_followed_by("{") and token.kind in (TokenKind.IDENT, TokenKind.TYPE):
+        if cursor.is_followed_by("{") and token.kind in (TokenKind.IDENT, TokenKind.TYPE) and token.text != "case":
             return self._parse_not_block()
         if token.kind is TokenKind.VARIABLE:
             return self._parse_from_variable(token)
