@@ -122,7 +122,8 @@ class ExpressionParser:
             if self.cursor.is_at("{"):
                 hint = "`not { … }` is a clause of its own; in a predicate, write `not (…)`"
                 self.cursor.fail("a predicate", hint)
-            if self.cursor.is_at_kind(TokenKind.TYPE) and self.cursor.is_followed_by("{"):
+            is_word = self.cursor.is_at_kind(TokenKind.IDENT, TokenKind.TYPE) and not _is_at_case(self.cursor)
+            if is_word and self.cursor.is_followed_by("{"):
                 self.cursor.fail("a predicate", "a block that must not match is written `not { … }`")
             term = self._parse_not()
         return Not(term=term, span=start.span.to(term.span))
@@ -151,7 +152,8 @@ class ExpressionParser:
     def _parse_comparison(self) -> Expr:
         cursor = self.cursor
         left = self._parse_sum(self._parse_left)
-        self._count_term(left.span)
+        if self._is_condition:
+            self._count_term(left.span)
         if cursor.is_at("is", "IS", "Is"):
             return _parse_is_null(cursor, left)
         operator = self._parse_operator()
@@ -323,6 +325,8 @@ class ExpressionParser:
         opening = cursor.advance()
         with cursor.nest():
             inner = self._parse_or(is_condition=self._is_condition)
+            if cursor.is_at(","):
+                cursor.fail("`)`", "a list is written `[1, 2]`; parentheses group an expression")
             closing = cursor.expect(")", f"its `(` is in {cursor.format_position(opening.span)}")
         return replace(inner, span=opening.span.to(closing.span))
 
@@ -332,7 +336,7 @@ class ExpressionParser:
         items: list[Expr] = []
         with cursor.nest():
             while not cursor.is_at("]"):
-                items.append(self.parse_value())
+                items.append(self._parse_item())
                 if comma := cursor.accept(","):
                     if cursor.is_at("]"):
                         cursor.report(comma.span, "unexpected `,` before `]`", "delete it, or add a value after it")
@@ -348,6 +352,13 @@ class ExpressionParser:
         if len(literals) < len(items):
             return ListExpr(items=tuple(items), span=span)
         return LiteralExpr(value=ListLiteral(tuple(literals), span), span=span)
+
+    def _parse_item(self) -> Expr:
+        # Most items are literals, and a long list of them is parsed without descending through all levels.
+        if is_at_literal(self.cursor) and not self.cursor.is_at("[") and self.cursor.is_followed_by(",", "]"):
+            value = parse_literal(self.cursor)
+            return LiteralExpr(value=value, span=value.span)
+        return self.parse_value()
 
     def _parse_case(self) -> Case:
         cursor = self.cursor
