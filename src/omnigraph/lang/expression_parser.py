@@ -3,7 +3,6 @@
 Loosest first: `or`, `and`, `not`, comparisons, `+ -`, `* / %`, the sign, `[index]`.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
@@ -46,8 +45,7 @@ MAX_PREDICATE_TERMS = 1_000
 MAX_CHAIN_OPERATORS = 100
 
 _OPERATORS = {op.value: op for op in CompareOp}
-_SUMS = {op.value: op for op in (ArithmeticOp.ADD, ArithmeticOp.SUBTRACT)}
-_PRODUCTS = {op.value: op for op in (ArithmeticOp.MULTIPLY, ArithmeticOp.DIVIDE, ArithmeticOp.MODULO)}
+_ARITHMETIC = {op.value: (op, int(op.value not in "+-")) for op in ArithmeticOp}
 # Operators of other languages, and ours.
 _MISTAKEN_SIGNS = {"==": "=", "<>": "!=", "=>": ">="}
 _CONNECTIVES = {"&&": "and", "||": "or", "!": "not", "&": "and", "|": "or"}
@@ -65,12 +63,12 @@ class ExpressionParser:
         self._names_properties = names_properties
         self._terms = 0
         # Whether a value is expected to be compared, so that an unknown word after it is a wrong operator.
-        self._is_condition = False
-        self._case_depth = 0
+        self.is_condition = False
+        self.case_depth = 0
 
     def parse_condition(self) -> Expr:
         """Parse an expression that is a clause or follows `where`: it compares, or calls a function."""
-        condition = self._parse_or(is_condition=True)
+        condition = self.parse_or(is_condition=True)
         if isinstance(condition, PropertyRef | Variable | BareName):
             # `$p.active` alone is meant as `$p.active = true`, so the tree gets that.
             text = abbreviate(self.cursor.source.slice(condition.span))
@@ -87,20 +85,21 @@ class ExpressionParser:
 
     def parse_value(self) -> Expr:
         """Parse an expression that is a column, an argument, a stored value or a sort key."""
-        return self._parse_or(is_condition=False)
+        return self.parse_or(is_condition=False)
 
     # --- and, or, not --------------------------------------------------------------------------------
 
-    def _parse_or(self, *, is_condition: bool) -> Expr:
-        before = self._is_condition
-        self._is_condition = is_condition
+    def parse_or(self, *, is_condition: bool) -> Expr:
+        """Parse terms joined by `or`, the loosest level; a value is expected to be compared in a condition."""
+        before = self.is_condition
+        self.is_condition = is_condition
         try:
             first = self._parse_and()
             terms = [first]
             while self._accept_word("or"):
                 terms.append(self._parse_and())
         finally:
-            self._is_condition = before
+            self.is_condition = before
         if len(terms) == 1:
             return first
         return Or(terms=tuple(terms), span=first.span.to(terms[-1].span))
@@ -151,8 +150,8 @@ class ExpressionParser:
 
     def _parse_comparison(self) -> Expr:
         cursor = self.cursor
-        left = self._parse_sum(self._parse_left)
-        if self._is_condition:
+        left = self._climb(self._parse_left(), 0)
+        if self.is_condition:
             self._count_term(left.span)
         if cursor.is_at("is", "IS", "Is"):
             return _parse_is_null(cursor, left)
@@ -160,9 +159,9 @@ class ExpressionParser:
         if operator is None:
             return self._parse_without_operator(left)
         op, op_span = operator
-        right = self._parse_sum()
+        right = self.parse_sum()
         comparison = Compare(op=op, left=left, right=right, op_span=op_span, span=left.span.to(right.span))
-        self._refuse_chain(comparison)
+        _refuse_chain(self, comparison)
         return comparison
 
     def _parse_left(self) -> Expr:
@@ -189,9 +188,9 @@ class ExpressionParser:
         if op := _OPERATORS.get(token.text):
             cursor.advance()
             return (op, token.span) if token.text != "=" else _parse_equals(cursor, token)
-        meant = None if token.text == "=>" and self._case_depth else _MISTAKEN_SIGNS.get(token.text)
+        meant = None if token.text == "=>" and self.case_depth else _MISTAKEN_SIGNS.get(token.text)
         if meant is None and token.kind in (TokenKind.IDENT, TokenKind.TYPE) and not token.starts_line:
-            meant = _guess_operator(token.text) if self._is_condition else None
+            meant = _guess_operator(token.text) if self.is_condition else None
         if meant is None:
             return None
         cursor.report(token.span, f"unknown operator `{token.text}`", f"write `{meant}`")
@@ -203,75 +202,49 @@ class ExpressionParser:
         token = cursor.peek()
         text = abbreviate(cursor.source.slice(left.span))
         if token.text in ("not", "NOT") and cursor.peek(1).text.lower() in ("in", "contains", "starts_with"):
-            return self._parse_late_not(left, text)
+            return _parse_late_not(self, left, text)
         is_compared = isinstance(left, PropertyRef | Variable | BareName | LiteralExpr | Arithmetic)
-        if self._is_condition and is_compared and _is_word_operator(token) and not cursor.is_followed_by("("):
+        if self.is_condition and is_compared and _is_word_operator(token) and not cursor.is_followed_by("("):
             cursor.refuse(
                 token.span, f"unknown operator `{abbreviate(token.text)}`", _build_operator_hint(token.text, text)
             )
         return left
 
-    def _parse_late_not(self, left: Expr, text: str) -> Expr:
-        """Report `$p.age not in [1]`, as SQL writes it, and parse it as `not $p.age in [1]`."""
-        cursor = self.cursor
-        word = cursor.advance()
-        operator = cursor.peek()
-        hint = f"`not` stands before the comparison: `not {text} {operator.text.lower()} …`"
-        cursor.report(word.span.to(operator.span), f"unexpected `{word.text} {operator.text}`", hint)
-        cursor.advance()
-        right = self._parse_sum()
-        op, span = _OPERATORS[operator.text.lower()], left.span.to(right.span)
-        return Not(term=Compare(op=op, left=left, right=right, op_span=operator.span, span=span), span=span)
-
-    def _refuse_chain(self, comparison: Compare) -> None:
-        """Report `1 < $a < 3` once, and skip the rest of the chain."""
-        cursor = self.cursor
-        is_reported = False
-        while cursor.peek().text in ("=", "!=", "<", "<=", ">", ">=", "==", "<>"):
-            sign = cursor.peek()
-            if not is_reported:
-                middle = abbreviate(cursor.source.slice(comparison.right.span))
-                first = abbreviate(cursor.source.slice(comparison.span))
-                hint = f"join two comparisons with `and`: `{first} and {middle} {sign.text} …`"
-                cursor.report(sign.span, "comparisons can't be chained", hint)
-            is_reported = True
-            cursor.advance()
-            self._parse_sum()
-
     # --- arithmetic ----------------------------------------------------------------------------------
 
-    def _parse_sum(self, first: Callable[[], Expr] | None = None) -> Expr:
-        return self._parse_chain(_SUMS, lambda: self._parse_product(first), self._parse_product)
+    def parse_sum(self) -> Expr:
+        """Parse an operand of a comparison."""
+        return self._climb(self._parse_signed(), 0)
 
-    def _parse_product(self, first: Callable[[], Expr] | None = None) -> Expr:
-        return self._parse_chain(_PRODUCTS, first or self._parse_signed, self._parse_signed)
-
-    def _parse_chain(
-        self, operators: Mapping[str, ArithmeticOp], first: Callable[[], Expr], following: Callable[[], Expr]
-    ) -> Expr:
+    def _climb(self, left: Expr, level: int) -> Expr:
+        """Parse the arithmetic operators after `left` that bind at least as tightly as `level`."""
         cursor = self.cursor
-        left = first()
         count = 0
-        while (op := operators.get(cursor.peek().text)) or self._accept_power(operators):
-            sign = cursor.previous if op is None else cursor.advance().span
+        while (operator := self._peek_arithmetic()) and operator[1] >= level:
+            op, op_level = operator
+            sign = cursor.advance()
             count += 1
             if count == MAX_CHAIN_OPERATORS + 1:
-                cursor.report_limit(sign, f"more than {MAX_CHAIN_OPERATORS} operators in one chain", "split it")
-            right = following()
-            span = left.span.to(right.span)
+                cursor.report_limit(sign.span, f"more than {MAX_CHAIN_OPERATORS} operators in one chain", "split it")
+            right = self._parse_signed()
+            # A product after the right side takes it first.
+            if (following := self._peek_arithmetic()) and following[1] > op_level:
+                right = self._climb(right, following[1])
             # Beyond the limit the tree stays as it is: the text is refused anyway.
-            if op is not None and count <= MAX_CHAIN_OPERATORS:
-                left = Arithmetic(op=op, left=left, right=right, op_span=sign, span=span)
+            if count <= MAX_CHAIN_OPERATORS:
+                span = left.span.to(right.span)
+                left = Arithmetic(op=op, left=left, right=right, op_span=sign.span, span=span)
         return left
 
-    def _accept_power(self, operators: Mapping[str, ArithmeticOp]) -> bool:
-        """Accept and report `^`, which other languages write for a power."""
+    def _peek_arithmetic(self) -> tuple[ArithmeticOp, int] | None:
+        """Return the arithmetic operator at the cursor and its level; `^` of other languages is reported as one."""
         token = self.cursor.peek()
-        if token.text != "^" or operators is not _PRODUCTS:
-            return False
-        self.cursor.report(token.span, "unknown operator `^`", "a power is written `pow(base, exponent)`")
-        self.cursor.advance()
-        return True
+        if token.text == "^":
+            hint = "a power is written `pow(base, exponent)`"
+            if not self.cursor.is_explained:
+                self.cursor.report(token.span, "unknown operator `^`", hint)
+            return ArithmeticOp.MULTIPLY, 1
+        return _ARITHMETIC.get(token.text)
 
     def _parse_signed(self) -> Expr:
         cursor = self.cursor
@@ -306,98 +279,130 @@ class ExpressionParser:
         if token.kind is TokenKind.VARIABLE:
             return _parse_variable_or_property(cursor)
         if token.text == "(":
-            return self._parse_parenthesized()
+            return _parse_parenthesized(self)
         if token.text == "[":
-            return self._parse_list()
+            return _parse_list(self)
         if is_at_literal(cursor):
             value = parse_literal(cursor)
             return LiteralExpr(value=value, span=value.span)
         if _is_at_case(cursor):
-            return self._parse_case()
+            return _parse_case(self)
         if token.kind in (TokenKind.IDENT, TokenKind.TYPE):
             return _parse_call(self) if cursor.is_followed_by("(") else _parse_word(cursor, token)
         if token.text == "@":
             return parse_meta_name(cursor)
         return _refuse_token(cursor, token)
 
-    def _parse_parenthesized(self) -> Expr:
-        cursor = self.cursor
-        opening = cursor.advance()
-        with cursor.nest():
-            inner = self._parse_or(is_condition=self._is_condition)
-            if cursor.is_at(","):
-                cursor.fail("`)`", "a list is written `[1, 2]`; parentheses group an expression")
-            closing = cursor.expect(")", f"its `(` is in {cursor.format_position(opening.span)}")
-        return replace(inner, span=opening.span.to(closing.span))
 
-    def _parse_list(self) -> Expr:
-        cursor = self.cursor
-        opening = cursor.advance()
-        items: list[Expr] = []
-        with cursor.nest():
-            while not cursor.is_at("]"):
-                items.append(self._parse_item())
-                if comma := cursor.accept(","):
-                    if cursor.is_at("]"):
-                        cursor.report(comma.span, "unexpected `,` before `]`", "delete it, or add a value after it")
-                elif is_at_literal(cursor) and not cursor.peek().starts_line:
-                    cursor.report_missing("missing `,`", "put a `,` between a value and the next")
-                elif not cursor.is_at("]"):
-                    cursor.fail("`,` or `]`", f"the list's `[` is in {cursor.format_position(opening.span)}")
-        span = opening.span.to(cursor.advance().span)
-        if len(items) > MAX_LIST_ITEMS:
-            cursor.report_limit(opening.span, f"a list has at most {MAX_LIST_ITEMS:,} items", "pass it as a parameter")
-            del items[MAX_LIST_ITEMS:]
-        literals = [item.value for item in items if isinstance(item, LiteralExpr)]
-        if len(literals) < len(items):
-            return ListExpr(items=tuple(items), span=span)
-        return LiteralExpr(value=ListLiteral(tuple(literals), span), span=span)
+def _parse_parenthesized(parser: ExpressionParser) -> Expr:
+    cursor = parser.cursor
+    opening = cursor.advance()
+    with cursor.nest():
+        inner = parser.parse_or(is_condition=parser.is_condition)
+        if cursor.is_at(","):
+            cursor.fail("`)`", "a list is written `[1, 2]`; parentheses group an expression")
+        closing = cursor.expect(")", f"its `(` is in {cursor.format_position(opening.span)}")
+    return replace(inner, span=opening.span.to(closing.span))
 
-    def _parse_item(self) -> Expr:
-        # Most items are literals, and a long list of them is parsed without descending through all levels.
-        if is_at_literal(self.cursor) and not self.cursor.is_at("[") and self.cursor.is_followed_by(",", "]"):
-            value = parse_literal(self.cursor)
-            return LiteralExpr(value=value, span=value.span)
-        return self.parse_value()
 
-    def _parse_case(self) -> Case:
-        cursor = self.cursor
-        word = cursor.advance()
-        opening = cursor.advance()
-        branches: list[CaseBranch] = []
-        otherwise: Expr | None = None
-        with cursor.nest():
-            while not cursor.is_at("}"):
-                if otherwise is not None:
-                    cursor.fail("`}`", "`else` is the last branch of a `case`")
-                if cursor.is_at("else"):
-                    cursor.advance()
-                    cursor.expect("=>", "the last branch is written `else => value`")
-                    otherwise = self.parse_value()
-                else:
-                    branches.append(self._parse_branch(opening))
-                cursor.accept(",")
-        span = word.span.to(cursor.advance().span)
-        if not branches:
-            cursor.report(span, "a `case` needs a branch", 'write `case { $p.age < 18 => "child" else => "adult" }`')
-        return Case(branches=tuple(branches), otherwise=otherwise, span=span)
+def _parse_list(parser: ExpressionParser) -> Expr:
+    cursor = parser.cursor
+    opening = cursor.advance()
+    items: list[Expr] = []
+    with cursor.nest():
+        while not cursor.is_at("]"):
+            items.append(_parse_item(parser))
+            if comma := cursor.accept(","):
+                if cursor.is_at("]"):
+                    cursor.report(comma.span, "unexpected `,` before `]`", "delete it, or add a value after it")
+            elif is_at_literal(cursor) and not cursor.peek().starts_line:
+                cursor.report_missing("missing `,`", "put a `,` between a value and the next")
+            elif not cursor.is_at("]"):
+                cursor.fail("`,` or `]`", f"the list's `[` is in {cursor.format_position(opening.span)}")
+    span = opening.span.to(cursor.advance().span)
+    if len(items) > MAX_LIST_ITEMS:
+        cursor.report_limit(opening.span, f"a list has at most {MAX_LIST_ITEMS:,} items", "pass it as a parameter")
+        del items[MAX_LIST_ITEMS:]
+    literals = [item.value for item in items if isinstance(item, LiteralExpr)]
+    if len(literals) < len(items):
+        return ListExpr(items=tuple(items), span=span)
+    return LiteralExpr(value=ListLiteral(tuple(literals), span), span=span)
 
-    def _parse_branch(self, opening: Token) -> CaseBranch:
-        cursor = self.cursor
-        self._case_depth += 1
-        try:
-            condition = self.parse_value()
-        finally:
-            self._case_depth -= 1
-        if wrong := cursor.accept("->", ":"):
-            cursor.report(
-                wrong.span, f"expected `=>`, found `{wrong.text}`", "a branch is written `condition => value`"
-            )
-        else:
-            position = cursor.format_position(opening.span)
-            cursor.expect("=>", f"a branch of the `case` in {position} is written `condition => value`")
-        value = self.parse_value()
-        return CaseBranch(condition=condition, value=value, span=condition.span.to(value.span))
+
+def _parse_item(parser: ExpressionParser) -> Expr:
+    # Most items are literals, and a long list of them is parsed without descending through all levels.
+    if is_at_literal(parser.cursor) and not parser.cursor.is_at("[") and parser.cursor.is_followed_by(",", "]"):
+        value = parse_literal(parser.cursor)
+        return LiteralExpr(value=value, span=value.span)
+    return parser.parse_value()
+
+
+def _parse_case(parser: ExpressionParser) -> Case:
+    cursor = parser.cursor
+    word = cursor.advance()
+    opening = cursor.advance()
+    branches: list[CaseBranch] = []
+    otherwise: Expr | None = None
+    with cursor.nest():
+        while not cursor.is_at("}"):
+            if otherwise is not None:
+                cursor.fail("`}`", "`else` is the last branch of a `case`")
+            if cursor.is_at("else"):
+                cursor.advance()
+                cursor.expect("=>", "the last branch is written `else => value`")
+                otherwise = parser.parse_value()
+            else:
+                branches.append(_parse_branch(parser, opening))
+            cursor.accept(",")
+    span = word.span.to(cursor.advance().span)
+    if not branches:
+        cursor.report(span, "a `case` needs a branch", 'write `case { $p.age < 18 => "child" else => "adult" }`')
+    return Case(branches=tuple(branches), otherwise=otherwise, span=span)
+
+
+def _parse_branch(parser: ExpressionParser, opening: Token) -> CaseBranch:
+    cursor = parser.cursor
+    parser.case_depth += 1
+    try:
+        condition = parser.parse_value()
+    finally:
+        parser.case_depth -= 1
+    if wrong := cursor.accept("->", ":"):
+        cursor.report(wrong.span, f"expected `=>`, found `{wrong.text}`", "a branch is written `condition => value`")
+    else:
+        position = cursor.format_position(opening.span)
+        cursor.expect("=>", f"a branch of the `case` in {position} is written `condition => value`")
+    value = parser.parse_value()
+    return CaseBranch(condition=condition, value=value, span=condition.span.to(value.span))
+
+
+def _parse_late_not(parser: ExpressionParser, left: Expr, text: str) -> Expr:
+    """Report `$p.age not in [1]`, as SQL writes it, and parse it as `not $p.age in [1]`."""
+    cursor = parser.cursor
+    word = cursor.advance()
+    operator = cursor.peek()
+    hint = f"`not` stands before the comparison: `not {text} {operator.text.lower()} …`"
+    cursor.report(word.span.to(operator.span), f"unexpected `{word.text} {operator.text}`", hint)
+    cursor.advance()
+    right = parser.parse_sum()
+    op, span = _OPERATORS[operator.text.lower()], left.span.to(right.span)
+    return Not(term=Compare(op=op, left=left, right=right, op_span=operator.span, span=span), span=span)
+
+
+def _refuse_chain(parser: ExpressionParser, comparison: Compare) -> None:
+    """Report `1 < $a < 3` once, and skip the rest of the chain."""
+    cursor = parser.cursor
+    is_reported = False
+    while cursor.peek().text in ("=", "!=", "<", "<=", ">", ">=", "==", "<>"):
+        sign = cursor.peek()
+        if not is_reported:
+            middle = abbreviate(cursor.source.slice(comparison.right.span))
+            first = abbreviate(cursor.source.slice(comparison.span))
+            hint = f"join two comparisons with `and`: `{first} and {middle} {sign.text} …`"
+            cursor.report(sign.span, "comparisons can't be chained", hint)
+        is_reported = True
+        cursor.advance()
+        parser.parse_sum()
 
 
 def parse_expression(cursor: Cursor) -> Expr:
