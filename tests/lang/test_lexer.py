@@ -28,9 +28,8 @@ def finding(text: str) -> tuple[Diagnostic, Span]:
         ("$_", TokenKind.VARIABLE, "_"),
         ('"a"', TokenKind.STRING, "a"),
         ("007", TokenKind.INT, 7),
-        ("-3", TokenKind.INT, -3),
         ("2.50", TokenKind.FLOAT, 2.5),
-        ("-1.0e-2", TokenKind.FLOAT, -0.01),
+        ("1.0e-2", TokenKind.FLOAT, 0.01),
         ("9" * 40, TokenKind.INT, 10**40 - 1),
         ("->", TokenKind.SIGN, None),
         ("<=", TokenKind.SIGN, None),
@@ -50,7 +49,7 @@ def test_a_token_knows_its_kind_and_its_value(text: str, kind: TokenKind, value:
         ("in-progress", ["in", "-", "progress"]),
         ("2fa", ["2", "fa"]),
         ("$p.@id", ["$p", ".", "@", "id"]),
-        ("$a<-5", ["$a", "<", "-5"]),
+        ("$a<-5", ["$a", "<", "-", "5"]),
         ("$a->$b", ["$a", "->", "$b"]),
         ("$a<knows>$b", ["$a", "<", "knows", ">", "$b"]),
         ("a<=b!=c", ["a", "<=", "b", "!=", "c"]),
@@ -192,7 +191,7 @@ def test_names_and_numbers_have_a_limit(text: str, message: str) -> None:
     assert (found.code, found.span, found.message) == ("Q001", Span(0, len(text)), message)
 
 
-@pytest.mark.parametrize("text", ["a" * 255, "$" + "a" * 255, "-" + "9" * 40, "1." + "9" * 39])
+@pytest.mark.parametrize("text", ["a" * 255, "$" + "a" * 255, "9" * 40, "1." + "9" * 39])
 def test_the_limit_itself_is_allowed(text: str) -> None:
     assert len(tokens(text)) == 1
 

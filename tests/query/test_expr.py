@@ -201,9 +201,6 @@ REFUSED: list[Callable[[], object]] = [
     lambda: Aggregate(fold=AggregateFunction.MIN, argument=TAGS, origin=HERE),
     lambda: Aggregate(fold=AggregateFunction.SUM, argument=AGE, distinct=True, origin=HERE),
     lambda: Aggregate(fold=AggregateFunction.COUNT, argument=TAGS, distinct=True, origin=HERE),
-    lambda: Aggregate(
-        fold=AggregateFunction.MAX, argument=Aggregate(fold=AggregateFunction.COUNT, origin=HERE), origin=HERE
-    ),
     lambda: Entity(variable="q", type=NodeRef("Person"), fields=(AGE,), origin=HERE),
     lambda: Entity(variable="p", type=NodeRef("Person"), fields=(FACE,), origin=HERE),
 ]

@@ -57,7 +57,8 @@ def test_a_function_is_found_where_it_may_stand(text: str, place: CallContext) -
         ("search($a)", CallContext.PREDICATE, "T19"),
         ("match_text($a)", CallContext.PREDICATE, "T19"),
         ("fuzzy($a)", CallContext.PREDICATE, "T20"),
-        ("lower($a)", CallContext.OUTPUT, "Q000"),
+        ("lowr($a)", CallContext.OUTPUT, "Q000"),
+        ("lower($a, $b)", CallContext.OUTPUT, "T27"),
     ],
 )
 def test_a_wrong_call_has_the_code_of_its_function(text: str, place: CallContext, code: str) -> None:

@@ -155,11 +155,15 @@ def resolve_function(call: ast.Call, context: CallContext, findings: DiagnosticC
 def list_functions(families: Iterable[FunctionFamily], context: CallContext | None = None) -> tuple[str, ...]:
     """Return the names of the functions of these families that may be called in a context, in table order."""
     included = set(families)
-    return tuple(f.name for f in _ALL_FUNCTIONS if f.family in included and (context is None or context in f.contexts))
+    return tuple(
+        f.name for f in FUNCTIONS.values() if f.family in included and (context is None or context in f.contexts)
+    )
 
 
 def _suggest_functions(word: str, context: CallContext) -> str:
-    allowed = join_words(list_functions(FunctionFamily, context))
+    # The scalar functions are too many for a line.
+    families = (family for family in FunctionFamily if family is not FunctionFamily.SCALAR)
+    allowed = join_words(list_functions(families, context))
     return suggest_closest(word, FUNCTIONS) or f"the functions {context.value} are {allowed}"
 
 
