@@ -341,23 +341,34 @@ def _parse_case(parser: ExpressionParser) -> Case:
     cursor = parser.cursor
     word = cursor.advance()
     opening = cursor.advance()
-    branches: list[CaseBranch] = []
-    otherwise: Expr | None = None
-    with cursor.nest():
-        while not cursor.is_at("}"):
-            if otherwise is not None:
-                cursor.fail("`}`", "`else` is the last branch of a `case`")
-            if cursor.is_at("else"):
-                cursor.advance()
-                cursor.expect("=>", "the last branch is written `else => value`")
-                otherwise = parser.parse_value()
-            else:
-                branches.append(_parse_branch(parser, opening))
-            cursor.accept(",")
+    try:
+        with cursor.nest():
+            branches, otherwise = _parse_branches(parser, opening)
+    except GaveUpError:
+        # Leave the braces first: recovery counts them from here.
+        cursor.skip_to(lambda: cursor.is_at("}") or cursor.peek().starts_line)
+        cursor.accept("}")
+        raise
     span = word.span.to(cursor.advance().span)
     if not branches:
         cursor.report(span, "a `case` needs a branch", 'write `case { $p.age < 18 => "child" else => "adult" }`')
-    return Case(branches=tuple(branches), otherwise=otherwise, span=span)
+    return Case(branches=branches, otherwise=otherwise, span=span)
+
+
+def _parse_branches(parser: ExpressionParser, opening: Token) -> tuple[tuple[CaseBranch, ...], Expr | None]:
+    cursor = parser.cursor
+    branches: list[CaseBranch] = []
+    otherwise: Expr | None = None
+    while not cursor.is_at("}"):
+        if otherwise is not None:
+            cursor.fail("`}`", "`else` is the last branch of a `case`")
+        if cursor.accept("else"):
+            cursor.expect("=>", "the last branch is written `else => value`")
+            otherwise = parser.parse_value()
+        else:
+            branches.append(_parse_branch(parser, opening))
+        cursor.accept(",")
+    return tuple(branches), otherwise
 
 
 def _parse_branch(parser: ExpressionParser, opening: Token) -> CaseBranch:
