@@ -18,7 +18,9 @@ from omnigraph.query.expr import (
     AggregateFunction,
     And,
     Bm25,
+    Case,
     Compare,
+    Computed,
     Const,
     Contains,
     EdgeRef,
@@ -41,14 +43,18 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
+from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
+from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
 
 Record: TypeAlias = Mapping[str, Any]
 """A node or edge: its properties by name, and `@id` (of an edge also `@src` and `@dst`)."""
-Match: TypeAlias = Mapping[str, Record]
+Match: TypeAlias = Mapping[str, Any]
 """What each variable is bound to."""
 
+_GROUP = "#group"
+"""No user can write such a variable: it holds the aggregates of a group."""
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 I64_RANGE = range(-(2**63), 2**63)
 OPERATORS: dict[Op, Callable[[Any, Any], bool]] = {
@@ -102,6 +108,7 @@ class _Reader:
         self.query, self.graph, self.params = query, graph, params
         self.tries_left = most_tried
         self.scores: dict[Expr, dict[str, float]] = {}
+        self.is_condition = False
 
     def answer(self) -> Answer:
         query = self.query
@@ -166,7 +173,16 @@ class _Reader:
             yield names, self._follows(hop)
 
     def _is_true(self, predicate: Expr) -> Callable[[Match], bool]:
-        return lambda match: self.value(predicate, match) is True
+        return lambda match: self.condition(predicate, match) is True
+
+    def condition(self, expr: Expr, match: Match) -> bool | None:
+        """The truth of a condition: where an integer overflows in it, a calculation is null."""
+        before, self.is_condition = self.is_condition, True
+        try:
+            found: bool | None = self.value(expr, match)
+        finally:
+            self.is_condition = before
+        return found
 
     @staticmethod
     def _decidable(
@@ -247,8 +263,28 @@ class _Reader:
                 return self._score(expr).get(match[expr.prop.variable]["@id"])
             case Rrf():
                 return self._score(expr).get(match[expr.first.prop.variable]["@id"])
+            case Computed():
+                arguments = [self.value(argument, match) for argument in self._needed(expr, match)]
+                try:
+                    return compute(expr, arguments, NOW)
+                except CalculationError:
+                    if self.is_condition:
+                        return None
+                    raise
+            case Case():
+                for condition, value in expr.branches:
+                    if self.condition(condition, match) is True:
+                        return self.value(value, match)
+                return self.value(expr.otherwise, match)
             case Aggregate():
-                raise AssertionError("an aggregate is a value of a group, not of a match")
+                return match[_GROUP][expr]
+
+    def _needed(self, expr: Computed, match: Match) -> Iterator[Expr]:
+        """The arguments that decide: of `coalesce`, those up to the first that is not null."""
+        for argument in expr.arguments:
+            yield argument
+            if expr.function is ScalarFunction.COALESCE and self.value(argument, match) is not None:
+                return
 
     def _of_both(self, function: Callable[[Any, Any], bool], left: Expr, right: Expr, match: Match) -> bool | None:
         a, b = self.value(left, match), self.value(right, match)
@@ -343,7 +379,7 @@ class _Row:
     aggregates: Mapping[Expr, Any]
 
     def value(self, expr: Expr) -> Any:
-        return self.aggregates[expr] if isinstance(expr, Aggregate) else self.reader.value(expr, self.match)
+        return self.reader.value(expr, {**self.match, _GROUP: self.aggregates})
 
 
 def _reached(steps: Mapping[str, set[str]], start: str) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from omnigraph.lang.expression_printer import print_literal
 from omnigraph.lang.literals import (
     BoolLiteral,
     DateLiteral,
@@ -13,7 +14,6 @@ from omnigraph.lang.literals import (
     NullLiteral,
     StringLiteral,
 )
-from omnigraph.lang.expression_printer import print_literal
 from omnigraph.lang.printer import format_expr, print_queries, print_schema, print_type
 from omnigraph.lang.query_ast import Delete
 from omnigraph.lang.query_parser import parse_queries

@@ -43,6 +43,14 @@ def read_integers(column: pa.Array) -> Numbers:
     return Numbers(values.astype(np.int64), valid & ~is_large, is_large if is_large.any() else None)
 
 
+def read_clipped(column: pa.Array) -> Ints:
+    """Read integers of any type as I64, 0 for a null; a larger U64 is the largest I64, as far as a position matters."""
+    values = read_numbers(column.fill_null(0))
+    if values.dtype == np.uint64:
+        values = np.minimum(values, np.uint64(2**63 - 1))
+    return values.astype(np.int64, copy=False)
+
+
 def read_floats(column: pa.Array) -> Numbers:
     """Read numbers of any type as F64."""
     return Numbers(read_numbers(column).astype(np.float64, copy=False), is_valid(column))

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.engine.arithmetic import read_clipped
 from omnigraph.storage.arrow_buffers import is_valid
 
 Ints = NDArray[np.int64]
@@ -29,8 +30,8 @@ def count_elements(lists: pa.Array) -> pa.Array:
 def take_element(lists: pa.Array, index: pa.Array) -> pa.Array:
     """Return the element at a position of each list; null outside of it."""
     starts, lengths, valid = _read_layout(lists)
-    at = index.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    has_element = valid & (at >= 0) & (at < lengths)
+    at = read_clipped(index)
+    has_element = valid & is_valid(index) & (at >= 0) & (at < lengths)
     positions = np.where(has_element, starts + at, 0)
     return lists.values.take(pa.array(positions, mask=~has_element))
 
@@ -50,13 +51,14 @@ def slice_lists(lists: pa.Array, start: pa.Array, length: pa.Array | None) -> pa
     """Return the elements of each list from a position on, at most `length`; what lies outside is left out."""
     starts, lengths, valid = _read_layout(lists)
     valid = valid & is_valid(start)
-    begin = start.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    begin = read_clipped(start)
     end = lengths
     if length is not None:
         valid = valid & is_valid(length)
-        count = np.maximum(length.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), 0)
+        count = np.maximum(read_clipped(length), 0)
         # Clipped first: a huge position plus a huge length would leave 64 bits.
-        end = np.minimum(np.clip(begin, -(2**40), 2**40) + np.minimum(count, 2**41), lengths)
+        end = np.where(begin < 0, begin + count, np.minimum(begin, lengths) + np.minimum(count, lengths))
+        end = np.minimum(end, lengths)
     first = np.clip(begin, 0, lengths)
     counts = np.where(valid, np.maximum(end - first, 0), 0)
     return _assemble(lists.values.take(pa.array(_expand(starts + first, counts))), counts, valid)

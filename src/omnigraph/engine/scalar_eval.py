@@ -225,7 +225,7 @@ def _get_fixed(column: pa.Array) -> str:
 
 def _shift(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
     moments, unit, amounts = columns
-    return time_functions.shift(moments, _get_fixed(unit) or "days", amounts.cast(pa.int64()))
+    return time_functions.shift(moments, _get_fixed(unit) or "days", amounts)
 
 
 def _build_list(expr: Computed, columns: list[pa.Array]) -> pa.Array:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.engine.arithmetic import read_clipped
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.storage.arrow_buffers import is_valid
 
@@ -58,7 +59,7 @@ def count_days(start: pa.Array, end: pa.Array) -> pa.Array:
 def count_seconds(start: pa.Array, end: pa.Array) -> pa.Array:
     """Return the number of seconds from one instant to another."""
     difference = pc.subtract(end.cast(pa.int64()), start.cast(pa.int64()))
-    return pc.divide(difference.cast(pa.float64()), pa.scalar(1e6))
+    return pc.divide(difference.cast(pa.float64(), safe=False), pa.scalar(1e6))
 
 
 def shift(moments: pa.Array, unit: str, amounts: pa.Array) -> pa.Array:
@@ -67,8 +68,8 @@ def shift(moments: pa.Array, unit: str, amounts: pa.Array) -> pa.Array:
     Months and years keep the day of the month, or take the last one of a shorter month.
     """
     valid = is_valid(moments) & is_valid(amounts)
-    steps = amounts.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    valid &= np.abs(steps) <= _MAX_AMOUNT
+    steps = read_clipped(amounts)
+    valid &= (steps >= -_MAX_AMOUNT) & (steps <= _MAX_AMOUNT)
     steps = np.where(valid, steps, 0)
     is_date = pa.types.is_date(moments.type)
     numbers = moments.cast(pa.int32() if is_date else pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -106,4 +107,6 @@ def _add_months(days: NDArray[np.int64], months: NDArray[np.int64]) -> NDArray[n
 def _floor_to_date(instants: pa.Array) -> pa.Array:
     valid = is_valid(instants)
     days = np.floor_divide(instants.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), _DAY)
+    # In a time zone, an instant at the end of the calendar may be outside of it.
+    valid &= (days >= _FIRST_DAY) & (days <= _LAST_DAY)
     return pa.array(days.astype(np.int32), mask=~valid).cast(pa.date32())
