@@ -1,12 +1,14 @@
 """Apply list functions to columns of lists. Lists hold no nulls; positions count from 0."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.arithmetic import read_clipped
-from omnigraph.storage.arrow_buffers import is_valid
+from omnigraph.storage.arrow_buffers import is_valid, read_numbers
 
 Ints = NDArray[np.int64]
 
@@ -55,13 +57,22 @@ def slice_lists(lists: pa.Array, start: pa.Array, length: pa.Array | None) -> pa
     end = lengths
     if length is not None:
         valid = valid & is_valid(length)
-        count = np.maximum(read_clipped(length), 0)
-        # Clipped first: a huge position plus a huge length would leave 64 bits.
-        end = np.where(begin < 0, begin + count, np.minimum(begin, lengths) + np.minimum(count, lengths))
-        end = np.minimum(end, lengths)
+        end = _find_end(begin, read_numbers(length.fill_null(0)), lengths)
     first = np.clip(begin, 0, lengths)
     counts = np.where(valid, np.maximum(end - first, 0), 0)
     return _assemble(lists.values.take(pa.array(_expand(starts + first, counts))), counts, valid)
+
+
+def _find_end(begin: Ints, counts: NDArray[Any], lengths: Ints) -> Ints:
+    """Return where `counts` elements from `begin` end, at most at `lengths`, without leaving 64 bits on the way."""
+    wanted = np.where(counts < 0, 0, counts).astype(np.uint64)
+    # What lies before the list is taken off first.
+    before = np.where(begin < 0, begin, 0).astype(np.uint64)
+    skipped = np.uint64(0) - before
+    rest = np.where(wanted > skipped, wanted - skipped, np.uint64(0))
+    inside = np.minimum(rest, lengths.astype(np.uint64)).astype(np.int64)
+    end: Ints = np.minimum(np.clip(begin, 0, lengths) + inside, lengths)
+    return end
 
 
 def sort_lists(lists: pa.Array) -> pa.Array:

@@ -183,7 +183,7 @@ _TEXT = frozenset(
 def _calculate(function: ScalarFunction, expr: Computed, columns: list[pa.Array]) -> Numbers:
     if function is _F.SIGN:
         operand = read_floats(columns[0])
-        return Numbers(np.sign(operand.values).astype(np.int64), operand.valid)
+        return Numbers(np.where(operand.valid, np.sign(operand.values), 0).astype(np.int64), operand.valid)
     if function is _F.ROUND:
         digits = read_integers(columns[1]) if len(columns) > 1 else _repeat_zero(len(columns[0]))
         if expr.type is Scalar.I64:
