@@ -103,18 +103,20 @@ def _plain_value(value: object) -> object:
 
 def list_errors() -> Iterator[tuple[str, str]]:
     """Yield each error by its code: kind, exit code, HTTP status, what its constructor takes, its message and facts."""
-    for error in errors_reference.errors():
+    for code, error in errors_reference.cases():
         if error is OmnigraphError:
             continue
-        example = sample(error)
-        takes = list(inspect.signature(error).parameters) if inspect.isfunction(error.__init__) else []
+        example = sample(code, error)
+        public = "public " if error.__name__ in omnigraph.__all__ else ""
+        case = f".{code}" if code in error.variants else ""
+        takes = error.variants[code].fields if case else inspect.signature(error).parameters
         lines = [
             f"kind {error.kind.value}, exit {EXIT_CODES[error.kind]}, HTTP {find_status(example)}",
-            f"{'public ' if error.__name__ in omnigraph.__all__ else ''}class {error.__name__}({', '.join(takes)})",
+            f"{public}class {error.__name__}{case}({', '.join(takes)})",
             str(example),
             json.dumps(example.facts(), sort_keys=True),
         ]
-        yield error.code, "\n".join(lines)
+        yield code, "\n".join(lines)
 
 
 def list_findings() -> Iterator[tuple[str, str]]:

@@ -65,7 +65,7 @@ def page() -> str:
     parts.append(
         "\n## Errors\n\nAll are subclasses of `OmnigraphError`; [errors](errors.md) lists their kinds and codes.\n\n"
     )
-    parts += [f"- `{error.__name__}`: {_first_paragraph(error)}\n" for error in errors()]
+    parts += [f"- `{error.__name__}`: {_first_paragraph(error)}{_format_codes(error)}\n" for error in errors()]
     return "".join(parts)
 
 
@@ -98,6 +98,10 @@ def errors() -> list[type[OmnigraphError]]:
     """Return the public errors, sorted by name."""
     values = (getattr(omnigraph, name) for name in sorted(omnigraph.__all__) if name.endswith("Error"))
     return [error for error in values if isinstance(error, type) and issubclass(error, OmnigraphError)]
+
+
+def _format_codes(error: type[OmnigraphError]) -> str:
+    return f" Codes: {', '.join(f'`{code}`' for code in error.codes())}." if error.variants else ""
 
 
 def undocumented() -> list[str]:

@@ -39,7 +39,7 @@ def create_graph(
     Raises:
         SourceError: The schema has errors.
         PlaceTakenError: There is a graph or something else already.
-        BadUriError: No graph can be stored at such an address.
+        BadArgumentError: No graph can be stored at such an address.
     """
     settings = runtime or build_runtime(os.environ)
     return Graph.create(check_uri(uri), build_schema_source(schema), actor=actor, runtime=settings)
@@ -66,8 +66,8 @@ def open_graph(
 
     Raises:
         NotAGraphError: There is no graph.
-        FormatRefusedError: It was written in another format; the message shows how to convert it.
-        BadUriError: No graph can be stored at such an address.
+        CorruptError: It was written in another format; the message shows how to convert it.
+        BadArgumentError: No graph can be stored at such an address.
     """
     settings = runtime or build_runtime(os.environ)
     return Graph.open(check_uri(uri), is_read_only=read_only, runtime=settings, keep_derived=keep_derived)
@@ -96,9 +96,8 @@ def clone_graph(
     Raises:
         NotAGraphError: There is no graph at the source.
         BranchMissingError: It has no such branch.
-        PlaceTakenError: The target is not empty.
-        CloneBusyError: Another process is writing a clone there.
-        NestedPlacesError: One location is inside the other.
+        PlaceTakenError: The target is not empty, or another process is writing a clone there.
+        BadArgumentError: One location is inside the other.
     """
     graph = Graph.open(check_uri(source, "source"), is_read_only=True, runtime=runtime or build_runtime(os.environ))
     return graph.clone(target, branches=branches, progress=progress)
@@ -122,7 +121,7 @@ def check_graph(  # noqa: PLR0913 - as the method
 
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
-        BadUriError: No graph can be stored at such an address.
+        BadArgumentError: No graph can be stored at such an address.
     """
     graph = Graph(build_session(check_uri(uri), runtime or build_runtime(os.environ)))
     return graph.check(
@@ -142,7 +141,7 @@ def verify_graph(
 
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
-        BadUriError: No graph can be stored at such an address.
+        BadArgumentError: No graph can be stored at such an address.
     """
     graph = Graph(build_session(check_uri(uri), runtime or build_runtime(os.environ)))
     return graph.verify(branch=branch, digest=digest, progress=progress)
@@ -164,7 +163,7 @@ def repair_graph(  # noqa: PLR0913 - the choices of a repair, all by name but th
 
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
-        BadUriError: No graph can be stored at such an address.
+        BadArgumentError: No graph can be stored at such an address.
     """
     graph = Graph(build_session(check_uri(uri), runtime or build_runtime(os.environ)))
     return graph.repair(

@@ -16,7 +16,7 @@ from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.row_layout import Layout
 from omnigraph.engine.tables.topology import EdgeEndpoints, Topology, TopologyLayouts
 from omnigraph.engine.tables.topology_codec import decode_topology, encode_topology
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Options

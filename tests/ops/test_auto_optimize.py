@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError
 from omnigraph.ops.auto_optimize import DEFAULT_ACTOR, ReconcilePolicy, ReconcileRound
 from omnigraph.ops.branch import Branch, list_branches
 from omnigraph.ops.commit_signature import ActorRefusedError

@@ -23,6 +23,7 @@ from collecting import (
     readable,
     small_world,
 )
+from omnigraph.commit.merge_base import MergeBaseGoneError
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.check import CheckCall, check
 from omnigraph.ops.history import list_commits
@@ -174,7 +175,7 @@ def test_a_merge_is_refused_when_a_journal_that_is_gone_may_come_from_the_other_
     delete(session, "t")
     shutil.rmtree(Path(session.uri, middle.log.path))
 
-    with pytest.raises(og.MergeBaseGoneError, match="one branch has merged `middle`"):
+    with pytest.raises(MergeBaseGoneError, match="one branch has merged `middle`"):
         merge(again(session), MergeCall(source=source, into=into))
 
 
@@ -191,7 +192,7 @@ def test_clocks_that_differ_do_not_make_such_a_merge_look_harmless(session: Sess
     delete(session, "t")
     shutil.rmtree(Path(session.uri, middle.log.path))
 
-    with pytest.raises(og.MergeBaseGoneError, match="one branch has merged `middle`"):
+    with pytest.raises(MergeBaseGoneError, match="one branch has merged `middle`"):
         merge(again(session), MergeCall(source="side"))
 
 
@@ -227,7 +228,7 @@ def test_a_merge_is_refused_when_a_journal_that_is_gone_may_hide_what_was_merged
     delete(session, "t")
     shutil.rmtree(Path(session.uri, middle.log.path))
 
-    with pytest.raises(og.MergeBaseGoneError, match="one branch has merged `middle`"):
+    with pytest.raises(MergeBaseGoneError, match="one branch has merged `middle`"):
         merge(again(session), MergeCall(source="side"))
 
 

@@ -13,8 +13,8 @@ from lance import LanceDataset
 
 from faulty_proxy import ALWAYS, MANIFEST_PUT, PATIENCE, SIDECAR, Act, Fault, FaultyProxy
 from omnigraph.commit import publisher, recovery_log
+from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import Lease, Sidecar, list_sidecars
 from omnigraph.errors import Kind

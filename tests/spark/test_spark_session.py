@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 from omnigraph.spark.session.java_runtime import JavaRuntime
 from omnigraph.spark.session.launch_environment import LaunchEnvironment
 from omnigraph.spark.session.master import explain_unreachable
-from omnigraph.spark.session.spark_session import OtherMasterError, find_active_session, session
+from omnigraph.spark.session.spark_session import find_active_session, session
+from omnigraph.spark.spark_errors import SparkUsageError
+from raised_codes import has_code
 
 
 def test_the_active_session_is_used_as_it_is(spark: SparkSession) -> None:
@@ -21,7 +23,7 @@ def test_the_active_session_is_used_as_it_is(spark: SparkSession) -> None:
 
 
 def test_another_master_than_the_active_one_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(OtherMasterError) as error:
+    with pytest.raises(SparkUsageError, check=has_code("other_master")) as error:
         session("spark://elsewhere:7077")
 
     assert str(spark.sparkContext.master) in str(error.value)

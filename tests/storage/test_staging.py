@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.commit.publisher import lay_out
+from omnigraph.errors import BugError, CorruptError
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
@@ -18,7 +19,6 @@ from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, Fragment, LanceTable
 from omnigraph.storage.staging import (
     DuplicateRowError,
     RowStream,
-    StagedDecodeError,
     StagedWrite,
     WriteKind,
     stage_append,
@@ -27,8 +27,9 @@ from omnigraph.storage.staging import (
     stage_overwrite,
     stage_upsert,
 )
-from omnigraph.storage.versions import StaleBaseError, apply
+from omnigraph.storage.versions import apply
 from omnigraph.storage.written_rows import iter_staged_batches
+from raised_codes import has_code
 from worlds import rows, runtime, seeded_world
 
 
@@ -109,7 +110,7 @@ def test_a_staged_write_survives_json(change: WriteKind, table: LanceTable) -> N
 def test_json_that_is_no_staged_write_is_refused(damage: dict[str, object], table: LanceTable) -> None:
     data = {**stage(table, WriteKind.UPSERT).to_json(), **damage}
 
-    with pytest.raises(StagedDecodeError):
+    with pytest.raises(CorruptError, check=has_code("staged_write_unreadable")):
         StagedWrite.from_json(data)
 
 
@@ -185,7 +186,7 @@ def test_a_write_that_deletes_is_refused_on_another_version(table: LanceTable) -
     staged = stage(table, WriteKind.UPSERT)
     other = apply(table.handles, stage(table, WriteKind.APPEND), table.version)
 
-    with pytest.raises(StaleBaseError):
+    with pytest.raises(BugError, check=has_code("stale_base")):
         apply(table.handles, staged, other)
 
 
@@ -194,7 +195,7 @@ def test_an_upsert_that_found_nothing_to_replace_is_refused_on_another_version(t
     staged = stage_upsert(table, rows({"new": 1}))
     other = apply(table.handles, stage_append(table, rows({"new": 2})), table.version)
 
-    with pytest.raises(StaleBaseError):
+    with pytest.raises(BugError, check=has_code("stale_base")):
         apply(table.handles, staged, other)
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from omnigraph.commit.branch_errors import BranchGoneError
+from omnigraph.commit.branch_errors import BranchGoneError, OutcomeUnknownError
 from omnigraph.commit.freshness import Freshness
 from omnigraph.commit.key_index import KeyFinder, is_remembered
 from omnigraph.commit.manifest_codec import (
@@ -28,7 +28,7 @@ from omnigraph.commit.manifest_codec import (
 )
 from omnigraph.commit.manifest_types import MAIN, Commit, Fork, Manifest, Pin, SchemaRecord, Snapshot
 from omnigraph.commit.sidecar import CloneOrigin, list_sidecars
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError, Kind, OmnigraphError
 from omnigraph.options import Options
 from omnigraph.storage.cas_table import (
     MAX_TRIED_VERSIONS,
@@ -77,37 +77,6 @@ class UnfinishedCloneError(OmnigraphError):
     message = (
         "{uri} is an unfinished clone of {source}, not a graph yet: `omnigraph clone {source}"
         " {uri}` resumes it; or remove it"
-    )
-
-
-class OutcomeUnknownError(OmnigraphError):
-    """The commit may or may not have been published: the store stopped responding. Look up the commit id later."""
-
-    kind = Kind.UNAVAILABLE
-    code = "outcome_unknown"
-    commit_id: str
-    reason: str
-    branch: str = MAIN
-
-    def __str__(self) -> str:
-        option = "" if self.branch == MAIN else f" --branch {self.branch}"
-        return (
-            f"commit {self.commit_id} may or may not have been published: the store stopped responding"
-            f" ({self.reason}). Check with `omnigraph commit show {self.commit_id}{option}` once it responds again"
-        )
-
-
-class GraphReplacedError(OmnigraphError):
-    """The graph was reset to an earlier state, or replaced by another one, while a handle on it was open."""
-
-    kind = Kind.CORRUPT
-    code = "graph_replaced"
-    uri: str
-    seen: int
-    found: int
-    message = (
-        "the manifest of {uri} was seen at version {seen} and is at {found} now: the graph was"
-        " created again or restored from a copy while it was open. Open it again to use its current state"
     )
 
 
@@ -166,7 +135,7 @@ class ManifestLog:
             table = cached.table.open_latest()
             # Versions only grow, so an older one means that the graph was replaced.
             if table.version < cached.table.version:
-                raise GraphReplacedError(self.store.location.uri, cached.table.version, table.version)
+                raise CorruptError.graph_replaced(self.store.location.uri, cached.table.version, table.version)
             if table is cached.table:
                 self._freshness.renew()
                 return cached

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from omnigraph.clock import format_instant
+from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.branch_lock import get_branch_lock
 from omnigraph.commit.commit_clock import compute_commit_time
 from omnigraph.commit.commit_plan import CommitPlan, Move, NewTable
@@ -26,7 +27,7 @@ from omnigraph.commit.gc_horizon import (
     check_staged_files,
 )
 from omnigraph.commit.idempotency import check_same_request, find_earlier_commit
-from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
+from omnigraph.commit.manifest_log import Head, ManifestLog, create_log
 from omnigraph.commit.manifest_types import (
     MAIN,
     MAINTENANCE,

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import msgspec
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import Kind, OmnigraphError, variant
 from omnigraph.storage.layout import TablePath
 
 
@@ -44,32 +44,21 @@ class DataDroppedError(OmnigraphError):
     at: str
     actor: str
 
-    def __str__(self) -> str:
+    def _format_message(self) -> str:
         name = self.table_key.partition(":")[2]
         return (
             f"`{name}` can't be read as of before {self.at}: {self.actor} then dropped `{self.what}` with its data on"
             f" `{self.branch}` (commit {self.commit_id}); read that commit or a later one"
         )
 
-
-class MergeBaseDroppedError(OmnigraphError):
-    """The merge base of two branches has a table whose data was dropped since."""
-
-    kind = Kind.NOT_FOUND
-    code = "merge_base_dropped"
-    source: str
-    into: str
-    table_key: str
-    what: str
-    branch: str
-    commit_id: str
-
-    def __str__(self) -> str:
-        name = self.table_key.partition(":")[2]
+    @variant
+    def merge_base_dropped(self, source: str, into: str, table_key: str, what: str, branch: str, commit_id: str) -> str:
+        """The merge base of two branches has a table whose data was dropped since."""
+        name = table_key.partition(":")[2]
         return (
-            f"`{name}` can't be read at the merge base of `{self.source}` and `{self.into}`: `{self.what}` was"
-            f" dropped with its data on `{self.branch}` (commit {self.commit_id}), and a merge could restore rows that"
-            f" were deleted since. Export the rows you need from `{self.source}`, and load them into `{self.into}`"
+            f"`{name}` can't be read at the merge base of `{source}` and `{into}`: `{what}` was"
+            f" dropped with its data on `{branch}` (commit {commit_id}), and a merge could restore rows that"
+            f" were deleted since. Export the rows you need from `{source}`, and load them into `{into}`"
         )
 
 

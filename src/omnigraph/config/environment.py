@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import SettingsError
 from omnigraph.faults import read_faults
 from omnigraph.options import OPENAI_URL, EmbedOptions, EmbedProvider, Options, Traversal, UpkeepOptions, Verify
 from omnigraph.runtime import Runtime
@@ -51,17 +51,6 @@ _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", 
 Number = TypeVar("Number", int, float)
 
 
-class BadVariableError(OmnigraphError):
-    """An environment variable has an invalid value."""
-
-    kind = Kind.USAGE
-    code = "bad_variable"
-    variable: str
-    value: str
-    way_out: str = "write true or false"
-    message = "the environment variable {variable} is `{value}`; {way_out}"
-
-
 def build_runtime(environment: Mapping[str, str]) -> Runtime:
     """Build a runtime with the system's clock and randomness, and the settings of an environment.
 
@@ -93,7 +82,7 @@ def read_blob_sources(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the locations that Blob values may be read from; the variable separates them by spaces.
 
     Raises:
-        BadVariableError: One of them is no such location.
+        SettingsError: One of them is no such location.
     """
     sources = tuple(environment.get(BLOB_SOURCES, "").split())
     for source in sources:
@@ -101,7 +90,7 @@ def read_blob_sources(environment: Mapping[str, str]) -> tuple[str, ...]:
             parse_blob_location(source)
         except BlobSourceError as error:
             way_out = "write file:///directory or s3://bucket/prefix, several separated by spaces"
-            raise BadVariableError(BLOB_SOURCES, source, way_out) from error
+            raise SettingsError.bad_variable(BLOB_SOURCES, source, way_out) from error
     return sources
 
 
@@ -109,12 +98,12 @@ def read_traversal_mode(environment: Mapping[str, str]) -> Traversal:
     """Return how edges are traversed.
 
     Raises:
-        BadVariableError: The value is none of the known ones.
+        SettingsError: The value is none of the known ones.
     """
     value = environment.get(TRAVERSAL_MODE) or _DEFAULTS.traversal_mode.value
     choices = [mode.value for mode in Traversal]
     if value not in choices:
-        raise BadVariableError(TRAVERSAL_MODE, value, f"write one of {', '.join(choices)}")
+        raise SettingsError.bad_variable(TRAVERSAL_MODE, value, f"write one of {', '.join(choices)}")
     return Traversal(value)
 
 
@@ -122,12 +111,12 @@ def read_verify_level(environment: Mapping[str, str]) -> Verify:
     """Return which files are verified at their first read.
 
     Raises:
-        BadVariableError: The value is none of the known ones.
+        SettingsError: The value is none of the known ones.
     """
     value = environment.get(VERIFY) or _DEFAULTS.verify.value
     choices = [level.value for level in Verify]
     if value not in choices:
-        raise BadVariableError(VERIFY, value, f"write one of {', '.join(choices)}")
+        raise SettingsError.bad_variable(VERIFY, value, f"write one of {', '.join(choices)}")
     return Verify(value)
 
 
@@ -135,12 +124,12 @@ def read_embedding_options(environment: Mapping[str, str]) -> EmbedOptions:
     """Return how texts are turned into vectors.
 
     Raises:
-        BadVariableError: The provider is none of the known ones.
+        SettingsError: The provider is none of the known ones.
     """
     value = environment.get(EMBED_PROVIDER) or EmbedProvider.NONE.value
     choices = [provider.value for provider in EmbedProvider]
     if value not in choices:
-        raise BadVariableError(EMBED_PROVIDER, value, f"write one of {', '.join(choices)}")
+        raise SettingsError.bad_variable(EMBED_PROVIDER, value, f"write one of {', '.join(choices)}")
     url = environment.get(EMBED_URL) or None
     # OpenAI's key must not be sent to another server that speaks the same protocol.
     is_openai = (url or OPENAI_URL).rstrip("/") == OPENAI_URL
@@ -153,7 +142,7 @@ def read_storage_options(environment: Mapping[str, str]) -> dict[str, str]:
     """Return options for the object store, under Lance's names.
 
     Raises:
-        BadVariableError: A switch is neither on nor off.
+        SettingsError: A switch is neither on nor off.
     """
     storage: dict[str, str] = {}
     endpoint = next((environment[name] for name in ENDPOINTS if environment.get(name)), None)
@@ -174,7 +163,7 @@ def _read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
     if not value:
         return None
     if value.lower() not in _TRUE | _FALSE:
-        raise BadVariableError(variable, value)
+        raise SettingsError.bad_variable(variable, value)
     return value.lower() in _TRUE
 
 
@@ -182,7 +171,7 @@ def _read_bytes(environment: Mapping[str, str], variable: str) -> int | None:
     """Return a number of bytes, which may be 0; None if the variable is not set."""
     text = environment.get(variable, "")
     if text and not (text.isascii() and text.isdigit()):
-        raise BadVariableError(variable, text, "write a whole number of bytes")
+        raise SettingsError.bad_variable(variable, text, "write a whole number of bytes")
     return int(text) if text else None
 
 
@@ -190,7 +179,7 @@ def _read_count(environment: Mapping[str, str], variable: str, default: int) -> 
     """Return a whole number above 0, or the default if the variable is not set."""
     text = environment.get(variable, "")
     if text and not (text.isascii() and text.isdigit() and int(text)):
-        raise BadVariableError(variable, text, "write a whole number above 0")
+        raise SettingsError.bad_variable(variable, text, "write a whole number above 0")
     return int(text) if text else default
 
 
@@ -214,5 +203,5 @@ def _read_limit(
     except ValueError:
         number = None
     if number is None or not 0 < number < math.inf:
-        raise BadVariableError(variable, text, f"write a number above 0, or `{NO_LIMIT}`")
+        raise SettingsError.bad_variable(variable, text, f"write a number above 0, or `{NO_LIMIT}`")
     return number

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from omnigraph.clock import format_instant
-from omnigraph.config.settings_file import SettingsError, SettingsSection, read_settings
+from omnigraph.config.settings_file import SettingsSection, read_settings
+from omnigraph.errors import SettingsError
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.policy import Actor
 
@@ -75,7 +76,7 @@ def read_tokens(path: Path) -> tuple[TokenRecord, ...]:
 
     Raises:
         SettingsError: The file is invalid, or users other than its owner may write it.
-        FileMissingError, NotAFileError, FileDeniedError, FileUnreadableError: It can't be read.
+        FileMissingError, BadFileError, FileDeniedError, FileUnreadableError: It can't be read.
     """
     root = read_settings(path)
     if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.in_list_eval import is_in_items, is_in_list
 from omnigraph.engine.numeric_compare import compare_exactly, round_fractions
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BugError
 from omnigraph.query.expr import (
     And,
     Compare,
@@ -54,15 +54,6 @@ _ARROW_OPS: dict[Op, Callable[[Operand, Operand], Operand]] = {
 }
 # Every value of these types is exact in both I64 and F64.
 _SMALL_INTEGERS = (Scalar.I32, Scalar.U32)
-
-
-class SearchNotHereError(OmnigraphError):
-    """A text search reached the evaluation of column values; the planner should have kept them apart."""
-
-    kind = Kind.INTERNAL
-    code = "search_not_here"
-    function: str
-    message = "`{function}` can't be evaluated by comparing values: please report this as a bug, with the query"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +124,14 @@ class _SingleTable:
         return None
 
     def match_text(self, expr: TextMatch) -> Column:
-        raise SearchNotHereError(expr.mode.value)
+        raise BugError.search_not_here(expr.mode.value)
 
 
 def evaluate(expr: Expr, rows: pa.Table, inputs: QueryInputs) -> Column:
     """Return the value of an expression in every row of one table. A predicate is true, false or null (unknown).
 
     Raises:
-        SearchNotHereError: The expression contains a text search.
+        BugError: The expression contains a text search.
     """
     return evaluate_over(expr, _SingleTable(rows), inputs)
 

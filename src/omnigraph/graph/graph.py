@@ -104,7 +104,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         The returned object reads one state. Access the property again to see what was written since.
 
         Raises:
-            SparkMissingError: PySpark is not installed.
+            LibraryMissingError: PySpark is not installed.
         """
         spark_graph: SparkGraph = import_spark_module("spark_graph").SparkGraph(self._session, self.snapshot())
         return spark_graph
@@ -146,10 +146,10 @@ class Graph(HistoryMethods, MaintenanceMethods):
 
         Raises:
             SourceError: The text has mistakes.
-            QueryMissingError, QueryAmbiguousError, NotAReadError: The text has no such query, several, or a mutation.
+            MissingError, BadArgumentError: The text has no such query, or several; or the call names two states.
+            QueryError: It is a mutation, or a sum or count is too large for its type.
             ParameterError: The parameters don't match those of the query.
-            BranchMissingError, CommitMissingError, TargetAmbiguousError: There is no such state.
-            AggregateOverflowError: A sum or count is too large for its type.
+            BranchMissingError, CommitMissingError: There is no such state.
             QueryTimeoutError, QueryMemoryError: The query exceeds its limits.
         """
         call = QueryCall(
@@ -178,9 +178,9 @@ class Graph(HistoryMethods, MaintenanceMethods):
         The whole result is fetched; `spark.sql` returns a DataFrame instead. `master` is as for `load`.
 
         Raises:
-            SqlError: Spark rejects the statement, or its result can't be represented.
+            SparkInputError: Spark rejects the statement, or its result can't be represented.
             BranchMissingError, CommitMissingError: There is no such state.
-            SparkMissingError, JavaMissingError, SparkNotStartedError: Spark is not available.
+            LibraryMissingError, JavaMissingError, SparkFailedError: Spark is not available.
         """
         # Checked here too, before Spark is started.
         self._session.allow(Action.EXPORT, branch)
@@ -246,7 +246,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
 
         Raises:
             SourceError: The text has mistakes.
-            QueryMissingError, QueryAmbiguousError, NotAMutationError: The text has no such query, several, or a read.
+            MissingError, BadArgumentError, QueryError: The text has no such query, several, or a read.
             ParameterError: The parameters don't match those of the mutation.
             KeyReusedError: The commit with this idempotency key is not a mutation's.
             ConstraintError: The result would break the schema; the error lists up to 20 violations.
@@ -322,9 +322,9 @@ class Graph(HistoryMethods, MaintenanceMethods):
             BadArgumentError, KeyReusedError: The arguments contradict each other, or the key belongs to another load.
             RecordError, ColumnError, FileDamagedError: An input can't be read at all.
             ConflictError: Another writer changed data that this load relied on: read again and retry.
-            BranchMissingError, BadBranchNameError, BranchExistsError: The branch does not exist, or can't be created.
+            BranchMissingError, BranchExistsError: The branch does not exist, or exists already.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
-            SparkMissingError, JavaMissingError, SparkNotStartedError: Spark is not available.
+            LibraryMissingError, JavaMissingError, SparkFailedError: Spark is not available.
         """
         check_max_errors(max_errors, has_directory=on_error is not None)
         check_if_exists(if_exists, has_source=from_ is not None)
@@ -382,7 +382,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             BranchMissingError: There is no such branch.
             ExportTargetError: The target can't be written.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
-            SparkMissingError, JavaMissingError, SparkNotStartedError: Spark is not available.
+            LibraryMissingError, JavaMissingError, SparkFailedError: Spark is not available.
         """
         state = self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
         export_format = parse_choice("format", lazy_ops.export.ExportFormat, format)
@@ -435,7 +435,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         The stream reads one state (the newest, a commit's or an instant's), whatever is written in the meantime.
 
         Raises:
-            TypeMissingError, BlobPropertyMissingError, RowMissingError: There is no such type, property or row.
+            TypeMissingError, MissingError: There is no such type, property or row.
             BranchMissingError, CommitMissingError: There is no such state.
         """
         state = self.snapshot(branch=branch, snapshot=snapshot, at=at)

@@ -69,10 +69,10 @@ class MaintenanceMethods:
         the defaults. A `budget` replaces both limits, and lets the caller cancel the run.
 
         Raises:
-            TypeMissingError, NotEmbeddedError: There is no such type, or no such property to compute.
-            NoProviderError, ProviderSettingsError: No provider is configured, or its settings are invalid.
-            ModelDiffersError, VectorSizeError: The model or vector size differs from what the schema declares.
-            ProviderRefusedError, ProviderFailedError: The provider rejected the request or did not answer.
+            TypeMissingError, MissingError: There is no such type, or no such property to compute.
+            SettingsError: No provider is configured, or its settings are invalid.
+            EmbeddingError: The model or vector size is not what the schema declares, or the provider rejected a text.
+            ProviderFailedError: The provider did not answer.
             BranchMissingError: There is no such branch.
             ConflictError: Other writers kept changing the rows of a batch; earlier batches stay committed.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; likewise.
@@ -273,10 +273,9 @@ class MaintenanceMethods:
 
         Raises:
             BranchMissingError: There is no such branch.
-            CommitAlteredError: A commit does not match its digest, or the branch's state does not match its commit.
-            DigestUnknownError: No commit of the history has that digest.
-            FilesDamagedError: A file that the branch needs is missing or damaged.
-            HistoryUnrecordedError: The history was written by an older release, and has no digests.
+            VerificationError: A commit does not match its digest, the branch's state does not match its commit, no
+                commit of the history has that digest, or a file that the branch needs is missing or damaged.
+            MissingError: The history was written by an older release, and has no digests.
         """
         call = lazy_ops.verify.VerifyCall(branch=branch, digest=digest, progress=progress)
         return lazy_ops.verify.verify(self._session, call)
@@ -311,7 +310,7 @@ class MaintenanceMethods:
 
         Raises:
             BranchMissingError: There is no such branch.
-            AnotherGraphError: `source` is not a copy of this graph.
+            BadArgumentError: `source` is not a copy of this graph.
             ConflictError: Other writers kept changing the tables under repair; none of these repairs is published.
         """
         call = lazy_ops.repair.RepairCall(

@@ -5,9 +5,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from omnigraph.commit.manifest_log import Head
-from omnigraph.errors import SparkMissingError
+from omnigraph.errors import BadArgumentError, LibraryMissingError
 from omnigraph.graph import lazy_ops
-from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.session import Session
 from omnigraph.options import Engine
 
@@ -71,7 +70,7 @@ def import_spark_module(name: str) -> ModuleType:
     """Import a module of the `spark` package, which is a layer above this one.
 
     Raises:
-        SparkMissingError: PySpark or a package that it needs is not installed.
+        LibraryMissingError: PySpark or a package that it needs is not installed.
     """
     try:
         return import_module(f"omnigraph.spark.{name}")
@@ -80,4 +79,4 @@ def import_spark_module(name: str) -> ModuleType:
         missing = (error.name or "").partition(".")[0]
         if missing not in _SPARK_PACKAGES:
             raise
-        raise SparkMissingError(missing) from error
+        raise LibraryMissingError.spark_missing(missing) from error

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
-from omnigraph.errors import OmnigraphError
-from omnigraph.ops.argument_checks import BadArgumentError, check_number
+from omnigraph.errors import BadArgumentError, OmnigraphError
+from omnigraph.ops.argument_checks import check_number
 from omnigraph.ops.branch import list_branches
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.open import heal

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from omnigraph.commit.branch_errors import BranchMissingError, BranchOutcomeUnknownError
+from omnigraph.commit.branch_errors import BranchMissingError, OutcomeUnknownError
 from omnigraph.commit.branches import BranchDraft
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.manifest_types import MAIN, BranchRecord, Snapshot
@@ -59,10 +59,10 @@ def create_branch(
     The cost does not depend on the number of tables, rows and commits; none of them is copied or read.
 
     Raises:
-        BadBranchNameError, BranchExistsError: The name is invalid or taken.
+        BadArgumentError, BranchExistsError: The name is invalid or taken.
         BranchMissingError, CommitMissingError: There is no such source.
         BranchGoneError: `source` was deleted in the meantime.
-        BranchOutcomeUnknownError: The store stopped answering; the branch may have been created.
+        OutcomeUnknownError: The store stopped answering; the branch may have been created.
     """
     check_text("name", name)
     with draft_branch(session, name, source=source, commit_id=commit_id, at=at, actor=actor) as draft:
@@ -99,7 +99,7 @@ def draft_branch(
     try:
         session.branches.register(draft)
     # The branch may be registered, so its files must stay.
-    except BranchOutcomeUnknownError:
+    except OutcomeUnknownError:
         raise
     # The registration has failed for certain, so no reader can see the draft.
     except Exception:
@@ -127,10 +127,10 @@ def delete_branch(session: Session, name: str) -> Branch:
     """Delete a branch, and return what it was. Its commits are lost, except those that were merged.
 
     Raises:
-        BadBranchNameError: It is main, or not a valid name.
+        BadArgumentError: It is main, or not a valid name.
         BranchMissingError: There is no such branch.
         BranchHasChildrenError: Other branches were created from it; delete those first.
-        BranchOutcomeUnknownError: The store stopped answering; the branch may have been deleted.
+        OutcomeUnknownError: The store stopped answering; the branch may have been deleted.
     """
     session.allow(Action.BRANCH_DELETE, name)
     session.check_writable()

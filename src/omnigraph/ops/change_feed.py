@@ -15,8 +15,9 @@ from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MAIN, Commit
 from omnigraph.commit.purges import build_dropped_error
 from omnigraph.commit.time_travel import CommitMissingError, expect_versions
+from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
-from omnigraph.ops.argument_checks import BadArgumentError, check_count, check_number
+from omnigraph.ops.argument_checks import check_count, check_number
 from omnigraph.ops.commit_changes import ChangeSet, TypeFilter, build_change_set
 from omnigraph.ops.diff import list_types
 from omnigraph.ops.history import find_commit

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.commit.manifest_log import ManifestLog, expect_pins
 from omnigraph.commit.manifest_types import MAIN
-from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError, Kind, OmnigraphError
 from omnigraph.ops.check_files import (
     BranchPinnedVersion,
     FileCheckResult,

@@ -32,8 +32,8 @@ from omnigraph.commit.gc_retention import Horizons, RetentionPolicy, Times
 from omnigraph.commit.manifest_check import inspect_manifest
 from omnigraph.commit.sidecar import read_store_clock
 from omnigraph.engine.tables.derived_format import read_files
-from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.argument_checks import BadArgumentError, check_count, check_duration
+from omnigraph.errors import BadArgumentError, Kind, OmnigraphError
+from omnigraph.ops.argument_checks import check_count, check_duration
 from omnigraph.ops.cleanup_files import (
     DERIVED_LOCATION,
     CleanupLocation,
@@ -206,7 +206,7 @@ def cleanup(session: Session, call: CleanupCall) -> CleanupResult:
     Raises:
         BadArgumentError: Neither `keep` nor `older_than` is set, or one is invalid.
         ConflictError: Another cleanup is running, or branches and tags kept changing.
-        ManifestRolledBackError: A manifest has lost commits that something else references.
+        CorruptError: A manifest has lost commits that something else references.
         StoreFullError: The disk is full, and the data that can be removed immediately frees too little space.
     """
     session.allow_on_graph(Action.MAINTAIN)
@@ -309,7 +309,7 @@ class _Cleanup:
         """Check that no manifest has lost commits: the data that only lost commits need looks like garbage.
 
         Raises:
-            ManifestRolledBackError: A commit that something references is missing.
+            CorruptError: A commit that something references is missing.
         """
         store = self._session.store
         references = list(find_operation_references(find_operation_files(store).sidecars))

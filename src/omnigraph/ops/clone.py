@@ -22,7 +22,7 @@ from omnigraph.commit.key_index import find_run_fault
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, UnfinishedCloneError
 from omnigraph.commit.manifest_types import MAIN, KeyRun, Manifest
 from omnigraph.commit.sidecar import CLONE, CloneOrigin
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError, PlaceTakenError
 from omnigraph.faults import NoFaults
 from omnigraph.locations import Location
 from omnigraph.ops.clone_tables import (
@@ -34,7 +34,7 @@ from omnigraph.ops.clone_tables import (
     plan_tables,
     remove_unneeded,
 )
-from omnigraph.ops.create import PlaceTakenError, check_conditions
+from omnigraph.ops.create import check_conditions
 from omnigraph.ops.session import Session
 from omnigraph.options import Durability
 from omnigraph.policy import Action
@@ -49,16 +49,6 @@ from omnigraph.telemetry import Telemetry, log
 # A cut is taken again, up to this number of times, if files of it were collected before they were copied.
 MAX_ATTEMPTS = 10
 CONCURRENT_GRAPH = "a graph that was created at the same time"
-
-
-class NestedPlacesError(OmnigraphError):
-    """The target of a clone is inside its source, contains it, or is the same location."""
-
-    kind = Kind.USAGE
-    code = "nested_places"
-    source: str
-    target: str
-    message = "{target} is inside {source}, contains it, or is the same: choose a separate location"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +102,9 @@ def clone(session: Session, call: CloneCall) -> CloneResult:
 
     Raises:
         BranchMissingError: There is no such branch.
-        PlaceTakenError: The target holds a graph, other files, or an unfinished clone of another graph.
-        CloneBusyError: Another clone is being written there.
-        NestedPlacesError: One location is inside the other.
+        PlaceTakenError: The target holds a graph, other files, or an unfinished clone of another graph; or another
+            clone is being written there.
+        BadArgumentError: One location is inside the other.
         PinUnreadableError: Files of a current version are missing or do not match their checksums. Damaged versions
             of earlier commits are left out instead.
         DamagedError: A manifest of the source is damaged.
@@ -141,14 +131,14 @@ def check_not_nested(source: Location, target: Location) -> None:
     """Check that neither location is inside the other.
 
     Raises:
-        NestedPlacesError: One is, or both are the same.
+        BadArgumentError: One is, or both are the same.
     """
     if source.bucket != target.bucket:
         return
     # Not strict: the shorter path contains the longer one if all of its parts are equal.
     parts = zip(_split_location(source), _split_location(target), strict=False)
     if all(source_part == target_part for source_part, target_part in parts):
-        raise NestedPlacesError(source.uri, target.uri)
+        raise BadArgumentError.nested_places(source.uri, target.uri)
 
 
 def _split_location(location: Location) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from omnigraph.commit.manifest_types import Commit
 from omnigraph.engine.changed_ranges import Fills
 from omnigraph.engine.migrating.type_changes import TypeChange
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError
 from omnigraph.ops.diff import list_types
 from omnigraph.ops.row_diff import Document, Pair, RowChangeCounts, RowChanges, drop_zeros, encode
 from omnigraph.ops.schema_change import SchemaChange
@@ -25,20 +25,6 @@ from omnigraph.storage.table_cache import PinUnreadableError
 
 # JSON lines are joined to blocks of about this size, so that a large commit is streamed in bounded memory.
 BLOCK_BYTES = 64 * 1024
-
-
-class ChangeUnreadableError(OmnigraphError):
-    """The change set of a commit can't be computed, because a table version before or after it can't be read."""
-
-    kind = Kind.CORRUPT
-    code = "change_unreadable"
-    commit_id: str
-    table_key: str
-    reason: str
-    message = (
-        "the changes of commit {commit_id} to {table_key} can't be read: {reason}."
-        " To continue following, export a later snapshot and resume the feed after its commit"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +47,7 @@ class ChangeSet:
         """Yield chunks of rows with the same kind of change.
 
         Raises:
-            ChangeUnreadableError: A table version that it needs is damaged.
+            CorruptError: A table version that it needs is damaged.
         """
         for pair in self.pairs:
             with self._wrap_read_errors(pair):
@@ -135,7 +121,7 @@ class ChangeSet:
         try:
             yield
         except PinUnreadableError as error:
-            raise ChangeUnreadableError(self.cursor, pair.type.table_key, str(error)) from error
+            raise CorruptError.change_unreadable(self.cursor, pair.type.table_key, str(error)) from error
 
     def _build_header(self) -> Document:
         commit = self.commit

@@ -7,7 +7,7 @@ from omnigraph.commit.manifest_log import ManifestLog, NotAGraphError
 from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
 from omnigraph.commit.publisher import initialise
 from omnigraph.commit.schema_copy import put_schema_copy, write_schema_copy
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import Kind, OmnigraphError, PlaceTakenError
 from omnigraph.lang.source import Source
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.ops.session import Session
@@ -23,16 +23,6 @@ from omnigraph.storage.layout import RECOVERY, TOP_LEVEL, build_table_path
 from omnigraph.storage.object_store import ObjectChangedError, ObjectExistsError
 from omnigraph.storage.table_cache import TableCache
 from omnigraph.storage.uri import parse_uri
-
-
-class PlaceTakenError(OmnigraphError):
-    """The location is not empty: it holds a graph, or files that are not part of one."""
-
-    kind = Kind.CONFLICT
-    code = "place_taken"
-    uri: str
-    found: str
-    message = "{uri} holds {found}; choose an empty location, or remove it first"
 
 
 class StoreUnfitError(OmnigraphError):

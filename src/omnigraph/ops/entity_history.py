@@ -18,7 +18,7 @@ from omnigraph.commit.manifest_types import Commit, PinChange
 from omnigraph.commit.time_travel import expect_versions
 from omnigraph.engine.entity_trace import RowLocation, compare_row, locate_row, locate_row_before, read_row
 from omnigraph.engine.migrating.type_changes import TypeChange
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import MissingError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count, check_text
 from omnigraph.ops.commit_changes import build_fills
@@ -42,21 +42,6 @@ VersionKind: TypeAlias = Literal["inserted", "updated", "deleted", "reshaped", "
 MIN_LOOKAHEAD = 16
 # Number of ids that are compared with a missing one to suggest the id that was likely meant.
 MAX_SUGGESTION_IDS = 5_000
-
-
-class EntityMissingError(OmnigraphError):
-    """No node or edge of the type has or ever had that id; `near` is the id that was likely meant."""
-
-    kind = Kind.NOT_FOUND
-    code = "entity_not_found"
-    type: str
-    id: str
-    branch: str
-    near: str | None
-
-    def __str__(self) -> str:
-        way_out = f"; did you mean `{self.near}`?" if self.near else ""
-        return f"the branch `{self.branch}` has no {self.type} `{self.id}` in its history{way_out}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +100,7 @@ def read_entity_history(session: Session, type_name: str, row_id: str, *, limit:
 
     Raises:
         TypeMissingError: The branch has and had no type of that name.
-        EntityMissingError: No row of the type has or had that id.
+        MissingError: No row of the type has or had that id.
     """
     session.allow(Action.READ)
     check_text("type_name", type_name)
@@ -125,7 +110,7 @@ def read_entity_history(session: Session, type_name: str, row_id: str, *, limit:
     walk = _HistoryWalk(session, head, _locate_table(session, head, type_name), row_id)
     versions = tuple(islice(walk.iter_versions(), limit))
     if not versions and not walk.has_row:
-        raise EntityMissingError(type_name, row_id, session.log.branch, walk.find_near_id())
+        raise MissingError.entity_not_found(type_name, row_id, session.log.branch, walk.find_near_id())
     return EntityHistory(versions=versions, ends_before=walk.ends_before)
 
 

@@ -15,9 +15,9 @@ import pyarrow.parquet as pa_parquet
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.jsonl_encoding import iter_json_lines
 from omnigraph.engine.writing.blobs import iter_stored_by_id, list_blob_properties
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError, Kind, OmnigraphError
 from omnigraph.lang.spelling import find_closest
-from omnigraph.locations import BadPlaceError, Location, locate, parse_scheme, resolve_local_path
+from omnigraph.locations import Location, locate, parse_scheme, resolve_local_path
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
@@ -246,8 +246,9 @@ def locate_target(target: str | os.PathLike[str]) -> Location:
     text = os.fspath(target)
     try:
         return locate(text) if parse_scheme(text) is not None else Location(str(resolve_local_path(text).absolute()))
-    except BadPlaceError as error:
-        raise ExportTargetError(f"`{text}`", error.reason) from error
+    except BadArgumentError as error:
+        _, reason = error.args
+        raise ExportTargetError(f"`{text}`", reason) from error
 
 
 @contextmanager

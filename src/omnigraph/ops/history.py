@@ -14,7 +14,7 @@ from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.manifest_types import MAIN, Commit, MergedFrom
 from omnigraph.commit.ref_names import looks_like_id
 from omnigraph.commit.time_travel import CommitMissingError
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count, check_text
 from omnigraph.ops.revision import resolve_commit
@@ -22,16 +22,6 @@ from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
 
 FILTERS = ("actor", "branch", "key", "message", "operation", "since", "type", "until")
-
-
-class BadFilterError(OmnigraphError):
-    """A filter of `commit list` does not exist, or its value can't be parsed."""
-
-    kind = Kind.USAGE
-    code = "bad_filter"
-    name: str
-    reason: str
-    message = "can't filter commits by `{name}`: {reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +55,7 @@ def list_commits(
     `before` names a commit of the history by id, tag, branch or time; only older commits are returned.
 
     Raises:
-        BadFilterError: There is no such filter, or its value can't be parsed.
+        BadArgumentError: There is no such filter, or its value can't be parsed.
         CommitMissingError: `before` is not in the branch's history.
     """
     if not all_branches:
@@ -272,7 +262,7 @@ def _build_filter(name: str, value: str) -> Callable[[Commit], bool]:
     """Build the predicate of a filter.
 
     Raises:
-        BadFilterError: There is no such filter, or its value can't be parsed.
+        BadArgumentError: There is no such filter, or its value can't be parsed.
     """
     match name:
         case "actor":
@@ -296,11 +286,11 @@ def _build_filter(name: str, value: str) -> Callable[[Commit], bool]:
             until = _parse_instant(name, value)
             return lambda commit: parse_instant(commit.at) <= until
     near = find_closest(name, FILTERS)
-    raise BadFilterError(name, f"did you mean `{near}`?" if near else f"use one of {', '.join(FILTERS)}")
+    raise BadArgumentError.bad_filter(name, f"did you mean `{near}`?" if near else f"use one of {', '.join(FILTERS)}")
 
 
 def _parse_instant(name: str, text: str) -> datetime:
     try:
         return parse_instant(text)
     except ValueError as error:
-        raise BadFilterError(name, str(error)) from error
+        raise BadArgumentError.bad_filter(name, str(error)) from error

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from omnigraph.commit.branch_errors import BranchExistsError, BranchMissingError
+from omnigraph.commit.branch_errors import BranchExistsError, BranchMissingError, OutcomeUnknownError
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.idempotency import find_earlier_commit
-from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.ref_names import check_branch_name
 from omnigraph.ops.branch import draft_branch
 from omnigraph.ops.load import OPERATION, LoadCall, LoadResult, load
@@ -34,7 +33,7 @@ def load_on_new_branch(
 
     Raises:
         What `load` raises, and:
-        BadBranchNameError, BranchExistsError: The name is invalid or in use.
+        BadArgumentError, BranchExistsError: The name is invalid or in use.
         BranchMissingError: There is no branch `source`.
         ConflictError: With `uses_existing`, another writer created the branch in the meantime, and the input can
             be read only once.

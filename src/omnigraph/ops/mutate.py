@@ -20,7 +20,7 @@ from omnigraph.engine.writing.blobs import list_blob_properties
 from omnigraph.engine.writing.constraints import check_constraints
 from omnigraph.engine.writing.statements import run_statements
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
-from omnigraph.errors import NotAMutationError
+from omnigraph.errors import QueryError
 from omnigraph.lang.printer import print_queries
 from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read
 from omnigraph.lang.source import Source
@@ -82,7 +82,7 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     read is not: if these rows have changed, its meaning may have changed too, and it fails with ConflictError.
 
     Raises:
-        SourceError, QueryMissingError, QueryAmbiguousError, NotAMutationError, ParameterError: The call is wrong.
+        SourceError, MissingError, BadArgumentError, QueryError, ParameterError: The call is wrong.
         ConstraintError: The result would break the schema.
         ConflictError: Another writer changed rows that this depends on, or `if_commit` is not the head.
         KeyReusedError: The actor's idempotency key belongs to another request: a load, another query, other parameters.
@@ -93,7 +93,7 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
         raise ReadOnlyError(session.uri)
     chosen = choose_query(call.source, call.name)
     if isinstance(chosen.body, Read):
-        raise NotAMutationError(chosen.name.text)
+        raise QueryError.not_a_mutation(chosen.name.text)
     now = session.runtime.clock.now()
     # Inserts read no rows, so running them again has the same meaning.
     is_blind = call.if_commit is None and all(isinstance(statement, Insert) for statement in chosen.body)

@@ -20,8 +20,7 @@ from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.optimize_table import OptimizeAttempt, TableUpkeep, UpkeepCall
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.storage.compaction import OutdatedRewriteError
-from omnigraph.storage.index_staging import OutdatedSegmentError
+from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.telemetry import log
 
 # Number of times a table is planned because other writers keep rewriting it.
@@ -148,7 +147,7 @@ def _optimize_table(session: Session, table_key: str, call: UpkeepCall, worker: 
             return TableUpkeep(table_key=table_key, skipped="the table was dropped in the meantime")
         try:
             return OptimizeAttempt(session, head, table_key, call, worker).run()
-        except (ConflictError, TooSlowError, OutdatedRewriteError, OutdatedSegmentError) as error:
+        except (ConflictError, TooSlowError, OutdatedError) as error:
             log.info("planning %s again: %s", table_key, error)
             runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(attempt, _MAX_DOUBLINGS)))
     return TableUpkeep(

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from typing import TypeAlias
 
 from omnigraph.commit.manifest_types import SchemaRecord
-from omnigraph.errors import TextTooLargeError
+from omnigraph.errors import LimitError
 from omnigraph.lang.source import Source
 from omnigraph.ops.select_query import choose_query
 from omnigraph.query.bind import bind_query
@@ -63,9 +63,9 @@ class QueryCache:
         """Return the query of that name, or the only one of a text, ready to be planned.
 
         Raises:
-            TextTooLargeError: The text is longer than the limit.
+            LimitError: The text is longer than the limit.
             SourceError: It has mistakes.
-            QueryMissingError, QueryAmbiguousError: It is not clear which query is meant.
+            MissingError, BadArgumentError: It is not clear which query is meant.
         """
         key = (source.text, name, schema_id)
         with self._lock:
@@ -75,7 +75,7 @@ class QueryCache:
                 return cached
         # Binding runs without the lock, so that other queries need not wait for it.
         if len(source.text) > self._max_characters:
-            raise TextTooLargeError(source.name, self._max_characters)
+            raise LimitError.text_too_large(source.name, self._max_characters)
         prepared = prepare(source, name, catalog)
         self._store(key, prepared)
         return prepared

@@ -38,8 +38,8 @@ from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.engine.checking.edge_integrity import check_ends
 from omnigraph.engine.view import View
+from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
-from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.check import open_fresh_session
 from omnigraph.ops.check_files import list_tables
 from omnigraph.ops.check_manifests import find_lost_marks, find_manifest_marks, find_unregistered, refuse_no_graph
@@ -49,7 +49,7 @@ from omnigraph.ops.repair_from_copy import repair_from
 from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Remedy, TableRepairPlan, VersionStateCache
 from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, RepairOutcome, RepairResult, TableRepair
 from omnigraph.ops.session import Session, with_cancellation
-from omnigraph.policy import Action, ActorDiffersError
+from omnigraph.policy import Action, WrongActorError
 from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, NodeType
 from omnigraph.schema.catalog_codec import CatalogCorruptError, decode_catalog
@@ -169,7 +169,7 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
         ForeignFileError: A link, a pipe or a device lies among the tables.
         NotAGraphError: There is no graph and no trace of one.
         BranchMissingError: There is no branch of that name.
-        AnotherGraphError: The copy to fetch files from is of another graph.
+        BadArgumentError: The copy to fetch files from is of another graph.
         ConflictError: Other writers kept writing to the tables that are repaired.
         TooSlowError: Cleanups kept running in the meantime.
     """
@@ -216,7 +216,7 @@ def _allow(session: Session, call: RepairCall) -> None:
         return
     session.allow_on_graph(Action.MAINTAIN)
     if session.actor is not None and session.actor.name != call.actor:
-        raise ActorDiffersError(session.actor.name, call.actor)
+        raise WrongActorError.actor_differs(session.actor.name, call.actor)
 
 
 def _inspect_manifests(session: Session, branch: str | None) -> list[ManifestInspection]:

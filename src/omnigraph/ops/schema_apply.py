@@ -13,7 +13,7 @@ from omnigraph.engine.migrating.constraint_check import check_rows, find_touched
 from omnigraph.engine.migrating.dropped_data import count_dropped
 from omnigraph.engine.migrating.type_changes import CatalogChange, diff_catalogs
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, ConstraintViolation, quote_value
+from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, ConstraintError, ConstraintViolation, quote_value
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.commit_signature import check_signature
@@ -28,10 +28,9 @@ from omnigraph.schema.catalog_codec import compute_fingerprint, decode_catalog, 
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.migration_planner import plan_migration
 from omnigraph.schema.migration_steps import CONSTRAINT_VIOLATED, MigrationPlan, Step, count_losses, mark_drops_hard
-from omnigraph.storage.cas_table_errors import SwapLostError
+from omnigraph.storage.cas_table_errors import OutdatedError, SwapLostError
 from omnigraph.storage.layout import build_table_path
 from omnigraph.storage.schema_staging import stage_columns
-from omnigraph.storage.staging import OutdatedColumnsError
 
 OPERATION = "schema_apply"
 # New identities start at a random distance of up to 2^40 from the last one, so that two branches never choose the same
@@ -77,21 +76,15 @@ class SchemaDropsDataError(OmnigraphError):
         return "\n".join([*lines, "this would drop data, and drops were not allowed: nothing was changed"])
 
 
-class SchemaUnfitError(OmnigraphError):
+class SchemaUnfitError(ConstraintError):
     """Existing rows violate constraints of the requested schema. `violations` are the first of `total`."""
 
     kind = Kind.INVALID
     code = "schema_unfit"
 
-    def __init__(self, violations: Sequence[ConstraintViolation], total: int) -> None:
-        super().__init__(tuple(violations), total)
-        self.violations = tuple(violations)
-        self.total = total
-
     def facts(self) -> dict[str, object]:
         """Return the listed violations and their total number."""
-        violations = [{"rule": v.rule, "type": v.type, "id": v.id, "message": v.message} for v in self.violations]
-        return {"violations": violations, "total": self.total, "diagnostic": CONSTRAINT_VIOLATED}
+        return {**super().facts(), "diagnostic": CONSTRAINT_VIOLATED}
 
     def __str__(self) -> str:
         lines = [_describe_violation(violation) for violation in self.violations]
@@ -193,7 +186,7 @@ def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
     for number in range(1, MAX_ATTEMPTS):
         try:
             return _attempt(session, call, head)
-        except (ConflictError, OutdatedColumnsError, SwapLostError):
+        except (ConflictError, OutdatedError, SwapLostError):
             # A writer of the same table was faster, maintenance moved one, or a new table's path was taken.
             runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
         head = session.head()

@@ -23,7 +23,7 @@ from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_instant, check_text
 from omnigraph.ops.plan_cache import PlanCache
 from omnigraph.ops.query_cache import CatalogCache, QueryCache
-from omnigraph.policy import Action, Actor, ActorDiffersError, DeniedError, require
+from omnigraph.policy import Action, Actor, DeniedError, WrongActorError, require
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.blob_sources import BlobSources
@@ -132,11 +132,11 @@ class Session:
         `branch` is the session's own unless another is named. `signed` is the author that a commit would name.
 
         Raises:
-            DeniedError, NobodyActsError: The policy does not allow it.
-            ActorDiffersError: The session acts for another actor than `signed`.
+            DeniedError: The policy does not allow it.
+            WrongActorError: The session acts for another actor than `signed`, or for none although there is a policy.
         """
         if signed is not None and self.actor is not None and signed != self.actor.name:
-            raise ActorDiffersError(self.actor.name, signed)
+            raise WrongActorError.actor_differs(self.actor.name, signed)
         policy = self.runtime.policy
         if policy is not None:
             require(policy, self.actor, action, self.log.branch if branch is None else branch, self.through)

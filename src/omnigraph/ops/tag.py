@@ -42,10 +42,10 @@ def create_tag(session: Session, name: str, *, ref: str = MAIN, actor: str) -> T
     """Tag the state that `ref` names now: the newest of a branch, a commit, a time of a branch, or another tag.
 
     Raises:
-        BadTagNameError, TagExistsError, BranchExistsError: The name is invalid or in use.
+        BadArgumentError, TagExistsError, BranchExistsError: The name is invalid or in use.
         BranchMissingError, CommitMissingError, CommitCollectedError: There is no such state, or no longer.
         BranchGoneError: Its branch was deleted in the meantime.
-        TagOutcomeUnknownError: The store stopped responding; the tag may exist.
+        OutcomeUnknownError: The store stopped responding; the tag may exist.
     """
     session.allow(Action.BRANCH_CREATE, name, signed=actor)
     session.check_writable()
@@ -62,7 +62,7 @@ def delete_tag(session: Session, name: str) -> Tag:
 
     Raises:
         TagMissingError: There is no tag of that name.
-        TagOutcomeUnknownError: The store stopped responding; the tag may be deleted.
+        OutcomeUnknownError: The store stopped responding; the tag may be deleted.
     """
     session.allow(Action.BRANCH_DELETE, name)
     session.check_writable()

@@ -11,7 +11,7 @@ from typing import Protocol
 import cedarpy
 
 from omnigraph.config.settings_file import read_text
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import SettingsError
 from omnigraph.policy import Access, Action, Actor, Decision
 
 SUFFIX = ".cedar"
@@ -33,22 +33,6 @@ action "{Action.GRAPH_LIST.value}" appliesTo {{
   principal: [Actor], resource: [Graph], context: {{ "query"?: String }}
 }};
 """
-
-
-class PoliciesError(OmnigraphError):
-    """Policies are invalid; `problems` lists the mistakes, each with its file."""
-
-    kind = Kind.USAGE
-    code = "bad_policies"
-    path: str
-    problems: tuple[str, ...]
-
-    def facts(self) -> dict[str, object]:
-        """Return the directory, and the mistakes in it."""
-        return {"path": self.path, "problems": list(self.problems)}
-
-    def __str__(self) -> str:
-        return "\n".join([f"the policies of `{self.path}` can't be used:", *self.problems])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,19 +63,21 @@ class CedarPolicies:
         """Load the policies of all `.cedar` files of a directory.
 
         Raises:
-            PoliciesError: A policy has a mistake, or there is no policy at all, which would deny everything.
+            SettingsError: A policy has a mistake, or there is no policy at all, which would deny everything.
         """
         files = {path.name: read_text(path) for path in sorted(directory.glob(f"*{SUFFIX}"))}
         problems = [f"{name}: {problem}" for name, text in files.items() for problem in _validate(text)]
         if problems:
-            raise PoliciesError(str(directory), tuple(problems))
+            raise SettingsError.bad_policies(str(directory), tuple(problems))
         # Cedar numbers the policies of the concatenated text in order, as `policy0`, `policy1` and so on.
         names: dict[str, PolicyName] = {}
         for name, text in files.items():
             for number, id_ in enumerate(_read_ids(text), start=1):
                 names[f"policy{len(names)}"] = PolicyName(file=name, number=number, id=id_)
         if not names:
-            raise PoliciesError(str(directory), (f"its {SUFFIX} files have no policy, so everything would be denied",))
+            raise SettingsError.bad_policies(
+                str(directory), (f"its {SUFFIX} files have no policy, so everything would be denied",)
+            )
         return cls("\n".join(files.values()), names)
 
     def decide(self, graph: str, access: Access) -> Decision:

@@ -14,7 +14,7 @@ from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
 from omnigraph.server.auth import ReadOnlyPolicy
 from omnigraph.server.cedar_policies import GraphPolicy
-from omnigraph.server.http_errors import GraphMissingError, GraphUnavailableError
+from omnigraph.server.http_errors import ResourceMissingError, ServerUnavailableError
 from omnigraph.server.policy_reload import ReloadingPolicies
 from omnigraph.server.stored_queries import StoredQueries
 from omnigraph.telemetry import log
@@ -72,7 +72,7 @@ class ServedGraph:
         Operations that may take long call `check_cancelled`, and end with the error it raises.
 
         Raises:
-            GraphUnavailableError: The graph could not be opened; opening it is retried in the background.
+            ServerUnavailableError: The graph could not be opened; opening it is retried in the background.
         """
         if self.session is None:
             # Retried in a separate thread, so that no request waits for a store that does not respond.
@@ -80,7 +80,7 @@ class ServedGraph:
             if now - self.tried_at > _RETRY_SECONDS:
                 self.tried_at = now
                 threading.Thread(target=self._retry_open, name=f"open {self.id}", daemon=True).start()
-            raise GraphUnavailableError(self.id)
+            raise ServerUnavailableError.graph_unavailable(self.id)
         return Graph(with_cancellation(self.session.acting_as(actor, through=through), check_cancelled))
 
     def _retry_open(self) -> None:
@@ -123,7 +123,7 @@ class GraphRegistry:
         """Load the policies; graphs are opened by `open_all`.
 
         Raises:
-            PoliciesError: The policies can't be used.
+            SettingsError: The policies can't be used.
         """
         self._policies = None if config.policies is None else ReloadingPolicies(config.policies, runtime.clock)
         self._is_open_to_all = is_open_to_all
@@ -153,7 +153,7 @@ class GraphRegistry:
         """Open all graphs; unless strict, only log a graph whose store does not respond or that is damaged.
 
         Raises:
-            NotAGraphError, StoredQueriesError, BadUriError: The settings name something that can't be served.
+            NotAGraphError, StoredQueriesError, BadArgumentError: The settings name something that can't be served.
         """
         for hosted in self.graphs.values():
             try:
@@ -167,7 +167,7 @@ class GraphRegistry:
         """Return a graph by name, for an operation on a branch, or on the whole graph if `branch` is None.
 
         Raises:
-            GraphMissingError: There is no such graph.
+            ResourceMissingError: There is no such graph.
             DeniedError: There is no such graph, and the policy would not let the actor read it.
         """
         hosted = self.graphs.get(graph)
@@ -178,7 +178,7 @@ class GraphRegistry:
         access = Access(actor=actor, action=Action.READ, branch=branch)
         if policy is not None and not policy.decide(access).is_allowed:
             raise DeniedError(actor.name, Action.READ.value, branch)
-        raise GraphMissingError(graph)
+        raise ResourceMissingError.graph_not_found(graph)
 
     @property
     def redactions(self) -> dict[str, str]:

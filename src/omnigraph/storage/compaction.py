@@ -19,17 +19,12 @@ from lance import LanceOperation
 from lance.fragment import FragmentMetadata
 from lance.optimize import CompactionTask
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BugError, OmnigraphError
 from omnigraph.options import UpkeepOptions
+from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import Announce, stamp_deletions, stamp_fragment
 from omnigraph.storage.deletion_vectors import invert_offsets
-from omnigraph.storage.index_staging import (
-    IndexUntrainableError,
-    OutdatedSegmentError,
-    StoredIndex,
-    build_segment,
-    list_stored_indexes,
-)
+from omnigraph.storage.index_staging import IndexUntrainableError, StoredIndex, build_segment, list_stored_indexes
 from omnigraph.storage.io_counters import attribute_requests
 from omnigraph.storage.lance_table import Fragment, LanceTable, verify
 from omnigraph.storage.layout import format_detached_name
@@ -45,29 +40,6 @@ _MAX_FRAGMENT_ID_FIELD = 11
 Offsets: TypeAlias = npt.NDArray[np.int64]
 # A fragment in the JSON form of Lance.
 _FragmentJson: TypeAlias = dict[str, Any]
-
-
-class OutdatedRewriteError(OmnigraphError):
-    """Compacted fragments no longer fit the table."""
-
-    kind = Kind.CONFLICT
-    code = "rewrite_outdated"
-    path: str
-    reason: str
-    message = "compacted fragments of {path} no longer fit the table ({reason}); plan the compaction again"
-
-
-class RewriteMismatchError(OmnigraphError):
-    """A compaction wrote another number of rows than it read. None of it is used."""
-
-    kind = Kind.INTERNAL
-    code = "rewrite_mismatch"
-    path: str
-    expected: int
-    found: int
-    message = (
-        "compacting {expected} rows of {path} produced {found}; nothing was changed. This is a bug: please report it"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +79,7 @@ def stage_rewrite(table: LanceTable, groups: Sequence[CompactedGroup]) -> Staged
         expected = sum(fragments[old].rows - fragments[old].deleted for old in group.old)
         written_rows = sum(fragment["physical_rows"] for fragment in new)
         if expected != written_rows:
-            raise RewriteMismatchError(table.path, expected, written_rows)
+            raise BugError.rewrite_mismatch(table.path, expected, written_rows)
         for fragment in new:
             fragment["id"] = number
             number += 1
@@ -195,8 +167,7 @@ def rebase_staged(staged: StagedWrite, table: LanceTable) -> StagedWrite:
     """Return a staged write of any kind, rebased onto another version of its table.
 
     Raises:
-        OutdatedRewriteError: A compaction has to be planned again.
-        OutdatedSegmentError: An index segment has to be built again.
+        OutdatedError: A compaction has to be planned, or an index segment built, again.
     """
     if staged.change not in (WriteKind.REWRITE, WriteKind.INDEX):
         return restage(staged, table)
@@ -222,17 +193,17 @@ def _rebase_groups(staged: StagedWrite, table: LanceTable) -> tuple[str, ...]:
     for group in map(json.loads, staged.rewrites):
         read, written = group["read"], group["written"]
         if any(fragment["id"] <= highest for fragment in written):
-            raise OutdatedRewriteError(staged.path, "other writers have added too many fragments")
+            raise OutdatedError.rewrite_outdated(staged.path, "other writers have added too many fragments")
         old = [number for number in read if _is_unchanged(old_fragments[number], new_fragments)]
         removed = _find_removed_rows(read, old, origin, table, old_fragments, new_fragments)
         new = list(_iter_without_rows(staged, table, written, removed)) if old else []
         groups.append((read, written, old, new))
     if not any(new for *_, new in groups):
-        raise OutdatedRewriteError(staged.path, "all its rows were rewritten or deleted")
+        raise OutdatedError.rewrite_outdated(staged.path, "all its rows were rewritten or deleted")
     # Lance compacts fragments together only if the same segments cover them.
     segments = map_fragment_segments(list_stored_indexes(table))
     if any(len({segments.get(number) for number in old}) > 1 for *_, old, _ in groups):
-        raise OutdatedRewriteError(staged.path, "some of its rows were indexed in the meantime")
+        raise OutdatedError.rewrite_outdated(staged.path, "some of its rows were indexed in the meantime")
     return tuple(_encode_group(*group) for group in groups)
 
 
@@ -261,7 +232,7 @@ def _find_removed_rows(
             before = _read_live_offsets(origin, old_fragments[number])
             after = _read_live_offsets(table, new_fragments[number])
             if not np.isin(after, before, assume_unique=True).all():
-                raise OutdatedRewriteError(table.path, "deleted rows exist again")
+                raise OutdatedError.rewrite_outdated(table.path, "deleted rows exist again")
             removed.append(start + np.flatnonzero(~np.isin(before, after, assume_unique=True)))
         start += live_rows
     return np.concatenate(removed) if removed else np.empty(0, np.int64)
@@ -306,7 +277,7 @@ def _find_replaced_segments(staged: StagedWrite, table: LanceTable, built_versio
     """Return the existing segments that the new ones, built from the version `built_version`, replace.
 
     Raises:
-        OutdatedSegmentError: The files of a covered fragment have changed, or another segment covers it by now.
+        OutdatedError: The files of a covered fragment have changed, or another segment covers it by now.
     """
     built = LanceTable(table.handles, staged.path, built_version)
     built_files = {fragment.number: fragment.files for fragment in built.list_fragments()}
@@ -323,7 +294,7 @@ def _find_replaced_segments(staged: StagedWrite, table: LanceTable, built_versio
         is_changed = any(files.get(number) != built_files[number] for number in covered)
         remaining = [other for other in stored.get(segment["name"], ()) if other.uuid not in replaced]
         if is_changed or any(other.fragments & covered for other in remaining):
-            raise OutdatedSegmentError(table.path, segment["name"])
+            raise OutdatedError.index_segment_outdated(table.path, segment["name"])
     return tuple(old.text for segments in stored.values() for old in segments if old.uuid in replaced)
 
 

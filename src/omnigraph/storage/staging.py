@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from lance.fragment import FragmentMetadata, write_fragments
 from lance.progress import FragmentWriteProgress
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError, Kind, OmnigraphError
+from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import stamp_deletions, stamp_fragment
 from omnigraph.storage.io_counters import attribute_requests, translate_store_errors
 from omnigraph.storage.key_lookup import MAX_KEYS_PER_PASS, RowLocations, find_existing
@@ -51,15 +52,6 @@ class WriteKind(Enum):
     SCHEMA = "schema"
 
 
-class StagedDecodeError(OmnigraphError):
-    """The JSON of a staged write can't be decoded."""
-
-    kind = Kind.CORRUPT
-    code = "staged_write_unreadable"
-    reason: str
-    message = "a staged write can't be read: {reason}"
-
-
 class DuplicateRowError(OmnigraphError):
     """Two rows of one staged write have the same id."""
 
@@ -68,15 +60,6 @@ class DuplicateRowError(OmnigraphError):
     path: str
     row_id: str
     message = "two rows for {path} have the id `{row_id}`; give each id once"
-
-
-class OutdatedColumnsError(OmnigraphError):
-    """A change of columns was staged on a version that is no longer the table's newest; stage it again."""
-
-    kind = Kind.CONFLICT
-    code = "columns_outdated"
-    path: str
-    message = "the columns of {path} can't be changed: its files were rewritten in the meantime; retry"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,11 +161,11 @@ class StagedWrite:
         """Decode the result of `to_json`.
 
         Raises:
-            StagedDecodeError: A field is missing, unknown or of another type.
+            CorruptError: A field is missing, unknown or of another type.
         """
         expected = set(cls.__dataclass_fields__)
         if set(data) != expected:
-            raise StagedDecodeError(f"its fields are {sorted(data)}")
+            raise CorruptError.staged_write_unreadable(f"its fields are {sorted(data)}")
         try:
             return cls(
                 change=WriteKind(data["change"]),
@@ -206,7 +189,7 @@ class StagedWrite:
                 preview=int(_decode_text(data["preview"])),
             )
         except ValueError as error:
-            raise StagedDecodeError(str(error)) from error
+            raise CorruptError.staged_write_unreadable(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,10 +323,10 @@ def restage(staged: StagedWrite, table: LanceTable) -> StagedWrite:
     Not for maintenance: see `compaction.rebase_staged`.
 
     Raises:
-        OutdatedColumnsError: It is a change of columns, which names all files of one version.
+        OutdatedError: It is a change of columns, which names all files of one version.
     """
     if staged.fields:
-        raise OutdatedColumnsError(staged.path)
+        raise OutdatedError.columns_outdated(staged.path)
     rebased = replace(staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0)
     return _add_deletions(rebased, table)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import FragmentMetadata
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BugError
 from omnigraph.storage.compaction import build_rewrite_operation
 from omnigraph.storage.dataset_creation import create_dataset
 from omnigraph.storage.graph_storage import GraphStorage
@@ -21,20 +21,6 @@ from omnigraph.storage.layout import format_detached_name
 from omnigraph.storage.schema_staging import build_freed_schema, build_relaxed_schema, build_schema
 from omnigraph.storage.staging import StagedWrite, WriteKind
 from omnigraph.storage.table_cache import TableCache
-
-
-class StaleBaseError(OmnigraphError):
-    """A staged write other than an append was about to be applied to a version that is not its base."""
-
-    kind = Kind.INTERNAL
-    code = "stale_base"
-    path: str
-    base: int
-    found: int
-    message = (
-        "a write of {path} was staged on version {base}, not {found};"
-        " applying it there would restore deleted rows, or duplicate rows"
-    )
 
 
 def create_table(store: GraphStorage, path: str, schema: pa.Schema) -> int:
@@ -52,10 +38,10 @@ def apply(handles: TableCache, staged: StagedWrite, base: int) -> int:
     """Commit a detached version, `base` with the staged write, and return its number; no manifest pins it yet.
 
     Raises:
-        StaleBaseError: The write was staged on another version, and is not an append.
+        BugError: The write was staged on another version, and is not an append.
     """
     if staged.base != base and staged.change is not WriteKind.APPEND:
-        raise StaleBaseError(staged.path, staged.base, base)
+        raise BugError.stale_base(staged.path, staged.base, base)
     dataset = handles.open(staged.path, base)
     if staged.change is WriteKind.SCHEMA and staged.preview:
         return _commit(handles, staged.path, handles.open(staged.path, staged.preview), _build_purge_operation(staged))

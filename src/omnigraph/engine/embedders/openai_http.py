@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.clock import Clock
-from omnigraph.engine.embed import ProviderFailedError, ProviderRefusedError, ProviderSettingsError
+from omnigraph.engine.embed import EmbeddingError, ProviderFailedError
 from omnigraph.engine.query_budget import Budget
+from omnigraph.errors import SettingsError
 from omnigraph.options import OPENAI_URL, EmbedOptions
 
 if TYPE_CHECKING:
@@ -80,9 +81,9 @@ class OpenAIProvider:
         # The key becomes part of a header, and http.client would reject a line break with an error that shows the key.
         if not all("!" <= char <= "~" for char in self._key):
             reason = "its key contains a character that is not printable ASCII: check OMNIGRAPH_EMBED_KEY"
-            raise ProviderSettingsError(self.name, reason)
+            raise SettingsError.embedding_settings(self.name, reason)
         if not options.model:
-            raise ProviderSettingsError(self.name, "name its model with OMNIGRAPH_EMBED_MODEL")
+            raise SettingsError.embedding_settings(self.name, "name its model with OMNIGRAPH_EMBED_MODEL")
         self.model = options.model
         _check_url(self._url, has_key=bool(self._key))
 
@@ -146,7 +147,7 @@ class OpenAIProvider:
             )
         # Redirects are not followed either: the key is sent to the configured host and no other.
         if response.status != 200:
-            raise ProviderRefusedError(self.name, response.status, self._format_problem(content))
+            raise EmbeddingError.embedding_refused(self.name, response.status, self._format_problem(content))
         try:
             items = msgspec.json.decode(content, type=_Reply).data
         except msgspec.DecodeError as error:
@@ -175,9 +176,11 @@ def _check_url(url: SplitResult, *, has_key: bool) -> None:
     shown = f"{url.scheme}://{url.hostname or ''}"
     if url.scheme not in ("http", "https") or not url.hostname or url.username or url.password:
         reason = "OMNIGRAPH_EMBED_URL must be a URL such as https://host/v1, without a name and password"
-        raise ProviderSettingsError(OpenAIProvider.name, reason)
+        raise SettingsError.embedding_settings(OpenAIProvider.name, reason)
     if url.scheme == "http" and has_key and url.hostname not in _LOOPBACK:
-        raise ProviderSettingsError(OpenAIProvider.name, f"a key is not sent to {shown} in the clear: use https")
+        raise SettingsError.embedding_settings(
+            OpenAIProvider.name, f"a key is not sent to {shown} in the clear: use https"
+        )
 
 
 def _split_batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:

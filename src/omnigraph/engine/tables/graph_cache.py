@@ -71,7 +71,7 @@ class GraphCache:
         """Return the topology of an edge type, built on first use.
 
         Raises:
-            DanglingEdgeError: An edge references a node that does not exist.
+            CorruptError: An edge references a node that does not exist.
         """
         tables = self._get_tables(view, edge)
         key = _build_topology_key(tables)

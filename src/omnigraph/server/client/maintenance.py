@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError
 from omnigraph.ops.check import CheckResult
 from omnigraph.ops.cleanup import CleanupResult
 from omnigraph.ops.embed import EmbedResult

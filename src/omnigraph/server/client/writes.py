@@ -6,9 +6,8 @@ from functools import partial
 from typing import Any, BinaryIO, cast
 
 from omnigraph.engine.bulk.load_batch import LoadMode
-from omnigraph.errors import FileUnreadableError, OmnigraphError
+from omnigraph.errors import BadArgumentError, FileUnreadableError, OmnigraphError
 from omnigraph.lang.source import Source
-from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.load_arguments import GraphData, build_load_input
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.load_inputs import GraphLines, expand_inputs

@@ -32,7 +32,7 @@ from omnigraph.server.http.request_bodies import (
     SnapshotAnswer,
 )
 from omnigraph.server.http.responses import respond_json, respond_limited_json
-from omnigraph.server.http_errors import BadCursorError
+from omnigraph.server.http_errors import BadRequestError
 from omnigraph.server.service import get_service
 
 router = APIRouter()
@@ -114,7 +114,7 @@ async def commits(
     # No branch has an empty name, so it represents all branches in a cursor.
     cursor_branch = "" if all_branches else branch
     if position is not None and position.branch != cursor_branch:
-        raise BadCursorError
+        raise BadRequestError.bad_cursor()
     filter_values = dict(pair.partition("=")[::2] for pair in filters or ())
     before = before if position is None else position.before
     page = await service.read(

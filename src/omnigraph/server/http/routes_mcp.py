@@ -12,7 +12,7 @@ from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.request_arguments import GraphId
 from omnigraph.server.http.request_bodies import RpcAnswer, RpcBody
-from omnigraph.server.http_errors import AgentsMissingError, GraphUnclearError
+from omnigraph.server.http_errors import BadRequestError, ServerUnavailableError
 from omnigraph.server.service import get_exchange, get_service
 
 router = APIRouter()
@@ -28,7 +28,7 @@ async def mcp(request: Request) -> Response:
     graphs = sorted(service.registry.graphs.items())
     visible = await service.run(request, lambda: [name for name, hosted in graphs if _has_any_access(hosted, actor)])
     if len(visible) != 1:
-        raise GraphUnclearError(tuple(visible))
+        raise BadRequestError.graph_unclear(tuple(visible))
     return await _respond(request, visible[0])
 
 
@@ -66,4 +66,4 @@ def _load_mcp_http() -> ModuleType:
         # Any other missing module is a defect of the installation, and not fixed by the extra.
         if error.name not in _MCP_MODULES:
             raise
-        raise AgentsMissingError from error
+        raise ServerUnavailableError.mcp_missing() from error

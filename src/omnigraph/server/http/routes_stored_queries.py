@@ -21,7 +21,7 @@ from omnigraph.server.http.request_bodies import (
 from omnigraph.server.http.responses import respond_json
 from omnigraph.server.http.routes_read import answer_query
 from omnigraph.server.http.routes_write import answer_mutation
-from omnigraph.server.http_errors import BadRequestError, StoredQueryMissingError
+from omnigraph.server.http_errors import BadRequestError, ResourceMissingError
 from omnigraph.server.service import get_exchange, get_service
 
 router = APIRouter()
@@ -58,7 +58,7 @@ async def invoke(request: Request, graph: GraphId, name: str) -> Response:
     try:
         return await _run_stored_query(request, graph, name, body)
     except DeniedError:
-        raise StoredQueryMissingError(name) from None
+        raise ResourceMissingError.stored_query_not_found(name) from None
 
 
 async def _run_stored_query(request: Request, graph: str, name: str, body: InvokeBody) -> Response:
@@ -70,7 +70,7 @@ async def _run_stored_query(request: Request, graph: str, name: str, body: Invok
     )
     is_allowed = hosted.allows(actor, Action.INVOKE_QUERY, branch=body.branch, query=name)
     if stored is None or not is_allowed:
-        raise StoredQueryMissingError(name)
+        raise ResourceMissingError.stored_query_not_found(name)
     _check_fields(body, is_mutation=stored.is_mutation)
     fields = {field: getattr(body, field) for field in _COMMON_FIELDS}
     if stored.is_mutation:

@@ -92,7 +92,7 @@ def plan_scan(
     """Plan the scan of a type in a snapshot; `where` is a predicate of the query language.
 
     Raises:
-        ColumnMissingError: There is no such column.
+        MissingError: There is no such column.
         SourceError: The predicate is invalid.
     """
     pin = snapshot.pin(type_.table_key)
