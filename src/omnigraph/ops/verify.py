@@ -16,6 +16,7 @@ from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, expect_pins
 from omnigraph.commit.manifest_types import MAIN, Commit, MergedFrom
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.check import MAX_PASSES, CheckProgress, open_fresh_session
@@ -96,8 +97,7 @@ class VerifyCall:
     progress: Callable[[CheckProgress], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyResult:
+class VerifyResult(JsonStruct, frozen=True, kw_only=True):
     """What was verified about a branch."""
 
     uri: str
@@ -123,24 +123,6 @@ class VerifyResult:
     """The commit with the requested digest."""
     commits_since: int | None
     """The number of commits after it."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "uri": self.uri,
-            "branch": self.branch,
-            "commit_id": self.commit_id,
-            "digest": self.digest,
-            "commits": self.commits,
-            "first_commit_id": self.first_commit_id,
-            "is_from_start": self.is_from_start,
-            "merges": self.merges,
-            "merges_gone": self.merges_gone,
-            "unproven": list(self.unproven),
-            "versions": self.versions,
-            "found_commit_id": self.found_commit_id,
-            "commits_since": self.commits_since,
-        }
 
 
 def verify(session: Session, call: VerifyCall) -> VerifyResult:

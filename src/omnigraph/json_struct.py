@@ -1,0 +1,136 @@
+"""Structs that declare their JSON form once: it is encoded, decoded and described from the same keys."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import Any, ClassVar, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from omnigraph.clock import format_instant
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class JsonStruct(msgspec.Struct, frozen=True, kw_only=True):
+    """A value with a JSON form, which has one key for each field, in order, unless `json_keys` lists other keys.
+
+    `json_keys` separates keys by blanks. `key=attribute` is a key with another name than its attribute, which may be a
+    property or a path such as `plan.rows`. `outer.key` is a key of an inner object. `key?` is left out if it is empty.
+    """
+
+    json_keys: ClassVar[str] = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form, which all interfaces share."""
+        return encode_struct(self)
+
+
+class JsonKey(NamedTuple):
+    """A key of a JSON form: `name`, in the inner object `outer` if it has one, with the value of `attribute`."""
+
+    outer: str | None
+    name: str
+    attribute: str
+    is_optional: bool
+
+
+def encode_struct(value: msgspec.Struct) -> dict[str, Any]:
+    """Return the JSON form of a struct; one that is not a `JsonStruct` has a key for each field."""
+    document: dict[str, Any] = {}
+    for key in list_keys(type(value)):
+        attribute: Any = value
+        for name in key.attribute.split("."):
+            attribute = getattr(attribute, name)
+        if attribute or not key.is_optional:
+            owner = document if key.outer is None else document.setdefault(key.outer, {})
+            owner[key.name] = _encode_value(attribute)
+    return document
+
+
+def decode_struct(type_: type[S], document: Mapping[str, Any], **known: object) -> S:
+    """Return the struct that has a JSON form; fields without a key keep their defaults, unknown keys are ignored.
+
+    `known` are fields to set to these values instead of those in the document.
+
+    Raises:
+        KeyError: The document lacks a key.
+        ValueError: It has an unknown member of an enumeration.
+    """
+    values = dict(known)
+    types = _get_types(type_)
+    for key in list_keys(type_):
+        if key.attribute not in types or key.attribute in known:
+            continue
+        owner = document if key.outer is None else document[key.outer]
+        if key.name in owner or not key.is_optional:
+            values[key.attribute] = _decode_value(types[key.attribute], owner[key.name])
+    return type_(**values)
+
+
+@cache
+def list_keys(type_: type[msgspec.Struct]) -> tuple[JsonKey, ...]:
+    """Return the keys of the JSON form of a struct, in order."""
+    declared = getattr(type_, "json_keys", "") or " ".join(type_.__struct_fields__)
+    return tuple(_parse_key(text) for text in declared.split())
+
+
+def find_type(type_: type, attribute: str) -> Any:  # noqa: ANN401 - any annotation
+    """Return the declared type of a field, of a property, or at a path such as `plan.rows`."""
+    name, _, rest = attribute.partition(".")
+    member = getattr(type_, name, None)
+    hints = get_type_hints(member.fget)["return"] if isinstance(member, property) else get_type_hints(type_)[name]
+    return find_type(hints, rest) if rest else hints
+
+
+def unwrap_optional(type_: Any) -> Any:  # noqa: ANN401 - any annotation
+    """Return `T` of `T | None`, and any other type unchanged."""
+    if get_origin(type_) in (Union, UnionType):
+        return next(item for item in get_args(type_) if item is not type(None))
+    return type_
+
+
+def _parse_key(text: str) -> JsonKey:
+    path, _, attribute = text.partition("=")
+    outer, _, name = path.removesuffix("?").rpartition(".")
+    return JsonKey(outer or None, name, attribute or name, path.endswith("?"))
+
+
+@cache
+def _get_types(type_: type[msgspec.Struct]) -> dict[str, Any]:
+    hints = get_type_hints(type_)
+    return {name: hints[name] for name in type_.__struct_fields__}
+
+
+def _encode_value(value: object) -> object:
+    match value:
+        case JsonStruct():
+            return value.to_json()
+        case msgspec.Struct():
+            return encode_struct(value)
+        case Enum():
+            return value.value
+        case datetime():
+            return format_instant(value)
+        case tuple() | list():
+            return [_encode_value(item) for item in value]
+        case Mapping():
+            return {name: _encode_value(item) for name, item in value.items()}
+        case _:
+            return value
+
+
+def _decode_value(type_: Any, value: Any) -> Any:  # noqa: ANN401 - any annotation, and JSON
+    if value is None:
+        return None
+    type_ = unwrap_optional(type_)
+    origin = get_origin(type_)
+    if origin is tuple:
+        return tuple(_decode_value(get_args(type_)[0], item) for item in value)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {name: _decode_value(get_args(type_)[1], item) for name, item in value.items()}
+    if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
+        return decode_struct(type_, value)
+    return type_(value) if isinstance(type_, type) and issubclass(type_, Enum) else value
