@@ -24,7 +24,7 @@ class JsonStruct(msgspec.Struct, frozen=True, kw_only=True):
     json_keys: ClassVar[str] = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form, which all interfaces share."""
+        """Return the JSON form that all interfaces share."""
         return encode_struct(self)
 
 

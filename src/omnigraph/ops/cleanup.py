@@ -143,7 +143,7 @@ class SweptTable(JsonStruct, frozen=True, kw_only=True):
 
 
 class CleanupResult(JsonStruct, frozen=True, kw_only=True):
-    """What was kept and removed. A preview shows what would be, and has changed nothing."""
+    """The data that a cleanup kept and removed. A preview shows what would be, and has changed nothing."""
 
     json_keys = "preview=is_preview before epoch bytes_removed branches tables unknown_files versions_read"
 

@@ -93,7 +93,7 @@ class EmbeddedProperty(JsonStruct, frozen=True, kw_only=True):
 
 
 class EmbedResult(JsonStruct, frozen=True, kw_only=True):
-    """The result of a run; `commits` are those it made, oldest first."""
+    """The computed vectors of a type; each batch is one of `commits`, oldest first."""
 
     json_keys = "type target.branch=branch provider model dry_run properties commits"
 

@@ -29,7 +29,7 @@ class IndexState(Enum):
 
 
 class IndexReport(JsonStruct, frozen=True, kw_only=True):
-    """The report of an index of a table."""
+    """An index that is declared or exists, and the number of rows that it covers."""
 
     json_keys = (
         "type=type_name property=column kind name state rows rows_covered=covered rows_uncovered=uncovered coverage "

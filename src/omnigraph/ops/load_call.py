@@ -84,7 +84,7 @@ class TypeCounts(JsonStruct, frozen=True, kw_only=True):
 
 
 class LoadResult(JsonStruct, frozen=True, kw_only=True):
-    """The result of a load. There is no commit if nothing changed, or in a dry run."""
+    """The result of a load, by type. There is no commit if nothing changed, or in a dry run."""
 
     json_keys = "mode target.branch=branch commit_id nodes edges rejected quarantine dry_run=is_dry_run"
 

@@ -55,7 +55,7 @@ class OptimizeCall:
 
 
 class OptimizeResult(JsonStruct, frozen=True, kw_only=True):
-    """The result of an optimize run by table, in declared order."""
+    """The changes of an optimization by table, in declared order."""
 
     branch: str
     tables: tuple[TableUpkeep, ...]

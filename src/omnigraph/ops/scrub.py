@@ -76,7 +76,7 @@ class ScrubState(Enum):
 
 
 class ScrubReport(JsonStruct, frozen=True, kw_only=True):
-    """The progress of a scrub, and the damaged files."""
+    """The progress of the background verification of a graph's files, and the damaged ones."""
 
     json_keys = "state files bytes=nbytes skipped pass_began last_pass damaged_files damaged"
 

@@ -98,7 +98,7 @@ class VerifyCall:
 
 
 class VerifyResult(JsonStruct, frozen=True, kw_only=True):
-    """What was verified about a branch."""
+    """The verified part of a branch's history."""
 
     uri: str
     branch: str
