@@ -22,7 +22,6 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count, check_text
 from omnigraph.ops.commit_changes import build_fills
-from omnigraph.ops.diff import list_types
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.row_diff import Document, build_documents, encode_type_name, list_visible_columns, to_jsonl_name
 from omnigraph.ops.schema_change import describe_reshape
@@ -146,7 +145,7 @@ def _locate_table(session: Session, head: Head, name: str) -> str:
         change = None if type_ is None else next((c for c in commit.changes if c.table_key == type_.table_key), None)
         if change is not None:
             return _get_old_path(change)
-    raise TypeMissingError(name, find_closest(name, {candidate.name for candidate in list_types(catalog)}))
+    raise TypeMissingError(name, find_closest(name, {candidate.name for candidate in catalog.types}))
 
 
 def _get_old_path(change: PinChange) -> str:
@@ -381,7 +380,7 @@ class _HistoryWalk:
 
 
 def _find_type(catalog: Catalog, table_key: str) -> AnyType:
-    return next(type_ for type_ in list_types(catalog) if type_.table_key == table_key)
+    return next(type_ for type_ in catalog.types if type_.table_key == table_key)
 
 
 def _find_earlier_table(commit: Commit, after: PinChange, old: Catalog, new: Catalog) -> PinChange | None:

@@ -75,7 +75,7 @@ def list_indexes(session: Session, snapshot: Snapshot) -> list[IndexReport]:
 
 def map_types(catalog: Catalog) -> Mapping[str, AnyType]:
     """Return the types by table key, in declared order."""
-    types: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    types = catalog.types
     return {type_.table_key: type_ for type_ in types}
 
 

@@ -87,8 +87,13 @@ class MergeConflictsError(OmnigraphError):
         return {"conflicts": [conflict.to_json() for conflict in self.result.conflicts], "merge": self.result.to_json()}
 
     def __str__(self) -> str:
-        total = self.result.conflict_total
-        count = "1 conflict" if total == 1 else f"{total} conflicts"
         # The message names one conflict; clients get the others from `facts`.
         first = self.result.conflicts[0].message
-        return f"{count} between `{self.result.source}` and `{self.result.into}`: nothing was merged. First: {first}"
+        return f"{format_conflict_count(self.result)}. First: {first}"
+
+
+def format_conflict_count(result: MergeResult) -> str:
+    """Return the first sentence about the conflicts of a merge: their number, and that nothing was merged."""
+    total = result.conflict_total
+    count = "1 conflict" if total == 1 else f"{total} conflicts"
+    return f"{count} between `{result.source}` and `{result.into}`: nothing was merged"
