@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, ClassVar, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -22,7 +22,8 @@ class JsonStruct(msgspec.Struct, frozen=True, kw_only=True):
     """A value with a JSON form, which has one key for each field, in order, unless `json_keys` lists other keys.
 
     `json_keys` separates keys by blanks. `key=attribute` is a key with another name than its attribute, which may be a
-    property or a path such as `plan.rows`. `outer.key` is a key of an inner object. `key?` is left out if it is empty.
+    property or a path such as `plan.rows`. `outer.key` is a key of an inner object. `key?` is left out if its value is
+    None or an empty tuple.
     """
 
     json_keys: ClassVar[str] = ""
@@ -50,7 +51,7 @@ def encode_struct(value: msgspec.Struct) -> dict[str, Any]:
         encoded = item if type(item) in _SCALARS else _encode_value(item)
         if key.outer is None and not key.is_optional:
             document[key.name] = encoded
-        elif item or not key.is_optional:
+        elif not key.is_optional or item not in (None, ()):
             owner = document if key.outer is None else document.setdefault(key.outer, {})
             owner[key.name] = encoded
     return document
@@ -66,13 +67,13 @@ def decode_struct(type_: type[S], document: Mapping[str, Any], **known: object) 
         ValueError: It has an unknown member of an enumeration.
     """
     values = dict(known)
-    types = _get_types(type_)
+    decoders = _build_decoders(type_)
     for key in list_keys(type_):
-        if key.attribute not in types or key.attribute in known:
+        if key.attribute not in decoders or key.attribute in known:
             continue
         owner = document if key.outer is None else document[key.outer]
         if key.name in owner or not key.is_optional:
-            values[key.attribute] = _decode_value(types[key.attribute], owner[key.name])
+            values[key.attribute] = decoders[key.attribute](owner[key.name])
     return type_(**values)
 
 
@@ -91,13 +92,6 @@ def find_type(type_: type, attribute: str) -> Any:  # noqa: ANN401 - any annotat
     return find_type(hints, rest) if rest else hints
 
 
-def unwrap_optional(type_: Any) -> Any:  # noqa: ANN401 - any annotation
-    """Return `T` of `T | None`, and any other type unchanged."""
-    if get_origin(type_) in (Union, UnionType):
-        return next(item for item in get_args(type_) if item is not type(None))
-    return type_
-
-
 def _parse_key(text: str) -> JsonKey:
     path, _, attribute = text.partition("=")
     outer, _, name = path.removesuffix("?").rpartition(".")
@@ -113,9 +107,10 @@ def _build_getter(type_: type[msgspec.Struct]) -> Callable[[msgspec.Struct], tup
 
 
 @cache
-def _get_types(type_: type[msgspec.Struct]) -> dict[str, Any]:
+def _build_decoders(type_: type[msgspec.Struct]) -> dict[str, Callable[[Any], Any]]:
+    """Return the decoder of each field."""
     hints = get_type_hints(type_)
-    return {name: hints[name] for name in type_.__struct_fields__}
+    return {name: _build_decoder(hints[name]) for name in type_.__struct_fields__}
 
 
 def _encode_value(value: object) -> object:
@@ -136,15 +131,19 @@ def _encode_value(value: object) -> object:
             return value
 
 
-def _decode_value(type_: Any, value: Any) -> Any:  # noqa: ANN401 - any annotation, and JSON
-    if value is None:
-        return None
-    type_ = unwrap_optional(type_)
+@cache
+def _build_decoder(type_: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - any annotation
+    """Return the function that decodes the JSON form of a value of this type."""
     origin = get_origin(type_)
+    if origin in (Union, UnionType):
+        decode = _build_decoder(next(item for item in get_args(type_) if item is not NoneType))
+        return lambda value: None if value is None else decode(value)
     if origin is tuple:
-        return tuple(_decode_value(get_args(type_)[0], item) for item in value)
+        decode_item = _build_decoder(get_args(type_)[0])
+        return lambda values: tuple(decode_item(value) for value in values)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {name: _decode_value(get_args(type_)[1], item) for name, item in value.items()}
+        decode_item = _build_decoder(get_args(type_)[1])
+        return lambda values: {name: decode_item(value) for name, value in values.items()}
     if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
-        return decode_struct(type_, value)
-    return type_(value) if isinstance(type_, type) and issubclass(type_, Enum) else value
+        return partial(decode_struct, type_)
+    return type_ if isinstance(type_, type) and issubclass(type_, Enum) else lambda value: value

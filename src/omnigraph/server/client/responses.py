@@ -14,7 +14,7 @@ from omnigraph.ops.operations import Operations
 from omnigraph.ops.repair_plan import Certainty, LostStep, Remedy, TableRepairPlan
 from omnigraph.ops.repair_result import RepairResult, TableRepair
 from omnigraph.ops.schema_apply import SchemaResult
-from omnigraph.schema.migration_steps import MigrationPlan, Step, StepKind
+from omnigraph.schema.migration_steps import MigrationPlan, Step
 
 Document = dict[str, Any]
 
@@ -81,31 +81,18 @@ class RemoteSnapshot:
 
 def decode_plan(document: Mapping[str, Any]) -> MigrationPlan:
     """Decode the steps from one schema to another."""
-    return MigrationPlan(tuple(_decode_step(step) for step in document["steps"]), tuple(document["notes"]))
+    return decode_struct(MigrationPlan, document, steps=tuple(_decode_step(step) for step in document["steps"]))
 
 
 def _decode_step(document: Mapping[str, Any]) -> Step:
-    return Step(
-        kind=StepKind(document["step"]),
-        type=document["type"],
-        table=document.get("table"),
-        message=document["message"],
-        property_name=document["property"],
-        facts=document["details"],
-        code=document["code"],
-        validates=document["validates"],
-        is_hard=not document.get("soft", True),
-    )
+    is_hard = not document.get("soft", True)
+    return decode_struct(Step, document, table=document.get("table"), facts=document["details"], is_hard=is_hard)
 
 
 def decode_schema_result(document: Mapping[str, Any]) -> SchemaResult:
     """Decode the result of a schema change."""
-    return SchemaResult(
-        branch=document["target"]["branch"],
-        commit_id=document["commit_id"],
-        plan=decode_plan(document),
-        held_by=tuple(document.get("held_by", ())),
-    )
+    held_by = tuple(document.get("held_by", ()))
+    return decode_struct(SchemaResult, document, plan=decode_plan(document), held_by=held_by)
 
 
 def _rename_location(document: Mapping[str, Any]) -> Document:
