@@ -19,6 +19,7 @@ from omnigraph.commit.time_travel import expect_versions
 from omnigraph.engine.entity_trace import RowLocation, compare_row, locate_row, locate_row_before, read_row
 from omnigraph.engine.migrating.type_changes import TypeChange
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count, check_text
 from omnigraph.ops.commit_changes import build_fills
@@ -58,8 +59,7 @@ class EntityMissingError(OmnigraphError):
         return f"the branch `{self.branch}` has no {self.type} `{self.id}` in its history{way_out}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityVersion:
+class EntityVersion(JsonStruct, frozen=True, kw_only=True):
     """The version of a node or edge that one commit made; blobs are named in `changed` and omitted from documents.
 
     `reshaped` is a version made by a schema change alone. `as_of` is the row after the oldest commit that can be read,
@@ -96,17 +96,12 @@ class EntityVersion:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityHistory:
-    """The versions of a node or edge, newest first."""
+class EntityHistory(JsonStruct, frozen=True, kw_only=True):
+    """The versions of a node or edge, newest first; `ends_before` is set if older ones can no longer be read."""
 
     versions: tuple[EntityVersion, ...]
     ends_before: str | None = None
     """The oldest commit that could be read, if the state before it was collected or permanently dropped."""
-
-    def to_json(self) -> Document:
-        """Return the JSON form."""
-        return {"versions": [version.to_json() for version in self.versions], "ends_before": self.ends_before}
 
 
 def read_entity_history(session: Session, type_name: str, row_id: str, *, limit: int | None = None) -> EntityHistory:

@@ -14,6 +14,7 @@ from omnigraph.ops.branch import Branch
 from omnigraph.ops.check import CheckResult
 from omnigraph.ops.cleanup import CleanupResult
 from omnigraph.ops.embed import EmbedResult
+from omnigraph.ops.entity_history import EntityHistory
 from omnigraph.ops.indexes import IndexReport
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.merge_result import MergeResult
@@ -32,6 +33,7 @@ NAMES: Mapping[type[msgspec.Struct], str] = {
     CleanupResult: "CleanupAnswer",
     DamagedFile: "DamagedFileAnswer",
     EmbedResult: "EmbedAnswer",
+    EntityHistory: "HistoryAnswer",
     IndexReport: "IndexAnswer",
     LoadResult: "LoadAnswer",
     MergeResult: "MergeAnswer",

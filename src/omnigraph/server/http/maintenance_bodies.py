@@ -102,13 +102,6 @@ class ChangeAnswer(msgspec.Struct, kw_only=True):
     types: dict[str, dict[str, Any]]
 
 
-class HistoryAnswer(msgspec.Struct, kw_only=True):
-    """The versions of one node or edge, newest first; `ends_before` is set if older ones can no longer be read."""
-
-    versions: list[dict[str, Any]]
-    ends_before: str | None
-
-
 class IndexesAnswer(msgspec.Struct, kw_only=True):
     """All indexes of a state."""
 
