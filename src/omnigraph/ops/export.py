@@ -126,7 +126,7 @@ def select_types(catalog: Catalog, names: Sequence[str] | None) -> list[AnyType]
     Raises:
         TypeMissingError: The schema has no type of that name.
     """
-    all_types = catalog.types
+    all_types = list(catalog.types)
     if names is None:
         return all_types
     selected: set[str] = set()
