@@ -43,6 +43,7 @@ from omnigraph.commit.task_journal import Note
 from omnigraph.config.server import ServerConfig
 from omnigraph.errors import OmnigraphError
 from omnigraph.faults import POINTS
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.source import Source
 from omnigraph.ops.check_findings import CODES
 from omnigraph.options import Options
@@ -73,6 +74,10 @@ def _describe_class(thing: type) -> Iterator[str]:
         yield from (f"{member.name} = {member.value!r}" for member in thing)
     elif dataclasses.is_dataclass(thing):
         yield from (f"{field.name}: {_type_text(field.type)}{_default(field)}" for field in dataclasses.fields(thing))
+    elif issubclass(thing, JsonStruct) and thing not in (Commit, PinChange):
+        yield from (
+            f"{field.name}: {_type_text(field.type)}{_default(field)}" for field in msgspec.structs.fields(thing)
+        )
     elif issubclass(thing, msgspec.Struct):
         yield from (f"{field.name}{'' if field.required else ' = …'}" for field in msgspec.structs.fields(thing))
     public = [name for name in dir(thing) if not name.startswith("_") and callable(getattr(thing, name))]
@@ -85,10 +90,11 @@ def _type_text(type_: object) -> str:
     )
 
 
-def _default(field: "dataclasses.Field[Any]") -> str:
-    if field.default is not dataclasses.MISSING:
+def _default(field: "dataclasses.Field[Any] | msgspec.structs.FieldInfo") -> str:
+    missing = (dataclasses.MISSING, msgspec.NODEFAULT)
+    if field.default not in missing:
         return f" = {_plain_value(field.default)!r}"
-    return "" if field.default_factory is dataclasses.MISSING else " = …"
+    return "" if field.default_factory in missing else " = …"
 
 
 def _plain_value(value: object) -> object:

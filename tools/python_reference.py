@@ -16,6 +16,7 @@ from omnigraph.graph.graph import Graph
 from omnigraph.graph.history import HistoryMethods
 from omnigraph.graph.maintenance import MaintenanceMethods
 from omnigraph.graph.tags import GraphTags
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.algorithm_call import AlgorithmResult
 from omnigraph.ops.graph_algorithms import Algorithms
 from omnigraph.spark.spark_graph import SparkGraph
@@ -136,6 +137,10 @@ def _format_thing(thing: object, level: int = 3) -> Iterator[str]:
             yield "\n" + "".join(fields)
         for method in _find_methods(thing):
             yield from _format_thing(method, level + 1)
+        # Results inherit their JSON form.
+        if issubclass(thing, JsonStruct) and "to_json" not in vars(thing):
+            inherited = _format_thing(JsonStruct.to_json, level + 1)
+            yield from (line.replace(JsonStruct.__name__, thing.__name__) for line in inherited)
         return
     if not isinstance(thing, property):
         yield f"```py\n{_format_signature(function)}\n```\n\n"

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -373,7 +374,7 @@ Outcome = LoadResult | str
 def outcome(call: Callable[[], LoadResult]) -> Outcome:
     """The result without its commit, or what is said, without versions."""
     try:
-        return replace(call(), commit_id=None, quarantine=None)
+        return msgspec.structs.replace(call(), commit_id=None, quarantine=None)
     except LoadError as error:
         return str(error)
     except og.OmnigraphError as error:

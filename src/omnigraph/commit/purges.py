@@ -2,18 +2,19 @@
 
 from typing import Protocol
 
-import msgspec
-
 from omnigraph.errors import Kind, OmnigraphError, variant
+from omnigraph.json_struct import JsonStruct
 from omnigraph.storage.layout import TablePath
 
 
-class Purge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Purge(JsonStruct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A permanent drop by a commit: of a type with its table, or of a property with its column.
 
     Earlier versions of the table at `path` hold the data. The commit's branch no longer reads them and does not keep
     them from cleanup; another branch that pins one has not dropped it.
     """
+
+    json_keys = "table_key location=path property"
 
     table_key: str
     """The table's key before the commit."""
@@ -26,10 +27,6 @@ class Purge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         name = self.table_key.partition(":")[2]
         # A table key is `node:Person` or `edge:Knows`.
         return name if self.property is None else f"{name}.{self.property}"
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form that all interfaces share."""
-        return {"table_key": self.table_key, "location": self.path, "property": self.property}
 
 
 class DataDroppedError(OmnigraphError):

@@ -2,21 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 
 from omnigraph.commit.branch_errors import BranchMissingError, OutcomeUnknownError
 from omnigraph.commit.branches import BranchDraft
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.manifest_types import MAIN, BranchRecord, Snapshot
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class Branch(JsonStruct, frozen=True, kw_only=True):
     """A branch and the commit that it was created from; main has none."""
 
     name: str
@@ -26,17 +25,6 @@ class Branch:
     parent_commit: str | None = None
     created_at: str | None = None
     created_by: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "name": self.name,
-            "id": self.id,
-            "parent_branch": self.parent_branch,
-            "parent_commit": self.parent_commit,
-            "created_at": self.created_at,
-            "created_by": self.created_by,
-        }
 
 
 def list_branches(session: Session) -> list[Branch]:

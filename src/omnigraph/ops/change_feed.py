@@ -19,7 +19,6 @@ from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count, check_number
 from omnigraph.ops.commit_changes import ChangeSet, TypeFilter, build_change_set
-from omnigraph.ops.diff import list_types
 from omnigraph.ops.history import find_commit
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.revision import resolve_commit
@@ -227,10 +226,10 @@ class ChangeFeed:
             return TypeFilter()
         snapshot = head.snapshot
         # Tables keep their paths when types are renamed, so the filter also matches earlier names of a type.
-        types = list_types(self._session.load_catalog(snapshot))
+        types = self._session.load_catalog(snapshot).types
         paths = {type_.name: snapshot.pins[type_.table_key].path for type_ in types}
         schema_id = self._position.schema_id
-        earlier_types = [] if schema_id is None else list_types(self._schemas.load_catalog(head, schema_id))
+        earlier_types = [] if schema_id is None else self._schemas.load_catalog(head, schema_id).types
         earlier_names = {type_.name for type_ in earlier_types}
         for name in names:
             if name not in paths and name not in earlier_names:

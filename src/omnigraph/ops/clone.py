@@ -24,6 +24,7 @@ from omnigraph.commit.manifest_types import MAIN, KeyRun, Manifest
 from omnigraph.commit.sidecar import CLONE, CloneOrigin
 from omnigraph.errors import BadArgumentError, PlaceTakenError
 from omnigraph.faults import NoFaults
+from omnigraph.json_struct import JsonStruct
 from omnigraph.locations import Location
 from omnigraph.ops.clone_tables import (
     CloneProgress,
@@ -61,9 +62,10 @@ class CloneCall:
     progress: Callable[[CloneProgress], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloneResult:
+class CloneResult(JsonStruct, frozen=True, kw_only=True):
     """The branches and the amount of data in a clone."""
+
+    json_keys = "source target branches rows tables versions collected files bytes=nbytes"
 
     source: str
     target: str
@@ -78,20 +80,6 @@ class CloneResult:
     files: int
     """The number of files copied; files that an earlier attempt had copied are not counted."""
     nbytes: int
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "source": self.source,
-            "target": self.target,
-            "branches": dict(self.branches),
-            "rows": dict(self.rows),
-            "tables": self.tables,
-            "versions": self.versions,
-            "collected": self.collected,
-            "files": self.files,
-            "bytes": self.nbytes,
-        }
 
 
 def clone(session: Session, call: CloneCall) -> CloneResult:

@@ -14,7 +14,7 @@ from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
 from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.bind import load_schema
-from omnigraph.schema.catalog import AnyType, Catalog, NodeType
+from omnigraph.schema.catalog import AnyType, NodeType
 from omnigraph.schema.catalog_codec import compute_fingerprint, encode_catalog
 from omnigraph.schema.identity import assign_identities
 from omnigraph.storage.cas_table_errors import SwapLostError
@@ -55,7 +55,7 @@ def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session
         catalog=encode_catalog(catalog).decode(),
         fingerprint=compute_fingerprint(catalog),
     )
-    tables = [_build_new_table(type_, used_paths) for type_ in list_types(catalog)]
+    tables = [_build_new_table(type_, used_paths) for type_ in catalog.types]
     # Before the manifest: if the init died after it, no recovery would write the copy.
     put_schema_copy(store, schema.text)
     try:
@@ -87,11 +87,6 @@ def check_conditions(store: GraphStorage) -> None:
             raise StoreUnfitError(store.location.uri)
     finally:
         objects.delete(key)
-
-
-def list_types(catalog: Catalog) -> list[AnyType]:
-    """Return the node types, then the edge types, each in declared order."""
-    return [*catalog.nodes.values(), *catalog.edges.values()]
 
 
 def _check_target(store: GraphStorage) -> set[str]:

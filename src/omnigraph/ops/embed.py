@@ -20,6 +20,7 @@ from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import list_blob_properties, reference_blobs
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import MissingError, SettingsError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count
 from omnigraph.ops.open_table import TypeMissingError
@@ -62,8 +63,7 @@ class EmbedProgress:
     total: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedProperty:
+class EmbeddedProperty(JsonStruct, frozen=True, kw_only=True):
     """The row counts of one property.
 
     `waiting` rows had no vector when the run began, `embedded` got one, `without_text` have no text to compute it from.
@@ -75,20 +75,11 @@ class EmbeddedProperty:
     embedded: int
     without_text: int
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "property": self.property,
-            "source": self.source,
-            "waiting": self.waiting,
-            "embedded": self.embedded,
-            "without_text": self.without_text,
-        }
 
+class EmbedResult(JsonStruct, frozen=True, kw_only=True):
+    """The computed vectors of a type; each batch is one of `commits`, oldest first."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbedResult:
-    """The result of a run; `commits` are those it made, oldest first."""
+    json_keys = "type target.branch=branch provider model dry_run properties commits"
 
     type: str
     branch: str
@@ -97,18 +88,6 @@ class EmbedResult:
     dry_run: bool
     properties: tuple[EmbeddedProperty, ...]
     commits: tuple[str, ...]
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "type": self.type,
-            "target": {"branch": self.branch},
-            "provider": self.provider,
-            "model": self.model,
-            "dry_run": self.dry_run,
-            "properties": [prop.to_json() for prop in self.properties],
-            "commits": list(self.commits),
-        }
 
 
 def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress], None] | None = None) -> EmbedResult:

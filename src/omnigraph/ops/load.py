@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.idempotency import check_same_request, find_earlier_commit
 from omnigraph.commit.manifest_log import Head
@@ -258,4 +260,4 @@ class _Load:
             return result
         if done.is_repeated:
             return restore_result(done.commit, call, batch.view.catalog, result.branch)
-        return replace(result, commit_id=done.commit.id)
+        return msgspec.structs.replace(result, commit_id=done.commit.id)

@@ -1,6 +1,6 @@
 """Load into a new branch: branch and records become visible together, or not at all."""
 
-from dataclasses import replace
+import msgspec
 
 from omnigraph.commit.branch_errors import BranchExistsError, BranchMissingError, OutcomeUnknownError
 from omnigraph.commit.conflict import ConflictError
@@ -60,7 +60,7 @@ def load_on_new_branch(
 def _load_on_draft(session: Session, call: LoadCall, branch: str, source: str, reader: Reader) -> LoadResult:
     if call.is_dry_run:
         session.branches.check_name(branch)
-        return replace(load(session.checkout(source), call, reader), branch=branch)
+        return msgspec.structs.replace(load(session.checkout(source), call, reader), branch=branch)
     if _is_repeated(session, call, branch):
         return load(session.checkout(branch), call, reader)
     with draft_branch(session, branch, source=source, actor=call.actor) as draft:

@@ -21,6 +21,7 @@ from omnigraph.engine.writing.constraints import check_constraints
 from omnigraph.engine.writing.statements import run_statements
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import QueryError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.printer import print_queries
 from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read
 from omnigraph.lang.source import Source
@@ -41,25 +42,16 @@ OPERATION = "mutate"
 _ROW_BYTES = 400
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MutationResult:
+class MutationResult(JsonStruct, frozen=True, kw_only=True):
     """The result of a mutation, each node and edge counted once; there is no commit if nothing changed."""
+
+    json_keys = "query_name target.branch=branch commit_id affected_nodes affected_edges"
 
     query_name: str
     branch: str
     commit_id: str | None
     affected_nodes: int
     affected_edges: int
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "query_name": self.query_name,
-            "target": {"branch": self.branch},
-            "commit_id": self.commit_id,
-            "affected_nodes": self.affected_nodes,
-            "affected_edges": self.affected_edges,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

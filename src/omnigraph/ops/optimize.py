@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import TooSlowError
 from omnigraph.errors import OmnigraphError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.indexes import map_types
@@ -52,9 +53,8 @@ class OptimizeCall:
     progress: Callable[[OptimizeProgress], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizeResult:
-    """The result of an optimize run by table, in declared order."""
+class OptimizeResult(JsonStruct, frozen=True, kw_only=True):
+    """The changes of an optimization by table, in declared order."""
 
     branch: str
     tables: tuple[TableUpkeep, ...]
@@ -68,10 +68,6 @@ class OptimizeResult:
     def due(self) -> tuple[TableUpkeep, ...]:
         """The tables for which a dry run found work."""
         return tuple(table for table in self.tables if table.is_due)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {"branch": self.branch, "tables": [table.to_json() for table in self.tables]}
 
 
 def optimize(session: Session, call: OptimizeCall, worker: OptimizeWorker | None = None) -> OptimizeResult:

@@ -3,10 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.publisher import ArmedWrite, PublishResult, abandon, arm, lay_out, publish
 from omnigraph.engine.tables.index_advisor import RecommendedIndex, recommend_indexes
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.indexes import find_matching_index, map_types
 from omnigraph.ops.maintenance_worker import OptimizeWorker, UpkeepFiles
 from omnigraph.ops.session import Session
@@ -31,9 +34,13 @@ NOTHING_TO_DO = "nothing to do"
 DRY_RUN_DUE = "worth doing; this was a dry run"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableUpkeep:
+class TableUpkeep(JsonStruct, frozen=True, kw_only=True):
     """The result of optimizing one table; `skipped` is the reason if nothing was done, `error` if it failed."""
+
+    json_keys = (
+        "table_key fragments_removed fragments_added indexes_built indexes_pending committed=is_committed commit_id "
+        "manifest_version skipped error"
+    )
 
     table_key: str
     fragments_removed: int = 0
@@ -48,24 +55,14 @@ class TableUpkeep:
     error: str | None = None
 
     @property
+    def is_committed(self) -> bool:
+        """Whether a commit was made."""
+        return self.commit_id is not None
+
+    @property
     def is_due(self) -> bool:
         """Whether a dry run found something worth doing."""
         return self.skipped == DRY_RUN_DUE
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "table_key": self.table_key,
-            "fragments_removed": self.fragments_removed,
-            "fragments_added": self.fragments_added,
-            "indexes_built": list(self.indexes_built),
-            "indexes_pending": list(self.indexes_pending),
-            "committed": self.commit_id is not None,
-            "commit_id": self.commit_id,
-            "manifest_version": self.manifest_version,
-            "skipped": self.skipped,
-            "error": self.error,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +123,9 @@ class OptimizeAttempt:
             raise
         if not staged.has_effect:
             abandon(self._session.log, armed, files.written)
-            return replace(report, skipped=NOTHING_TO_DO)
+            return msgspec.structs.replace(report, skipped=NOTHING_TO_DO)
         done = self._publish(staged, armed)
-        return replace(report, commit_id=done.commit.id, manifest_version=done.commit.manifest_version)
+        return msgspec.structs.replace(report, commit_id=done.commit.id, manifest_version=done.commit.manifest_version)
 
     def preview(self) -> TableUpkeep:
         """Return what `run` would do now, without writing anything.
@@ -173,7 +170,7 @@ class OptimizeAttempt:
             rewrite = lay_out(self._session.handles, rewrite)
             files.on_complete(rewrite.files)
             table = LanceTable(self._session.handles, table.path, rewrite.preview)
-            report = replace(
+            report = msgspec.structs.replace(
                 report,
                 fragments_removed=sum(len(result.old) for result in results),
                 fragments_added=sum(len(result.new) for result in results),
@@ -185,7 +182,7 @@ class OptimizeAttempt:
         new = tuple(text for segments in built.values() for text in segments or ())
         # An index that could not be built keeps its old segments.
         old = tuple(text for work in index_work if work.name not in pending for text in work.replaced)
-        report = replace(
+        report = msgspec.structs.replace(
             report,
             indexes_built=tuple(work.name for work in index_work if work.name not in pending),
             indexes_pending=tuple(sorted(pending)),

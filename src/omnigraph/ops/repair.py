@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import msgspec
+
 from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.commit_plan import AdoptedTable, CommitPlan, Move, NewTable
 from omnigraph.commit.commit_references import CommitReference, find_merge_references, find_operation_references
@@ -347,13 +349,13 @@ def _repair_manifest(session: Session, inspection: ManifestInspection, call: Rep
     is_hopeless = snapshot is None or inspection.fault.kind is ManifestFaultKind.FORMAT
     if is_hopeless or not call.confirm or not call.force:
         is_refused = is_hopeless or (call.confirm and not call.force)
-        return replace(planned, outcome=RepairOutcome.REFUSED if is_refused else RepairOutcome.PLANNED)
+        return msgspec.structs.replace(planned, outcome=RepairOutcome.REFUSED if is_refused else RepairOutcome.PLANNED)
     session.runtime.faults.reach("repair.looked")
     # The versions that a rolled-back manifest lost are not there to be put aside.
     if inspection.fault.kind is not ManifestFaultKind.ROLLED_BACK:
         put_aside(session.store, inspection)
     head = _publish_beyond(open_fresh_session(session), inspection, inspection.newest, call)
-    return replace(planned, outcome=RepairOutcome.PUBLISHED, commit_id=head.snapshot.commit.id)
+    return msgspec.structs.replace(planned, outcome=RepairOutcome.PUBLISHED, commit_id=head.snapshot.commit.id)
 
 
 def _finish_manifest(session: Session, inspection: ManifestInspection, call: RepairCall) -> None:
@@ -404,10 +406,10 @@ def _repair_history(session: Session, inspection: ManifestInspection, call: Repa
     if not call.confirm:
         return [planned]
     if not call.force or not damage.lost:
-        return [replace(planned, outcome=RepairOutcome.REFUSED)]
+        return [msgspec.structs.replace(planned, outcome=RepairOutcome.REFUSED)]
     message = call.message or f"the history before commit {damage.oldest.id} can't be read"
     new_head = cut_history(log, head, damage, actor=call.actor, message=message)
-    return [replace(planned, outcome=RepairOutcome.PUBLISHED, commit_id=new_head.snapshot.commit.id)]
+    return [msgspec.structs.replace(planned, outcome=RepairOutcome.PUBLISHED, commit_id=new_head.snapshot.commit.id)]
 
 
 def _choose_head(log: ManifestLog, inspection: ManifestInspection, call: RepairCall) -> Head:

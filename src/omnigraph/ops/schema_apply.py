@@ -1,7 +1,9 @@
 """Change the schema: plan the migration, check existing rows against it, and apply it in one atomic commit."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from omnigraph.commit.commit_plan import CommitPlan, Move, NewTable
 from omnigraph.commit.conflict import ConflictError
@@ -15,6 +17,7 @@ from omnigraph.engine.migrating.type_changes import CatalogChange, diff_catalogs
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, ConstraintError, ConstraintViolation, quote_value
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.source import Source
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.retry import MAX_ATTEMPTS
@@ -117,9 +120,13 @@ class SchemaCall:
     """Whether dropped types and properties lose their data permanently, in the branch's earlier states too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaResult:
+class SchemaResult(JsonStruct, frozen=True, kw_only=True):
     """The result of a schema change; without steps there is no commit."""
+
+    json_keys = (
+        "target.branch=branch commit_id held_by?=shown_holders steps=plan.steps safe=plan.is_safe "
+        "supported=plan.is_supported drops_values=plan.drops_values notes=plan.notes"
+    )
 
     plan: MigrationPlan
     branch: str
@@ -127,12 +134,10 @@ class SchemaResult:
     held_by: tuple[str, ...] = ()
     """Other branches that still have the data dropped permanently here: it stays on disk while they do."""
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        head: dict[str, object] = {"target": {"branch": self.branch}, "commit_id": self.commit_id}
-        if self.plan.loses_data:
-            head["held_by"] = list(self.held_by)
-        return {**head, **self.plan.to_json()}
+    @property
+    def shown_holders(self) -> list[str] | None:
+        """The branches in `held_by`; None if nothing was dropped permanently."""
+        return list(self.held_by) if self.plan.loses_data else None
 
 
 def plan_schema(session: Session, source: Source, *, allows_data_loss: bool = False) -> MigrationPlan:
@@ -162,7 +167,7 @@ def _iter_earlier_catalogs(session: Session, head: Head) -> Iterator[Catalog]:
 
 
 def _add_notes(plan: MigrationPlan, notes: tuple[str, ...]) -> MigrationPlan:
-    return replace(plan, notes=(*plan.notes, *notes))
+    return msgspec.structs.replace(plan, notes=(*plan.notes, *notes))
 
 
 def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:

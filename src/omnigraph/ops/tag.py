@@ -1,9 +1,8 @@
 """Create, list and delete tags: names of states that cleanup keeps."""
 
-from dataclasses import dataclass
-
 from omnigraph.commit.manifest_types import MAIN, TagRecord
 from omnigraph.commit.tag_errors import TagMissingError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.commit_signature import check_actor
@@ -12,8 +11,7 @@ from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tag:
+class Tag(JsonStruct, frozen=True, kw_only=True):
     """A name for a commit, and the branch the commit was made on, which may have been deleted."""
 
     name: str
@@ -21,16 +19,6 @@ class Tag:
     branch: str
     created_at: str
     created_by: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "name": self.name,
-            "commit_id": self.commit_id,
-            "branch": self.branch,
-            "created_at": self.created_at,
-            "created_by": self.created_by,
-        }
 
 
 def list_tags(session: Session) -> list[Tag]:

@@ -16,6 +16,7 @@ from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, expect_pins
 from omnigraph.commit.manifest_types import MAIN, Commit, MergedFrom
 from omnigraph.errors import BadArgumentError, Kind, MissingError, OmnigraphError, variant
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.check import MAX_PASSES, CheckProgress, open_fresh_session
 from omnigraph.ops.check_files import Thoroughness, check_files, find_pinned_versions, list_tables
@@ -76,9 +77,8 @@ class VerifyCall:
     progress: Callable[[CheckProgress], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyResult:
-    """What was verified about a branch."""
+class VerifyResult(JsonStruct, frozen=True, kw_only=True):
+    """The verified part of a branch's history."""
 
     uri: str
     branch: str
@@ -103,24 +103,6 @@ class VerifyResult:
     """The commit with the requested digest."""
     commits_since: int | None
     """The number of commits after it."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "uri": self.uri,
-            "branch": self.branch,
-            "commit_id": self.commit_id,
-            "digest": self.digest,
-            "commits": self.commits,
-            "first_commit_id": self.first_commit_id,
-            "is_from_start": self.is_from_start,
-            "merges": self.merges,
-            "merges_gone": self.merges_gone,
-            "unproven": list(self.unproven),
-            "versions": self.versions,
-            "found_commit_id": self.found_commit_id,
-            "commits_since": self.commits_since,
-        }
 
 
 def verify(session: Session, call: VerifyCall) -> VerifyResult:

@@ -157,6 +157,11 @@ class Catalog:
     interfaces: Mapping[str, InterfaceType]
     next_identity: int = 1
 
+    @property
+    def types(self) -> tuple[AnyType, ...]:
+        """The types that have a table: the node types, then the edge types, each in declared order."""
+        return (*self.nodes.values(), *self.edges.values())
+
     # The binder rejects edge types that differ only in case, so the lower-case name is unique.
     @cached_property
     def _edges_by_folded_name(self) -> dict[str, EdgeType]:

@@ -8,12 +8,14 @@ import numpy as np
 from omnigraph.engine.bulk.row_spool import FILE, LINE, SpooledType
 from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.storage.columnar_sets import Positions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(JsonStruct, frozen=True, kw_only=True):
     """Why a record can't be loaded; without a file, a problem of the load as a whole."""
+
+    json_keys = "file line type property value rule message"
 
     rule: str
     file: str | None
@@ -23,18 +25,6 @@ class Problem:
     property: str | None
     value: str | None
     message: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "file": self.file,
-            "line": self.line,
-            "type": self.type,
-            "property": self.property,
-            "value": self.value,
-            "rule": self.rule,
-            "message": self.message,
-        }
 
     def __str__(self) -> str:
         return self.message if self.file is None else f"{self.file}, {self.unit} {self.line}: {self.message}"

@@ -1,8 +1,9 @@
 """Values of the base and both sides for rows that break a constraint of the merged state, as shown in conflicts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import msgspec
 import pyarrow as pa
 
 from omnigraph.engine.merging.conflict_values import ENDS, format_column
@@ -29,7 +30,8 @@ class ConflictEvidence:
     def attach(self, conflict: Conflict, row_id: str | None) -> Conflict:
         """Return a conflict about that row with the values filled in."""
         key = row_id or ""
-        return replace(conflict, base=self.base.get(key), ours=self.ours.get(key), theirs=self.theirs.get(key))
+        values = {"base": self.base.get(key), "ours": self.ours.get(key), "theirs": self.theirs.get(key)}
+        return msgspec.structs.replace(conflict, **values)
 
 
 def read_evidence(sides: MergeInputs, type_: AnyType, ids: Sequence[str], columns: Sequence[str]) -> ConflictEvidence:

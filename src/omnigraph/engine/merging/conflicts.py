@@ -6,6 +6,7 @@ from enum import Enum
 from itertools import islice
 
 from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, format_row_value
+from omnigraph.json_struct import JsonStruct
 
 
 class ConflictKind(Enum):
@@ -30,8 +31,7 @@ class ConflictKind(Enum):
 _OF_ROWS = (ConflictKind.DIVERGENT_INSERT, ConflictKind.DIVERGENT_UPDATE, ConflictKind.DELETE_VS_UPDATE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class Conflict(JsonStruct, frozen=True, kw_only=True):
     """A row, constraint or type on which the branches disagree.
 
     `base`, `ours` and `theirs` are JSON values: of the property, or a dict by name of several; None where a state has
@@ -50,20 +50,6 @@ class Conflict:
     ours: object = None
     theirs: object = None
     message: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "kind": self.kind.value,
-            "table": self.table,
-            "id": self.id,
-            "property": self.property,
-            "other_id": self.other_id,
-            "base": self.base,
-            "ours": self.ours,
-            "theirs": self.theirs,
-            "message": self.message,
-        }
 
 
 @dataclass(slots=True)

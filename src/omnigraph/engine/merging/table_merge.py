@@ -22,7 +22,6 @@ from omnigraph.engine.merging.schema_agreement import (
     build_dropped_property_conflict,
     build_dropped_type_conflict,
     has_different_rules,
-    list_types,
 )
 from omnigraph.engine.merging.side_changes import (
     TAKEN,
@@ -129,7 +128,7 @@ class MergeInputs:
         """Return the table of a type in a state, under any name; None if it has none."""
         types = self._types.get(id(view))
         if types is None:
-            types = self._types[id(view)] = {twin.identity: twin for twin in list_types(view.catalog)}
+            types = self._types[id(view)] = {twin.identity: twin for twin in view.catalog.types}
         twin = types.get(type_.identity)
         return None if twin is None else StateTable(type=twin, table=view.get_table(twin))
 
@@ -233,9 +232,9 @@ class MergeInputs:
 
 def merge_tables(sides: MergeInputs, conflicts: Conflicts) -> list[MergedTable]:
     """Merge all tables, and add the rows on which the sides disagree to `conflicts`."""
-    identities = {type_.identity for type_ in list_types(sides.catalog)}
+    identities = {type_.identity for type_ in sides.catalog.types}
     for side in _SIDES:
-        for dropped in list_types(sides.get_view(side).catalog):
+        for dropped in sides.get_view(side).catalog.types:
             if dropped.identity not in identities and sides.has_net_changes(side, dropped):
                 conflict = build_dropped_type_conflict(
                     dropped, sides.names[sides.get_other(side)], sides.names[side], sides.catalogs
@@ -245,7 +244,7 @@ def merge_tables(sides: MergeInputs, conflicts: Conflicts) -> list[MergedTable]:
     spared: dict[str, pa.Array] = {}
     nbytes = 0
     # Nodes come first: the nodes that stay decide which edges stay with them.
-    for type_ in list_types(sides.catalog):
+    for type_ in sides.catalog.types:
         restorable = _find_restorable_edges(sides, type_, spared) if isinstance(type_, EdgeType) else None
         table = _merge_table(sides, type_, conflicts, restorable)
         if table.rows is not None and len(table.rows.spared):

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from omnigraph.ops.entity_history import EntityHistory
 from omnigraph.policy import Action
-from omnigraph.server.http.maintenance_bodies import HistoryAnswer
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.paging import CommitCursor, NameCursor, decode_cursor, encode_cursor
 from omnigraph.server.http.request_arguments import (
@@ -141,7 +141,7 @@ async def commit(request: Request, graph: GraphId, commit: str, branch: BranchFi
     return respond_json((await service.run(request, partial(handle.commit, commit, branch=branch))).to_json())
 
 
-@router.get("/graphs/{graph}/history", **describe_route(HistoryAnswer))
+@router.get("/graphs/{graph}/history", **describe_route(EntityHistory))
 async def history(
     request: Request,
     graph: GraphId,

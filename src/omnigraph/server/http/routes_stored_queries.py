@@ -5,6 +5,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from omnigraph.ops.mutate import MutationResult
 from omnigraph.policy import Action, DeniedError
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.request_arguments import GraphId, read_body
@@ -13,7 +14,6 @@ from omnigraph.server.http.request_bodies import (
     NDJSON,
     InvokeBody,
     MutateBody,
-    MutationAnswer,
     ReadBody,
     ResultAnswer,
     StoredListAnswer,
@@ -49,7 +49,7 @@ async def queries(request: Request, graph: GraphId) -> Response:
 
 @router.post(
     "/graphs/{graph}/queries/{name}",
-    **describe_route(ResultAnswer, MutationAnswer, body=InvokeBody, streams=[NDJSON, ARROW], can_conflict=True),
+    **describe_route(ResultAnswer, MutationResult, body=InvokeBody, streams=[NDJSON, ARROW], can_conflict=True),
 )
 async def invoke(request: Request, graph: GraphId, name: str) -> Response:
     """Run a stored query. The response to a mutation is that of `mutate`."""

@@ -16,7 +16,7 @@ from omnigraph.engine.result import Result
 from omnigraph.engine.result_files import build_json_objects
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
-from omnigraph.ops.merge_result import MergeConflictsError, MergeResult
+from omnigraph.ops.merge_result import MergeConflictsError, MergeResult, format_conflict_count
 from omnigraph.policy import Action, Actor
 from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.server.http.request_arguments import check_text, parse_branch, parse_optional_instant
@@ -381,8 +381,8 @@ def _report_conflicts(caller: Caller, result: MergeResult) -> ToolResult:
     exchange.code = "merge_conflicts"
     caller.service.metrics.count("omnigraph_conflicts_total", graph=caller.graph_id)
     message = (
-        f"{result.conflict_total} conflicts between `{result.source}` and `{result.into}`: nothing was merged."
-        f" Resolve them on `{result.source}`, or choose with `strategy` whose values win"
+        f"{format_conflict_count(result)}."
+        f" Resolve this on `{result.source}`, or choose with `strategy` whose values win"
     )
     value = {
         "error": message,

@@ -84,7 +84,7 @@ def _find_types(text: str, catalog: Catalog) -> dict[str, AnyType]:
     """Return the types whose names occur in a text, in any case; no other can be used in it."""
     words = {word.lower() for word in _WORD.findall(text)}
     by_name: dict[str, AnyType] = {}
-    types: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    types = catalog.types
     for type_ in types:
         name = type_.name.lower()
         if name in words:
