@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from omnigraph.config.environment import BadVariableError
     from omnigraph.engine.bulk.load_batch import LoadMode
     from omnigraph.engine.bulk.load_errors import LoadError
+    from omnigraph.engine.constraints.violations import ConstraintError
     from omnigraph.engine.decoding.record_error import RecordError
     from omnigraph.engine.output.aggregate import AggregateOverflowError
     from omnigraph.engine.query_budget import QueryCancelledError, QueryMemoryError, QueryTimeoutError
     from omnigraph.engine.result import LibraryMissingError, Result
-    from omnigraph.engine.writing.violations import ConstraintError
     from omnigraph.errors import NotAMutationError, NotAReadError, QueryAmbiguousError, QueryMissingError
     from omnigraph.graph.graph import Graph
     from omnigraph.lang.diagnostics import SourceError
@@ -259,7 +259,7 @@ _EXPORTS_BY_MODULE = {
     "commit.sidecar": ("FencedError",),
     "config.environment": ("BadVariableError",),
     "api": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph", "verify_graph"),
-    "engine.writing.violations": ("ConstraintError",),
+    "engine.constraints.violations": ("ConstraintError",),
     "engine.bulk.load_batch": ("LoadMode",),
     "engine.bulk.load_errors": ("LoadError",),
     "engine.query_budget": ("QueryCancelledError", "QueryMemoryError", "QueryTimeoutError"),

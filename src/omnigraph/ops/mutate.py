@@ -13,11 +13,11 @@ from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.idempotency import find_earlier_commit
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit
+from omnigraph.engine.constraints.check import check_constraints
 from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.search.search_arguments import check_search_arguments
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import list_blob_properties
-from omnigraph.engine.writing.constraints import check_constraints
 from omnigraph.engine.writing.statements import run_statements
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import NotAMutationError

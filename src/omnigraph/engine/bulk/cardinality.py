@@ -9,8 +9,8 @@ import pyarrow as pa
 from omnigraph.commit.requirements import CountsWithin, Requirement
 from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, TypeBatch
 from omnigraph.engine.bulk.load_errors import GlobalProblem, RejectedRows
-from omnigraph.engine.writing.relations import count_per_source, format_cardinality
-from omnigraph.engine.writing.violations import format_row_value
+from omnigraph.engine.constraints.edge_constraints import count_per_source, format_cardinality
+from omnigraph.engine.constraints.violations import format_row_value
 from omnigraph.schema.arrow import ID, SRC
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.columnar_sets import Mask, Positions, concat_chunks, find_positions, is_among, rank_in_groups

@@ -8,8 +8,8 @@ import pyarrow as pa
 from omnigraph.commit.requirements import IdsPresent, Requirement, ValuesAbsent
 from omnigraph.engine.bulk.load_batch import LoadBatch, TypeBatch
 from omnigraph.engine.bulk.load_errors import GlobalProblem, RejectedRows
-from omnigraph.engine.writing.relations import format_missing_endpoint
-from omnigraph.engine.writing.violations import format_row_value, quote_value
+from omnigraph.engine.constraints.edge_constraints import format_missing_endpoint
+from omnigraph.engine.constraints.violations import format_row_value, quote_value
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType, NodeType
 from omnigraph.storage.columnar_sets import Mask, concat_chunks, is_among

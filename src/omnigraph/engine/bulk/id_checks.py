@@ -10,7 +10,7 @@ from omnigraph.commit.requirements import IdsAbsent, RowsUnchanged
 from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, TypeBatch
 from omnigraph.engine.bulk.load_errors import InputNames, RejectedRows
 from omnigraph.engine.bulk.row_spool import FILE, LINE, build_left_out_name
-from omnigraph.engine.writing.violations import format_row_value, quote_value
+from omnigraph.engine.constraints.violations import format_row_value, quote_value
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.values import describe_type
 from omnigraph.storage.columnar_sets import Positions, find_true_positions

@@ -14,10 +14,10 @@ from omnigraph.engine.bulk.load_errors import InputNames
 from omnigraph.engine.bulk.outdated import find_stale_embeddings
 from omnigraph.engine.bulk.rejected_records import encode_rows
 from omnigraph.engine.bulk.unique import check_unique
+from omnigraph.engine.constraints.values import BrokenValue, find_broken_values
+from omnigraph.engine.constraints.violations import format_row_value
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_rows import TypedRows
-from omnigraph.engine.writing.value_rules import BrokenValue, find_broken_values
-from omnigraph.engine.writing.violations import format_row_value
 
 
 class RejectByRule(Protocol):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from omnigraph.engine.bulk.row_spool import FILE, LINE, SpooledType
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.columnar_sets import Positions
 

@@ -11,8 +11,8 @@ from omnigraph.commit.requirements import Requirement, ValuesAbsent, normalize_z
 from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, TypeBatch
 from omnigraph.engine.bulk.load_errors import RejectedRows
 from omnigraph.engine.bulk.row_spool import build_left_out_name
-from omnigraph.engine.writing.unique import find_taken_values, format_unique_violation, get_row
-from omnigraph.engine.writing.violations import format_row_value
+from omnigraph.engine.constraints.unique import find_taken_values, format_unique_violation, get_row
+from omnigraph.engine.constraints.violations import format_row_value
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.columnar_sets import Positions, concat_chunks, find_duplicates, to_mask

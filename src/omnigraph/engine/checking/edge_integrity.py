@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from omnigraph.engine.checking.row_integrity import BATCH_ROWS, Watch
 from omnigraph.engine.checking.rule_violations import RuleViolation, ViolationCounter
+from omnigraph.engine.constraints.edge_constraints import format_cardinality, format_missing_endpoint
+from omnigraph.engine.constraints.violations import quote_value
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.relations import format_cardinality, format_missing_endpoint
-from omnigraph.engine.writing.violations import quote_value
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.columnar_sets import Mask, Positions

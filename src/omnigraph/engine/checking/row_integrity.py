@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from omnigraph.commit.requirements import normalize_zeros
 from omnigraph.engine.checking.duplicate_hashes import DuplicateHashes
 from omnigraph.engine.checking.rule_violations import RuleViolation, ViolationCounter
+from omnigraph.engine.constraints.unique import format_unique_violation, get_row
+from omnigraph.engine.constraints.values import check_values
+from omnigraph.engine.constraints.violations import ConstraintFindings, quote_value
 from omnigraph.engine.decoding.row_ids import derive_ids
-from omnigraph.engine.writing.unique import format_unique_violation, get_row
-from omnigraph.engine.writing.value_rules import check_values
-from omnigraph.engine.writing.violations import ConstraintFindings, quote_value
 from omnigraph.schema.arrow import DST, ID, SRC, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Property
 from omnigraph.schema.types import EnumOf, Scalar, ValueType, VectorOf

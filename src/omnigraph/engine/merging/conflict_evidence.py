@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS, ConstraintViolation
 from omnigraph.engine.merging.conflict_values import ENDS, format_column
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
 from omnigraph.engine.merging.criss_cross_base import BaseTable
 from omnigraph.engine.merging.side_changes import find_column
 from omnigraph.engine.merging.table_merge import MergeInputs
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, ConstraintViolation
 from omnigraph.schema.arrow import ID, SRC
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.columnar_sets import concat_chunks

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, format_row_value
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS, format_row_value
 
 
 class ConflictKind(Enum):

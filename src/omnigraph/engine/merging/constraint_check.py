@@ -5,6 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.engine.constraints.edge_constraints import check_cardinality
+from omnigraph.engine.constraints.unique import check_unique
+from omnigraph.engine.constraints.values import check_values
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS, ConstraintFindings, quote_value
 from omnigraph.engine.merging.conflict_evidence import add_violations, read_evidence
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
 from omnigraph.engine.merging.projected_table import ProjectedTables
@@ -12,10 +16,6 @@ from omnigraph.engine.merging.schema_agreement import Side
 from omnigraph.engine.merging.table_merge import MergedTable, MergeInputs, build_merged_snapshot
 from omnigraph.engine.table_diff import read_rows_at
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.relations import check_cardinality
-from omnigraph.engine.writing.unique import check_unique
-from omnigraph.engine.writing.value_rules import check_values
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, ConstraintFindings, quote_value
 from omnigraph.engine.writing.write_buffer import WriteBuffer
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType, NodeType

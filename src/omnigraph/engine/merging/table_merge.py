@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.commit.manifest_types import Pin, Snapshot
+from omnigraph.engine.constraints.violations import quote_value
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts, format_conflict_value
 from omnigraph.engine.merging.criss_cross_base import (
     BaseTable,
@@ -37,7 +38,6 @@ from omnigraph.engine.merging.three_way import Clash, Prefer, RowMerge, merge_th
 from omnigraph.engine.migrating.type_changes import TypeChange
 from omnigraph.engine.table_diff import TableDiff, diff_tables, read_rows_at
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.violations import quote_value
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.storage.columnar_sets import concat_chunks, is_among

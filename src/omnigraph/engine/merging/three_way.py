@@ -7,11 +7,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.engine.merging.conflict_values import ENDS, format_column
 from omnigraph.engine.merging.conflicts import ConflictKind
 from omnigraph.engine.merging.side_changes import SideChanges
 from omnigraph.engine.writing.blobs import REFERENCE
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.columnar_sets import Mask, are_equal, concat_chunks, find_positions, is_among

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.requirements import normalize_zeros
+from omnigraph.engine.constraints.edge_constraints import format_cardinality
+from omnigraph.engine.constraints.unique import format_unique_violation, get_row
+from omnigraph.engine.constraints.values import find_broken_values
+from omnigraph.engine.constraints.violations import ConstraintFindings
 from omnigraph.engine.migrating.type_changes import CatalogChange, TypeChange
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.relations import format_cardinality
-from omnigraph.engine.writing.unique import format_unique_violation, get_row
-from omnigraph.engine.writing.value_rules import find_broken_values
-from omnigraph.engine.writing.violations import ConstraintFindings
 from omnigraph.schema.arrow import ID, SRC, to_arrow_type
 from omnigraph.schema.catalog import Cardinality, Catalog, CheckRule, EdgeType, RangeRule
 from omnigraph.schema.migration_steps import MigrationPlan, Step, UniqueRule

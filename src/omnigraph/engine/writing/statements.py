@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement, SelectionUnchanged
 from omnigraph.engine.predicate_eval import QueryInputs
-from omnigraph.engine.writing.relations import cascade
 from omnigraph.engine.writing.row_filter import find_matching_ids
 from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
 from omnigraph.engine.writing.streamed_update import (
@@ -86,11 +85,21 @@ def run_statements(
             case _:
                 assert_never(statement)
     if has_delete:
-        cascade(pending)
+        _cascade(pending)
         deleted = sum(len(table.deleted) for table in pending.touched)
         pending.check_size(deleted * _BYTES_PER_ID, f"the ids of {deleted:,} rows to delete")
     check()
     return read
+
+
+def _cascade(pending: WriteBuffer) -> None:
+    """Delete the edges of all types that start or end at a deleted node."""
+    for edge in pending.view.catalog.edges.values():
+        for column, node_name in ((SRC, edge.source), (DST, edge.target)):
+            deleted_nodes = pending.get_table(pending.get_node_type(node_name)).deleted
+            if deleted_nodes:
+                edges = pending.get_table(edge)
+                edges.delete(edges.find_matching(column, deleted_nodes, [ID]).column(ID).to_pylist())
 
 
 def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: QueryInputs, ids: Ids) -> None:

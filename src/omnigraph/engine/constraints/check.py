@@ -5,15 +5,15 @@ again, so two concurrent writes can't together break a constraint that neither b
 """
 
 from omnigraph.commit.requirements import Requirement
-from omnigraph.engine.writing.relations import check_cardinality, check_endpoints, require_no_new_edges
-from omnigraph.engine.writing.unique import check_unique
-from omnigraph.engine.writing.value_rules import check_values
-from omnigraph.engine.writing.violations import BYTES_PER_VIOLATION, ConstraintFindings
-from omnigraph.engine.writing.write_buffer import WriteBuffer
+from omnigraph.engine.constraints.candidate_state import CandidateState
+from omnigraph.engine.constraints.edge_constraints import check_cardinality, check_endpoints, require_no_new_edges
+from omnigraph.engine.constraints.unique import check_unique
+from omnigraph.engine.constraints.values import check_values
+from omnigraph.engine.constraints.violations import BYTES_PER_VIOLATION, ConstraintFindings
 from omnigraph.schema.catalog import EdgeType
 
 
-def check_constraints(pending: WriteBuffer) -> tuple[Requirement, ...]:
+def check_constraints(pending: CandidateState) -> tuple[Requirement, ...]:
     """Check all pending rows, and return the requirements that must still hold when they are published.
 
     Raises:

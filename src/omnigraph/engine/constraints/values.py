@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.writing.record_size import (
+from omnigraph.engine.constraints.record_size import (
     MAX_BLOB_BYTES,
     MAX_RECORD_BYTES,
     find_oversized_blobs,
     find_oversized_records,
 )
-from omnigraph.engine.writing.stale_embeddings import format_missing_value
-from omnigraph.engine.writing.violations import ConstraintFindings, quote_value
+from omnigraph.engine.constraints.violations import ConstraintFindings, quote_value
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, CheckRule, Property, RangeRule
 from omnigraph.schema.regex import compile_pattern
@@ -139,3 +138,18 @@ def _find_offending(
     # Only the few rows that break the rule become Python values.
     positions = pc.indices_nonzero(test(column))
     return zip(positions.to_pylist(), column.take(positions).to_pylist(), strict=True)
+
+
+def format_missing_value(type_: AnyType, p: Property, row_id: str) -> str:
+    """Format the message about a row that lacks the value of a required property."""
+    message = f"{type_.name}.{p.name} is required, but {quote_value(row_id)} has none"
+    return message if p.embedding is None else f"{message}; {_format_remedy(type_, p)}"
+
+
+def _format_remedy(type_: AnyType, p: Property) -> str:
+    """Format how to resolve a required vector that is missing."""
+    assert p.embedding is not None  # noqa: S101 - callers pass embedded vectors only
+    return (
+        f"give it together with `{p.embedding.source}`, or declare it nullable (`{p.type}?`)"
+        f" and let `omnigraph embed --type {type_.name}` compute it"
+    )

@@ -5,15 +5,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.requirements import CountsWithin, IdsAbsent, IdsPresent, RowsUnchanged, ValuesAbsent
-from omnigraph.engine.writing.violations import ConstraintFindings, quote_value
-from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
+from omnigraph.engine.constraints.candidate_state import CandidateState, CandidateTable
+from omnigraph.engine.constraints.violations import ConstraintFindings, quote_value
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType, NodeType
 from omnigraph.storage.columnar_sets import Column, Positions, concat_chunks, find_positions, is_among
 from omnigraph.storage.key_lookup import find_rows
 
 
-def check_endpoints(pending: WriteBuffer, edge: EdgeType, findings: ConstraintFindings) -> None:
+def check_endpoints(pending: CandidateState, edge: EdgeType, findings: ConstraintFindings) -> None:
     """Check that both ends of every pending edge are nodes, committed or pending."""
     rows = pending.get_table(edge).rows
     if not rows.num_rows:
@@ -54,7 +54,7 @@ def count_per_source(values: Column, sources: pa.Array) -> Positions:
     return np.bincount(find_positions(values, sources), minlength=len(sources)).astype(np.int64)
 
 
-def require_no_new_edges(pending: WriteBuffer, node: NodeType, findings: ConstraintFindings) -> None:
+def require_no_new_edges(pending: CandidateState, node: NodeType, findings: ConstraintFindings) -> None:
     """Require that no other writer adds an edge to a node deleted here; the cascade deletes only edges it saw."""
     deleted_nodes = sorted(pending.get_table(node).deleted)
     if not deleted_nodes:
@@ -77,7 +77,7 @@ def require_no_new_edges(pending: WriteBuffer, node: NodeType, findings: Constra
 
 
 def check_cardinality(
-    pending: WriteBuffer, edge: EdgeType, findings: ConstraintFindings, suspects: pa.Array | None = None
+    pending: CandidateState, edge: EdgeType, findings: ConstraintFindings, suspects: pa.Array | None = None
 ) -> None:
     """Check `@card` for each existing source that gained or lost edges, is new, or is one of the `suspects`."""
     limits = edge.cardinality
@@ -109,10 +109,10 @@ def check_cardinality(
     )
 
 
-def _find_replaced_sources(edges: PendingTable, findings: ConstraintFindings) -> pa.Array:
+def _find_replaced_sources(edges: CandidateTable, findings: ConstraintFindings) -> pa.Array:
     """Return the sources of committed edges that are replaced or deleted, and require that these stay unchanged."""
     key = edges.type.table_key
-    touched = pa.array([*edges.known_ids, *edges.deleted], pa.string())
+    touched = edges.replaced_ids
     if not len(touched):
         return touched
     replaced = edges.known.fetch_rows(touched, [ID, SRC])
@@ -123,13 +123,3 @@ def _find_replaced_sources(edges: PendingTable, findings: ConstraintFindings) ->
     if len(absent):
         findings.requirements.append(IdsAbsent(table_key=key, ids=absent))
     return concat_chunks(replaced.column(SRC))
-
-
-def cascade(pending: WriteBuffer) -> None:
-    """Delete the edges of all types that start or end at a deleted node."""
-    for edge in pending.view.catalog.edges.values():
-        for column, node_name in ((SRC, edge.source), (DST, edge.target)):
-            deleted_nodes = pending.get_table(pending.get_node_type(node_name)).deleted
-            if deleted_nodes:
-                edges = pending.get_table(edge)
-                edges.delete(edges.find_matching(column, deleted_nodes, [ID]).column(ID).to_pylist())

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.requirements import ValuesAbsent, find_rows_with_values, normalize_zeros
-from omnigraph.engine.writing.violations import ConstraintFindings, format_ids, quote_value
-from omnigraph.engine.writing.write_buffer import PendingTable
+from omnigraph.engine.constraints.candidate_state import CandidateTable
+from omnigraph.engine.constraints.violations import ConstraintFindings, format_ids, quote_value
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.columnar_sets import Positions, find_duplicates, is_among
@@ -18,7 +18,7 @@ from omnigraph.storage.lance_table import LanceTable
 _ROW, _HOLDER = "@row", "@holder"
 
 
-def check_unique(table: PendingTable, findings: ConstraintFindings) -> None:
+def check_unique(table: CandidateTable, findings: ConstraintFindings) -> None:
     """Check every unique group of a type for its pending rows; rows with a null in the group are exempt.
 
     A group that no pending row changes was checked when it was written, and is skipped.
@@ -33,7 +33,8 @@ def check_unique(table: PendingTable, findings: ConstraintFindings) -> None:
         if not group.num_rows:
             continue
         values = group.select(list(columns))
-        taken, holders = find_taken_values(table.table, columns, values, _find_own_ids(table))
+        own_ids = table.replaced_ids if table.streamed is None else table.streamed.ids
+        taken, holders = find_taken_values(table.table, columns, values, own_ids)
         clashes = dict(zip(taken.tolist(), holders.to_pylist(), strict=True))
         for row, first in zip(*(part.tolist() for part in find_duplicates(values.columns)), strict=True):
             clashes.setdefault(row, group.column(ID)[first].as_py())
@@ -41,14 +42,12 @@ def check_unique(table: PendingTable, findings: ConstraintFindings) -> None:
             row_id = group.column(ID)[row].as_py()
             message = format_unique_violation(table.type, columns, get_row(values, row), holder, row_id)
             findings.add("unique", table.type.name, row_id, message, tuple(columns), holder)
-        # Rows with fresh ids can't be in the table, so only those that may replace a committed row are listed.
-        own_ids = tuple(sorted({*table.known_ids, *table.deleted})) if table.streamed is None else table.streamed.ids
         findings.requirements.append(
             ValuesAbsent(table_key=table.type.table_key, columns=columns, values=values, own_ids=own_ids)
         )
 
 
-def _collect_rows(table: PendingTable, columns: list[str]) -> pa.Table:
+def _collect_rows(table: CandidateTable, columns: list[str]) -> pa.Table:
     """Return some columns of all rows to put."""
     parts = []
     nbytes = 0
@@ -58,11 +57,6 @@ def _collect_rows(table: PendingTable, columns: list[str]) -> pa.Table:
         if table.table.watch is not None:
             table.table.watch.check_size(nbytes, f"the values of {table.type.name} that must be unique")
     return pa.concat_tables(parts)
-
-
-def _find_own_ids(table: PendingTable) -> pa.Array:
-    """Return the ids whose committed rows are replaced or deleted by this write."""
-    return pa.array(table.find_superseded_ids(), pa.string()) if table.streamed is None else table.streamed.ids
 
 
 def find_taken_values(
