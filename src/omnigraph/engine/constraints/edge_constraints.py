@@ -1,116 +1,260 @@
 """Check constraints between tables: referential integrity of edges, and cardinality (`@card`)."""
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.requirements import CountsWithin, IdsAbsent, IdsPresent, RowsUnchanged, ValuesAbsent
+from omnigraph.commit.requirements import (
+    CountsWithin,
+    IdsAbsent,
+    IdsPresent,
+    Requirement,
+    RowsUnchanged,
+    ValuesAbsent,
+    is_out_of_bounds,
+)
 from omnigraph.engine.constraints.candidate_state import CandidateState, CandidateTable
 from omnigraph.engine.constraints.violations import ConstraintFindings, quote_value
-from omnigraph.schema.arrow import DST, ID, SRC
-from omnigraph.schema.catalog import EdgeType, NodeType
+from omnigraph.schema.arrow import DST, END_NAMES, ID, SRC
+from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.storage.columnar_sets import Column, Positions, concat_chunks, find_positions, is_among
 from omnigraph.storage.key_lookup import find_rows
 
+NO_IDS = pa.array([], pa.string())
+
+
+# --- ends --------------------------------------------------------------------------------------------
+
+
+class EdgeEnd(NamedTuple):
+    """One end of an edge: its column, its name in records and messages, and the node type there."""
+
+    column: str
+    name: str
+    node: str
+
+
+def list_ends(edge: EdgeType) -> tuple[EdgeEnd, EdgeEnd]:
+    """Return both ends of an edge type."""
+    return EdgeEnd(SRC, END_NAMES[SRC], edge.source), EdgeEnd(DST, END_NAMES[DST], edge.target)
+
+
+def iter_edges_at(catalog: Catalog, node_name: str) -> Iterator[tuple[EdgeType, list[EdgeEnd]]]:
+    """Yield each edge type that has nodes of a type at an end, with these ends."""
+    for edge in catalog.edges.values():
+        ends = [end for end in list_ends(edge) if end.node == node_name]
+        if ends:
+            yield edge, ends
+
+
+class EndNodes(Protocol):
+    """The nodes of one type in a candidate state, as the ends of incoming edges see them."""
+
+    @property
+    def table_key(self) -> str:
+        """The key of their table."""
+        ...
+
+    def iter_outside(self, columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
+        """Yield the distinct ids of each column that are not those of incoming nodes."""
+        ...
+
+    def find_remaining(self, ids: pa.Array) -> pa.Array:
+        """Return those of the ids that are of stored nodes which stay."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateNodes:
+    """The nodes of a candidate table."""
+
+    nodes: CandidateTable
+
+    @property
+    def table_key(self) -> str:
+        """The key of their table."""
+        return self.nodes.type.table_key
+
+    def iter_outside(self, columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
+        """Yield the distinct ids of each column that are not those of incoming nodes."""
+        for column in columns:
+            ids = column.unique()
+            yield ids.filter(pa.array(~is_among(ids, self.nodes.rows.column(ID))))
+
+    def find_remaining(self, ids: pa.Array) -> pa.Array:
+        """Return those of the ids that are of stored nodes which are not deleted."""
+        stored = self.nodes.find_committed_ids(ids)
+        return stored.filter(pa.array(~is_among(stored, pa.array(self.nodes.deleted, pa.string()))))
+
+
+@dataclass(frozen=True, slots=True)
+class MissingEnds:
+    """The ids, among those at some ends of edges, that will not be nodes."""
+
+    ends: Sequence[EdgeEnd]
+    ids: pa.Array
+
+
+def find_missing_ends(
+    edge: EdgeType, read: Callable[[Sequence[str]], Iterable[pa.Array]], find_nodes: Callable[[str], EndNodes]
+) -> tuple[list[MissingEnds], list[Requirement]]:
+    """Return the ids at the ends of edges that will not be nodes, and the requirements of the others.
+
+    `read` returns the values of some end columns in any number of parts. If both ends are of one type, its table is
+    queried once for both.
+    """
+    missing: list[MissingEnds] = []
+    requirements: list[Requirement] = []
+    for node_name in dict.fromkeys((edge.source, edge.target)):
+        ends = [end for end in list_ends(edge) if end.node == node_name]
+        nodes = find_nodes(node_name)
+        # Distinct per part first, so that repeated ends are not held until the final pass.
+        parts = [ids for ids in nodes.iter_outside(read([end.column for end in ends])) if len(ids)]
+        outside = pa.chunked_array(parts, pa.string()).unique()
+        remaining = nodes.find_remaining(outside) if len(outside) else NO_IDS
+        missing.append(MissingEnds(ends, outside.filter(pa.array(~is_among(outside, remaining)))))
+        # Another writer may delete these nodes before this write is published.
+        if len(remaining):
+            requirements.append(IdsPresent(table_key=nodes.table_key, ids=remaining))
+    return missing, requirements
+
 
 def check_endpoints(pending: CandidateState, edge: EdgeType, findings: ConstraintFindings) -> None:
-    """Check that both ends of every pending edge are nodes, committed or pending."""
+    """Check that both ends of every incoming edge are nodes."""
     rows = pending.get_table(edge).rows
     if not rows.num_rows:
         return
-    ends = ((SRC, "from", edge.source), (DST, "to", edge.target))
-    # If both ends are of one type, its table is queried once for both.
-    for node_name in dict.fromkeys((edge.source, edge.target)):
-        nodes = pending.get_table(pending.get_node_type(node_name))
-        end_ids = [
-            (concat_chunks(rows.column(column).unique()), end) for column, end, name in ends if name == node_name
-        ]
-        referenced = pa.concat_arrays([ids for ids, _ in end_ids]).unique()
-        not_pending = referenced.filter(pa.array(~is_among(referenced, nodes.rows.column(ID))))
-        committed = nodes.find_committed_ids(not_pending)
-        committed = committed.filter(pa.array(~is_among(committed, pa.array(nodes.deleted, pa.string()))))
-        missing = not_pending.filter(pa.array(~is_among(not_pending, committed)))
-        for ids, end in end_ids:
-            for row_id in ids.filter(pa.array(is_among(ids, missing))).to_pylist():
-                findings.add("endpoint", edge.name, row_id, format_missing_endpoint(edge, end, node_name, row_id))
-        # Another writer may delete these nodes before this write is published.
-        if len(committed):
-            findings.requirements.append(IdsPresent(table_key=nodes.type.table_key, ids=committed))
+    missing, requirements = find_missing_ends(
+        edge,
+        lambda columns: [concat_chunks(rows.column(column)) for column in columns],
+        lambda node_name: CandidateNodes(pending.get_table(pending.get_node_type(node_name))),
+    )
+    for part in missing:
+        for end in part.ends:
+            ids = rows.column(end.column).unique()
+            for row_id in ids.filter(pa.array(is_among(ids, part.ids))).to_pylist():
+                findings.add("endpoint", edge.name, row_id, format_missing_endpoint(edge, end, row_id))
+    findings.requirements += requirements
 
 
-def format_missing_endpoint(edge: EdgeType, end: str, node_name: str, row_id: str) -> str:
+def format_missing_endpoint(edge: EdgeType, end: EdgeEnd, row_id: str) -> str:
     """Format the message about an edge whose end is not a node."""
-    return f"{edge.name}.{end}: no {node_name} {quote_value(row_id)}"
+    return f"{edge.name}.{end.name}: no {end.node} {quote_value(row_id)}"
 
 
-def format_cardinality(edge: EdgeType, source: str, count: int, bound: str) -> str:
-    """Format the message about a source with too many or too few edges."""
-    noun = "edge" if count == 1 else "edges"
-    return f"@card violation on {edge.name}: {quote_value(source)} has {count} {noun} ({bound})"
-
-
-def count_per_source(values: Column, sources: pa.Array) -> Positions:
-    """Count how often each of the distinct `sources` occurs in `values`, which has no others."""
-    return np.bincount(find_positions(values, sources), minlength=len(sources)).astype(np.int64)
+def require_no_edges(edge: EdgeType, end: EdgeEnd, nodes: pa.Array, own_ids: Sequence[str] = ()) -> Requirement:
+    """Return the requirement that no other writer adds an edge to a node that the write removes."""
+    values = pa.table({end.column: nodes})
+    return ValuesAbsent(table_key=edge.table_key, columns=(end.column,), values=values, own_ids=own_ids)
 
 
 def require_no_new_edges(pending: CandidateState, node: NodeType, findings: ConstraintFindings) -> None:
     """Require that no other writer adds an edge to a node deleted here; the cascade deletes only edges it saw."""
-    deleted_nodes = sorted(pending.get_table(node).deleted)
-    if not deleted_nodes:
+    deleted_nodes = pa.array(sorted(pending.get_table(node).deleted), pa.string())
+    if not len(deleted_nodes):
         return
-    for edge in pending.view.catalog.edges.values():
+    for edge, ends in iter_edges_at(pending.view.catalog, node.name):
         deleted_edges = tuple(sorted(pending.get_table(edge).deleted))
-        for column, node_name in ((SRC, edge.source), (DST, edge.target)):
-            if node_name == node.name:
-                findings.requirements.append(
-                    ValuesAbsent(
-                        table_key=edge.table_key,
-                        columns=(column,),
-                        values=pa.table({column: pa.array(deleted_nodes, pa.string())}),
-                        own_ids=deleted_edges,
-                    )
-                )
+        findings.requirements += [require_no_edges(edge, end, deleted_nodes, deleted_edges) for end in ends]
         # The result reports the number of deleted edges: another writer must not delete one of them first.
-        if deleted_edges and node.name in (edge.source, edge.target):
+        if deleted_edges:
             findings.requirements.append(IdsPresent(table_key=edge.table_key, ids=deleted_edges))
+
+
+# --- cardinality -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeCounts:
+    """The numbers of edges of some distinct sources in a candidate state."""
+
+    edge: EdgeType
+    sources: pa.Array
+    stored: Positions
+    """Numbers of stored edges."""
+    added: Positions
+    """Numbers of incoming edges; less those of the stored edges that they replace, unless `stored` leaves these out."""
+
+    @property
+    def total(self) -> Positions:
+        """The numbers of edges after the write."""
+        return self.stored + self.added
+
+    def find_wrong(self) -> Positions:
+        """Return the positions of the sources with too few or too many edges."""
+        limits = self.edge.cardinality
+        return np.flatnonzero(is_out_of_bounds(self.total, limits.low, limits.high))
+
+    def format_violation(self, position: int) -> str:
+        """Format the message about a source with too many or too few edges."""
+        limits = self.edge.cardinality
+        count = int(self.total[position])
+        noun = "edge" if count == 1 else "edges"
+        bound = f"min {limits.low}" if count < limits.low else f"max {limits.high}"
+        source = quote_value(self.sources[position].as_py())
+        return f"@card violation on {self.edge.name}: {source} has {count} {noun} ({bound})"
+
+    def build_requirement(self, own_ids: pa.Array = NO_IDS) -> CountsWithin:
+        """Return the requirement that the numbers stay allowed; stored edges with `own_ids` don't count."""
+        return CountsWithin(
+            table_key=self.edge.table_key,
+            column=SRC,
+            keys=self.sources,
+            added=self.added,
+            low=self.edge.cardinality.low,
+            high=self.edge.cardinality.high,
+            own_ids=own_ids,
+        )
+
+
+def count_per_source(values: Column, sources: pa.Array) -> Positions:
+    """Count how often each of the distinct `sources` occurs in `values`."""
+    positions = find_positions(values, sources)
+    return np.bincount(positions[positions >= 0], minlength=len(sources)).astype(np.int64)
 
 
 def check_cardinality(
     pending: CandidateState, edge: EdgeType, findings: ConstraintFindings, suspects: pa.Array | None = None
 ) -> None:
     """Check `@card` for each existing source that gained or lost edges, is new, or is one of the `suspects`."""
-    limits = edge.cardinality
-    if limits.low == 0 and limits.high is None:
+    if not edge.cardinality.is_bounded:
         return
     edges = pending.get_table(edge)
     nodes = pending.get_table(pending.get_node_type(edge.source))
     gained = concat_chunks(edges.rows.column(SRC))
     lost = _find_replaced_sources(edges, findings)
     # A new node without edges breaks only a minimum.
-    new = concat_chunks(nodes.rows.column(ID)) if limits.low > 0 else gained.slice(0, 0)
-    sources = pa.concat_arrays([gained, lost, new, *([] if suspects is None else [suspects])]).unique()
+    new = concat_chunks(nodes.rows.column(ID)) if edge.cardinality.low > 0 else NO_IDS
+    sources = pa.concat_arrays([gained, lost, new, NO_IDS if suspects is None else suspects]).unique()
     exists = is_among(sources, nodes.rows.column(ID)) | is_among(sources, nodes.find_committed_ids(sources))
     exists &= ~is_among(sources, pa.array(nodes.deleted, pa.string()))
     sources = sources.filter(pa.array(exists))
     sources = sources.take(pc.sort_indices(sources))
     if not len(sources):
         return
-    gained, lost = (part.filter(pa.array(is_among(part, sources))) for part in (gained, lost))
-    added = count_per_source(gained, sources) - count_per_source(lost, sources)
-    total = count_per_source(find_rows(edges.table, SRC, sources, [SRC]).column(SRC), sources) + added
-    is_over = total > limits.high if limits.high is not None else np.zeros(len(total), np.bool_)
-    for index in np.flatnonzero(is_over | (total < limits.low)):
-        source = sources[int(index)].as_py()
-        bound = f"max {limits.high}" if is_over[index] else f"min {limits.low}"
-        findings.add("card", edge.name, source, format_cardinality(edge, source, int(total[index]), bound))
-    findings.requirements.append(
-        CountsWithin(table_key=edge.table_key, column=SRC, keys=sources, added=added, low=limits.low, high=limits.high)
+    counts = EdgeCounts(
+        edge=edge,
+        sources=sources,
+        stored=count_per_source(find_rows(edges.table, SRC, sources, [SRC]).column(SRC), sources),
+        added=count_per_source(gained, sources) - count_per_source(lost, sources),
     )
+    add_count_violations(counts, findings)
+    findings.requirements.append(counts.build_requirement())
+
+
+def add_count_violations(counts: EdgeCounts, findings: ConstraintFindings) -> None:
+    """Add a violation for each source with too many or too few edges."""
+    for position in counts.find_wrong().tolist():
+        source = counts.sources[position].as_py()
+        findings.add("card", counts.edge.name, source, counts.format_violation(position))
 
 
 def _find_replaced_sources(edges: CandidateTable, findings: ConstraintFindings) -> pa.Array:
-    """Return the sources of committed edges that are replaced or deleted, and require that these stay unchanged."""
+    """Return the sources of stored edges that are replaced or deleted, and require that these stay unchanged."""
     key = edges.type.table_key
     touched = edges.replaced_ids
     if not len(touched):

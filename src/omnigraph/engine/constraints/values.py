@@ -13,15 +13,13 @@ from omnigraph.engine.constraints.record_size import (
     find_oversized_records,
 )
 from omnigraph.engine.constraints.violations import ConstraintFindings, quote_value
-from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.arrow import END_NAMES, ID
 from omnigraph.schema.catalog import AnyType, CheckRule, Property, RangeRule
 from omnigraph.schema.regex import compile_pattern
 from omnigraph.schema.types import EnumOf
 
 # Values of an enum that a message lists.
 _MAX_LISTED_VALUES = 20
-# The names of these columns in records.
-_ENDS = {SRC: "from", DST: "to"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ def _find_pattern_mismatches(type_: AnyType, rule: CheckRule, rows: pa.Table) ->
 def _find_oversized(type_: AnyType, rows: pa.Table) -> Iterator[BrokenValue]:
     ids = rows.column(ID)
     for record in find_oversized_records(type_, rows):
-        column = _ENDS.get(record.column, record.column)
+        column = END_NAMES.get(record.column, record.column)
         message = (
             f"{type_.name} {quote_value(ids[record.row].as_py())} has {record.size} bytes as a record, but the limit is"
             f" {MAX_RECORD_BYTES}; `{column}` has most of them: shorten it, or store it in a Blob"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.requirements import normalize_zeros
-from omnigraph.engine.constraints.edge_constraints import format_cardinality
+from omnigraph.engine.constraints.edge_constraints import EdgeCounts, add_count_violations, count_per_source
 from omnigraph.engine.constraints.unique import format_unique_violation, get_row
 from omnigraph.engine.constraints.values import find_broken_values
 from omnigraph.engine.constraints.violations import ConstraintFindings
@@ -17,7 +17,7 @@ from omnigraph.engine.view import View
 from omnigraph.schema.arrow import ID, SRC, to_arrow_type
 from omnigraph.schema.catalog import Cardinality, Catalog, CheckRule, EdgeType, RangeRule
 from omnigraph.schema.migration_steps import MigrationPlan, Step, UniqueRule
-from omnigraph.storage.columnar_sets import concat_chunks, find_duplicates, find_positions, repeat_scalar
+from omnigraph.storage.columnar_sets import concat_chunks, find_duplicates, repeat_scalar
 
 _BATCH_ROWS = 65_536
 
@@ -118,18 +118,11 @@ def _check_cardinality(
     source = lasting.get(edge.source)
     if source is None:
         return  # a new node type has no nodes yet
-    limits = edge.cardinality
     nodes = concat_chunks(view.get_table(source.old).scan([ID]).column(ID))
     nodes = nodes.take(pc.sort_indices(nodes))
     counts = np.zeros(len(nodes), np.int64)
     edge_change = lasting.get(edge.name)
     # A new edge type has no edges yet, but may have a minimum that all nodes violate.
     if edge_change is not None:
-        sources = view.get_table(edge_change.old).scan([SRC]).column(SRC)
-        positions = find_positions(sources, nodes)
-        counts += np.bincount(positions[positions >= 0], minlength=len(nodes))
-    is_over = counts > limits.high if limits.high is not None else np.zeros(len(counts), np.bool_)
-    for row in np.flatnonzero(is_over | (counts < limits.low)).tolist():
-        bound = f"max {limits.high}" if is_over[row] else f"min {limits.low}"
-        node = nodes[row].as_py()
-        findings.add("card", edge.name, node, format_cardinality(edge, node, int(counts[row]), bound))
+        counts = count_per_source(view.get_table(edge_change.old).scan([SRC]).column(SRC), nodes)
+    add_count_violations(EdgeCounts(edge=edge, sources=nodes, stored=counts, added=np.zeros_like(counts)), findings)

@@ -8,6 +8,7 @@ from typing import assert_never
 import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement, SelectionUnchanged
+from omnigraph.engine.constraints.edge_constraints import list_ends
 from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.writing.row_filter import find_matching_ids
 from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
@@ -95,11 +96,11 @@ def run_statements(
 def _cascade(pending: WriteBuffer) -> None:
     """Delete the edges of all types that start or end at a deleted node."""
     for edge in pending.view.catalog.edges.values():
-        for column, node_name in ((SRC, edge.source), (DST, edge.target)):
-            deleted_nodes = pending.get_table(pending.get_node_type(node_name)).deleted
+        for end in list_ends(edge):
+            deleted_nodes = pending.get_table(pending.get_node_type(end.node)).deleted
             if deleted_nodes:
                 edges = pending.get_table(edge)
-                edges.delete(edges.find_matching(column, deleted_nodes, [ID]).column(ID).to_pylist())
+                edges.delete(edges.find_matching(end.column, deleted_nodes, [ID]).column(ID).to_pylist())
 
 
 def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: QueryInputs, ids: Ids) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.requirements import normalize_zeros
-from omnigraph.engine.bulk.endpoints import ENDS
+from omnigraph.engine.constraints.edge_constraints import list_ends
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.storage.column_hashing import HASHED_BYTES, Hashes, hash_rows, measure_longest_text
@@ -35,7 +35,7 @@ def find_roles(type_: AnyType) -> dict[str, tuple[str, ...]]:
     """Return every role in which rows of a type have keys, with its columns."""
     roles: dict[str, tuple[str, ...]] = {ID: (ID,)}
     if isinstance(type_, EdgeType):
-        roles |= {column: (column,) for column, _ in ENDS}
+        roles |= {end.column: (end.column,) for end in list_ends(type_)}
     return roles | {format_unique_role(number): columns for number, columns in enumerate(type_.unique)}
 
 
