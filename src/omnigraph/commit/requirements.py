@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.columnar_sets import Mask, concat_chunks, find_positions, is_among
+from omnigraph.storage.columnar_sets import Mask, concat_chunks, find_positions, is_among, to_mask
 from omnigraph.storage.key_lookup import find_existing, find_existing_ids, find_rows
 from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, ROW_NUMBER, LanceTable, is_blob
 
@@ -233,10 +233,14 @@ def is_out_of_bounds(totals: npt.NDArray[np.int64], low: int, high: int | None) 
 
 def select_complete(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Return the rows without a null in a unique group of columns, with -0.0 as 0.0: a null clashes with nothing."""
-    for name in columns:
-        if rows.column(name).null_count:
-            rows = rows.filter(pc.is_valid(rows.column(name)))
-    return normalize_zeros(rows)
+    complete = find_complete(rows.select(list(columns)))
+    return normalize_zeros(rows if complete is None else rows.take(pa.array(complete)))
+
+
+def find_complete(group: pa.Table) -> npt.NDArray[np.int64] | None:
+    """Return the positions of the rows without a null, or None if no row has one."""
+    masks = [to_mask(pc.is_valid(column)) for column in group.columns if column.null_count]
+    return np.flatnonzero(np.logical_and.reduce(masks)) if masks else None
 
 
 def normalize_zeros(rows: pa.Table) -> pa.Table:

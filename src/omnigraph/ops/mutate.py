@@ -128,6 +128,7 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime,
     size = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)
     pending.check_size(size, "what the mutation writes")
     checked = check_constraints(pending)
+    completed = [requirement for table in pending.touched for requirement in table.omitted.build_read_set()]
     affected = pending.count_affected()
     done = write_tables(
         session,
@@ -135,7 +136,7 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime,
         operation=OPERATION,
         actor=call.actor,
         base=head,
-        requirements=(*read, *checked),
+        requirements=(*read, *completed, *checked),
         message=call.message,
         idempotency_key=call.idempotency_key,
         request=_digest_request(call, chosen),

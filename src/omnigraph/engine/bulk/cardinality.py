@@ -1,16 +1,14 @@
 """Check `@card` for all rows of a load: each source has at least `min` and at most `max` edges of a type."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement
 from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, TypeBatch
-from omnigraph.engine.bulk.load_errors import GlobalProblem, RejectedRows
+from omnigraph.engine.bulk.load_errors import GlobalProblem, RejectedRows, format_nth_of
 from omnigraph.engine.constraints.edge_constraints import NO_IDS, EdgeCounts, count_per_source
-from omnigraph.engine.constraints.violations import format_row_value
 from omnigraph.schema.arrow import ID, SRC
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.columnar_sets import Mask, Positions, concat_chunks, find_positions, is_among, rank_in_groups
@@ -119,7 +117,7 @@ def _refuse_surplus(batch: LoadBatch, edges: _LoadedEdges, counts: EdgeCounts, h
     rank = np.empty(len(source), np.int64)
     rank[order] = rank_in_groups(source[order])
     surplus = np.flatnonzero(rank >= np.maximum(high - counts.stored[source], 0))
-    _refuse_edges(batch, rows, edges.positions[surplus], counts, source[surplus])
+    _refuse(batch, rows, edges.positions[surplus], counts.take(source[surplus]))
 
 
 def _refuse_too_few(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, counts: EdgeCounts) -> None:
@@ -141,58 +139,37 @@ def _refuse_too_few(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, count
         new_sources = lacking[is_loaded][is_new]
         # Rejected rows are listed in ascending order of their positions.
         order = np.argsort(rows[is_new])
-        batch.refuse(
-            nodes,
-            RejectedRows(
-                rows=rows[is_new][order],
-                rule="card",
-                property=None,
-                value=partial(_format_source, counts, new_sources[order]),
-                message=partial(_format_message, counts, new_sources[order]),
-            ),
-        )
+        _refuse(batch, nodes, rows[is_new][order], counts.take(new_sources[order]))
         lacking = np.setdiff1d(lacking, new_sources)
     if edges.rows is not None and len(edges.previous_sources) and len(lacking):
         old = find_positions(edges.previous_sources, counts.sources)
         new = find_positions(edges.sources, counts.sources)[edges.is_replacing]
         is_moved = (old != new) & np.isin(old, lacking)
         moved = edges.positions[edges.is_replacing][is_moved]
-        _refuse_edges(batch, edges.rows, moved, counts, old[is_moved])
+        _refuse(batch, edges.rows, moved, counts.take(old[is_moved]))
         lacking = np.setdiff1d(lacking, old[is_moved])
+    counts = counts.take(lacking)
     batch.fail(
         GlobalProblem(
             type=edge.name,
             rule="card",
             property="from",
             count=len(lacking),
-            value=partial(_format_source, counts, lacking),
-            message=partial(_format_message, counts, lacking),
+            value=format_nth_of(counts.sources),
+            message=counts.format_violation,
         )
     )
 
 
-def _refuse_edges(
-    batch: LoadBatch,
-    rows: TypeBatch,
-    rejected: Positions,
-    counts: EdgeCounts,
-    source: Positions,
-) -> None:
+def _refuse(batch: LoadBatch, rows: TypeBatch, rejected: Positions, counts: EdgeCounts) -> None:
+    """Reject rows, edges or their sources; `counts` has an entry for each."""
     batch.refuse(
         rows,
         RejectedRows(
             rows=rejected,
             rule="card",
-            property="from",
-            value=partial(_format_source, counts, source),
-            message=partial(_format_message, counts, source),
+            property="from" if isinstance(rows.type, EdgeType) else None,
+            value=format_nth_of(counts.sources),
+            message=counts.format_violation,
         ),
     )
-
-
-def _format_source(counts: EdgeCounts, source: Positions, number: int) -> str:
-    return format_row_value(counts.sources[int(source[number])].as_py())
-
-
-def _format_message(counts: EdgeCounts, source: Positions, number: int) -> str:
-    return counts.format_violation(int(source[number]))

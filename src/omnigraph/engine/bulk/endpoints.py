@@ -1,7 +1,6 @@
 """Check that the ends of edges are nodes: committed ones that stay, or nodes of the load in any order."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -9,53 +8,45 @@ import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement
 from omnigraph.engine.bulk.load_batch import LoadBatch, TypeBatch
-from omnigraph.engine.bulk.load_errors import GlobalProblem, RejectedRows
+from omnigraph.engine.bulk.load_errors import GlobalProblem, RejectedRows, format_nth_of
 from omnigraph.engine.constraints.edge_constraints import (
     NO_IDS,
     EdgeEnd,
+    EndNodes,
     find_missing_ends,
     format_missing_endpoint,
     iter_edges_at,
     require_no_edges,
 )
-from omnigraph.engine.constraints.violations import format_row_value, quote_value
+from omnigraph.engine.constraints.violations import quote_value
 from omnigraph.schema.arrow import ID
-from omnigraph.schema.catalog import EdgeType, NodeType
+from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.columnar_sets import Positions, concat_chunks, is_among
 from omnigraph.storage.key_lookup import find_existing_ids
 from omnigraph.storage.string_hash_index import StringHashIndex, iter_hits, iter_with_offsets
 
 
-@dataclass(frozen=True, slots=True)
-class _LoadedNodes:
-    """The nodes of one type after a load; `incoming` is None if the load has none."""
+def _build_end_nodes(batch: LoadBatch, name: str) -> EndNodes:
+    """Return the nodes of a type after the load."""
+    node = batch.view.catalog.nodes[name]
+    incoming = batch.types.get(name)
 
-    batch: LoadBatch
-    node: NodeType
-    incoming: TypeBatch | None
-
-    @property
-    def table_key(self) -> str:
-        """The key of their table."""
-        return self.node.table_key
-
-    def iter_outside(self, columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
-        """Yield the distinct ids of each column that are not those of nodes of the load."""
-        if self.incoming is None:
+    def iter_outside(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
+        if incoming is None:
             yield from (column.unique() for column in columns)
             return
-        rest = self.incoming.rest
-        for hits in iter_hits(((None, column) for column in columns), self.incoming.get_key_set()):
+        for hits in iter_hits(((None, column) for column in columns), incoming.get_key_set()):
             is_outside = np.ones(len(hits.column), np.bool_)
             is_outside[hits.rows] = False
             ids = hits.column.filter(pa.array(is_outside)).unique()
-            yield ids if rest is None else ids.filter(pa.array(~rest.is_there(ids)))
+            yield ids if incoming.rest is None else ids.filter(pa.array(~incoming.rest.is_there(ids)))
 
-    def find_remaining(self, ids: pa.Array) -> pa.Array:
-        """Return those of the ids that are of committed nodes; none if the load overwrites them."""
-        if self.incoming is not None and self.incoming.replaces_all:
-            return NO_IDS
-        return find_existing_ids(self.batch.view.get_table(self.node), ids)
+    def find_remaining(ids: pa.Array) -> pa.Array:
+        # If the load overwrites the nodes, no committed one stays.
+        is_overwritten = incoming is not None and incoming.replaces_all
+        return NO_IDS if is_overwritten else find_existing_ids(batch.view.get_table(node), ids)
+
+    return EndNodes(table_key=node.table_key, iter_outside=iter_outside, find_remaining=find_remaining)
 
 
 def check_endpoints(batch: LoadBatch, rows: TypeBatch) -> list[Requirement]:
@@ -65,20 +56,19 @@ def check_endpoints(batch: LoadBatch, rows: TypeBatch) -> list[Requirement]:
     missing, requirements = find_missing_ends(
         edge,
         lambda columns: (column for part in rows.spooled.read_batches(columns) for column in part.columns),
-        lambda name: _LoadedNodes(batch, batch.view.catalog.nodes[name], batch.types.get(name)),
+        partial(_build_end_nodes, batch),
     )
-    for part in missing:
-        for end in part.ends:
-            positions = _find_rows(rows, end.column, part.ids)
-            ids = concat_chunks(rows.spooled.take(positions, [end.column]).column(0))
-            rejection = RejectedRows(
-                rows=positions,
-                rule="endpoint",
-                property=end.name,
-                value=partial(_format_value, ids),
-                message=partial(_format_message, edge, end, ids),
-            )
-            batch.refuse(rows, rejection)
+    for end, missing_ids in missing:
+        positions = _find_rows(rows, end.column, missing_ids)
+        ids = concat_chunks(rows.spooled.take(positions, [end.column]).column(0))
+        rejection = RejectedRows(
+            rows=positions,
+            rule="endpoint",
+            property=end.name,
+            value=format_nth_of(ids),
+            message=partial(_format_message, edge, end, ids),
+        )
+        batch.refuse(rows, rejection)
     return requirements
 
 
@@ -115,17 +105,13 @@ def check_dangling(batch: LoadBatch, node: TypeBatch) -> list[Requirement]:
                     rule="dangling",
                     property=end.name,
                     count=dangling.num_rows,
-                    value=partial(_format_value, dangling.column(end.column)),
+                    value=format_nth_of(dangling.column(end.column)),
                     message=partial(_format_dangling, edge, end, dangling),
                 )
             )
             # No other writer may add an edge to a removed node.
             requirements.append(require_no_edges(edge, end, removed))
     return requirements
-
-
-def _format_value(ids: pa.Array | pa.ChunkedArray, number: int) -> str:
-    return format_row_value(ids[number].as_py())
 
 
 def _format_message(edge: EdgeType, end: EdgeEnd, ids: pa.Array, number: int) -> str:

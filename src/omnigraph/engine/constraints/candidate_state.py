@@ -5,19 +5,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from omnigraph.commit.requirements import Requirement
 from omnigraph.engine.view import View
-from omnigraph.schema.catalog import AnyType, NodeType
+from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.key_lookup import RowAddressCache
 from omnigraph.storage.lance_table import LanceTable
-
-
-class ReadSet(Protocol):
-    """The stored rows that incoming rows were completed from."""
-
-    def build_read_set(self) -> list[Requirement]:
-        """Return the requirements under which the completed rows stay right."""
-        ...
 
 
 class StreamedIds(Protocol):
@@ -67,11 +58,6 @@ class CandidateTable(Protocol):
         """The look-up of stored rows by id."""
         ...
 
-    @property
-    def omitted(self) -> ReadSet:
-        """The stored rows that incoming rows were completed from."""
-        ...
-
     def iter_parts(self) -> Iterator[pa.Table]:
         """Yield all incoming rows, in parts if they are too many to hold in memory."""
         ...
@@ -100,10 +86,6 @@ class CandidateState(Protocol):
 
     def get_table(self, type_: AnyType) -> CandidateTable:
         """Return the table of a type."""
-        ...
-
-    def get_node_type(self, name: str) -> NodeType:
-        """Return the node type of this name."""
         ...
 
     def check_size(self, nbytes: int, what: str) -> None:

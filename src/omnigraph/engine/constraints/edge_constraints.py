@@ -1,8 +1,9 @@
 """Check constraints between tables: referential integrity of edges, and cardinality (`@card`)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,63 +52,41 @@ def iter_edges_at(catalog: Catalog, node_name: str) -> Iterator[tuple[EdgeType, 
             yield edge, ends
 
 
-class EndNodes(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndNodes:
     """The nodes of one type in a candidate state, as the ends of incoming edges see them."""
 
-    @property
-    def table_key(self) -> str:
-        """The key of their table."""
-        ...
-
-    def iter_outside(self, columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
-        """Yield the distinct ids of each column that are not those of incoming nodes."""
-        ...
-
-    def find_remaining(self, ids: pa.Array) -> pa.Array:
-        """Return those of the ids that are of stored nodes which stay."""
-        ...
+    table_key: str
+    iter_outside: Callable[[Iterable[pa.Array]], Iterable[pa.Array]]
+    """Return the distinct ids of each column that are not those of incoming nodes."""
+    find_remaining: Callable[[pa.Array], pa.Array]
+    """Return those of the ids that are of stored nodes which stay."""
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateNodes:
-    """The nodes of a candidate table."""
+def build_end_nodes(state: CandidateState, node_name: str) -> EndNodes:
+    """Return the nodes of a type after a write."""
+    nodes = state.get_table(state.view.catalog.nodes[node_name])
+    deleted = pa.array(nodes.deleted, pa.string())
 
-    nodes: CandidateTable
+    def exclude(ids: pa.Array, excluded: Column) -> pa.Array:
+        return ids.filter(pa.array(~is_among(ids, excluded)))
 
-    @property
-    def table_key(self) -> str:
-        """The key of their table."""
-        return self.nodes.type.table_key
-
-    def iter_outside(self, columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
-        """Yield the distinct ids of each column that are not those of incoming nodes."""
-        for column in columns:
-            ids = column.unique()
-            yield ids.filter(pa.array(~is_among(ids, self.nodes.rows.column(ID))))
-
-    def find_remaining(self, ids: pa.Array) -> pa.Array:
-        """Return those of the ids that are of stored nodes which are not deleted."""
-        stored = self.nodes.find_committed_ids(ids)
-        return stored.filter(pa.array(~is_among(stored, pa.array(self.nodes.deleted, pa.string()))))
-
-
-@dataclass(frozen=True, slots=True)
-class MissingEnds:
-    """The ids, among those at some ends of edges, that will not be nodes."""
-
-    ends: Sequence[EdgeEnd]
-    ids: pa.Array
+    return EndNodes(
+        table_key=nodes.type.table_key,
+        iter_outside=lambda columns: (exclude(column.unique(), nodes.rows.column(ID)) for column in columns),
+        find_remaining=lambda ids: exclude(nodes.find_committed_ids(ids), deleted),
+    )
 
 
 def find_missing_ends(
     edge: EdgeType, read: Callable[[Sequence[str]], Iterable[pa.Array]], find_nodes: Callable[[str], EndNodes]
-) -> tuple[list[MissingEnds], list[Requirement]]:
-    """Return the ids at the ends of edges that will not be nodes, and the requirements of the others.
+) -> tuple[list[tuple[EdgeEnd, pa.Array]], list[Requirement]]:
+    """Return for each end the ids that will not be nodes, and the requirements of the others.
 
     `read` returns the values of some end columns in any number of parts. If both ends are of one type, its table is
-    queried once for both.
+    queried once for both, and the ids of both are returned for each.
     """
-    missing: list[MissingEnds] = []
+    missing: list[tuple[EdgeEnd, pa.Array]] = []
     requirements: list[Requirement] = []
     for node_name in dict.fromkeys((edge.source, edge.target)):
         ends = [end for end in list_ends(edge) if end.node == node_name]
@@ -116,28 +95,28 @@ def find_missing_ends(
         parts = [ids for ids in nodes.iter_outside(read([end.column for end in ends])) if len(ids)]
         outside = pa.chunked_array(parts, pa.string()).unique()
         remaining = nodes.find_remaining(outside) if len(outside) else NO_IDS
-        missing.append(MissingEnds(ends, outside.filter(pa.array(~is_among(outside, remaining)))))
+        missing_ids = outside.filter(pa.array(~is_among(outside, remaining)))
+        missing += [(end, missing_ids) for end in ends]
         # Another writer may delete these nodes before this write is published.
         if len(remaining):
             requirements.append(IdsPresent(table_key=nodes.table_key, ids=remaining))
     return missing, requirements
 
 
-def check_endpoints(pending: CandidateState, edge: EdgeType, findings: ConstraintFindings) -> None:
+def check_endpoints(state: CandidateState, edge: EdgeType, findings: ConstraintFindings) -> None:
     """Check that both ends of every incoming edge are nodes."""
-    rows = pending.get_table(edge).rows
+    rows = state.get_table(edge).rows
     if not rows.num_rows:
         return
     missing, requirements = find_missing_ends(
         edge,
         lambda columns: [concat_chunks(rows.column(column)) for column in columns],
-        lambda node_name: CandidateNodes(pending.get_table(pending.get_node_type(node_name))),
+        partial(build_end_nodes, state),
     )
-    for part in missing:
-        for end in part.ends:
-            ids = rows.column(end.column).unique()
-            for row_id in ids.filter(pa.array(is_among(ids, part.ids))).to_pylist():
-                findings.add("endpoint", edge.name, row_id, format_missing_endpoint(edge, end, row_id))
+    for end, missing_ids in missing:
+        ids = rows.column(end.column).unique()
+        for row_id in ids.filter(pa.array(is_among(ids, missing_ids))).to_pylist():
+            findings.add("endpoint", edge.name, row_id, format_missing_endpoint(edge, end, row_id))
     findings.requirements += requirements
 
 
@@ -152,13 +131,13 @@ def require_no_edges(edge: EdgeType, end: EdgeEnd, nodes: pa.Array, own_ids: Seq
     return ValuesAbsent(table_key=edge.table_key, columns=(end.column,), values=values, own_ids=own_ids)
 
 
-def require_no_new_edges(pending: CandidateState, node: NodeType, findings: ConstraintFindings) -> None:
+def require_no_new_edges(state: CandidateState, node: NodeType, findings: ConstraintFindings) -> None:
     """Require that no other writer adds an edge to a node deleted here; the cascade deletes only edges it saw."""
-    deleted_nodes = pa.array(sorted(pending.get_table(node).deleted), pa.string())
+    deleted_nodes = pa.array(sorted(state.get_table(node).deleted), pa.string())
     if not len(deleted_nodes):
         return
-    for edge, ends in iter_edges_at(pending.view.catalog, node.name):
-        deleted_edges = tuple(sorted(pending.get_table(edge).deleted))
+    for edge, ends in iter_edges_at(state.view.catalog, node.name):
+        deleted_edges = tuple(sorted(state.get_table(edge).deleted))
         findings.requirements += [require_no_edges(edge, end, deleted_nodes, deleted_edges) for end in ends]
         # The result reports the number of deleted edges: another writer must not delete one of them first.
         if deleted_edges:
@@ -184,6 +163,11 @@ class EdgeCounts:
         """The numbers of edges after the write."""
         return self.stored + self.added
 
+    def take(self, positions: Positions) -> "EdgeCounts":
+        """Return the numbers of the sources at these positions."""
+        sources = self.sources.take(pa.array(positions))
+        return replace(self, sources=sources, stored=self.stored[positions], added=self.added[positions])
+
     def find_wrong(self) -> Positions:
         """Return the positions of the sources with too few or too many edges."""
         limits = self.edge.cardinality
@@ -192,7 +176,7 @@ class EdgeCounts:
     def format_violation(self, position: int) -> str:
         """Format the message about a source with too many or too few edges."""
         limits = self.edge.cardinality
-        count = int(self.total[position])
+        count = int(self.stored[position] + self.added[position])
         noun = "edge" if count == 1 else "edges"
         bound = f"min {limits.low}" if count < limits.low else f"max {limits.high}"
         source = quote_value(self.sources[position].as_py())
@@ -218,13 +202,13 @@ def count_per_source(values: Column, sources: pa.Array) -> Positions:
 
 
 def check_cardinality(
-    pending: CandidateState, edge: EdgeType, findings: ConstraintFindings, suspects: pa.Array | None = None
+    state: CandidateState, edge: EdgeType, findings: ConstraintFindings, suspects: pa.Array | None = None
 ) -> None:
     """Check `@card` for each existing source that gained or lost edges, is new, or is one of the `suspects`."""
     if not edge.cardinality.is_bounded:
         return
-    edges = pending.get_table(edge)
-    nodes = pending.get_table(pending.get_node_type(edge.source))
+    edges = state.get_table(edge)
+    nodes = state.get_table(state.view.catalog.nodes[edge.source])
     gained = concat_chunks(edges.rows.column(SRC))
     lost = _find_replaced_sources(edges, findings)
     # A new node without edges breaks only a minimum.

@@ -1,19 +1,13 @@
 """Check the merged state against its schema: each side is valid, but the two together may violate a constraint."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.constraints.edge_constraints import (
-    CandidateNodes,
-    EdgeEnd,
-    check_cardinality,
-    find_missing_ends,
-    list_ends,
-)
-from omnigraph.engine.constraints.unique import check_unique
-from omnigraph.engine.constraints.values import check_values
+from omnigraph.engine.constraints.check import check_counts, check_rows
+from omnigraph.engine.constraints.edge_constraints import EdgeEnd, build_end_nodes, find_missing_ends, list_ends
 from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS, ConstraintFindings, quote_value
 from omnigraph.engine.merging.conflict_evidence import add_violations, read_evidence
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
@@ -53,18 +47,14 @@ def check_constraints_of_merge(
             pending.get_table(table.type).delete(table.rows.disputed.to_pylist())
     findings = ConstraintFindings()
     for touched in pending.touched:
-        check_values(touched.type, touched.rows, findings)
-        check_unique(touched, findings)
-    names = {touched.type.name for touched in pending.touched}
+        check_rows(pending, touched, findings)
     # The check sees the sources of pending edges. Edges that the kept side itself removed are not pending.
     bereft = {
         table.key: table.bereft_sources
         for table in tables
         if table.bereft_sources is not None and len(table.bereft_sources)
     }
-    for edge in sides.catalog.edges.values():
-        if edge.name in names or edge.source in names or edge.table_key in bereft:
-            check_cardinality(pending, edge, findings, bereft.get(edge.table_key))
+    check_counts(pending, findings, bereft)
     types = {violation.type: view.get_type(violation.type) for violation in findings.violations}
     add_violations(sides, types, findings.violations, conflicts)
     for edge in sides.catalog.edges.values():
@@ -121,21 +111,20 @@ def _add_orphans(
     missing, _ = find_missing_ends(
         edge,
         lambda columns: [concat_chunks(rows.column(column)) for column in columns],
-        lambda name: CandidateNodes(pending.get_table(pending.get_node_type(name))),
+        partial(build_end_nodes, pending),
     )
-    for part in missing:
-        for end in part.ends:
-            orphans = rows.filter(pa.array(is_among(rows.column(end.column), part.ids)))
-            if not orphans.num_rows:
-                continue
-            reported = orphans.slice(0, MAX_REPORTED_PROBLEMS).to_pylist()
-            evidence = read_evidence(sides, edge, [row[ID] for row in reported], [end.column])
-            names = sides.names[maker], sides.names[sides.get_other(maker)]
-            orphan_conflicts = [
-                evidence.attach(_build_orphan_conflict(edge, row[ID], end, row[end.column], names), row[ID])
-                for row in reported
-            ]
-            conflicts.add(ConflictKind.ORPHAN_EDGE, orphan_conflicts, orphans.num_rows)
+    for end, missing_ids in missing:
+        orphans = rows.filter(pa.array(is_among(rows.column(end.column), missing_ids)))
+        if not orphans.num_rows:
+            continue
+        reported = orphans.slice(0, MAX_REPORTED_PROBLEMS).to_pylist()
+        evidence = read_evidence(sides, edge, [row[ID] for row in reported], [end.column])
+        names = sides.names[maker], sides.names[sides.get_other(maker)]
+        orphan_conflicts = [
+            evidence.attach(_build_orphan_conflict(edge, row[ID], end, row[end.column], names), row[ID])
+            for row in reported
+        ]
+        conflicts.add(ConflictKind.ORPHAN_EDGE, orphan_conflicts, orphans.num_rows)
 
 
 def _build_orphan_conflict(

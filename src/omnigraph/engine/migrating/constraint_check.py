@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.requirements import normalize_zeros
+from omnigraph.commit.requirements import select_complete
 from omnigraph.engine.constraints.edge_constraints import EdgeCounts, add_count_violations, count_per_source
-from omnigraph.engine.constraints.unique import format_unique_violation, get_row
+from omnigraph.engine.constraints.unique import add_unique_violations, find_row_clashes
 from omnigraph.engine.constraints.values import find_broken_values
 from omnigraph.engine.constraints.violations import ConstraintFindings
 from omnigraph.engine.migrating.type_changes import CatalogChange, TypeChange
@@ -17,7 +17,7 @@ from omnigraph.engine.view import View
 from omnigraph.schema.arrow import ID, SRC, to_arrow_type
 from omnigraph.schema.catalog import Cardinality, Catalog, CheckRule, EdgeType, RangeRule
 from omnigraph.schema.migration_steps import MigrationPlan, Step, UniqueRule
-from omnigraph.storage.columnar_sets import concat_chunks, find_duplicates, repeat_scalar
+from omnigraph.storage.columnar_sets import concat_chunks, repeat_scalar
 
 _BATCH_ROWS = 65_536
 
@@ -84,17 +84,8 @@ def _check_values(view: View, change: TypeChange, rule: RangeRule | CheckRule, f
 
 
 def _check_unique(view: View, change: TypeChange, columns: tuple[str, ...], findings: ConstraintFindings) -> None:
-    rows = normalize_zeros(_read_as_new(view, change, columns))
-    # Null is never a duplicate.
-    for name in columns:
-        rows = rows.filter(pc.is_valid(rows.column(name)))
-    values = rows.select(list(columns))
-    later, first = find_duplicates(values.columns)
-    for row, first_row in zip(later.tolist(), first.tolist(), strict=True):
-        row_id = rows.column(ID)[row].as_py()
-        holder = rows.column(ID)[first_row].as_py()
-        message = format_unique_violation(change.new, columns, get_row(values, row), holder, row_id)
-        findings.add("unique", change.new.name, row_id, message)
+    rows = select_complete(_read_as_new(view, change, columns), columns)
+    add_unique_violations(find_row_clashes(change.new, columns, rows), findings)
 
 
 def _read_as_new(view: View, change: TypeChange, columns: Sequence[str]) -> pa.Table:
