@@ -36,6 +36,8 @@ def _build_end_nodes(batch: LoadBatch, name: str) -> EndNodes:
             yield from (column.unique() for column in columns)
             return
         for hits in iter_hits(((None, column) for column in columns), incoming.get_key_set()):
+            if len(hits.rows) == len(hits.column):
+                continue
             is_outside = np.ones(len(hits.column), np.bool_)
             is_outside[hits.rows] = False
             ids = hits.column.filter(pa.array(is_outside)).unique()

@@ -111,9 +111,12 @@ def check_unique(table: CandidateTable, findings: ConstraintFindings) -> None:
 
     A group that no incoming row changes was checked when it was written, and is skipped.
     """
+    groups = [*filter(table.may_change, table.type.unique)]
+    if not groups:
+        return
     # Rows with fresh ids can't be in the table, so only ids that a stored row may have are listed.
     own_ids = table.replaced_ids if table.streamed is None else table.streamed.ids
-    for columns in filter(table.may_change, table.type.unique):
+    for columns in groups:
         rows = select_complete(_collect_rows(table, list(dict.fromkeys([ID, *columns]))), columns)
         if not rows.num_rows:
             continue
