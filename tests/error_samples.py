@@ -3,8 +3,8 @@
 import inspect
 
 from omnigraph.engine.bulk.load_errors import LoadError, Problem
+from omnigraph.engine.constraints.violations import ConstraintError, ConstraintViolation
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind
-from omnigraph.engine.writing.violations import ConstraintError, ConstraintViolation
 from omnigraph.errors import BadArgumentError, OmnigraphError
 from omnigraph.lang.diagnostics import Diagnostic, SourceError
 from omnigraph.lang.source import Source, Span

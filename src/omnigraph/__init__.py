@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from omnigraph.commit.time_travel import CommitMissingError
     from omnigraph.engine.bulk.load_batch import LoadMode
     from omnigraph.engine.bulk.load_errors import LoadError
+    from omnigraph.engine.constraints.violations import ConstraintError
     from omnigraph.engine.decoding.record_error import RecordError
     from omnigraph.engine.query_budget import QueryCancelledError, QueryMemoryError, QueryTimeoutError
     from omnigraph.engine.result import Result
-    from omnigraph.engine.writing.violations import ConstraintError
     from omnigraph.graph.graph import Graph
     from omnigraph.lang.diagnostics import SourceError
     from omnigraph.ops.branch import Branch
@@ -202,7 +202,7 @@ _EXPORTS_BY_MODULE = {
     "commit.idempotency": ("KeyReusedError",),
     "commit.sidecar": ("FencedError",),
     "api": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph", "verify_graph"),
-    "engine.writing.violations": ("ConstraintError",),
+    "engine.constraints.violations": ("ConstraintError",),
     "engine.bulk.load_batch": ("LoadMode",),
     "engine.bulk.load_errors": ("LoadError",),
     "engine.query_budget": ("QueryCancelledError", "QueryMemoryError", "QueryTimeoutError"),

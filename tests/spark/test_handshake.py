@@ -36,7 +36,7 @@ def answers(graph: og.Graph, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     """What each door said to executors whose copy knows no ranges."""
     place = tmp_path_factory.mktemp("other")
     shutil.copytree(PACKAGE, place / "omnigraph")
-    rules = place / "omnigraph/engine/writing/value_rules.py"
+    rules = place / "omnigraph/engine/constraints/values.py"
     text = rules.read_text()
     assert "for limits in type_.ranges" in text
     rules.write_text(text.replace("for limits in type_.ranges", "for limits in ()"))

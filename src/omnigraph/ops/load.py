@@ -12,8 +12,8 @@ from omnigraph.commit.manifest_log import Head
 from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode
 from omnigraph.engine.bulk.load_errors import LoadError, Problem
 from omnigraph.engine.bulk.rejected_records import Quarantine, settle_published
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.load_call import PUBLISHING, LoadCall, LoadResult, Progress, TypeCounts, restore_result
 from omnigraph.ops.load_digest import RequestDigest

@@ -13,11 +13,11 @@ from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.idempotency import find_earlier_commit
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit
+from omnigraph.engine.constraints.check import check_constraints
 from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.search.search_arguments import check_search_arguments
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import list_blob_properties
-from omnigraph.engine.writing.constraints import check_constraints
 from omnigraph.engine.writing.statements import run_statements
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import QueryError
@@ -120,6 +120,7 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime,
     size = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)
     pending.check_size(size, "what the mutation writes")
     checked = check_constraints(pending)
+    completed = [requirement for table in pending.touched for requirement in table.omitted.build_read_set()]
     affected = pending.count_affected()
     done = write_tables(
         session,
@@ -127,7 +128,7 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime,
         operation=OPERATION,
         actor=call.actor,
         base=head,
-        requirements=(*read, *checked),
+        requirements=(*read, *completed, *checked),
         message=call.message,
         idempotency_key=call.idempotency_key,
         request=_digest_request(call, chosen),

@@ -11,11 +11,16 @@ from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
 from omnigraph.commit.publisher import ArmedWrite, abandon, arm, publish
 from omnigraph.commit.requirements import TableUnchanged
+from omnigraph.engine.constraints.violations import (
+    MAX_REPORTED_PROBLEMS,
+    ConstraintError,
+    ConstraintViolation,
+    quote_value,
+)
 from omnigraph.engine.migrating.constraint_check import check_rows, find_touched_tables
 from omnigraph.engine.migrating.dropped_data import count_dropped
 from omnigraph.engine.migrating.type_changes import CatalogChange, diff_catalogs
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, ConstraintError, ConstraintViolation, quote_value
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.source import Source

@@ -15,9 +15,9 @@ from omnigraph.commit.ref_names import looks_like_id
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.commit.tag_errors import TagMissingError
 from omnigraph.commit.time_travel import CommitMissingError, find_journal, read_at_commit, read_at_time, read_at_version
+from omnigraph.engine.constraints.record_size import MAX_BLOB_BYTES
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.tables.graph_cache import GraphCache
-from omnigraph.engine.writing.record_size import MAX_BLOB_BYTES
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_instant, check_text

@@ -117,6 +117,11 @@ class Cardinality:
     low: int = 0
     high: int | None = None
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether some number of edges is not allowed."""
+        return self.low > 0 or self.high is not None
+
     def __str__(self) -> str:
         return f"{self.low}..{'*' if self.high is None else self.high}"
 

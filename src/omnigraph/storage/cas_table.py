@@ -41,7 +41,7 @@ from omnigraph.storage.layout import (
 )
 from omnigraph.storage.object_store import ForeignFileError, ObjectMissingError
 from omnigraph.storage.table_cache import PANIC
-from omnigraph.storage.verification import Mismatch
+from omnigraph.storage.verification import raise_mismatch
 from omnigraph.storage.version_notes import read_note
 from omnigraph.telemetry import log
 
@@ -222,7 +222,7 @@ def _guard_read(table: CasTable, fragment: LanceFragment) -> Iterator[None]:
     try:
         # Without file checksums, the digest of the rows is the only check.
         if table.store.verifier.is_verifying_reads:
-            _raise_mismatch(table.store.verifier.find_data_mismatch(table.path, name))
+            raise_mismatch(table.store.verifier.find_data_mismatch(table.path, name), DamagedError)
         with attribute_requests(table.store.runtime.telemetry, "manifest"):
             yield
     except OmnigraphError:
@@ -237,11 +237,6 @@ def _guard_read(table: CasTable, fragment: LanceFragment) -> Iterator[None]:
         if type(error).__name__ != PANIC:
             raise
         raise DamagedError(key, f"Lance failed over it: {error}") from error
-
-
-def _raise_mismatch(mismatch: Mismatch | None) -> None:
-    if mismatch is not None:
-        raise DamagedError(mismatch.key, mismatch.reason)
 
 
 def create_cas_table(store: GraphStorage, path: str, head: pa.Table) -> CasTable:

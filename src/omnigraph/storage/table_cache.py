@@ -12,7 +12,7 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.cas_table_errors import REPAIR_HINT
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.io_counters import attribute_requests, convert_store_error, extract_reason, is_io, is_unreachable
-from omnigraph.storage.verification import Mismatch
+from omnigraph.storage.verification import raise_mismatch
 
 # Limits of open handles in all, and per table. A handle holds the list of all fragments of its version.
 MAX_CACHED_HANDLES = 512
@@ -145,11 +145,6 @@ def translate_rewrite_errors(
             raise
 
 
-def _raise_mismatch(path: str, version: int, mismatch: Mismatch | None) -> None:
-    if mismatch is not None:
-        raise PinUnreadableError(path, version, f"{mismatch.key}: {mismatch.reason}")
-
-
 class VerifyLevel:
     """Bits for the files of a version that were compared with their checksums."""
 
@@ -197,7 +192,10 @@ class TableCache:
         uri = self.store.resolve_table_uri(path)
         if self.is_verifying and self.store.verifier.is_verifying_reads:
             with self.translate_verify_errors(path):
-                _raise_mismatch(path, version, self.store.verifier.find_version_mismatch(path, version))
+                raise_mismatch(
+                    self.store.verifier.find_version_mismatch(path, version),
+                    lambda key, reason: PinUnreadableError(path, version, f"{key}: {reason}"),
+                )
         with attribute_requests(self.store.runtime.telemetry, "table"):
             try:
                 dataset = lance.dataset(

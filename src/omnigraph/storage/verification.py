@@ -54,6 +54,12 @@ class Mismatch:
     reason: str
 
 
+def raise_mismatch(mismatch: Mismatch | None, build_error: Callable[[str, str], Exception]) -> None:
+    """Raise the error for the key and the reason of a mismatch, if there is one."""
+    if mismatch is not None:
+        raise build_error(mismatch.key, mismatch.reason)
+
+
 class Verifier:
     """Compare the files of one graph with their recorded checksums, and remember those that matched."""
 

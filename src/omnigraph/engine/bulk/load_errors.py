@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from omnigraph.engine.bulk.row_spool import FILE, LINE, SpooledType
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.json_struct import JsonStruct
-from omnigraph.storage.columnar_sets import Positions
+from omnigraph.schema.values import format_value
+from omnigraph.storage.columnar_sets import Column, Positions
 
 
 class Problem(JsonStruct, frozen=True, kw_only=True):
@@ -67,6 +68,11 @@ class RejectedRows:
     # Functions, because a rule may reject millions of rows, and only the first messages are formatted.
     value: Callable[[int], str | None]
     message: Callable[[int], str]
+
+
+def format_nth_of(column: Column) -> Callable[[int], str]:
+    """Return a function that formats the n-th value of a column."""
+    return lambda number: format_value(column[number].as_py())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.constraints.record_size import MAX_RECORD_BYTES, compute_line_limit
 from omnigraph.engine.decoding.fast_columns import choose_json_type, decode_fast_column
 from omnigraph.engine.decoding.json_columns import Doubts, FastTable, read_fast
 from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, find_bad_number, iter_chunks
@@ -46,7 +47,6 @@ from omnigraph.engine.decoding.typed_rows import (
     validate_rows,
 )
 from omnigraph.engine.writing.blobs import list_blob_properties
-from omnigraph.engine.writing.record_size import MAX_RECORD_BYTES, compute_line_limit
 from omnigraph.ids import Ids
 from omnigraph.lang.spelling import find_closest
 from omnigraph.schema.arrow import ID

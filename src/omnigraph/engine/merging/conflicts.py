@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, format_row_value
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.json_struct import JsonStruct
 
 
@@ -78,8 +78,3 @@ class Conflicts:
     def remaining(self) -> int:
         """The number of conflicts that may still be listed."""
         return MAX_REPORTED_PROBLEMS - len(self.listed)
-
-
-def format_conflict_value(value: object) -> str:
-    """Format a JSON value on one line, cut to a bounded length."""
-    return format_row_value(value)

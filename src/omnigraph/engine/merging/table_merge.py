@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.commit.manifest_types import Pin, Snapshot
-from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts, format_conflict_value
+from omnigraph.engine.constraints.violations import quote_value
+from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
 from omnigraph.engine.merging.criss_cross_base import (
     BaseTable,
     BaseTables,
@@ -36,9 +37,9 @@ from omnigraph.engine.merging.three_way import Clash, Prefer, RowMerge, merge_th
 from omnigraph.engine.migrating.type_changes import TypeChange
 from omnigraph.engine.table_diff import TableDiff, diff_tables, read_rows_at
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.violations import quote_value
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
+from omnigraph.schema.values import format_value
 from omnigraph.storage.columnar_sets import concat_chunks, is_among
 from omnigraph.storage.key_lookup import find_rows
 from omnigraph.storage.row_addresses import Addresses
@@ -458,7 +459,7 @@ def _iter_conflicts(sides: MergeInputs, type_: AnyType, side: Side, clash: Clash
             ours=ours,
             theirs=theirs,
             message=_format_message(
-                sides, type_, clash, row_id, format_conflict_value(base) if is_known else None, ours, theirs
+                sides, type_, clash, row_id, format_value(base) if is_known else None, ours, theirs
             ),
         )
 
@@ -474,7 +475,7 @@ def _format_message(
             return f"{about} was deleted on `{dropper}`, and `{changer}` has it; it is not known whether it was changed"
         names = ", ".join(f"`{name}`" for name in row) if isinstance(row, dict) else ""
         return f"{about} was deleted on `{dropper}`, and `{changer}` changed its {names}"
-    both = f"{format_conflict_value(ours)} on `{ours_name}` and {format_conflict_value(theirs)} on `{theirs_name}`"
+    both = f"{format_value(ours)} on `{ours_name}` and {format_value(theirs)} on `{theirs_name}`"
     if clash.kind is ConflictKind.DIVERGENT_INSERT:
         return f"{about} was inserted on both sides, with `{clash.property}` {both}"
     subject = f"`{clash.property}` of {about}"

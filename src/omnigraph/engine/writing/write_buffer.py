@@ -136,15 +136,15 @@ class PendingTable:
 
     def find_committed_ids(self, ids: pa.Array) -> pa.Array:
         """Return those of the ids that committed rows have, including rows that are replaced or deleted here."""
-        return self.known.find_existing(ids, self._replaced)
+        return self.known.find_existing(ids, self.replaced_ids)
 
     @property
     def located(self) -> RowLocations | None:
         """The addresses of the committed rows that are replaced or deleted; None if not all were looked up."""
-        return self.known.locate(self._replaced)
+        return self.known.locate(self.replaced_ids)
 
     @property
-    def _replaced(self) -> pa.Array:
+    def replaced_ids(self) -> pa.Array:
         """The ids whose committed rows are replaced or deleted when this is written."""
         return pa.array([*self.known_ids, *self.deleted], pa.string())
 

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.jsonl_encoding import iter_json_lines
-from omnigraph.engine.writing.blobs import REFERENCE, list_blob_properties
 from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType
-from omnigraph.schema.types import VectorOf
+from omnigraph.schema.types import Scalar, VectorOf
 
 # A load holds each line in memory as a whole, so lines need a limit (decision 18).
 MAX_RECORD_BYTES = 8 * 1024 * 1024
@@ -63,15 +62,20 @@ def find_oversized_records(type_: AnyType, rows: pa.Table) -> Iterator[Oversized
 
 def find_oversized_blobs(type_: AnyType, rows: pa.Table) -> Iterator[OversizedValue]:
     """Yield the rows with a blob that is too large, for the Blob columns that `rows` has."""
-    for name in [name for name in list_blob_properties(type_) if name in rows.schema.names]:
+    for name in [name for name in _list_blobs(type_) if name in rows.schema.names]:
         column = rows.column(name)
-        sizes = pc.struct_field(column, "size") if column.type == REFERENCE else pc.binary_length(column)
+        # An incoming row of a mutation has a reference with the size, a struct, in place of the bytes.
+        sizes = pc.struct_field(column, "size") if pa.types.is_struct(column.type) else pc.binary_length(column)
         for row in pc.indices_nonzero(pc.greater(sizes, MAX_BLOB_BYTES)).to_pylist():
             yield OversizedValue(row, name, sizes[row].as_py())
 
 
+def _list_blobs(type_: AnyType) -> list[str]:
+    return [p.name for p in type_.properties if p.type is Scalar.BLOB]
+
+
 def _clear_blobs(type_: AnyType, rows: pa.Table) -> pa.Table:
-    for name in list_blob_properties(type_):
+    for name in _list_blobs(type_):
         index = rows.schema.get_field_index(name)
         rows = rows.set_column(index, name, pa.array([b""] * rows.num_rows, pa.large_binary()))
     return rows

@@ -6,23 +6,20 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.writing.record_size import (
+from omnigraph.engine.constraints.record_size import (
     MAX_BLOB_BYTES,
     MAX_RECORD_BYTES,
     find_oversized_blobs,
     find_oversized_records,
 )
-from omnigraph.engine.writing.stale_embeddings import format_missing_value
-from omnigraph.engine.writing.violations import ConstraintFindings, quote_value
-from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.engine.constraints.violations import ConstraintFindings, quote_value
+from omnigraph.schema.arrow import END_NAMES, ID
 from omnigraph.schema.catalog import AnyType, CheckRule, Property, RangeRule
 from omnigraph.schema.regex import compile_pattern
 from omnigraph.schema.types import EnumOf
 
 # Values of an enum that a message lists.
 _MAX_LISTED_VALUES = 20
-# The names of these columns in records.
-_ENDS = {SRC: "from", DST: "to"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ def _find_pattern_mismatches(type_: AnyType, rule: CheckRule, rows: pa.Table) ->
 def _find_oversized(type_: AnyType, rows: pa.Table) -> Iterator[BrokenValue]:
     ids = rows.column(ID)
     for record in find_oversized_records(type_, rows):
-        column = _ENDS.get(record.column, record.column)
+        column = END_NAMES.get(record.column, record.column)
         message = (
             f"{type_.name} {quote_value(ids[record.row].as_py())} has {record.size} bytes as a record, but the limit is"
             f" {MAX_RECORD_BYTES}; `{column}` has most of them: shorten it, or store it in a Blob"
@@ -139,3 +136,18 @@ def _find_offending(
     # Only the few rows that break the rule become Python values.
     positions = pc.indices_nonzero(test(column))
     return zip(positions.to_pylist(), column.take(positions).to_pylist(), strict=True)
+
+
+def format_missing_value(type_: AnyType, p: Property, row_id: str) -> str:
+    """Format the message about a row that lacks the value of a required property."""
+    message = f"{type_.name}.{p.name} is required, but {quote_value(row_id)} has none"
+    return message if p.embedding is None else f"{message}; {_format_remedy(type_, p)}"
+
+
+def _format_remedy(type_: AnyType, p: Property) -> str:
+    """Format how to resolve a required vector that is missing."""
+    assert p.embedding is not None  # noqa: S101 - callers pass embedded vectors only
+    return (
+        f"give it together with `{p.embedding.source}`, or declare it nullable (`{p.type}?`)"
+        f" and let `omnigraph embed --type {type_.name}` compute it"
+    )

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 
 from omnigraph.commit.requirements import Requirement
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.schema.values import format_date, format_datetime, format_value
+from omnigraph.schema.values import format_value
 
 # Violations that an error contains; its `total` counts all of them.
 MAX_REPORTED_PROBLEMS = 20
@@ -84,25 +84,15 @@ class ConstraintFindings:
 
 def quote_value(value: object) -> str:
     """Format a value for messages: text and dates in single quotes, numbers bare, long values shortened."""
-    if isinstance(value, datetime):
-        return f"'{format_datetime(value)}'"
+    text = format_value(value)
     if isinstance(value, date):
-        return f"'{format_date(value)}'"
+        return f"'{text[1:-1]}'"
     if isinstance(value, str):
-        text = format_value(value)
         # Inside single quotes, double quotes need no escape; the ids of several key columns contain them.
-        if not {"'", "\\"} & set(value):
-            text = text.replace('\\"', '"')
+        unescaped = text if {"'", "\\"} & set(value) else text.replace('\\"', '"')
         # A value that had to be escaped or shortened is shown in its JSON form instead.
-        return f"'{value}'" if text == f'"{value}"' else format_value(value)
-    return format_value(value)
-
-
-def format_row_value(value: object) -> str:
-    """Format a value for facts of errors and reports: its JSON form on one line, shortened if long."""
-    if isinstance(value, datetime):
-        return format_value(format_datetime(value))
-    return format_value(format_date(value)) if isinstance(value, date) else format_value(value)
+        return f"'{value}'" if unescaped == f'"{value}"' else text
+    return text
 
 
 def format_ids(ids: Iterable[str]) -> str:
