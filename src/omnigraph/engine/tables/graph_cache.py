@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from omnigraph.engine.freed_memory import keep_freed_memory
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.tables.column_store import ColumnStore
 from omnigraph.engine.tables.lru_cache import CacheStats, Key, LruCache
@@ -51,7 +50,6 @@ class GraphCache:
         self._versions = VersionCache()
         self._background_keys: set[Key] = set()
         self._lock = threading.Lock()
-        keep_freed_memory()
 
     def get_reader(self, view: View, type_: AnyType) -> TableReader:
         """Return the reader of a type's table at the version that the snapshot pins."""
