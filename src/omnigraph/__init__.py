@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import Kind, OmnigraphError, ServerMissingError
+from omnigraph.extensions import Extension, register_extension
 
 if TYPE_CHECKING:
     from omnigraph.api import check_graph, clone_graph, create_graph, open_graph, repair_graph, verify_graph
@@ -336,6 +337,11 @@ def _import_module(module: str) -> ModuleType:
         if missing not in _SERVER_PACKAGES:
             raise
         raise ServerMissingError("mcp" if module.endswith(".mcp.stdio") else missing) from error
+
+
+register_extension(Extension.ENGINE_CHOICE, lambda: import_module(f"{__name__}.spark.load.engine_choice").choose_engine)
+register_extension(Extension.SPARK, lambda: import_module(f"{__name__}.spark.spark_engine").PySparkEngine())
+register_extension(Extension.MCP_RESPONSE, lambda: import_module(f"{__name__}.server.mcp.http_transport").McpResponse)
 
 
 def __dir__() -> list[str]:

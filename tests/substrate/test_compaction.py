@@ -125,8 +125,7 @@ def test_the_highest_number_ever_given_is_read_from_the_version(table: LanceData
     left = committed(made, LanceOperation.Delete([], [5_000], ""))
 
     highest = [
-        max(iter_integers(bytes(one._ds.serialized_manifest()), _MAX_FRAGMENT_ID_FIELD))
-        for one in (table, made, left)
+        max(iter_integers(bytes(one._ds.serialized_manifest()), _MAX_FRAGMENT_ID_FIELD)) for one in (table, made, left)
     ]
 
     assert highest == [3, 5_000, 5_000]
