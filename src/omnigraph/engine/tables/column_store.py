@@ -13,8 +13,8 @@ from omnigraph.engine.bindings import Positions
 from omnigraph.engine.kernels import encode_dictionary, skip_check
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.tables.column_residency import ColumnCosts
+from omnigraph.engine.tables.content_cache import ContentCache, ContentKey, Key
 from omnigraph.engine.tables.live_rows import LiveRows, build_deletions_key, freeze, measure_array
-from omnigraph.engine.tables.lru_cache import ContentKey, Key, LruCache
 from omnigraph.engine.tables.row_layout import Layout, RowRun, mask_values
 from omnigraph.storage.arrow_buffers import build_array, fill_nulls, is_valid, read_booleans
 from omnigraph.storage.lance_table import IndexCoverage, LanceTable, is_blob
@@ -41,7 +41,7 @@ class ColumnStore:
     A blob is represented by its descriptor; only `take_values` returns its bytes.
     """
 
-    def __init__(self, table: LanceTable, cache: LruCache) -> None:
+    def __init__(self, table: LanceTable, cache: ContentCache) -> None:
         self.table = table
         self.cache = cache
         self.version = ContentKey(table.path, table.version)
