@@ -33,7 +33,8 @@ def describe():
         if callable(value) or name.startswith("_") and not isinstance(value, types.ModuleType)
     }
     return {
-        "finders": [id(finder) for finder in sys.meta_path],
+        # pandas, which pyarrow may import, imports six, and that has one.
+        "finders": [id(finder) for finder in sys.meta_path if type(finder).__module__ != "six"],
         "hooks": [id(hook) for hook in sys.path_hooks],
         "gc": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count(), gc.get_debug(), list(gc.callbacks)),
         "excepthook": id(sys.excepthook),
