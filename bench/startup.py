@@ -21,7 +21,7 @@ LIBRARIES = "import pyarrow, lance"
 QUERY = "query q() { match { $p: Person } return { $p.name } order { $p.name } limit 3 }"
 # Each run changes the age, so each is a commit.
 MUTATION = 'query m($age: I32) { update Person set { age: $age } where name = "Ada" }'
-# A machine may forbid to store compiled modules. Then each start compiles all of ours, and those of libraries are there.
+# Where Python may not store compiled modules, each start would compile all of ours, but none of the libraries.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 

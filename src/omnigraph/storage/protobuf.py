@@ -11,6 +11,7 @@ def iter_parts(message: bytes) -> Iterator[Part]:
     position = 0
     while position < len(message):
         start = position
+        # A part is a key, then a value whose size follows from the wire type in the key.
         key, position = _read_varint(message, position)
         # The lowest three bits are the wire type: varint, 64 bits, length-delimited, 32 bits.
         match key & 7:
@@ -33,6 +34,7 @@ def iter_integers(message: bytes, number: int) -> Iterator[int]:
     """Yield the unsigned values of an integer field."""
     for part, data in iter_parts(message):
         if part == number:
+            # The key of a field from 16 on takes more than one byte.
             _, start = _read_varint(data, 0)
             yield _read_varint(data, start)[0]
 
@@ -40,6 +42,7 @@ def iter_integers(message: bytes, number: int) -> Iterator[int]:
 def read_signed(message: bytes, number: int) -> int:
     """Return the signed value of an integer field; 0, the default, is not stored."""
     value = next(iter_integers(message, number), 0)
+    # A negative number is stored as 64-bit two's complement.
     return value - (1 << 64) if value >> 63 else value
 
 
@@ -55,6 +58,7 @@ def read_text(message: bytes, number: int) -> str:
 
 def join_parts(parts: Sequence[Part]) -> bytes:
     """Return a message from its parts, in the order of their field numbers."""
+    # A stable sort: the values of a repeated field keep their order.
     return b"".join(data for _, data in sorted(parts, key=lambda part: part[0]))
 
 
@@ -62,13 +66,14 @@ def encode_integer(number: int, value: int) -> Part:
     """Return the part of an integer field with a number below 16; 0, the default, takes no bytes."""
     if not value:
         return number, b""
-    # Negative numbers are written as 64-bit two's complement.
+    # The wire type of integers is 0; negative ones are written as 64-bit two's complement.
     return number, bytes([number << 3]) + _encode_varint(value & ((1 << 64) - 1))
 
 
 def encode_text(number: int, text: str) -> Part:
     """Return the part of a text field with a number below 16."""
     data = text.encode()
+    # The wire type 2: the length, then as many bytes.
     return number, bytes([number << 3 | 2]) + _encode_varint(len(data)) + data
 
 
@@ -85,6 +90,7 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _encode_varint(value: int) -> bytes:
+    # Seven bits per byte, the lowest first.
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
