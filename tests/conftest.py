@@ -45,7 +45,7 @@ BY_FILE = (
     "tests/commit/test_branches_gone.py",
     "tests/commit/test_foreign.py",
     "tests/commit/test_staleness.py",
-    "tests/contracts/test_a_query_is_light.py",
+    "tests/contracts/test_a_command_is_light.py",
     "tests/contracts/test_budgets.py",
     "tests/contracts/test_doors.py",
     "tests/contracts/test_imports.py",

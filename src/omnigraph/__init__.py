@@ -3,7 +3,6 @@
 All but the base error classes are imported at their first use, so that `import omnigraph` is fast.
 """
 
-import gc
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from omnigraph.errors import (
     QueryError,
     SettingsError,
 )
+from omnigraph.extensions import Extension, register_extension
 
 if TYPE_CHECKING:
     from omnigraph.api import check_graph, clone_graph, create_graph, open_graph, repair_graph, verify_graph
@@ -252,16 +252,17 @@ def __getattr__(name: str) -> object:
     home = _MODULE_BY_EXPORT.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=None)
-    value: object = getattr(_import_without_gc(f"{__name__}.{home}"), name)
+    value: object = getattr(_import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
 
 
-def _import_without_gc(module: str) -> ModuleType:
-    """Import a module with the garbage collector paused."""
-    # The objects that an import creates stay: collecting among them several times finds nothing (decision 28).
-    was_enabled = gc.isenabled()
-    gc.disable()
+def _import_module(module: str) -> ModuleType:
+    """Import a module of this package.
+
+    Raises:
+        ServerMissingError: It needs a package of `omnigraph[server]` or `omnigraph[mcp]` that is not installed.
+    """
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -269,9 +270,11 @@ def _import_without_gc(module: str) -> ModuleType:
         if missing not in _SERVER_PACKAGES:
             raise
         raise LibraryMissingError.server_missing("mcp" if module.endswith(".mcp.stdio") else missing) from error
-    finally:
-        if was_enabled:
-            gc.enable()
+
+
+register_extension(Extension.ENGINE_CHOICE, lambda: import_module(f"{__name__}.spark.load.engine_choice").choose_engine)
+register_extension(Extension.SPARK, lambda: import_module(f"{__name__}.spark.spark_engine").PySparkEngine())
+register_extension(Extension.MCP_RESPONSE, lambda: import_module(f"{__name__}.server.mcp.http_transport").McpResponse)
 
 
 def __dir__() -> list[str]:

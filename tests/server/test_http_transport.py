@@ -548,10 +548,10 @@ def test_of_a_graph_that_is_served_read_only_nobody_sees_a_tool_that_writes(fres
 
 
 def test_where_the_library_is_missing_the_rest_is_served(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(_: str) -> None:
+    def missing(_: object) -> None:
         raise ModuleNotFoundError("No module named 'mcp'", name="mcp")
 
-    monkeypatch.setattr("omnigraph.server.http.routes_mcp.import_module", missing)
+    monkeypatch.setattr("omnigraph.server.http.routes_mcp.load_extension", missing)
 
     answer = served.client.post("/mcp/people", json={}, headers=served.as_role("reader"))
 

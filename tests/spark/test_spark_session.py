@@ -1,11 +1,14 @@
 """One quiet session, which is the active one where there is one."""
 
+import os
 import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -36,6 +39,18 @@ def test_a_session_of_ours_is_calm(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert context.uiWebUrl is None
     assert context.getConf().get("spark.driver.host") == "127.0.0.1"
+
+
+@pytest.mark.skipif(any(name.startswith("MALLOC_") for name in os.environ), reason="the environment has its own")
+def test_python_workers_of_a_session_of_ours_reuse_the_memory_of_a_batch(spark: SparkSession) -> None:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"threshold": [os.environ.get("MALLOC_MMAP_THRESHOLD_")]})
+
+    row = spark.range(0, 1, numPartitions=1).mapInArrow(task, "threshold string").first()
+
+    assert row is not None
+    assert row.threshold == "33554432"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from lance.fragment import FragmentMetadata, write_fragments
 from lance.lance import Bitmap
 
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.compaction import _MAX_FRAGMENT_ID_FIELD, _build_task_options, _iter_field_values
+from omnigraph.storage.compaction import _MAX_FRAGMENT_ID_FIELD, _build_task_options
+from omnigraph.storage.protobuf import iter_integers
 
 SIZES = (10, 5_000, 200_000, 5_000_000, 0, None)
 """Of blobs: beside the other columns, in the data file, in a file of several, in one of its own, empty, none."""
@@ -124,8 +125,7 @@ def test_the_highest_number_ever_given_is_read_from_the_version(table: LanceData
     left = committed(made, LanceOperation.Delete([], [5_000], ""))
 
     highest = [
-        max(_iter_field_values(bytes(one._ds.serialized_manifest()), _MAX_FRAGMENT_ID_FIELD))
-        for one in (table, made, left)
+        max(iter_integers(bytes(one._ds.serialized_manifest()), _MAX_FRAGMENT_ID_FIELD)) for one in (table, made, left)
     ]
 
     assert highest == [3, 5_000, 5_000]

@@ -9,7 +9,6 @@ writer that still uses a deleted branch fails. A deletion that was interrupted i
 
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -30,6 +29,7 @@ from omnigraph.commit.manifest_types import MAIN, BranchRecord, Fork, GcHorizon,
 from omnigraph.commit.ref_names import check_branch_name, check_name_free, check_untagged
 from omnigraph.commit.tags import TagRegistry
 from omnigraph.errors import OmnigraphError
+from omnigraph.lru_cache import LruCache
 from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.layout import MANIFEST, build_branch_path, format_version_name
 from omnigraph.storage.object_store import StoreUnavailableError
@@ -63,7 +63,7 @@ class BranchRegistry:
         self.main = main
         self.tags = TagRegistry(main)
         self._lock = threading.Lock()
-        self._logs: OrderedDict[str, ManifestLog] = OrderedDict()
+        self._logs: LruCache[str, ManifestLog] = LruCache(MAX_OPEN_LOGS)
         # Manifest paths of branches by name, so that a known branch costs no request on main.
         self._paths: dict[str, str] = {}
         self._open_log = _build_log_opener(self)
@@ -95,7 +95,7 @@ class BranchRegistry:
     def forget(self, log: ManifestLog) -> None:
         """Drop the log of a deleted branch from the cache, so that its name is looked up again."""
         with self._lock:
-            self._logs.pop(log.path, None)
+            self._logs.pop(log.path)
             if self._paths.get(log.branch) == log.path:
                 del self._paths[log.branch]
 
@@ -191,7 +191,7 @@ class BranchRegistry:
         self._change(draft.main, record.name, add_record, is_added, may_be_undone=True)
         self.main.store.runtime.faults.reach("branch.registered")
         with self._lock:
-            self._logs[record.path] = draft.log
+            self._cache_log(draft.log)
             self._paths[record.name] = record.path
 
     def _check_source(self, draft: BranchDraft, manifest: Manifest) -> None:
@@ -322,12 +322,15 @@ class BranchRegistry:
         with self._lock:
             log = self._logs.get(path)
             if log is None:
-                log = self._logs[path] = ManifestLog(self.main.store, name, path, open_log=self._open_log)
-            self._logs.move_to_end(path)
-            while len(self._logs) > MAX_OPEN_LOGS:
-                _, oldest = self._logs.popitem(last=False)
-                self._paths.pop(oldest.branch, None)
+                log = ManifestLog(self.main.store, name, path, open_log=self._open_log)
+                self._cache_log(log)
             return log
+
+    def _cache_log(self, log: ManifestLog) -> None:
+        """Cache a log, and forget the paths of those that are dropped for it; the caller holds the lock."""
+        dropped = self._logs.put(log.path, log)
+        if dropped:
+            self._paths = {name: path for name, path in self._paths.items() if path not in dropped}
 
 
 def _build_log_opener(branches: BranchRegistry) -> LogOpener:

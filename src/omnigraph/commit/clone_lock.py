@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from omnigraph.backoff import wait_for_retry
 from omnigraph.clock import format_instant
 from omnigraph.commit.checksummed_json import encode_with_checksum
 from omnigraph.commit.manifest_log import Head
@@ -78,7 +79,6 @@ def _acquire_lease(target: GraphStorage, origin: CloneOrigin, head: Head) -> tup
     Raises:
         PlaceTakenError: Another clone has a live claim.
     """
-    runtime = target.runtime
     for attempt in range(1, MAX_ATTEMPTS + 1):
         check_no_live_clone(target, find_clones(target))
         lease = Lease(target, _build_sidecar(target, origin, head))
@@ -92,7 +92,7 @@ def _acquire_lease(target: GraphStorage, origin: CloneOrigin, head: Head) -> tup
             lease.disarm()
             if attempt == MAX_ATTEMPTS:
                 raise
-            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**attempt))
+            wait_for_retry(target.runtime, attempt)
         except BaseException:
             lease.disarm()
             raise

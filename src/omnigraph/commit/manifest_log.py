@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.branch_errors import BranchGoneError, OutcomeUnknownError
 from omnigraph.commit.freshness import Freshness
 from omnigraph.commit.key_index import KeyFinder, is_remembered
@@ -318,14 +319,12 @@ class ManifestLog:
             StoreFullError, StoreDeniedError: A local disk has refused to write it.
             OutcomeUnknownError: Anything else went wrong, and the next version does not exist yet.
         """
-        clock = self.store.runtime.clock
-        ids = self.store.runtime.ids
         for attempt in range(MAX_SWAP_TRIES):
             try:
                 return base.table.commit(prepared)
             except StoreUnavailableError as error:
                 if attempt < MAX_SWAP_TRIES - 1 and not isinstance(error, _REFUSALS):
-                    clock.sleep(0.05 * 2**attempt + ids.jitter(0.05))
+                    wait_for_retry(self.store.runtime, attempt + 1)
                     continue
                 # The store failed every try: check who wrote the next version. While there is none, ours may still
                 # arrive.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
+from omnigraph.backoff import wait_for_retry
 from omnigraph.clock import format_instant
 from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.branch_lock import get_branch_lock
@@ -56,8 +57,6 @@ from omnigraph.telemetry import log as telemetry_log
 # The number of swaps that a write may lose in all. Rounds lost over tables that the write itself uses have a lower
 # limit, `Options.publish_rounds`.
 MAX_ROUNDS = 100
-# Back-off doubles up to 32 times `Options.backoff_seconds`.
-MAX_DOUBLINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +349,7 @@ def _run_rounds(
                 head = log.publish(plan.base, manifest)
         except SwapLostError:
             lost += 1
-            runtime.clock.sleep(runtime.ids.jitter(options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
+            wait_for_retry(runtime, lost)
             newest = log.head()
             between = log.read_since(newest, plan.base.snapshot.commit.seq)
             for commit in between:

@@ -7,7 +7,6 @@ removes its own files. Recovery does the same for an operation that died.
 """
 
 import re
-import secrets
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -16,6 +15,7 @@ import msgspec
 
 from omnigraph.commit.checksummed_json import decode_with_checksum, encode_with_checksum
 from omnigraph.commit.sidecar import FencedError, read_phase
+from omnigraph.ids import draw_bytes
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import RECOVERY, TableFile, build_job_key, build_sidecar_key
 from omnigraph.storage.object_store import ForeignFileError, ObjectChangedError, ObjectInfo, ObjectMissingError
@@ -48,7 +48,7 @@ class TaskJournal:
         self._store = store
         self._operation_id = operation_id
         self._phase = phase
-        self._task = f"{phase}-{task}-{secrets.token_hex(4)}"
+        self._task = f"{phase}-{task}-{draw_bytes(4).hex()}"
         self._etag = ""
         self._lock = threading.Lock()
         self._files: dict[str, None] = {}

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import secrets
 import stat
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from pathlib import Path
 from omnigraph.clock import format_instant
 from omnigraph.config.settings_file import SettingsSection, read_settings
 from omnigraph.errors import SettingsError
+from omnigraph.ids import draw_text
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.policy import Actor
 
@@ -52,7 +52,7 @@ def hash_token(token: str) -> bytes:
 
 def generate_token() -> str:
     """Generate a random token."""
-    return TOKEN_PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+    return TOKEN_PREFIX + draw_text(_RANDOM_BYTES)
 
 
 def format_token_entry(token: str, actor: str, groups: tuple[str, ...] = (), expires: datetime | None = None) -> str:

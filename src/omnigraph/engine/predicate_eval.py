@@ -38,7 +38,6 @@ from omnigraph.query.mutation_plan import StoredValue
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
-from omnigraph.storage.arrow_buffers import build_scalar
 
 Column: TypeAlias = pa.ChunkedArray | pa.Array
 Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
@@ -146,7 +145,7 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs) -> O
     """Return the value in every row, or a scalar if it is the same in all."""
     match expr:
         case Const() | ParamRef() | Now():
-            return build_scalar(inputs.resolve(expr), to_arrow_type(expr.type))
+            return pa.scalar(inputs.resolve(expr), to_arrow_type(expr.type))
         case Prop() | Identity():
             return values.read_column(expr)
         case IsNull():

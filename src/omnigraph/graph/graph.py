@@ -15,12 +15,7 @@ from omnigraph.graph.arguments import build_query_source, check_parameters
 from omnigraph.graph.blame import blames_damage
 from omnigraph.graph.history import HistoryMethods
 from omnigraph.graph.maintenance import MaintenanceMethods
-from omnigraph.graph.spark_bridge import (
-    build_distributed_algorithms,
-    check_master,
-    import_spark_module,
-    select_reader,
-)
+from omnigraph.graph.spark_bridge import build_distributed_algorithms, check_master, load_spark, select_reader
 from omnigraph.lang.source import Source
 from omnigraph.locations import resolve_local_path
 from omnigraph.ops.argument_checks import check_if_exists, check_max_errors, check_text, parse_choice
@@ -106,8 +101,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         Raises:
             LibraryMissingError: PySpark is not installed.
         """
-        spark_graph: SparkGraph = import_spark_module("spark_graph").SparkGraph(self._session, self.snapshot())
-        return spark_graph
+        return load_spark().open_graph(self._session, self.snapshot())
 
     def table(
         self, type_name: str, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
@@ -184,10 +178,9 @@ class Graph(HistoryMethods, MaintenanceMethods):
         """
         # Checked here too, before Spark is started.
         self._session.allow(Action.EXPORT, branch)
-        result: Result = import_spark_module("sql_result").execute(
+        return load_spark().execute_sql(
             self._session, statement, branch=branch, snapshot=snapshot, at=at, master=master
         )
-        return result
 
     def explain(  # noqa: PLR0913 - all but the text by name
         self,
@@ -390,7 +383,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         check_master(chosen_engine, master)
         # Unlike in `load`, `auto` uses Spark only with a master: executors write directories instead of files.
         if chosen_engine is Engine.SPARK or (chosen_engine is Engine.AUTO and master is not None):
-            spark_graph: SparkGraph = import_spark_module("spark_graph").open_on_master(self._session, state, master)
+            spark_graph = load_spark().open_on_master(self._session, state, master)
             return spark_graph.export(target, format=export_format, types=types, progress=progress)
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
         session = with_limits(self._session, limits, "export", "")

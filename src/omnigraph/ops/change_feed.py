@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from omnigraph.backoff import OutageBackoff
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.gc_horizon import check_commit_retained
 from omnigraph.commit.history_reader import find_position, find_restored_tables, read_next_commits
@@ -28,13 +29,8 @@ from omnigraph.policy import Action
 from omnigraph.schema.identity import renumber_catalog
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.object_store import StoreDeniedError, StoreUnavailableError
-from omnigraph.telemetry import log as telemetry_log
 
 POLL_SECONDS = 1.0
-# A follower gives up when the store has not answered for this long.
-MAX_OUTAGE_SECONDS = 600.0
-_FIRST_WAIT_SECONDS = 0.1
-_MAX_WAIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +76,7 @@ class ChangeFeed:
             check_commit_retained(session.log, head, self._position.commit)
         self._type_filter = self._resolve_types(head, call.types)
         self._emitted = 0
-        self._backoff = _OutageBackoff(session)
+        self._backoff = OutageBackoff(session.runtime.clock, session.runtime.ids)
         self._waiting: deque[Commit] = deque()
         # By path, the table version that was opened last.
         self._tables: dict[str, LanceTable] = {}
@@ -255,33 +251,6 @@ class ChangeFeed:
             if path not in live:
                 raise BranchGoneError(branch) from error
         self._backoff.wait(error)
-
-
-class _OutageBackoff:
-    """Exponential back-off with jitter during an outage of the store, up to `MAX_OUTAGE_SECONDS`."""
-
-    def __init__(self, session: Session) -> None:
-        self._clock = session.runtime.clock
-        self._ids = session.runtime.ids
-        self._since: float | None = None
-        self._tries = 0
-
-    def wait(self, error: StoreUnavailableError) -> None:
-        now = self._clock.monotonic()
-        if self._since is None:
-            self._since = now
-            telemetry_log.warning("the store is unavailable, retrying: %s", error)
-        elif now - self._since > MAX_OUTAGE_SECONDS:
-            raise error
-        seconds = min(_FIRST_WAIT_SECONDS * 2**self._tries, _MAX_WAIT_SECONDS)
-        self._tries += 1
-        # Half of the wait is random, so that followers do not all come back at the same moment.
-        self._clock.sleep(seconds / 2 + self._ids.jitter(seconds / 2))
-
-    def reset(self) -> None:
-        """Forget the outage, once the store has answered."""
-        self._since = None
-        self._tries = 0
 
 
 def commit_changes(

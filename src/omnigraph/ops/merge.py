@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
+from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.commit_plan import AdoptedTable, CommitPlan, Move
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import CommitCollectedError
@@ -117,7 +118,6 @@ def _merge_until_published(session: Session, call: MergeCall) -> MergeResult:
     newest = source.head()
     # `head` may have replaced the log, if the name belongs to a new branch: read the log only now.
     theirs = Tip(source.log, newest)
-    runtime = session.runtime
     for number in range(1, MAX_ATTEMPTS):
         head = target.head()
         try:
@@ -127,7 +127,7 @@ def _merge_until_published(session: Session, call: MergeCall) -> MergeResult:
             commits = target.log.read_since(target.head(), head.snapshot.commit.seq)
             if any(_is_blocking(commit, theirs.commit.id) for commit in commits):
                 raise
-            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
+            wait_for_retry(session.runtime, number)
     return _MergeAttempt(target, target.head(), theirs, call).run()
 
 

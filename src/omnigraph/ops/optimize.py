@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
+from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import TooSlowError
 from omnigraph.errors import OmnigraphError
@@ -26,8 +27,6 @@ from omnigraph.telemetry import log
 
 # Number of times a table is planned because other writers keep rewriting it.
 MAX_ATTEMPTS = 10
-# The back-off doubles with each attempt, up to 32 times its start.
-_MAX_DOUBLINGS = 5
 # Interval between checks for cancellation while tables are optimized.
 _POLL_SECONDS = 0.1
 
@@ -136,7 +135,6 @@ def _optimize_isolated(session: Session, table_key: str, call: OptimizeCall, wor
 
 def _optimize_table(session: Session, table_key: str, call: UpkeepCall, worker: OptimizeWorker) -> TableUpkeep:
     """Plan, rewrite and publish a table; start over if another writer has rewritten it in the meantime."""
-    runtime = session.runtime
     for attempt in range(MAX_ATTEMPTS):
         head = session.head()
         if table_key not in head.snapshot.pins:
@@ -145,7 +143,7 @@ def _optimize_table(session: Session, table_key: str, call: UpkeepCall, worker: 
             return OptimizeAttempt(session, head, table_key, call, worker).run()
         except (ConflictError, TooSlowError, OutdatedError) as error:
             log.info("planning %s again: %s", table_key, error)
-            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(attempt, _MAX_DOUBLINGS)))
+            wait_for_retry(session.runtime, attempt)
     return TableUpkeep(
         table_key=table_key, skipped=f"other writers rewrote it {MAX_ATTEMPTS} times in the meantime; try again later"
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.commit_plan import CommitPlan, Move, NewTable
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
@@ -191,14 +192,14 @@ def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
     session.allow(Action.SCHEMA_APPLY, signed=call.actor)
     session.check_writable()
     check_signature(call.actor, call.message, None)
-    runtime, head = session.runtime, session.head()
+    head = session.head()
     base_schema_id = head.snapshot.manifest.schema.id
     for number in range(1, MAX_ATTEMPTS):
         try:
             return _attempt(session, call, head)
         except (ConflictError, OutdatedError, SwapLostError):
             # A writer of the same table was faster, maintenance moved one, or a new table's path was taken.
-            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
+            wait_for_retry(session.runtime, number)
         head = session.head()
         schema_id = head.snapshot.manifest.schema.id
         # The caller's change was made for the earlier schema, and may be wrong for this one.

@@ -1,8 +1,6 @@
 """Cedar policies: validated when loaded, evaluated by every operation. What no policy permits is denied."""
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ import cedarpy
 
 from omnigraph.config.settings_file import read_text
 from omnigraph.errors import SettingsError
+from omnigraph.lru_cache import LruCache
 from omnigraph.policy import Access, Action, Actor, Decision
 
 SUFFIX = ".cedar"
@@ -55,8 +54,7 @@ class CedarPolicies:
         self.names = dict(names)
         self.examples = tuple(dict.fromkeys(_iter_branch_names(text)))[:_MAX_EXAMPLES]
         """Branch names that the policies may treat specially: for each pattern in them, one that matches."""
-        self._lock = threading.Lock()
-        self._cache: OrderedDict[tuple[str, Access], Decision] = OrderedDict()
+        self._cache: LruCache[tuple[str, Access], Decision] = LruCache(_MAX_CACHED_DECISIONS)
 
     @classmethod
     def load(cls, directory: Path) -> "CedarPolicies":
@@ -83,17 +81,11 @@ class CedarPolicies:
     def decide(self, graph: str, access: Access) -> Decision:
         """Return whether an actor may perform an action on a graph, and the policies that decided it."""
         key = (graph, access)
-        with self._lock:
-            decision = self._cache.get(key)
-            if decision is not None:
-                self._cache.move_to_end(key)
-                return decision
-        # Evaluated outside the lock: two threads may evaluate the same request, with the same result.
-        decision = self._evaluate(graph, access)
-        with self._lock:
-            self._cache[key] = decision
-            if len(self._cache) > _MAX_CACHED_DECISIONS:
-                self._cache.popitem(last=False)
+        decision = self._cache.get(key)
+        if decision is None:
+            # Two threads may evaluate the same request, with the same result.
+            decision = self._evaluate(graph, access)
+            self._cache.put(key, decision)
         return decision
 
     def of_graph(self, graph: str) -> "GraphPolicy":

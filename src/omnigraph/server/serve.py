@@ -14,7 +14,6 @@ from omnigraph.config.server import CONFIG_FILE, ServerConfig, load_server_confi
 from omnigraph.config.tokens import read_tokens
 from omnigraph.errors import SettingsError
 from omnigraph.runtime import Runtime
-from omnigraph.server.allocators import share_freed_memory
 from omnigraph.server.graph_registry import GraphRegistry
 from omnigraph.server.http.app import build_app
 from omnigraph.server.http.header_timeout import build_protocol
@@ -51,7 +50,6 @@ def serve(
     check_authentication(settings, unauthenticated)
     machine = runtime or load_runtime()
     start_logging(machine.clock)
-    share_freed_memory()  # before there are threads
     service = Service.start(settings, machine, is_open_to_all=bool(unauthenticated))
     # Only now: a server that listens has its graphs open, or knows that they can't be.
     listener = _open_listener(settings)

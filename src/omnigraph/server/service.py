@@ -1,10 +1,12 @@
 """The state that all requests of a server share, and the record of a single request."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
@@ -18,7 +20,6 @@ from omnigraph.ops.scrub import ScrubReport
 from omnigraph.policy import Action, Actor
 from omnigraph.runtime import Runtime
 from omnigraph.server.admission import Admission
-from omnigraph.server.allocators import read_resident_bytes
 from omnigraph.server.auth import Tokens
 from omnigraph.server.background_maintenance import Healer, MaintenanceWorker
 from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
@@ -270,8 +271,11 @@ def _sample_arrow_bytes() -> Samples:
 
 
 def _sample_resident_bytes() -> Samples:
-    nbytes = read_resident_bytes()
-    return [] if nbytes is None else [({}, nbytes)]
+    # Where the system does not report it, there is no sample.
+    with suppress(OSError, ValueError, IndexError):
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return [({}, pages * os.sysconf("SC_PAGE_SIZE"))]
+    return []
 
 
 def _declare_metrics(service: Service) -> None:

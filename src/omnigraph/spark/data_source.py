@@ -31,7 +31,6 @@ from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.open import open_session
-from omnigraph.runtime_memory import reuse_batch_memory
 from omnigraph.spark.data_source_writer import BatchSink, StreamSink, WriteTarget
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema
 from omnigraph.spark.read.table_scan import ScanTask, TableScan, find_type, plan_scan, plan_scan_tasks, read_task
@@ -138,7 +137,6 @@ class ScanReader(DataSourceReader):
         return self._read_rows(partition.task)
 
     def _read_rows(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
-        reuse_batch_memory()
         with carry_errors():
             check_build(self._driver)
             yield from read_task(self._scan, task)

@@ -244,12 +244,3 @@ def _resolve_path(path: str | os.PathLike[str]) -> str:
     """Return a path as an absolute one, since the JVM may have another directory; a URI stays unchanged."""
     text = os.fspath(path)
     return text if "://" in text else str(Path(text).absolute())
-
-
-def open_on_master(session: Session, snapshot: Snapshot, master: str | None) -> SparkGraph:
-    """Return a snapshot of a graph on a Spark master; by default, on the active session or the default master.
-
-    Raises:
-        JavaMissingError, SparkFailedError, SparkUsageError: Spark can't be used.
-    """
-    return SparkGraph(session, snapshot, spark_session(master))

@@ -28,6 +28,7 @@ from omnigraph.storage.index_staging import IndexUntrainableError, StoredIndex, 
 from omnigraph.storage.io_counters import attribute_requests
 from omnigraph.storage.lance_table import Fragment, LanceTable, verify
 from omnigraph.storage.layout import format_detached_name
+from omnigraph.storage.protobuf import iter_integers
 from omnigraph.storage.staging import StagedWrite, WriteKind, WriteObserver, list_blob_files, list_open_files, restage
 from omnigraph.storage.table_cache import VerifyLevel, translate_rewrite_errors
 
@@ -111,37 +112,8 @@ def find_highest_number(table: LanceTable) -> int:
     """
     dataset = table.handles.open(table.path, table.version)
     content = bytes(dataset._ds.serialized_manifest())  # noqa: SLF001 - no public API has it
-    stored = max(_iter_field_values(content, _MAX_FRAGMENT_ID_FIELD), default=0)
+    stored = max(iter_integers(content, _MAX_FRAGMENT_ID_FIELD), default=0)
     return max([stored, *(fragment.number for fragment in table.list_fragments())])
-
-
-def _iter_field_values(message: bytes, field: int) -> Iterator[int]:
-    """Yield the values of a varint field of a Protocol Buffers message."""
-    at = 0
-    while at < len(message):
-        tag, at = _read_varint(message, at)
-        match tag & 7:
-            case 0:
-                value, at = _read_varint(message, at)
-                if tag >> 3 == field:
-                    yield value
-            case 2:
-                length, at = _read_varint(message, at)
-                at += length
-            case wire_type:  # the two types of a fixed size
-                at += {1: 8, 5: 4}[wire_type]
-
-
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return a base-128 varint, and the position after it."""
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 127) << shift
-        at += 1
-        shift += 7
-        if byte < 128:  # the highest bit marks that more bytes follow
-            return value, at
 
 
 def map_fragment_segments(indexes: Sequence[StoredIndex]) -> dict[int, frozenset[str]]:

@@ -1,7 +1,5 @@
 """Cache open tables: one handle per path and version, one Lance session per graph."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
@@ -9,6 +7,7 @@ from typing import TypeAlias
 import lance
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lru_cache import LruCache
 from omnigraph.storage.cas_table_errors import REPAIR_HINT
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.io_counters import attribute_requests, convert_store_error, extract_reason, is_io, is_unreachable
@@ -167,9 +166,8 @@ class TableCache:
         self.is_verifying = is_verifying
         # Completes the error about a version that can't be read before it is raised.
         self.explain: Explain = lambda error: error
-        self._lock = threading.Lock()
-        self._verified: dict[tuple[str, int], int] = {}
-        self._open: OrderedDict[tuple[str, int], lance.LanceDataset] = OrderedDict()
+        self._verified: LruCache[tuple[str, int], int] = LruCache(MAX_CACHED_HANDLES)
+        self._open: LruCache[tuple[str, int], lance.LanceDataset] = LruCache(MAX_CACHED_HANDLES)
 
     def open(self, path: str, version: int) -> lance.LanceDataset:
         """Return the dataset at exactly this version.
@@ -177,14 +175,11 @@ class TableCache:
         Raises:
             PinUnreadableError: It is missing or damaged.
         """
-        key = (path, version)
-        with self._lock:
-            if key in self._open:
-                self._open.move_to_end(key)
-                return self._open[key]
-        # Opened without the lock, because it reads from the store: other tables must not wait.
-        dataset = self.open_uncached(path, version)
-        self.put(path, dataset)
+        dataset = self._open.get((path, version))
+        if dataset is None:
+            # Two threads may open the same version, so that other tables need not wait for the store.
+            dataset = self.open_uncached(path, version)
+            self.put(path, dataset)
         return dataset
 
     def open_uncached(self, path: str, version: int) -> lance.LanceDataset:
@@ -217,13 +212,11 @@ class TableCache:
 
     def get_verified_level(self, path: str, version: int) -> int:
         """Return the bits of `VerifyLevel` for the files of a version that matched."""
-        return self._verified.get((path, version), VerifyLevel.NOTHING)
+        return self._verified.get((path, version)) or VerifyLevel.NOTHING
 
     def mark_verified(self, path: str, version: int, level: int) -> None:
         """Record that files of a version match. This stays true, because files never change."""
-        self._verified[path, version] = self.get_verified_level(path, version) | level
-        while len(self._verified) > MAX_CACHED_HANDLES:
-            self._verified.pop(next(iter(self._verified)), None)
+        self._verified.put((path, version), self.get_verified_level(path, version) | level)
 
     @contextmanager
     def translate_verify_errors(self, path: str) -> Iterator[None]:
@@ -245,16 +238,11 @@ class TableCache:
 
     def list_open(self) -> list[tuple[str, int]]:
         """Return the versions with a cached handle, the most recently used ones last."""
-        with self._lock:
-            return list(self._open)
+        return self._open.list_keys()
 
     def put(self, path: str, dataset: lance.LanceDataset) -> None:
         """Cache a handle, such as one that a write has just created, so that reading it needs no request."""
-        with self._lock:
-            self._open[path, dataset.version] = dataset
-            self._open.move_to_end((path, dataset.version))
-            versions = [key for key in self._open if key[0] == path]
-            for key in versions[:-MAX_CACHED_VERSIONS]:
-                del self._open[key]
-            while len(self._open) > MAX_CACHED_HANDLES:
-                self._open.popitem(last=False)
+        self._open.put((path, dataset.version), dataset)
+        versions = [key for key in self._open.list_keys() if key[0] == path]
+        for key in versions[:-MAX_CACHED_VERSIONS]:
+            self._open.pop(key)

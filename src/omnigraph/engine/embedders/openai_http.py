@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from omnigraph.backoff import compute_wait
 from omnigraph.clock import Clock
 from omnigraph.engine.embed import EmbeddingError, ProviderFailedError
 from omnigraph.engine.query_budget import Budget
@@ -93,15 +94,14 @@ class OpenAIProvider:
         return np.concatenate([self._request_with_retries(batch) for batch in _split_batches(texts)])
 
     def _request_with_retries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        wait = _FIRST_WAIT
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+        for attempt in range(MAX_ATTEMPTS):
             try:
                 return self._request(texts)
             except _Busy as busy:
-                if attempt == MAX_ATTEMPTS:
+                if attempt == MAX_ATTEMPTS - 1:
                     raise ProviderFailedError(self.name, f"{busy.reason}, after {MAX_ATTEMPTS} attempts") from None
-                self._sleep(min(busy.wait if busy.wait is not None else self._jitter(wait), _MAX_WAIT))
-                wait *= 2
+                wait = compute_wait(self._jitter, attempt, first=_FIRST_WAIT, limit=_MAX_WAIT)
+                self._sleep(min(busy.wait if busy.wait is not None else wait, _MAX_WAIT))
         raise AssertionError  # the last attempt returns or raises
 
     def _sleep(self, seconds: float) -> None:

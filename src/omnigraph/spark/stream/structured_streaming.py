@@ -29,7 +29,7 @@ from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.schema.values import format_value
-from omnigraph.spark.data_source_writer import build_batch_key
+from omnigraph.spark.data_source_writer import QUERY_ID_PROPERTY, build_batch_key
 from omnigraph.spark.load.load_engine import build_reader
 from omnigraph.spark.load.load_input import check_columns
 from omnigraph.spark.load.load_spec import FrameSource
@@ -87,8 +87,6 @@ RowMapping: TypeAlias = str | Rows | Callable[[DataFrame], Mapping[str, DataFram
 # The driver loads a batch of up to this number of rows alone, because starting tasks would take longer.
 MAX_LOCAL_ROWS = 200_000
 WHERE = "@where"
-# The local property in which Spark passes the id of a streaming query.
-_QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +218,7 @@ class _BatchLoader:
     def run(self, batch: DataFrame, number: int) -> None:
         """Load one batch."""
         spark = batch.sparkSession
-        query_id = spark.sparkContext.getLocalProperty(_QUERY_ID_PROPERTY)
+        query_id = spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
         assert query_id is not None  # noqa: S101 - Spark sets it for every batch of a stream
         # A load reads the batch several times; without the cache, each time would read the stream's source again.
         cached = batch.persist()

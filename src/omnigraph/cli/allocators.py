@@ -9,13 +9,16 @@ So the process uses few arenas, and Arrow allocates from them too. Blocks of mor
 results need, go back to the system immediately; that costs such a query up to a third of its time, and others nothing.
 """
 
+import ctypes
 import os
 from contextlib import suppress
 
-import pyarrow as pa
-
-from omnigraph.runtime_memory import prefer_system_allocator, tune_malloc
-
+# Arrow reads its setting from the environment once, when it is loaded; so this module does not load it.
+_POOL_VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
+# From glibc's malloc.h.
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+_M_ARENA_MAX = -8
 _MIN_ARENAS = 2
 # Blocks of at least this size go back to the system when they are freed.
 _MMAP_THRESHOLD_BYTES = 1024 * 1024
@@ -26,21 +29,14 @@ _TRIM_THRESHOLD_BYTES = 16 * 1024 * 1024
 def share_freed_memory() -> None:
     """Have all threads of this process allocate from a few shared arenas, Arrow's arrays too.
 
-    Call it in a process that belongs to the server alone, before it has threads. An allocator for Arrow that is named
-    in the environment takes precedence. Where the system's allocator is not glibc's, only Arrow's pool changes.
+    Call it in a process that belongs to the server alone, before it has threads and before Arrow is loaded. An
+    allocator for Arrow that is named in the environment takes precedence. Where the system's allocator is not glibc's,
+    only Arrow's pool changes.
     """
-    if prefer_system_allocator():
-        # Arrow may be loaded already, and then reads the preference no longer. Parts of it keep their pool even so.
-        pa.set_memory_pool(pa.system_memory_pool())
-    tune_malloc(
-        mmap_threshold=_MMAP_THRESHOLD_BYTES,
-        trim_threshold=_TRIM_THRESHOLD_BYTES,
-        arenas=max(_MIN_ARENAS, os.cpu_count() or 1),
-    )
-
-
-def read_resident_bytes() -> int | None:
-    """Return the resident memory of this process, or None where the system does not report it."""
-    with suppress(OSError, ValueError, IndexError), open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - no path is built
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return None
+    os.environ.setdefault(_POOL_VARIABLE, "system")
+    # The C library may not be loadable by this name, or lack the function.
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_ARENA_MAX, max(_MIN_ARENAS, os.cpu_count() or 1))
+        mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)

@@ -1,13 +1,14 @@
-"""A thread-safe LRU cache of immutable values, limited by bytes."""
+"""The LRU cache of what reads derive from table versions, limited by bytes."""
 
 import threading
 import weakref
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, cast
 
 from omnigraph.engine.query_budget import Budget
+from omnigraph.lru_cache import LruCache
 
 T = TypeVar("T")
 Key = tuple[Hashable, ...]
@@ -33,19 +34,19 @@ class CacheStats:
     misses: int
 
 
-class LruCache:
+class ContentCache:
     """An LRU cache of immutable values, limited by bytes. Thread-safe: one thread builds a value, others wait for it.
 
-    Evicting a value only forgets it; queries that use it keep it alive. Every commit creates new table versions, so
-    values of versions that no reader holds any longer are dropped even below the limit.
+    Every commit creates new table versions, so values of versions that no reader holds any longer are dropped even
+    below the limit.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self._lock = threading.Lock()
-        self._values: OrderedDict[Key, tuple[object, int]] = OrderedDict()
+        # In tuples, because a value may be None.
+        self._values: LruCache[Key, tuple[object]] = LruCache(limit_bytes)
         self._building: dict[Key, threading.Event] = {}
-        self._nbytes = 0
         self._hits = 0
         self._misses = 0
         self._holders: Counter[ContentKey] = Counter()
@@ -61,12 +62,8 @@ class LruCache:
 
     def get(self, key: Key) -> object | None:
         """Return the value of a key, or None."""
-        with self._lock:
-            entry = self._values.get(key)
-            if entry is None:
-                return None
-            self._values.move_to_end(key)
-            return entry[0]
+        entry = self._values.get(key)
+        return None if entry is None else entry[0]
 
     def __contains__(self, key: Key) -> bool:
         return key in self._values
@@ -107,11 +104,11 @@ class LruCache:
                     self._misses += 1
                     del self._building[key]
 
-    def _look_up(self, key: Key) -> tuple[object, int] | None:
+    def _look_up(self, key: Key) -> tuple[object] | None:
         with self._lock:
             return self._touch(key)
 
-    def _look_up_or_claim(self, key: Key, done: threading.Event) -> tuple[tuple[object, int] | None, threading.Event]:
+    def _look_up_or_claim(self, key: Key, done: threading.Event) -> tuple[tuple[object] | None, threading.Event]:
         """Return the entry of a key, and the event of its build: `done` if the caller is to build it."""
         with self._lock:
             entry = self._touch(key)
@@ -121,10 +118,9 @@ class LruCache:
                 self._building[key] = builder = done
             return entry, builder or done
 
-    def _touch(self, key: Key) -> tuple[object, int] | None:
+    def _touch(self, key: Key) -> tuple[object] | None:
         entry = self._values.get(key)
         if entry is not None:
-            self._values.move_to_end(key)
             self._hits += 1
         return entry
 
@@ -134,8 +130,7 @@ class LruCache:
 
     def update_size(self, key: Key, value: object, nbytes: int) -> None:
         """Update the size of a value that has grown, if it is still cached."""
-        with self._lock:
-            entry = self._values.get(key)
+        entry = self._values.get(key)
         if entry is not None and entry[0] is value:
             self._put(key, value, nbytes)
 
@@ -147,7 +142,7 @@ class LruCache:
             except BaseException:  # as in `_put`
                 self._recount()
                 raise
-            return CacheStats(self._nbytes, len(self._values), self._hits, self._misses)
+            return CacheStats(self._values.size, len(self._values), self._hits, self._misses)
 
     def _put(self, key: Key, value: object, nbytes: int) -> None:
         with self._lock:
@@ -155,24 +150,24 @@ class LruCache:
                 self._drop_released()
                 self._drop(key)
                 parts = _find_content_keys(key)
-                # A value that is too large would evict all others; one without a holder would never be dropped.
-                if nbytes > self.limit_bytes or not all(self._holders[part] for part in parts):
+                # A value without a holder would never be dropped.
+                if not all(self._holders[part] for part in parts):
                     return
-                for part in parts:
-                    self._keys.setdefault(part, set()).add(key)
-                self._values[key] = (value, nbytes)
-                self._nbytes += nbytes
-                while self._nbytes > self.limit_bytes:
-                    self._drop(next(iter(self._values)))
-            except BaseException:  # an interrupt between two lines: count the entries again
+                dropped = self._values.put(key, (value,), nbytes)
+                if key in self._values:
+                    for part in parts:
+                        self._keys.setdefault(part, set()).add(key)
+                for old in dropped:
+                    self._forget_parts(old)
+            except BaseException:  # an interrupt between two lines: list the keys again
                 self._recount()
                 raise
 
     def _drop(self, key: Key) -> None:
-        entry = self._values.pop(key, None)
-        if entry is None:
-            return
-        self._nbytes -= entry[1]
+        if self._values.pop(key) is not None:
+            self._forget_parts(key)
+
+    def _forget_parts(self, key: Key) -> None:
         for part in _find_content_keys(key):
             keys = self._keys.get(part, set())
             keys.discard(key)
@@ -192,9 +187,8 @@ class LruCache:
             self._released.popleft()
 
     def _recount(self) -> None:
-        self._nbytes = sum(size for _, size in self._values.values())
         self._keys = {}
-        for key in self._values:
+        for key in self._values.list_keys():
             for part in _find_content_keys(key):
                 self._keys.setdefault(part, set()).add(key)
 
