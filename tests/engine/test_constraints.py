@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.commit.requirements import IdsPresent, select_complete
-from omnigraph.engine.constraints.edge_constraints import EdgeCounts, EndNodes, find_missing_ends, list_ends
+from omnigraph.engine.constraints.edge_constraints import EdgeCounts, NodeLookup, find_missing_ends, list_ends
 from omnigraph.engine.constraints.unique import find_row_clashes
 from omnigraph.engine.constraints.violations import quote_value
 from omnigraph.schema.catalog import Cardinality, EdgeType, NodeType
@@ -57,7 +57,7 @@ def test_an_end_is_a_node_that_comes_or_one_that_stays(parts: int) -> None:
         slices = [ends[name][start:end] for name in names for start, end in pairwise(bounds)]
         return [pa.array(ids, pa.string()) for ids in slices]
 
-    nodes = EndNodes(
+    nodes = NodeLookup(
         table_key="node:Person",
         iter_outside=lambda columns: (column.filter(pc.not_equal(column, "new")) for column in columns),
         find_remaining=find_remaining,
