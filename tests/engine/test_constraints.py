@@ -1,7 +1,7 @@
 """The rules of constraints by themselves: what clashes, which counts are wrong, how values are shown."""
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.commit.requirements import IdsPresent, select_complete
-from omnigraph.engine.constraints.edge_constraints import EdgeCounts, EndNodes, find_missing_ends, list_ends
+from omnigraph.engine.constraints.edge_constraints import EdgeCounts, NodeLookup, find_missing_ends, list_ends
 from omnigraph.engine.constraints.unique import find_row_clashes
 from omnigraph.engine.constraints.violations import quote_value
 from omnigraph.schema.catalog import Cardinality, EdgeType, NodeType
@@ -57,7 +57,7 @@ def test_an_end_is_a_node_that_comes_or_one_that_stays(parts: int) -> None:
         slices = [ends[name][start:end] for name in names for start, end in pairwise(bounds)]
         return [pa.array(ids, pa.string()) for ids in slices]
 
-    nodes = EndNodes(
+    nodes = NodeLookup(
         table_key="node:Person",
         iter_outside=lambda columns: (column.filter(pc.not_equal(column, "new")) for column in columns),
         find_remaining=find_remaining,
@@ -90,8 +90,10 @@ def test_an_end_is_a_node_that_comes_or_one_that_stays(parts: int) -> None:
     ],
 )
 def test_a_value_is_shown_as_its_reader_writes_it(value: object, text: str, quoted: str, literal: str) -> None:
-    assert (format_value(value), quote_value(value), format_value(value, in_query=True)) == (text, quoted, literal)
+    texts = format_value(value, is_typed=True), quote_value(value), format_value(value, in_query=True)
+
+    assert texts == (text, quoted, literal)
 
 
-def test_a_time_without_a_zone_is_shown_by_its_kind() -> None:
-    assert format_value(datetime(2026, 1, 2)) == "a datetime"  # noqa: DTZ001 - that is the point
+def test_a_time_that_a_caller_gave_is_shown_by_its_kind() -> None:
+    assert format_value(datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))) == "a datetime"

@@ -47,10 +47,12 @@ class InvalidValue:
     reason: str
 
 
-def format_value(value: object, *, in_query: bool = False) -> str:
-    """Format a value on one line, text and dates in quotes, and never long.
+def format_value(value: object, *, is_typed: bool = False, in_query: bool = False) -> str:
+    """Format a value on one line, text in quotes, and never long.
 
-    In its JSON form, for messages and reports; or with `in_query` as a literal of the query language, for plans.
+    In its JSON form, for messages and reports. `is_typed` says that a property has the value, so that dates and times
+    are shown; of others, which may be anything that a caller has given, only the kind. With `in_query`, a typed value
+    is formatted as a literal of the query language, for plans.
     """
     match value:
         case None:
@@ -68,10 +70,10 @@ def format_value(value: object, *, in_query: bool = False) -> str:
             return quote(value if len(value) <= _MAX_LITERAL_LENGTH else f"{value[: _MAX_LITERAL_LENGTH - 1]}…")
         case str():
             return _quote_text(value)
-        case datetime() if value.tzinfo is not None:
+        case datetime() if is_typed or in_query:
             text = format_value(format_datetime(value))
             return f"datetime({text})" if in_query else text
-        case date() if not isinstance(value, datetime):
+        case date() if is_typed or in_query:
             text = format_value(format_date(value))
             return f"date({text})" if in_query else text
         case bytes() if in_query:

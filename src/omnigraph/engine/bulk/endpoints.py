@@ -12,7 +12,7 @@ from omnigraph.engine.bulk.load_errors import GlobalProblem, RejectedRows, forma
 from omnigraph.engine.constraints.edge_constraints import (
     NO_IDS,
     EdgeEnd,
-    EndNodes,
+    NodeLookup,
     find_missing_ends,
     format_missing_endpoint,
     iter_edges_at,
@@ -26,7 +26,7 @@ from omnigraph.storage.key_lookup import find_existing_ids
 from omnigraph.storage.string_hash_index import StringHashIndex, iter_hits, iter_with_offsets
 
 
-def _build_end_nodes(batch: LoadBatch, name: str) -> EndNodes:
+def _build_node_lookup(batch: LoadBatch, name: str) -> NodeLookup:
     """Return the nodes of a type after the load."""
     node = batch.view.catalog.nodes[name]
     incoming = batch.types.get(name)
@@ -48,7 +48,7 @@ def _build_end_nodes(batch: LoadBatch, name: str) -> EndNodes:
         is_overwritten = incoming is not None and incoming.replaces_all
         return NO_IDS if is_overwritten else find_existing_ids(batch.view.get_table(node), ids)
 
-    return EndNodes(table_key=node.table_key, iter_outside=iter_outside, find_remaining=find_remaining)
+    return NodeLookup(table_key=node.table_key, iter_outside=iter_outside, find_remaining=find_remaining)
 
 
 def check_endpoints(batch: LoadBatch, rows: TypeBatch) -> list[Requirement]:
@@ -58,7 +58,7 @@ def check_endpoints(batch: LoadBatch, rows: TypeBatch) -> list[Requirement]:
     missing, requirements = find_missing_ends(
         edge,
         lambda columns: (column for part in rows.spooled.read_batches(columns) for column in part.columns),
-        partial(_build_end_nodes, batch),
+        partial(_build_node_lookup, batch),
     )
     for end, missing_ids in missing:
         positions = _find_rows(rows, end.column, missing_ids)

@@ -51,7 +51,7 @@ def reject_broken_rows(window: TypedRows, name: str, unit: str, reject: RejectBy
             window.lines[row].as_py(),
             window.type.name,
             value.property,
-            format_value(value.value),
+            format_value(value.value, is_typed=True),
             value.message,
             unit,
         )

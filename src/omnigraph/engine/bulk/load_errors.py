@@ -72,7 +72,7 @@ class RejectedRows:
 
 def format_nth_of(column: Column) -> Callable[[int], str]:
     """Return a function that formats the n-th value of a column."""
-    return lambda number: format_value(column[number].as_py())
+    return lambda number: format_value(column[number].as_py(), is_typed=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

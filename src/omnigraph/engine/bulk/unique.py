@@ -50,7 +50,7 @@ def _take_ids(rows: TypeBatch, complete: Positions, positions: Positions) -> pa.
 
 
 def _format_value(clashes: UniqueClashes, number: int) -> str:
-    return ", ".join(map(format_value, clashes.get_values(number)))
+    return ", ".join(format_value(value, is_typed=True) for value in clashes.get_values(number))
 
 
 def compute_effective_values(rows: TypeBatch, columns: Sequence[str]) -> pa.Table:

@@ -143,7 +143,7 @@ def _check_sizes(rows: TypeBatch, merged: pa.RecordBatch) -> None:
                 unit="row",
                 type=rows.type.name,
                 property=value.property,
-                value=format_value(value.value),
+                value=format_value(value.value, is_typed=True),
                 message=value.message,
             )
             for value in broken[:MAX_REPORTED_PROBLEMS]

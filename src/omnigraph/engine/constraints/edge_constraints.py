@@ -53,7 +53,7 @@ def iter_edges_at(catalog: Catalog, node_name: str) -> Iterator[tuple[EdgeType, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndNodes:
+class NodeLookup:
     """The nodes of one type in a candidate state, as the ends of incoming edges see them."""
 
     table_key: str
@@ -63,7 +63,7 @@ class EndNodes:
     """Return those of the ids that are of stored nodes which stay."""
 
 
-def build_end_nodes(state: CandidateState, node_name: str) -> EndNodes:
+def build_node_lookup(state: CandidateState, node_name: str) -> NodeLookup:
     """Return the nodes of a type after a write."""
     nodes = state.get_table(state.view.catalog.nodes[node_name])
     deleted = pa.array(nodes.deleted, pa.string())
@@ -71,7 +71,7 @@ def build_end_nodes(state: CandidateState, node_name: str) -> EndNodes:
     def exclude(ids: pa.Array, excluded: Column) -> pa.Array:
         return ids.filter(pa.array(~is_among(ids, excluded)))
 
-    return EndNodes(
+    return NodeLookup(
         table_key=nodes.type.table_key,
         iter_outside=lambda columns: (exclude(column.unique(), nodes.rows.column(ID)) for column in columns),
         find_remaining=lambda ids: exclude(nodes.find_committed_ids(ids), deleted),
@@ -79,7 +79,7 @@ def build_end_nodes(state: CandidateState, node_name: str) -> EndNodes:
 
 
 def find_missing_ends(
-    edge: EdgeType, read: Callable[[Sequence[str]], Iterable[pa.Array]], find_nodes: Callable[[str], EndNodes]
+    edge: EdgeType, read: Callable[[Sequence[str]], Iterable[pa.Array]], find_nodes: Callable[[str], NodeLookup]
 ) -> tuple[list[tuple[EdgeEnd, pa.Array]], list[Requirement]]:
     """Return for each end the ids that will not be nodes, and the requirements of the others.
 
@@ -111,7 +111,7 @@ def check_endpoints(state: CandidateState, edge: EdgeType, findings: ConstraintF
     missing, requirements = find_missing_ends(
         edge,
         lambda columns: [concat_chunks(rows.column(column)) for column in columns],
-        partial(build_end_nodes, state),
+        partial(build_node_lookup, state),
     )
     for end, missing_ids in missing:
         ids = rows.column(end.column).unique()

@@ -84,7 +84,7 @@ class ConstraintFindings:
 
 def quote_value(value: object) -> str:
     """Format a value for messages: text and dates in single quotes, numbers bare, long values shortened."""
-    text = format_value(value)
+    text = format_value(value, is_typed=True)
     if isinstance(value, date):
         return f"'{text[1:-1]}'"
     if isinstance(value, str):

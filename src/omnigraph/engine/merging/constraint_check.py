@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.constraints.check import check_counts, check_rows
-from omnigraph.engine.constraints.edge_constraints import EdgeEnd, build_end_nodes, find_missing_ends, list_ends
+from omnigraph.engine.constraints.edge_constraints import EdgeEnd, build_node_lookup, find_missing_ends, list_ends
 from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS, ConstraintFindings, quote_value
 from omnigraph.engine.merging.conflict_evidence import add_violations, read_evidence
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
@@ -111,7 +111,7 @@ def _add_orphans(
     missing, _ = find_missing_ends(
         edge,
         lambda columns: [concat_chunks(rows.column(column)) for column in columns],
-        partial(build_end_nodes, pending),
+        partial(build_node_lookup, pending),
     )
     for end, missing_ids in missing:
         orphans = rows.filter(pa.array(is_among(rows.column(end.column), missing_ids)))
