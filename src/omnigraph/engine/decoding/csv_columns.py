@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.decoding.json_columns import DecodedColumn, decode_json_column, decode_texts
+from omnigraph.engine.decoding.object_decoder import decode_each
 from omnigraph.schema.catalog import Property
 from omnigraph.schema.types import EnumOf, Scalar, is_text
 from omnigraph.schema.values import format_value
@@ -37,7 +38,10 @@ def decode_cell(p: Property | None, cell: bytes) -> object:
         return text
     if p.nullable and not text:
         return None
-    return text if p.type in _TEXT_FORMS else _parse_json(text)
+    if p.type in _TEXT_FORMS:
+        return text
+    (value,), _ = decode_each(_decode, [text], None)
+    return text if value is None else value
 
 
 def _decode_texts(cells: pa.Array) -> DecodedColumn:
@@ -58,14 +62,9 @@ def _decode_texts(cells: pa.Array) -> DecodedColumn:
 
 
 def _decode_json(p: Property, texts: pa.Array) -> DecodedColumn:
-    # A cell that says null is no value of any type: it stays text, which is refused by name.
-    cells: list[str | None] = texts.to_pylist()
-    return decode_json_column(p.type, [None if cell is None else _parse_json(cell) for cell in cells])
-
-
-def _parse_json(cell: str) -> object:
-    try:
-        value = _decode(cell)
-    except (msgspec.DecodeError, RecursionError):
-        return cell
-    return cell if value is None else value
+    values, _ = decode_each(_decode, texts.fill_null("null").to_pylist(), None)
+    if values.count(None) > texts.null_count:
+        # A cell that is no JSON stays text, and so does one that says null, which no type has: both are rejected.
+        pairs = zip(texts.to_pylist(), values, strict=True)
+        values = [cell if value is None else value for cell, value in pairs]
+    return decode_json_column(p.type, values)

@@ -160,23 +160,24 @@ class _RecordDecoder:
 
 
 class _DecoderRegistry:
-    """The decoders of the types that occurred, by the fields `type` and `edge` of a record."""
+    """The decoders of the types that occurred."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._by_kind: dict[tuple[str | UnsetType, str | UnsetType], _RecordDecoder | None] = {}
+        self._decoders: dict[str, _RecordDecoder] = {}
 
-    def find(self, kind: tuple[str | UnsetType, str | UnsetType]) -> _RecordDecoder | None:
-        """Return the decoder of records with these fields, or None if there is no such type."""
-        if kind not in self._by_kind:
-            type_name, edge_name = kind
-            type_: AnyType | None = None
-            if isinstance(type_name, str) and edge_name is UNSET:
-                type_ = self._catalog.nodes.get(type_name)
-            elif isinstance(edge_name, str) and type_name is UNSET:
-                type_ = self._catalog.find_edge(edge_name)
-            self._by_kind[kind] = None if type_ is None else _RecordDecoder(type_)
-        return self._by_kind[kind]
+    def find(self, type_name: str | UnsetType, edge_name: str | UnsetType) -> _RecordDecoder | None:
+        """Return the decoder of records with these fields `type` and `edge`, or None if there is no such type."""
+        type_: AnyType | None = None
+        if isinstance(type_name, str) and edge_name is UNSET:
+            type_ = self._catalog.nodes.get(type_name)
+        elif isinstance(edge_name, str) and type_name is UNSET:
+            type_ = self._catalog.find_edge(edge_name)
+        if type_ is None:
+            return None
+        if type_.name not in self._decoders:
+            self._decoders[type_.name] = _RecordDecoder(type_)
+        return self._decoders[type_.name]
 
 
 # --- records of one window ---------------------------------------------------------------------------
@@ -198,14 +199,18 @@ class _RecordWindow:
     def read(self, lines: LineSlice, decoders: _DecoderRegistry) -> None:
         """Decode some lines."""
         records, _ = decode_each(_decode_record, lines.lines, _BLANK)
-        groups: dict[tuple[str | UnsetType, str | UnsetType], list[int]] = {}
+        kinds: dict[tuple[str | UnsetType, str | UnsetType], list[int]] = {}
         for row, kind in enumerate(map(_get_kind, records)):
-            groups.setdefault(kind, []).append(row)
+            kinds.setdefault(kind, []).append(row)
+        # An edge type may be written in any case, so several kinds may be of one type.
+        groups: dict[_RecordDecoder, list[int]] = {}
+        for kind, rows in kinds.items():
+            decoder = decoders.find(*kind)
+            if decoder is not None:
+                groups.setdefault(decoder, []).extend(rows)
         is_left = np.ones(len(records), bool)
-        for kind, rows in groups.items():
-            decoder = decoders.find(kind)
-            if decoder is None:
-                continue
+        for decoder, rows in groups.items():
+            rows.sort()
             part, is_right = decoder.decode([records[row] for row in rows], lines.numbers[rows], lines.keys[rows])
             is_left[rows] = ~is_right
             if len(part.lines):

@@ -75,17 +75,18 @@ class LineSlice:
 def count_keys(data: bytes, offsets: LinePositions) -> LinePositions:
     """Count the keys of each line that is a JSON object, those of inner objects too.
 
-    A count is never too small. It is too large only if a text has a quote and a blank, or a backslash and a quote,
-    before a colon.
+    A count is never too small. It is too large if a text has blanks, or a backslash and a quote, before a colon.
     """
     values = np.frombuffer(data, np.uint8)
     start, end = offsets[[0, -1]]
     colons = np.flatnonzero(values[start:end] == _COLON) + start
-    before, second, third = (values[np.maximum(colons - back, 0)] for back in (1, 2, 3))
+    last = np.maximum(colons - 1, 0)
+    last -= (values[last] <= _SPACE) & (last > 0)
+    before, second = (values[np.maximum(last - back, 0)] for back in (1, 2))
     # A quote after a single backslash is inside of a text. An even number of backslashes does not escape it.
-    is_plain = (before == _QUOTE) & ((second != _BACKSLASH) | (third == _BACKSLASH))
-    is_spaced = (before <= _SPACE) & ((second == _QUOTE) | (second <= _SPACE))
-    return np.diff(np.searchsorted(colons[is_plain | is_spaced], offsets))
+    is_end = (values[last] == _QUOTE) & ((before != _BACKSLASH) | (second == _BACKSLASH))
+    is_blank = values[last] <= _SPACE
+    return np.diff(np.searchsorted(colons[is_end | is_blank], offsets))
 
 
 def read_line_blocks(chunks: Iterable[bytes], *, limit: int, rows: int, size: int) -> Iterator[LineBlock]:
