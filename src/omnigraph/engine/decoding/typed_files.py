@@ -25,12 +25,10 @@ from omnigraph.engine.decoding.record_encoder import encode_record, to_json_valu
 from omnigraph.engine.decoding.record_error import ColumnError, Reject, refuse
 from omnigraph.engine.decoding.typed_jsonl import read_typed_lines
 from omnigraph.engine.decoding.typed_rows import (
-    DecodedColumn,
     DecodedRows,
     RejectedRecord,
     TypedRows,
-    build_absent_column,
-    build_absent_ids,
+    decode_placed,
     list_id_columns,
     validate_rows,
 )
@@ -191,17 +189,15 @@ def _decode_batches(source: RowSource, ids: Ids, batches: Iterator[pa.RecordBatc
 
 def _decode_batch(source: RowSource, ids: Ids, batch: pa.RecordBatch, placed: Mapping[str, int], start: int) -> _Part:
     rows = batch.num_rows
-    columns: dict[str, DecodedColumn] = {}
-    for name in list_id_columns(source.type):
-        if name in placed:
-            columns[name] = decode_id_array(batch.column(placed[name]), source.name, source.type.name, name)
-        else:
-            columns[name] = build_absent_ids(rows)
-    for p in source.type.properties:
-        if p.name in placed:
-            columns[p.name] = decode_array(p, batch.column(placed[p.name]), source.name, source.type.name)
-        else:
-            columns[p.name] = build_absent_column(p, rows)
+    own = list_id_columns(source.type)
+    columns = decode_placed(
+        source.type,
+        placed,
+        rows,
+        lambda p, place: (decode_id_array if p.name in own else decode_array)(
+            p, batch.column(place), source.name, source.type.name
+        ),
+    )
 
     def text_of(line: int) -> bytes:
         row = line - start
