@@ -18,20 +18,8 @@ import numpy.typing as npt
 from msgspec import UNSET, UnsetType
 
 from omnigraph.engine.constraints.record_size import MAX_RECORD_BYTES, compute_line_limit
-from omnigraph.engine.decoding.fast_columns import choose_json_type, decode_fast_column
-from omnigraph.engine.decoding.json_columns import Doubts, FastTable, read_fast
-from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, find_bad_number, iter_chunks
-from omnigraph.engine.decoding.line_blocks import PADDING, LineBlock, LinePositions, read_line_blocks
-from omnigraph.engine.decoding.older_export import (
-    METADATA,
-    describe_export,
-    infer_older_data_type,
-    is_metadata,
-    normalize_column,
-    normalize_data,
 from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, iter_chunks
 from omnigraph.engine.decoding.line_blocks import LineBlock, LinePositions, LineSlice, read_line_blocks
-)
 from omnigraph.engine.decoding.older_export import METADATA, describe_export, is_metadata, normalize_columns
 from omnigraph.engine.decoding.record_error import RecordError, Reject, refuse
 from omnigraph.engine.decoding.record_explainer import BadRecordError, RecordValues, explain_graph_line
