@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -10,8 +10,10 @@ import lance
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.cas_table_errors import REPAIR_HINT
+from omnigraph.storage.fragment_list import Fragment, list_fragments
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.io_counters import attribute_requests, convert_store_error, extract_reason, is_io, is_unreachable
+from omnigraph.storage.key_cache import KeyCache
 from omnigraph.storage.verification import Mismatch
 
 # Limits of open handles in all, and per table. A handle holds the list of all fragments of its version.
@@ -166,6 +168,9 @@ class VerifyLevel:
 class TableCache:
     """An LRU cache of pinned Lance datasets by (path, version), which are immutable and never stale. Thread-safe."""
 
+    keys: KeyCache | None = None
+    """The cache of keys for lookups, if the owner has memory for one."""
+
     def __init__(self, store: GraphStorage, *, is_verifying: bool = True) -> None:
         self.store = store
         # Off for a search for damage, which also opens versions that do not match their checksums.
@@ -173,6 +178,8 @@ class TableCache:
         # Completes the error about a version that can't be read before it is raised.
         self.explain: Explain = lambda error: error
         self._lock = threading.Lock()
+        # The fragments of versions with a cached handle, as far as they were listed.
+        self._fragments: dict[tuple[str, int], tuple[Fragment, ...]] = {}
         self._verified: dict[tuple[str, int], int] = {}
         self._open: OrderedDict[tuple[str, int], lance.LanceDataset] = OrderedDict()
 
@@ -217,6 +224,29 @@ class TableCache:
             self._check_rows(path, version, dataset)
         return dataset
 
+    def list_fragments(self, path: str, version: int) -> tuple[Fragment, ...]:
+        """Return the fragments of a version, in order; needs no request once it is open. Raises as `open`."""
+        fragments = self._fragments.get((path, version))
+        return self._list_fragments(path, version) if fragments is None else fragments
+
+    def list_successor(self, path: str, base: int, version: int, changed: Collection[int]) -> None:
+        """List the fragments of a version that a write has made of `base`, if those of `base` are known.
+
+        Only the fragments in `changed` differ, and there may be new ones.
+        """
+        fragments = self._fragments.get((path, base))
+        if fragments is not None:
+            self._list_fragments(path, version, fragments, changed)
+
+    def _list_fragments(
+        self, path: str, version: int, base: Sequence[Fragment] = (), changed: Collection[int] = ()
+    ) -> tuple[Fragment, ...]:
+        fragments = list_fragments(self.open(path, version), base, changed)
+        with self._lock:
+            if (path, version) in self._open:
+                self._fragments[path, version] = fragments
+        return fragments
+
     def get_verified_level(self, path: str, version: int) -> int:
         """Return the bits of `VerifyLevel` for the files of a version that matched."""
         return self._verified.get((path, version), VerifyLevel.NOTHING)
@@ -257,6 +287,10 @@ class TableCache:
             self._open.move_to_end((path, dataset.version))
             versions = [key for key in self._open if key[0] == path]
             for key in versions[:-MAX_CACHED_VERSIONS]:
-                del self._open[key]
+                self._drop(key)
             while len(self._open) > MAX_CACHED_HANDLES:
-                self._open.popitem(last=False)
+                self._drop(next(iter(self._open)))
+
+    def _drop(self, key: tuple[str, int]) -> None:
+        del self._open[key]
+        self._fragments.pop(key, None)
