@@ -21,7 +21,7 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
 from omnigraph.storage.derived_cache import DerivedCache
-from omnigraph.storage.lance_table import Fragment
+from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.layout import build_version_key
 from row_worlds import new_session, view_of
 from s3_server import fresh_uri, s3_server

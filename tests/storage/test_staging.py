@@ -12,10 +12,12 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
 from omnigraph.options import UpkeepOptions
+from omnigraph.storage import fragment_list
 from omnigraph.storage.compaction import compact, rebase_staged, stage_rewrite
+from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.index_staging import stage_index
 from omnigraph.storage.key_lookup import find_existing
-from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, Fragment, LanceTable
+from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, LanceTable
 from omnigraph.storage.staging import (
     DuplicateRowError,
     RowStream,
@@ -287,14 +289,14 @@ def test_any_text_is_found_as_a_key(key: str, table: LanceTable) -> None:
 def test_an_upsert_that_replaces_nothing_costs_nothing_by_fragments(
     world: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    described: list[LanceTable] = []
-    fragments = LanceTable.list_fragments
+    described: list[int] = []
+    describe = fragment_list._describe
 
-    def watch(table: LanceTable) -> tuple[Fragment, ...]:
-        described.append(table)
-        return fragments(table)
+    def watch(metadata: lance.FragmentMetadata) -> Fragment:
+        described.append(metadata.id)
+        return describe(metadata)
 
-    monkeypatch.setattr(LanceTable, "list_fragments", watch)
+    monkeypatch.setattr(fragment_list, "_describe", watch)
 
     table = world.open_tables(world.resolve_snapshot()).open_table("node:A")
     table.scan(["id"], "id = 'a'")  # small files are verified by the first read of a version

@@ -109,6 +109,14 @@ def test_a_rewrite_may_number_its_fragments_with_gaps_and_the_next_come_behind(t
     assert numbers_of(more) == [2, 3, 5_000, 5_001]
 
 
+def test_numbers_are_listed_in_the_order_of_the_fragments(table: LanceDataset) -> None:
+    mixed = rewritten(table, [0, 1], compacted(table, [0, 1], first=100))
+    appended = committed(mixed, LanceOperation.Append(write_fragments(rows(90, 91), mixed)))
+
+    for version in (table, mixed, appended):
+        assert list(version.fragment_ids()) == [one.fragment_id for one in version.get_fragments()]
+
+
 def test_numbers_are_not_given_again_when_all_fragments_are_gone(table: LanceDataset) -> None:
     """Why an index may name rows by them."""
     made = rewritten(table, [0, 1], compacted(table, [0, 1], first=5_000))

@@ -29,6 +29,7 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.blob_sources import BlobSources
 from omnigraph.storage.derived_cache import DerivedCache
 from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.key_cache import KeyCache
 from omnigraph.storage.table_cache import TableCache
 
 # The author of commits if a call names none.
@@ -79,6 +80,7 @@ class Session:
         self.handles.explain = partial(explain_pin, self.branches)
         derived = DerivedCache(self.store, is_read_only=self.is_read_only or self.keep_derived is False)
         self.reads = GraphCache(self.store.runtime.options, derived)
+        self.handles.keys = KeyCache(self.reads.lru)
         self.prepared = QueryCache(self.store.runtime.options.query_text_characters)
 
     @property

@@ -24,9 +24,15 @@ from omnigraph.options import UpkeepOptions
 from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import Announce, stamp_deletions, stamp_fragment
 from omnigraph.storage.deletion_vectors import invert_offsets
-from omnigraph.storage.index_staging import IndexUntrainableError, StoredIndex, build_segment, list_stored_indexes
+from omnigraph.storage.fragment_list import Fragment
+from omnigraph.storage.index_staging import (
+    IndexUntrainableError,
+    StoredIndex,
+    build_segment,
+    list_stored_indexes,
+)
 from omnigraph.storage.io_counters import attribute_requests
-from omnigraph.storage.lance_table import Fragment, LanceTable, verify
+from omnigraph.storage.lance_table import LanceTable, verify
 from omnigraph.storage.layout import format_detached_name
 from omnigraph.storage.protobuf import iter_integers
 from omnigraph.storage.staging import StagedWrite, WriteKind, WriteObserver, list_blob_files, list_open_files, restage

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.lance_table import Fragment
+from omnigraph.storage.fragment_list import Fragment
 
 # A fragment joins smaller ones if its cost is at most this many times their total cost.
 MAX_SIZE_RATIO = 2

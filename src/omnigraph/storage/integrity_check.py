@@ -21,10 +21,11 @@ from omnigraph.storage import filters
 from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.checksums import parse_blob_checksum
 from omnigraph.storage.foreign_blobs import find_foreign_uris
+from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.index_staging import list_stored_indexes
 from omnigraph.storage.io_counters import attribute_requests, convert_store_error, extract_reason, is_unreachable
-from omnigraph.storage.lance_table import ADDRESS, Fragment, LanceTable, find_malformed_deletions, is_blob
+from omnigraph.storage.lance_table import ADDRESS, LanceTable, find_malformed_deletions, is_blob
 from omnigraph.storage.layout import build_version_key, format_deletion_name, parse_version_number
 from omnigraph.storage.object_store import ForeignFileError, ObjectInfo, StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.row_addresses import Addresses

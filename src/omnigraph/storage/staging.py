@@ -395,6 +395,8 @@ def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObs
                 raise failure from error
             raise
     stamped = [stamp_fragment(store, table.path, fragment.to_json(), observer.on_complete) for fragment in fragments]
+    if table.handles.keys is not None and isinstance(rows, pa.Table) and len(stamped) == 1:
+        table.handles.keys.note_written(table, tuple(file["path"] for file in stamped[0]["files"]), rows)
     return tuple(map(json.dumps, stamped))
 
 

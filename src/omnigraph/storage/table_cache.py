@@ -1,6 +1,6 @@
 """Cache open tables: one handle per path and version, one Lance session per graph."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -9,8 +9,10 @@ import lance
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lru_cache import LruCache
 from omnigraph.storage.cas_table_errors import REPAIR_HINT
+from omnigraph.storage.fragment_list import Fragment, list_fragments
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.io_counters import attribute_requests, convert_store_error, extract_reason, is_io, is_unreachable
+from omnigraph.storage.key_cache import KeyCache
 from omnigraph.storage.verification import raise_mismatch
 
 # Limits of open handles in all, and per table. A handle holds the list of all fragments of its version.
@@ -160,6 +162,9 @@ class VerifyLevel:
 class TableCache:
     """An LRU cache of pinned Lance datasets by (path, version), which are immutable and never stale. Thread-safe."""
 
+    keys: KeyCache | None = None
+    """The cache of keys for lookups, if the owner has memory for one."""
+
     def __init__(self, store: GraphStorage, *, is_verifying: bool = True) -> None:
         self.store = store
         # Off for a search for damage, which also opens versions that do not match their checksums.
@@ -168,6 +173,8 @@ class TableCache:
         self.explain: Explain = lambda error: error
         self._verified: LruCache[tuple[str, int], int] = LruCache(MAX_CACHED_HANDLES)
         self._open: LruCache[tuple[str, int], lance.LanceDataset] = LruCache(MAX_CACHED_HANDLES)
+        # The fragments of versions with a cached handle, as far as they were listed.
+        self._fragments: LruCache[tuple[str, int], tuple[Fragment, ...]] = LruCache(MAX_CACHED_HANDLES)
 
     def open(self, path: str, version: int) -> lance.LanceDataset:
         """Return the dataset at exactly this version.
@@ -210,6 +217,28 @@ class TableCache:
             self._check_rows(path, version, dataset)
         return dataset
 
+    def list_fragments(self, path: str, version: int) -> tuple[Fragment, ...]:
+        """Return the fragments of a version, in order; needs no request once it is open. Raises as `open`."""
+        fragments = self._fragments.get((path, version))
+        return self._list_fragments(path, version) if fragments is None else fragments
+
+    def list_successor(self, path: str, base: int, version: int, changed: Collection[int]) -> None:
+        """List the fragments of a version that a write has made of `base`, if those of `base` are known.
+
+        Only the fragments in `changed` differ, and there may be new ones.
+        """
+        fragments = self._fragments.get((path, base))
+        if fragments is not None:
+            self._list_fragments(path, version, fragments, changed)
+
+    def _list_fragments(
+        self, path: str, version: int, base: Sequence[Fragment] = (), changed: Collection[int] = ()
+    ) -> tuple[Fragment, ...]:
+        fragments = list_fragments(self.open(path, version), base, changed)
+        if (path, version) in self._open:
+            self._fragments.put((path, version), fragments)
+        return fragments
+
     def get_verified_level(self, path: str, version: int) -> int:
         """Return the bits of `VerifyLevel` for the files of a version that matched."""
         return self._verified.get((path, version)) or VerifyLevel.NOTHING
@@ -242,7 +271,10 @@ class TableCache:
 
     def put(self, path: str, dataset: lance.LanceDataset) -> None:
         """Cache a handle, such as one that a write has just created, so that reading it needs no request."""
-        self._open.put((path, dataset.version), dataset)
+        dropped = self._open.put((path, dataset.version), dataset)
         versions = [key for key in self._open.list_keys() if key[0] == path]
         for key in versions[:-MAX_CACHED_VERSIONS]:
             self._open.pop(key)
+            dropped.append(key)
+        for key in dropped:
+            self._fragments.pop(key)

@@ -22,6 +22,9 @@ from omnigraph.storage.schema_staging import build_freed_schema, build_relaxed_s
 from omnigraph.storage.staging import StagedWrite, WriteKind
 from omnigraph.storage.table_cache import TableCache
 
+# The writes that leave all fragments as they are but those they name.
+_ROW_WRITES = (WriteKind.APPEND, WriteKind.UPSERT, WriteKind.DELETE)
+
 
 def create_table(store: GraphStorage, path: str, schema: pa.Schema) -> int:
     """Create an empty table with stable row ids, and return the number of its first version.
@@ -48,7 +51,10 @@ def apply(handles: TableCache, staged: StagedWrite, base: int) -> int:
     if staged.change is WriteKind.SCHEMA:
         return _commit_columns(handles, staged, dataset)
     if staged.change is not WriteKind.REWRITE:
-        return _commit(handles, staged.path, dataset, _build_operation(staged, dataset))
+        version = _commit(handles, staged.path, dataset, _build_operation(staged, dataset))
+        if staged.change in _ROW_WRITES:
+            handles.list_successor(staged.path, base, version, [json.loads(text)["id"] for text in staged.updated])
+        return version
     # The preview can be used only if the write was not rebased since.
     is_previewed = staged.preview and staged.base == staged.origin
     rewritten = staged.preview if is_previewed else build_preview(handles, staged)

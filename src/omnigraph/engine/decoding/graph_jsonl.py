@@ -20,6 +20,7 @@ from msgspec import UNSET, UnsetType
 from omnigraph.engine.constraints.record_size import MAX_RECORD_BYTES, compute_line_limit
 from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, iter_chunks
 from omnigraph.engine.decoding.line_blocks import LineBlock, LinePositions, LineSlice, read_line_blocks
+from omnigraph.engine.decoding.object_decoder import ObjectDecoder, decode_each, merge_columns
 from omnigraph.engine.decoding.older_export import METADATA, describe_export, is_metadata, normalize_columns
 from omnigraph.engine.decoding.record_error import RecordError, Reject, refuse
 from omnigraph.engine.decoding.record_explainer import BadRecordError, RecordValues, explain_graph_line

@@ -108,7 +108,7 @@ class ColumnStore:
         if self.is_resident(column):
             yield self.load_written(column).slice(at, run.rows)
         else:
-            yield from self.table.iter_written_rows(column, run.fragments)
+            yield from (batch.column(column) for batch in self.table.iter_written_rows([column], run.fragments))
 
     # --- derived from columns -------------------------------------------------------------------------
 
@@ -193,10 +193,10 @@ class ColumnStore:
             if run.start is not None and isinstance(older, _WrittenColumn):
                 chunks.append(older.values.slice(run.start, run.rows))
                 continue
-            for batch in self.table.iter_written_rows(column, run.fragments):
+            for batch in self.table.iter_written_rows([column], run.fragments):
                 if budget is not None:
                     budget.check()
-                chunks.append(batch)
+                chunks.append(batch.column(column))
         written = _WrittenColumn(self.layout, concat_chunks(chunks, self._schema.field(column).type))
         # The next version of the table looks up here which column it can extend.
         self.cache.put(latest, self._build_column_key(column), 256)

@@ -10,7 +10,8 @@ from omnigraph.engine.bindings import Positions
 from omnigraph.engine.tables.content_cache import ContentCache, ContentKey, Key
 from omnigraph.engine.tables.row_layout import Layout, pack_bitmap
 from omnigraph.storage.arrow_buffers import build_array
-from omnigraph.storage.lance_table import Fragment, LanceTable
+from omnigraph.storage.fragment_list import Fragment
+from omnigraph.storage.lance_table import LanceTable
 
 Element = TypeVar("Element", bound=np.generic)
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from omnigraph.engine.predicate_eval import QueryInputs, find_columns
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.table_filters import build_table_filter
+from omnigraph.engine.tables.key_predicates import find_named_ids
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import (
     REFERENCE,
@@ -23,7 +24,7 @@ from omnigraph.engine.writing.blobs import (
 from omnigraph.engine.writing.omitted_values import OmittedValues
 from omnigraph.engine.writing.row_filter import filter_rows, find_matching_ids
 from omnigraph.engine.writing.streamed_update import StreamedRows
-from omnigraph.query.expr import Expr
+from omnigraph.query.expr import Expr, split_conjuncts
 from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, EdgeType, NodeType
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
@@ -193,7 +194,11 @@ class PendingTable:
         table = (
             self.table if watch is None else LanceTable(self.table.handles, self.table.path, self.table.version, watch)
         )
-        if filter_ is None:
+        named_ids = find_named_ids(self.type, split_conjuncts(predicate), inputs)
+        if named_ids is not None:
+            rows = self._exclude_superseded(table.find_rows(ID, named_ids, names, with_address=True))
+            committed = filter_rows(rows, predicate, inputs)
+        elif filter_ is None:
             # Nothing can be pushed: every row is read, but first only the columns of the predicate.
             ids = find_matching_ids(self.table, predicate, inputs)
             committed = self._exclude_superseded(table.find_rows(ID, ids, names, with_address=True))

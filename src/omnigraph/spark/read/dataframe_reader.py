@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, StringType
 from omnigraph.spark.read.table_scan import ScanTask, TableScan, has_blobs, plan_scan_tasks, read_task
 from omnigraph.spark.session.error_translation import carry_errors, surface_errors
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
-from omnigraph.storage.lance_table import Fragment
+from omnigraph.storage.fragment_list import Fragment
 
 # The size of a number in Spark's statistics of a range.
 _BYTES_PER_NUMBER = 8
