@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from omnigraph.commit.requirements import IdsPresent, select_complete
+from omnigraph.commit.requirements import IdsPresent, resolve_keys, select_complete
 from omnigraph.engine.constraints.edge_constraints import EdgeCounts, NodeLookup, find_missing_ends, list_ends
 from omnigraph.engine.constraints.unique import find_row_clashes
 from omnigraph.engine.constraints.violations import quote_value
@@ -67,9 +67,9 @@ def test_an_end_is_a_node_that_comes_or_one_that_stays(parts: int) -> None:
 
     assert [end for end, _ in missing] == list(list_ends(KNOWS))
     assert all(sorted(ids.to_pylist()) == ["away", "gone"] for _, ids in missing)
-    assert [(one.table_key, one.ids.to_pylist()) for one in requirements if isinstance(one, IdsPresent)] == [
-        ("node:Person", ["stored"])
-    ]
+    assert [
+        (one.table_key, resolve_keys(one.ids).to_pylist()) for one in requirements if isinstance(one, IdsPresent)
+    ] == [("node:Person", ["stored"])]
     assert asked == [["away", "gone", "stored"]]
 
 
