@@ -185,4 +185,4 @@ def test_importing_omnigraph_imports_nothing_heavy() -> None:
     code = f"import sys, omnigraph; print(*sorted(m for m in sys.modules if m.startswith({heavy})))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert result.stdout.split() == ["omnigraph", "omnigraph.errors"]
+    assert result.stdout.split() == ["omnigraph", "omnigraph.errors", "omnigraph.extensions"]
