@@ -12,7 +12,8 @@ import pytest
 from lance import LanceDataset
 
 from faulty_proxy import ALWAYS, MANIFEST_PUT, PATIENCE, SIDECAR, Act, Fault, FaultyProxy
-from omnigraph.commit import publisher, recovery_log
+from omnigraph.commit import group_commit, publisher, recovery_log
+from omnigraph.commit.commit_queue import CommitQueue
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.recovery import recover
@@ -84,7 +85,8 @@ def world(template: str, direct: Options) -> Session:
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The writers of this test stand for different processes: the mutex between threads is not theirs."""
-    monkeypatch.setattr(publisher, "get_branch_lock", lambda *_: threading.Lock())
+    monkeypatch.setattr(publisher, "get_queue", lambda *_: CommitQueue())
+    monkeypatch.setattr(group_commit, "get_branch_lock", lambda *_: threading.Lock())
 
 
 def opened(world: Session, options: Options) -> Session:

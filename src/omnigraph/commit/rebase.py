@@ -7,8 +7,10 @@ from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit, Snapshot
+from omnigraph.commit.row_changes import is_unaffected, list_changes
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.storage.compaction import rebase_staged
+from omnigraph.storage.staging import ROW_CHANGES, restage_in_place
 from omnigraph.storage.table_cache import TableCache
 
 
@@ -60,6 +62,9 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Tabl
             continue
         if requirement.table_key not in newer.pins:
             raise ConflictError(requirement.table_key, "a table", "none", "the table was dropped")
+        changes = list_changes(requirement.table_key, between)
+        if changes is not None and is_unaffected(requirement, changes):
+            continue
         violation = requirement.check(before, after)
         if violation is not None:
             expected, actual = base.pins.get(violation.table_key), newer.pins.get(violation.table_key)
@@ -70,11 +75,20 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Tabl
                 violation.reason,
             )
     # Moves on adopted versions start from that version, not from the head's.
-    moves = (move if move.table_key in plan.adopted else _rebase_move(move, base, after) for move in plan.moves)
+    moves = (
+        move if move.table_key in plan.adopted else _rebase_move(move, base, after, between) for move in plan.moves
+    )
     return replace(plan, base=now, moves=tuple(moves))
 
 
-def _rebase_move(move: Move, base: Snapshot, after: SnapshotTables) -> Move:
+def _rebase_move(move: Move, base: Snapshot, after: SnapshotTables, between: Sequence[Commit]) -> Move:
     if base.pins.get(move.table_key) == after.snapshot.pins.get(move.table_key):
         return move
-    return replace(move, staged=rebase_staged(move.staged, after.open_table(move.table_key)))
+    table = after.open_table(move.table_key)
+    changes = None if move.change is None else list_changes(move.table_key, between)
+    if changes is None or move.change is None or move.staged.change not in ROW_CHANGES:
+        return replace(move, staged=rebase_staged(move.staged, table))
+    if any(not change.ids.isdisjoint(move.change.ids) for change in changes):
+        return replace(move, staged=rebase_staged(move.staged, table))
+    # The rows that it replaces are where they were: none of them was changed, and no fragment rewritten.
+    return replace(move, staged=restage_in_place(move.staged, table, move.change.located))
