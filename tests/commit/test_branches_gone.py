@@ -28,6 +28,8 @@ from omnigraph.ops.write_tables import TableWrite, write_tables
 from worlds import reopened, rows, runtime, seeded_world, state
 from zygote import Zygote
 
+pytestmark = pytest.mark.usefixtures("with_sidecars")
+
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> str:

@@ -28,6 +28,7 @@ from worlds import FAST, rows
 
 SILENT = replace(FAST, heartbeat_seconds=1_000, lease_seconds=1_000)
 """No heartbeat: nobody hears of a fence before it is asked for."""
+pytestmark = pytest.mark.usefixtures("with_sidecars")
 UNCHANGED = tuple(TableUnchanged(table_key=key) for key in TABLES)
 IMPATIENT = replace(SILENT, lease_seconds=-5)
 
