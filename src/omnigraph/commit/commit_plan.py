@@ -107,6 +107,12 @@ class CommitPlan:
             raise ValueError(f"a commit moves each table once, not {keys}")
 
     @property
+    def used_tables(self) -> set[str]:
+        """The tables that it writes or relies on."""
+        required = {requirement.table_key for requirement in self.requirements}
+        return {move.table_key for move in self.moves} | required | self.adopted.keys()
+
+    @property
     def is_groupable(self) -> bool:
         """Whether it only inserts, changes and deletes rows, so that one swap may publish it together with others."""
         has_other_parts = (

@@ -318,9 +318,7 @@ def _is_contended(plan: CommitPlan, base: Head, newest: Head, between: Sequence[
     """
     if plan.operation in MAINTENANCE:
         return False
-    used_tables = {move.table_key for move in plan.moves} | {requirement.table_key for requirement in plan.requirements}
-    used_tables |= plan.adopted.keys()
-    return bool(used_tables & find_changed_tables(base.snapshot, newest.snapshot, between))
+    return bool(plan.used_tables & find_changed_tables(base.snapshot, newest.snapshot, between))
 
 
 def _is_same_request(plan: CommitPlan, commit: Commit) -> bool:

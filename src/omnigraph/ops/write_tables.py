@@ -211,12 +211,13 @@ def stage_writes(
 def _build_change(write: TableWrite, staged: StagedWrite) -> RowChange | None:
     """Return the rows that a write changes, if they are few and in memory."""
     rows = write.append if write.append is not None else write.upsert
+    located = write.located if write.located is not None and write.located.version == staged.base else None
     if write.delete is not None and len(write.delete) <= MAX_KEPT_ROWS:
-        return RowChange(ids=frozenset(write.delete), rows=None, is_fresh=False, located=write.located)
+        return RowChange(ids=frozenset(write.delete), rows=None, is_fresh=False, located=located)
     if not isinstance(rows, pa.Table) or rows.num_rows > MAX_KEPT_ROWS or rows.nbytes > MAX_KEPT_BYTES:
         return None
     ids = frozenset(rows.column("id").to_pylist())
-    return RowChange(ids=ids, rows=rows, is_fresh=not staged.taken_rows, located=write.located)
+    return RowChange(ids=ids, rows=rows, is_fresh=not staged.taken_rows, located=located)
 
 
 def _abandon(session: Session, armed: ArmedWrite | None, moves: Sequence[Move]) -> None:
