@@ -185,7 +185,8 @@ def test_an_interrupted_leader_leaves_nobody_waiting(world: Session, point: str)
         assert isinstance(outcome, expected)
         assert (f"n{number}" in seen) == isinstance(outcome, Commit)
     assert "n0" not in seen
-    assert put(world, "later")()
+    put(world, "later")()
+    assert "later" in state(world)["node:A"]
 
 
 def test_an_interrupt_after_the_swap_leaves_it_unknown_and_whole(world: Session) -> None:

@@ -286,4 +286,4 @@ def test_a_streamed_update_is_run_again_after_a_change_of_what_it_chose(
     result = graph.mutate("query q() { update Doc set { rank: null } where rank < 4 }")
 
     assert result.affected_nodes == (5 if meanwhile.startswith("insert") else 4)
-    assert not [doc for doc in docs(graph) if doc["r"] is not None and doc["r"] < 4]
+    assert not {doc["r"] for doc in docs(graph)} & {0, 1, 2, 3}

@@ -207,7 +207,7 @@ def _copy_error(error: Exception) -> Exception:
 def _run_rounds(
     log: ManifestLog, handles: TableCache, writes: Sequence[PendingCommit], wait_turn: Callable[[], None]
 ) -> None:
-    """Place and swap until a swap is won, and settle the writes."""
+    """Repeat rounds until a swap is won, and settle the writes."""
     runtime = log.store.runtime
     options = runtime.options
     base = _find_base(log, writes)
