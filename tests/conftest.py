@@ -153,3 +153,11 @@ def has_room() -> bool:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Together:
     """What hands out the tests."""
     return Together(config, log)
+
+
+@pytest.fixture
+def with_sidecars(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No write counts as small: one of several tables has a sidecar, as a large one has."""
+    from omnigraph.ops import write_tables
+
+    monkeypatch.setattr(write_tables, "MAX_KEPT_ROWS", -1)

@@ -20,6 +20,8 @@ POINTS: dict[str, str] = {
     "init.manifest": "after the manifest of a new graph",
     "publish.staged": "after staging, before the sidecar",
     "publish.armed": "after the sidecar",
+    "group.led": "after a leader has taken the waiting writes, before it checks the first",
+    "group.placed": "after each write of a group is checked and has its versions",
     "publish.applied": "after each table's detached version",
     "publish.flushed": "after the staged files are durable",
     "publish.head_written": "after the new head fragment, before the swap",

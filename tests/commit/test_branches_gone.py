@@ -24,6 +24,8 @@ from raised_codes import has_code
 from worlds import reopened, rows, runtime, seeded_world, state
 from zygote import Zygote
 
+pytestmark = pytest.mark.usefixtures("with_sidecars")
+
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> str:

@@ -21,6 +21,7 @@ from omnigraph.storage.object_store import StoreUnavailableError
 from worlds import reopened, rows, runtime, seeded_world, state
 
 TWO = ("node:A", "node:B")
+pytestmark = pytest.mark.usefixtures("with_sidecars")
 
 
 class Faulty:

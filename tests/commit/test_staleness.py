@@ -35,6 +35,7 @@ from worlds import FAST, reopened, rows, runtime, seeded_world, state
 from zygote import Zygote
 
 TWO = ("node:A", "node:B")
+pytestmark = pytest.mark.usefixtures("with_sidecars")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ DOORS = ("omnigraph.cli", "omnigraph.server", "omnigraph.spark")
 MEANING = ("omnigraph.lang", "omnigraph.schema", "omnigraph.query")
 
 ONLY_IMPORTED_BY: dict[str, tuple[str, ...]] = {
-    "omnigraph.storage.versions": ("omnigraph.commit.publisher",),  # the module that makes a table version
+    "omnigraph.storage.versions": ("omnigraph.commit.publisher", "omnigraph.commit.version_builder"),
     "omnigraph.storage.cas_table": (  # swaps one of two tables: the manifest and the recovery log
         "omnigraph.commit.manifest_log",
         "omnigraph.commit.recovery_log",

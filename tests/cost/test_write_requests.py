@@ -51,15 +51,17 @@ def insert_edge(graph: og.Graph) -> None:
     run(graph, f'insert P {{ name: "{name()}" }} insert Knows {{ from: "a", to: "a" }}')
 
 
+# Three puts for each table and for the manifest, Lance's own layout: a data file, a transaction, a version. Two
+# heads of the next version's name, before the write and after its swap. The rest are look-ups. A load has a sidecar.
 WRITES: dict[str, tuple[Callable[[og.Graph], object], int]] = {
     "insert a node": (lambda graph: run(graph, f'insert P {{ name: "{name()}" }}'), 8),
     "insert a node without a key": (lambda graph: run(graph, f"insert E {{ v: {next(NUMBERS)} }}"), 8),
-    "insert a unique value": (lambda graph: run(graph, f'insert P {{ name: "{name()}", email: "{name()}" }}'), 8),
-    "insert a node and an edge": (insert_edge, 16),
-    "update a node": (update_one, 12),
-    "delete a node with its edges": (delete_one, 17),
-    "append to two tables": (append_two_tables, 18),
-    "merge into two tables": (merge_two_tables, 23),
+    "insert a unique value": (lambda graph: run(graph, f'insert P {{ name: "{name()}", email: "{name()}" }}'), 9),
+    "insert a node and an edge": (insert_edge, 13),
+    "update a node": (update_one, 11),
+    "delete a node with its edges": (delete_one, 16),
+    "append to two tables": (append_two_tables, 20),
+    "merge into two tables": (merge_two_tables, 24),
     "overwrite a table": (lambda graph: loaded(graph, "overwrite", node("E", v=next(NUMBERS))), 14),
 }
 
@@ -103,14 +105,15 @@ def test_a_warm_write_costs_so_many_requests(s3: Options, write: str) -> None:
     assert requests.count() == exact, requests.format_table()
 
 
-@pytest.mark.parametrize("write", [name for name in WRITES if name.startswith("insert")])
-def test_an_insert_lists_once(s3: Options, write: str) -> None:
+@pytest.mark.parametrize("write", [name for name in WRITES if name.startswith(("insert", "update", "delete"))])
+def test_a_warm_mutation_lists_nothing(s3: Options, write: str) -> None:
     graph = new_graph(fresh_uri(), s3)
     run(graph, "insert E { v: 0 }")
 
     requests = measured(graph, WRITES[write][0])
 
-    assert requests.count(operation="list") == 1, requests.format_table()
+    assert requests.count(operation="list") == 0, requests.format_table()
+    assert requests.count(target="control", operation="head") == 2
 
 
 def test_a_cold_handle_reads_every_file_without_an_index_once_per_key(s3: Options) -> None:

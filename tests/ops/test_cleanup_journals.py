@@ -23,6 +23,7 @@ from collecting import (
     readable,
     small_world,
 )
+from omnigraph.commit import manifest_log
 from omnigraph.commit.merge_base import MergeBaseGoneError
 from omnigraph.ops.branch import delete_branch
 from omnigraph.ops.check import CheckCall, check
@@ -403,7 +404,10 @@ def test_a_clock_that_was_ahead_keeps_nothing_for_longer_than_its_commits_are_th
     assert [seq for seq in readable(session, on) if seq > 0] == [8, 7, 6, 5, 4]
 
 
-def test_branches_that_always_overlap_leave_no_more_behind_and_cost_no_more_in_time(tmp_path: Path) -> None:
+def test_branches_that_always_overlap_leave_no_more_behind_and_cost_no_more_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest_log, "TRIM_AGE", timedelta(0))  # only the times of files are set back
     session = small_world(tmp_path / "g", replace(FAST, manifest_versions=2))
     left: list[int] = []
     asked: list[int] = []

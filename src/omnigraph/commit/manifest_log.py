@@ -50,6 +50,9 @@ TRIM_EVERY = 100
 # Lance's cleanup treats unreferenced files older than seven days, by this machine's clock, as garbage. A head that
 # another writer is about to swap in is such a file. So a machine whose clock is further off than this does not trim.
 TRIM_SKEW = timedelta(days=1)
+# Younger versions are not trimmed, however many there are: a writer trusts the state that it saw less than
+# `freshness.RECENT_SECONDS` ago, and takes the name of the next version for free if it does not exist.
+TRIM_AGE = timedelta(seconds=60)
 # A sealed fragment with more rows is not merged into a larger one, so that its rows are not rewritten again.
 MAX_SEALED_ROWS = 65_536
 # Lance and its HTTP client retry on their own; this is one more try after all of theirs.
@@ -209,7 +212,9 @@ class ManifestLog:
         try:
             faults.reach("publish.swapped")
             table.flush()
-            _verify(table, has_landed, self._read)
+            # Within that time no version after the base is trimmed, so one look at the next name is enough.
+            if not (self._freshness.is_recent and table.is_newest()):
+                _verify(table, has_landed, self._read)
             if not self._freshness.is_recent:
                 _check_base_exists(base, table)
             faults.reach("publish.verified")
@@ -558,7 +563,7 @@ def _trim(store: GraphStorage, head: Head, keys: KeyFinder) -> None:
         if skew > TRIM_SKEW:
             log.warning("old versions of %s were not trimmed: this machine's clock is off by %s", table.path, skew)
             return
-        table.trim(store.runtime.options.manifest_versions)
+        table.trim(store.runtime.options.manifest_versions, TRIM_AGE + skew)
     except Exception as error:  # noqa: BLE001 - the commit has happened: nothing here may turn it into a failure
         log.warning("old versions of %s were not trimmed: %s", table.path, error)
 

@@ -137,6 +137,8 @@ class SelectionUnchanged:
     table_key: str
     ids: Keys
     select: Callable[[LanceTable], pa.Array]
+    select_rows: Callable[[pa.Table], pa.Array] | None = None
+    """Returns the ids that the predicate selects among some rows, if that needs no table."""
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
         """Return a violation if other rows are selected now, or if one of the rows was changed."""
@@ -241,6 +243,14 @@ def find_complete(group: pa.Table) -> npt.NDArray[np.int64] | None:
     """Return the positions of the rows without a null, or None if no row has one."""
     masks = [to_mask(pc.is_valid(column)) for column in group.columns if column.null_count]
     return np.flatnonzero(np.logical_and.reduce(masks)) if masks else None
+
+
+def is_one_of_rows(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> bool:
+    """Return whether some of these rows may hold one of the value groups, by the first column alone."""
+    name = columns[0]
+    stored = rows.select([name])
+    keys = concat_chunks(normalize_zeros(values.select([name]).cast(stored.schema)).column(name))
+    return _has_nan(keys) or bool(pc.any(pc.is_in(normalize_zeros(stored).column(name), value_set=keys)).as_py())
 
 
 def normalize_zeros(rows: pa.Table) -> pa.Table:

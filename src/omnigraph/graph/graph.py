@@ -245,7 +245,8 @@ class Graph(HistoryMethods, MaintenanceMethods):
             ConstraintError: The result would break the schema; the error lists up to 20 violations.
             BlobSourceError: The URI of a Blob is not allowed by the settings, or can't be read.
             BranchMissingError: There is no such branch.
-            ConflictError: Another writer changed data that this mutation relied on: read again and retry.
+            ConflictError: `if_commit` is not the head, or other processes kept changing data that it relied on:
+                read again and retry.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
         call = lazy_ops.mutate.MutationCall(

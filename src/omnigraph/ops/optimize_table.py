@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from omnigraph.commit.commit_plan import CommitPlan, Move
+from omnigraph.commit.group_commit import PublishResult
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.publisher import ArmedWrite, PublishResult, abandon, arm, lay_out, publish
+from omnigraph.commit.publisher import ArmedWrite, abandon, arm, lay_out, publish
 from omnigraph.engine.tables.index_advisor import RecommendedIndex, recommend_indexes
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.indexes import find_matching_index, map_types

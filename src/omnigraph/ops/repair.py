@@ -15,6 +15,7 @@ from omnigraph.commit.commit_plan import AdoptedTable, CommitPlan, Move, NewTabl
 from omnigraph.commit.commit_references import CommitReference, find_merge_references, find_operation_references
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import TooSlowError
+from omnigraph.commit.group_commit import PublishResult
 from omnigraph.commit.manifest_check import (
     ManifestFault,
     ManifestFaultKind,
@@ -34,7 +35,7 @@ from omnigraph.commit.manifest_repair import (
     put_aside,
 )
 from omnigraph.commit.manifest_types import MAIN, Manifest, Snapshot, TableRecord
-from omnigraph.commit.publisher import PublishResult, publish
+from omnigraph.commit.publisher import publish
 from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.commit.snapshot_tables import SnapshotTables

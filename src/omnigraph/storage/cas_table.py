@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import lance
 import pyarrow as pa
@@ -188,10 +188,10 @@ class CasTable:
         """Delete this version, which turned out to be one that no reader may see."""
         self._store.objects.delete(f"{self.path}/{format_version_name(self.version)}")
 
-    def trim(self, keep: int) -> None:
-        """Remove all versions but the newest `keep`, with the files that only they use."""
+    def trim(self, keep: int, age: timedelta) -> None:
+        """Remove versions older than `age` but the newest `keep`, with the files that only they use."""
         with attribute_requests(self._store.runtime.telemetry, "manifest"):
-            self._dataset.cleanup_old_versions(retain_versions=keep)
+            self._dataset.cleanup_old_versions(older_than=age, retain_versions=keep)
 
     def _write(self, rows: pa.Table) -> list[FragmentMetadata]:
         with (

@@ -52,6 +52,10 @@ class WriteKind(Enum):
     SCHEMA = "schema"
 
 
+# The kinds of writes that leave all rows unchanged but those that they name.
+ROW_CHANGES = frozenset({WriteKind.APPEND, WriteKind.UPSERT, WriteKind.DELETE})
+
+
 class DuplicateRowError(OmnigraphError):
     """Two rows of one staged write have the same id."""
 
@@ -329,6 +333,17 @@ def restage(staged: StagedWrite, table: LanceTable) -> StagedWrite:
         raise OutdatedError.columns_outdated(staged.path)
     rebased = replace(staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0)
     return _add_deletions(rebased, table)
+
+
+def restage_in_place(staged: StagedWrite, table: LanceTable, located: RowLocations | None) -> StagedWrite:
+    """Return the same write on another version, in which the rows that it replaces are at the same addresses.
+
+    `located` has these addresses; without it they are looked up.
+    """
+    rebased = replace(staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0)
+    if not staged.taken_rows:
+        return rebased
+    return _add_deletions(rebased, table, None if located is None else replace(located, version=table.version))
 
 
 def list_deletion_files(table: LanceTable, updated: Sequence[str]) -> list[str]:

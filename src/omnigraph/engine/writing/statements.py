@@ -10,7 +10,7 @@ import pyarrow as pa
 from omnigraph.commit.requirements import Requirement, SelectionUnchanged
 from omnigraph.engine.constraints.edge_constraints import list_ends
 from omnigraph.engine.predicate_eval import QueryInputs
-from omnigraph.engine.writing.row_filter import find_matching_ids
+from omnigraph.engine.writing.row_filter import filter_rows, find_matching_ids
 from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
 from omnigraph.engine.writing.streamed_update import (
     MAX_BUFFERED_BYTES,
@@ -214,4 +214,14 @@ def _build_selection_requirements(
     def select(committed: LanceTable) -> pa.Array:
         return exclude_superseded(find_matching_ids(committed, where, inputs))
 
-    return [SelectionUnchanged(table_key=table.type.table_key, ids=exclude_superseded(selected), select=select)]
+    def select_rows(rows: pa.Table) -> pa.Array:
+        return exclude_superseded(concat_chunks(filter_rows(rows, where, inputs).column(ID)))
+
+    return [
+        SelectionUnchanged(
+            table_key=table.type.table_key,
+            ids=exclude_superseded(selected),
+            select=select,
+            select_rows=select_rows,
+        )
+    ]
