@@ -17,7 +17,7 @@ from omnigraph.config.server import (
 from omnigraph.config.settings_file import SettingsError
 from omnigraph.config.tokens import hash_token, read_tokens
 from omnigraph.errors import FileMissingError, NotAFileError
-from omnigraph.ops.auto_optimize import ReconcilePolicy
+from omnigraph.ops.auto_maintenance import ReconcilePolicy
 from omnigraph.options import EmbedProvider
 
 WHOLE = """

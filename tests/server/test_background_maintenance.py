@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.ops.auto_optimize import DEFAULT_ACTOR, ReconcilePolicy
+from omnigraph.ops.auto_maintenance import DEFAULT_ACTOR, ReconcilePolicy
 from omnigraph.server.background_maintenance import MaintenanceWorker
 from serving import serving
 from upkeep_calls import eager

@@ -73,6 +73,11 @@ class CommitPlan:
     idempotency_key: str | None = None
     request: str | None = None
     """A digest of the request, to detect an idempotency key that is reused for a different request."""
+    takes_turn: bool = False
+    """Whether, after a lost round, other threads wait while it is rebased: for short work that would lose for ever.
+
+    Rebasing a compaction takes longer than the pause between two writes of a busy thread.
+    """
     if_commit: str | None = None
     """The head must still be this commit."""
     schema: SchemaRecord | None = None

@@ -12,8 +12,10 @@ from omnigraph.storage.layout import ManifestPath, TablePath
 MAIN = "main"
 # The operation of a commit that changes nothing and records the current state; a digest chain can begin with it.
 RECORD = "record"
+# The operation of automatic maintenance: nobody called it, so listings and `cleanup --keep` pass it over (decision 69).
+MAINTAIN = "maintain"
 # Operations that change how rows are stored, never their values: they conflict with no other commit.
-MAINTENANCE = frozenset({"optimize", "reindex", RECORD})
+MAINTENANCE = frozenset({"optimize", "reindex", RECORD, MAINTAIN})
 
 
 class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -108,6 +110,11 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def is_maintenance(self) -> bool:
         """Whether this commit left all rows unchanged."""
         return self.operation in MAINTENANCE
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether automatic maintenance made this commit: it is hidden from listings, and no retention counts it."""
+        return self.operation == MAINTAIN
 
     @property
     def is_silent(self) -> bool:

@@ -9,6 +9,7 @@ Losing the swap is normal: the plan is moved onto the new head and tried again, 
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -142,7 +143,8 @@ def publish(log: ManifestLog, handles: TableCache, plan: CommitPlan, armed: Arme
             store.runtime.faults.reach("publish.armed")
         if armed is not None and armed.epoch is not None:
             plan = replace(plan, epoch=min(armed.epoch, armed.epoch if plan.epoch is None else plan.epoch))
-        result = _run_rounds(log, handles, plan, commit_id, lease, files)
+        with ExitStack() as turn:
+            result = _run_rounds(log, handles, plan, commit_id, lease, files, turn)
     # The commit may be visible, so its files must stay; the sidecar stays, and recovery decides.
     except OutcomeUnknownError:
         _stop_lease(lease)
@@ -316,9 +318,18 @@ def _give_up(store: GraphStorage, lease: Lease | None, files: list[str]) -> None
 
 
 def _run_rounds(
-    log: ManifestLog, handles: TableCache, plan: CommitPlan, commit_id: str, lease: Lease | None, files: list[str]
+    log: ManifestLog,
+    handles: TableCache,
+    plan: CommitPlan,
+    commit_id: str,
+    lease: Lease | None,
+    files: list[str],
+    turn: ExitStack,
 ) -> PublishResult:
-    """Apply and swap until a swap is won. Every file that is created on the way is added to `files`."""
+    """Apply and swap until a swap is won. Every file that is created on the way is added to `files`.
+
+    `turn` holds the lock of the branch while a plan that takes turns is rebased and tried again.
+    """
     runtime = log.store.runtime
     options = runtime.options
     earlier = find_earlier_commit(
@@ -331,7 +342,7 @@ def _run_rounds(
     )
     if earlier is not None:
         return PublishResult(earlier, plan.base, is_repeated=True)
-    check_if_commit(plan, log.iter_history(plan.base))
+    check_if_commit(plan.if_commit, log.iter_history(plan.base))
     builder = _VersionBuilder(log.store, handles, log.branch, files)
     plan = replace(plan, epoch=_find_epoch(plan))
     _check_uncollected(log, plan, plan.base, files, lease)
@@ -345,13 +356,12 @@ def _run_rounds(
             lease.confirm(dict.fromkeys(files))
         manifest = _build_next_manifest(log, plan, applied, commit_id)
         try:
-            with get_branch_lock(log.store.location.uri, log.path):
+            # After a lost round, a plan that takes turns has the lock already.
+            with nullcontext() if plan.takes_turn and lost else get_branch_lock(log.store.location.uri, log.path):
                 head = log.publish(plan.base, manifest)
         except SwapLostError:
             lost += 1
-            runtime.clock.sleep(runtime.ids.jitter(options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
-            newest = log.head()
-            between = log.read_since(newest, plan.base.snapshot.commit.seq)
+            newest, between = _read_newer(log, plan, lost, turn)
             for commit in between:
                 # A swap whose response was lost looks like a lost swap: this write's own commit is then in the history.
                 if commit.id == commit_id or _is_same_request(plan, commit):
@@ -363,6 +373,24 @@ def _run_rounds(
         return PublishResult(manifest.head_commit, head)
     base_id, newest_id = plan.base.snapshot.commit.id, log.head().snapshot.commit.id
     raise ConflictError("graph_head", base_id, newest_id, f"{lost} rounds were lost to other writers")
+
+
+def _read_newer(log: ManifestLog, plan: CommitPlan, lost: int, turn: ExitStack) -> tuple[Head, list[Commit]]:
+    """Return the newest head and the commits since the plan's base, after the wait that a lost swap calls for."""
+    runtime = log.store.runtime
+    turn.close()
+    newest = log.head()
+    between = log.read_since(newest, plan.base.snapshot.commit.seq)
+    is_maintained = all(commit.is_maintenance for commit in between)
+    # A commit of maintenance comes alone: after it there is nothing to wait for.
+    if is_maintained and not plan.takes_turn:
+        return newest, between
+    if not is_maintained and not (plan.takes_turn and lost == 1):
+        runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
+    if plan.takes_turn:
+        turn.enter_context(get_branch_lock(log.store.location.uri, log.path))
+    newest = log.head()
+    return newest, log.read_since(newest, plan.base.snapshot.commit.seq)
 
 
 def _find_epoch(plan: CommitPlan) -> int:

@@ -11,7 +11,7 @@ from omnigraph.config.settings_file import SettingsError, SettingsSection, read_
 from omnigraph.config.tokens import MIN_TOKEN_CHARACTERS, TokenRecord, hash_token
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.locations import parse_scheme
-from omnigraph.ops.auto_optimize import ReconcilePolicy
+from omnigraph.ops.auto_maintenance import ReconcilePolicy
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.policy import Actor

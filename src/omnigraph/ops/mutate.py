@@ -13,6 +13,7 @@ from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.idempotency import find_earlier_commit
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit
+from omnigraph.commit.rebase import check_if_commit
 from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.search.search_arguments import check_search_arguments
 from omnigraph.engine.view import View
@@ -121,8 +122,7 @@ def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime,
     check_search_arguments(
         (statement.where for statement in query.statements if isinstance(statement, Update | Delete)), inputs
     )
-    if call.if_commit is not None and call.if_commit != snapshot.commit.id:
-        raise ConflictError("graph_head", call.if_commit, snapshot.commit.id, "the branch has moved on")
+    check_if_commit(call.if_commit, session.log.iter_history(head))
     pending = WriteBuffer(View(catalog, session.open_tables(snapshot)), session.blob_sources, session.watch)
     read = run_statements(query, pending, inputs, session.runtime.ids, session.check_cancelled)
     size = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)

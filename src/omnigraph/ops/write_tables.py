@@ -148,7 +148,12 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         summary=summary,
         watch=session.watch,
     )
-    return publish(session.log, session.handles, plan, armed)
+    done = publish(session.log, session.handles, plan, armed)
+    written_rows = sum(move.staged.written_rows for move in effective)
+    # Bulk loads and executors write few large fragments: they leave the work to the next small write.
+    if written_rows < session.runtime.options.upkeep.tail_rows and not any(write.staged for write in writes):
+        session.tails.on_write(session, done.head.snapshot, [move.table_key for move in effective])
+    return done
 
 
 class _StagedFiles:

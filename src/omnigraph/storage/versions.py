@@ -11,7 +11,7 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.compaction import build_rewrite_operation
+from omnigraph.storage.compaction import FragmentNumbersExhaustedError, build_rewrite_operation
 from omnigraph.storage.dataset_creation import create_dataset
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.index_staging import index_from_json
@@ -21,6 +21,9 @@ from omnigraph.storage.layout import format_detached_name
 from omnigraph.storage.schema_staging import build_freed_schema, build_relaxed_schema, build_schema
 from omnigraph.storage.staging import StagedWrite, WriteKind
 from omnigraph.storage.table_cache import TableCache
+
+# Part of the message of Lance's panic about a fragment number.
+_NUMBER_PANIC = "TryFromIntError(PosOverflow)"
 
 
 class StaleBaseError(OmnigraphError):
@@ -108,13 +111,22 @@ def _commit_columns(handles: TableCache, staged: StagedWrite, dataset: LanceData
 
 def _commit(handles: TableCache, path: str, dataset: LanceDataset, operation: LanceOperation.BaseOperation) -> int:
     store = handles.store
-    with attribute_requests(store.runtime.telemetry, "table"), translate_store_errors(f"create a version of {path}"):
-        committed = LanceDataset.commit(
-            dataset,
-            Transaction(dataset.version, operation),
-            detached=True,
-            storage_options=store.lance_options,
-        )
+    try:
+        with (
+            attribute_requests(store.runtime.telemetry, "table"),
+            translate_store_errors(f"create a version of {path}"),
+        ):
+            committed = LanceDataset.commit(
+                dataset,
+                Transaction(dataset.version, operation),
+                detached=True,
+                storage_options=store.lance_options,
+            )
+    except BaseException as error:
+        # The panic of Lance when a fragment number exceeds 32 bits. It is no Exception, and has no public type.
+        if _NUMBER_PANIC in str(error):
+            raise FragmentNumbersExhaustedError(path) from error
+        raise
     handles.put(path, committed)
     # Its files are those of a verified version, and some that this process has just written.
     handles.mark_verified(path, int(committed.version), handles.get_verified_level(path, int(dataset.version)))

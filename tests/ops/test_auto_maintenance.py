@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.ops.argument_checks import BadArgumentError
-from omnigraph.ops.auto_optimize import DEFAULT_ACTOR, ReconcilePolicy, ReconcileRound
+from omnigraph.ops.auto_maintenance import DEFAULT_ACTOR, ReconcilePolicy, ReconcileRound
 from omnigraph.ops.branch import Branch, list_branches
 from omnigraph.ops.commit_signature import ActorRefusedError
 from omnigraph.ops.session import ReadOnlyError, Session
@@ -65,7 +65,7 @@ def test_what_nobody_wrote_is_not_looked_at_again(graph: og.Graph, monkeypatch: 
     reconciler.round()
     reconciler.round()  # looks at what it made itself
     looks: list[object] = []
-    monkeypatch.setattr("omnigraph.ops.auto_optimize.optimize", lambda *given: looks.append(given))
+    monkeypatch.setattr("omnigraph.ops.auto_maintenance.optimize", lambda *given: looks.append(given))
 
     assert reconciler.round() == ReconcileRound()
     assert looks == []
@@ -121,7 +121,7 @@ def test_a_store_that_fails_ends_a_round_only(graph: og.Graph, monkeypatch: pyte
             raise failures.pop()
         return list_branches(session)
 
-    monkeypatch.setattr("omnigraph.ops.auto_optimize.list_branches", branches)
+    monkeypatch.setattr("omnigraph.ops.auto_maintenance.list_branches", branches)
 
     reconciler.run()
 

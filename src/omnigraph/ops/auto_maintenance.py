@@ -1,7 +1,8 @@
-"""Run automatic maintenance: optimise the tables that need it, in rounds that use a bounded share of the time.
+"""Run automatic maintenance: compact the tail of a table, or optimise all tables that need it in rounds.
 
-Off by default; a server starts it with `[maintenance] auto = true`, and `omnigraph optimize --auto` does. It runs
-`optimize`, so writers never fail or wait because of it.
+Writers compact tails by themselves (see `tail_keeper`). Rounds, which do all that `optimize` does within a share of the
+time, are run by a server with `[maintenance] optimize = true`, and by `omnigraph optimize --auto`. Writers never fail
+or wait because of either, and the commits of both are silent.
 """
 
 import threading
@@ -9,19 +10,49 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
+from omnigraph.commit.manifest_types import MAINTAIN, MAINTENANCE
+from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.argument_checks import BadArgumentError, check_number
 from omnigraph.ops.branch import list_branches
 from omnigraph.ops.commit_signature import check_signature
+from omnigraph.ops.maintenance_worker import LocalOptimizeWorker, UpkeepStoppedError
 from omnigraph.ops.open import heal
 from omnigraph.ops.open_table import TypeMissingError
-from omnigraph.ops.optimize import OptimizeCall, optimize
+from omnigraph.ops.optimize import OptimizeCall, optimize, optimize_table
 from omnigraph.ops.optimize_table import TableUpkeep, UpkeepCall
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, without_limits
 from omnigraph.policy import Action
 from omnigraph.telemetry import log
 
 DEFAULT_ACTOR = "omnigraph-reconciler"
+
+
+def compact_tail(session: Session, table_key: str, is_stopped: Callable[[], bool]) -> TableUpkeep | None:
+    """Compact the newest small fragments of a table if they are too many; return None if another process works on it.
+
+    No policy applies: the graph itself acts, not the writer.
+
+    Raises:
+        UpkeepStoppedError: `is_stopped`, which is called between the steps, returned true. Nothing was changed.
+    """
+    unlimited = without_limits(session)
+    # Two processes would write the same files, and one of them in vain.
+    sidecars, _ = list_sidecars(session.store)
+    running = (item.sidecar for item in sidecars if item.sidecar.manifest_path == session.log.path)
+    if any(sidecar.operation in MAINTENANCE for sidecar in running):
+        return None
+    session.runtime.faults.reach("maintain.begun")
+
+    def check() -> None:
+        if is_stopped():
+            raise UpkeepStoppedError
+
+    call = UpkeepCall(actor=DEFAULT_ACTOR, operation=MAINTAIN, is_tail=True, check=check)
+    # One attempt: if another process has just compacted the same rows, nothing is left to do.
+    done = optimize_table(unlimited, table_key, call, LocalOptimizeWorker(session.runtime.options.upkeep), attempts=1)
+    session.runtime.faults.reach("maintain.done")
+    return done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +158,7 @@ class Reconciler:
         changed = [key for key, version in pins.items() if clean.get(key) != version]
         if not changed:
             return
-        upkeep = UpkeepCall(actor=self._policy.actor)
+        upkeep = UpkeepCall(actor=self._policy.actor, operation=MAINTAIN)
         # The dry run finds out which tables need work, and how many fragments each would lose.
         preview = optimize(
             session, OptimizeCall(types=tuple(map(_get_type_name, changed)), upkeep=upkeep, is_dry_run=True)
