@@ -36,7 +36,7 @@ rows = 7
 threads = 3
 
 [maintenance]
-auto = true
+optimize = true
 every_seconds = 30
 budget_percent = 25
 recovery_seconds = 12

@@ -8,6 +8,7 @@ or wait because of either, and the commits of both are silent.
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
 from omnigraph.commit.manifest_types import MAINTAIN, MAINTENANCE
@@ -15,6 +16,7 @@ from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.argument_checks import BadArgumentError, check_number
 from omnigraph.ops.branch import list_branches
+from omnigraph.ops.cleanup import CleanupCall, cleanup
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.maintenance_worker import LocalOptimizeWorker, UpkeepStoppedError
 from omnigraph.ops.open import heal
@@ -26,6 +28,7 @@ from omnigraph.policy import Action
 from omnigraph.telemetry import log
 
 DEFAULT_ACTOR = "omnigraph-reconciler"
+_SECONDS_PER_CLEANUP = 86_400.0
 
 
 def compact_tail(session: Session, table_key: str, is_stopped: Callable[[], bool]) -> TableUpkeep | None:
@@ -64,6 +67,10 @@ class ReconcilePolicy:
     budget: float = 0.1
     """The share of the time it may work: with 0.1, it rests 54 seconds after 6 seconds of work."""
     actor: str = DEFAULT_ACTOR
+    optimizes: bool = True
+    """Whether rounds optimise tables."""
+    cleanup_days: float = 0.0
+    """Once a day, data that was replaced more than this number of days ago is removed; 0: never."""
 
     def check(self) -> None:
         """Check the values of the policy.
@@ -106,6 +113,8 @@ class Reconciler:
         self._policy = policy
         self._on_round = tell
         self._stopped = threading.Event()
+        # The first cleanup is a whole interval after the start, so a server that restarts often does not repeat it.
+        self._next_cleanup = session.runtime.clock.monotonic() + _SECONDS_PER_CLEANUP
         # By branch and table, the version that needs no work; such tables are skipped until they are written again.
         self._clean_versions: dict[str, dict[str, int]] = {}
 
@@ -130,6 +139,9 @@ class Reconciler:
     def round(self) -> ReconcileRound:
         """Recover dead operations, then optimise on every branch the tables that were written since the last round."""
         heal(self._session, self._session.head())
+        self._clean_up_when_due()
+        if not self._policy.optimizes:
+            return ReconcileRound()
         tables: list[tuple[str, TableUpkeep]] = []
         for branch in self._list_branches():
             try:
@@ -142,6 +154,16 @@ class Reconciler:
                 log.info("branch %s changed during maintenance and is checked again: %s", branch, error)
                 self._clean_versions.pop(branch, None)
         return ReconcileRound(tables=tuple(tables))
+
+    def _clean_up_when_due(self) -> None:
+        """Run the daily cleanup if there is one. One that fails is tried again after a day."""
+        now = self._session.runtime.clock.monotonic()
+        if not self._policy.cleanup_days or now < self._next_cleanup:
+            return
+        self._next_cleanup = now + _SECONDS_PER_CLEANUP
+        older_than = timedelta(days=self._policy.cleanup_days)
+        done = cleanup(self._session, CleanupCall(older_than=older_than, is_confirmed=True))
+        log.info("cleanup of %s removed %d bytes", self._session.uri, done.bytes_removed)
 
     def _list_branches(self) -> list[str]:
         """Return the names of all branches, and forget those that were deleted."""
