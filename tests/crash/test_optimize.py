@@ -56,3 +56,42 @@ def test_killed_maintenance_changes_nothing_and_leaves_nothing(
         "errors": [],
         "lagging": [],
     }
+
+
+# The write itself, which needs no sidecar, comes first at these.
+AFTER_WRITE = [(point, 1 if point in ("publish.armed", "publish.disarmed") else 2) for point in POINTS]
+
+
+@pytest.mark.parametrize(
+    "point, nth",
+    [
+        *((point, 1) for point in ("maintain.begun", "upkeep.compacted", "upkeep.indexed", "maintain.done")),
+        *AFTER_WRITE,
+    ],
+)
+def test_killed_automatic_maintenance_changes_nothing_and_leaves_nothing(
+    point: str, nth: int, tmp_path: Path, zygote: Zygote
+) -> None:
+    graph = new_graph(tmp_path)
+    for step in STEPS:
+        run(graph, step)
+    before = exported(graph).decode().splitlines()
+    uri = {"uri": graph.uri}
+
+    killed = zygote.run("crash.upkeep_jobs:maintain", uri, f"{point}@{nth}=kill")
+    seen = zygote.run("crash.upkeep_jobs:look", uri)
+    next_write = zygote.run("crash.upkeep_jobs:write_at_once", uri)
+    settled = zygote.run("crash.upkeep_jobs:settle", uri)
+
+    assert killed.was_killed
+    assert len(seen.result) == len(before) + 1
+    assert next_write.error is None
+    assert settled.error is None
+    assert settled.result["content"] == next_write.result
+    assert {name: settled.result[name] for name in ("sidecars", "orphans", "segments", "errors", "lagging")} == {
+        "sidecars": 0,
+        "orphans": [],
+        "segments": [],
+        "errors": [],
+        "lagging": [],
+    }

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from omnigraph.commit.manifest_types import Snapshot
     from omnigraph.ops.session import Session
 
-# The number of writes of a table between two counts of its fragments, which take a microsecond for each fragment; also
-# the number of fragments to wait for after an attempt that another process or a deadline has prevented.
-WRITES_PER_COUNT = 8
+# The maximum number of writes of a table between two counts of its fragments, which take a microsecond for each; also
+# the number of writes to wait for after an attempt, which another process or a deadline may have prevented.
+MAX_UNCOUNTED_WRITES = 8
 # Tables, each on its branch, whose writes are counted. Beyond that the counts start again.
 MAX_COUNTED_TABLES = 4_096
 # How long an interpreter that exits waits for work in progress; a step takes less than a second on a local disk. If the
@@ -85,15 +85,16 @@ class TailKeeper:
         pin = snapshot.pin(place[1])
         # The version is in the cache: it was just created.
         excess = count_small_fragments(session.handles, pin.path, pin.version, upkeep.tail_rows) - upkeep.tail_fragments
+        max_wait = max(min(upkeep.tail_fragments, MAX_UNCOUNTED_WRITES), 1)
         # Each write adds about one fragment.
-        wait = WRITES_PER_COUNT if excess > 0 else min(max(1 - excess, 1), WRITES_PER_COUNT)
+        wait = max_wait if excess > 0 else min(1 - excess, max_wait)
         is_short_lived = self._options.maintenance_seconds is not None
         with self._lock:
             if len(self._waits) > MAX_COUNTED_TABLES:
                 self._waits.clear()
             self._waits[place] = wait
             # On a slow disk no process may have the time: only one in some tries.
-            if excess <= 0 or (is_short_lived and excess % WRITES_PER_COUNT != 1):
+            if excess <= 0 or (is_short_lived and (excess - 1) % max_wait):
                 return
             self._due[place] = session
             if not is_short_lived and (self._thread is None or not self._thread.is_alive()):

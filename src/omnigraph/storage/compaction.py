@@ -83,8 +83,8 @@ class FragmentNumbersExhaustedError(OmnigraphError):
     code = "fragment_numbers_exhausted"
     path: str
     message = (
-        "{path} has used all of its 2^32 fragment numbers; nothing was changed: export the type, and load it again"
-        " with the mode `overwrite`, which starts from the first number"
+        "{path} has used all of its 2^32 fragment numbers; nothing was changed: export the graph, and load it into a"
+        " new one"
     )
 
 
