@@ -53,6 +53,7 @@ def open_graph(
     read_only: bool = False,
     keep_derived: bool | None = None,
     maintenance: Maintenance | str | None = None,
+    maintenance_seconds: float | None = None,
     runtime: Runtime | None = None,
 ) -> Graph:
     """Open an existing graph.
@@ -67,6 +68,7 @@ def open_graph(
             `OMNIGRAPH_DERIVED_CACHE`, by default yes. A graph opened read-only stores nothing and rejects `True`.
         maintenance: `auto`: small writes keep the number of small files bounded, in a background thread; `off`: only
             `optimize` compacts. None: the value of `OMNIGRAPH_MAINTENANCE`, by default `auto`.
+        maintenance_seconds: For a process that ends soon: the time that `close` may spend on it, instead of a thread.
         runtime: Settings, clock and the like; by default those of this process's environment.
 
     Raises:
@@ -78,6 +80,8 @@ def open_graph(
     if maintenance is not None:
         choice = parse_choice("maintenance", Maintenance, maintenance)
         settings = replace(settings, options=replace(settings.options, maintenance=choice))
+    if maintenance_seconds is not None:
+        settings = replace(settings, options=replace(settings.options, maintenance_seconds=maintenance_seconds))
     return Graph.open(check_uri(uri), is_read_only=read_only, runtime=settings, keep_derived=keep_derived)
 
 

@@ -38,7 +38,17 @@ NOT_FOR_A_QUERY = (
 ROOMS_OF_WRITING = tuple(
     f"omnigraph.engine.{room}" for room in ("algorithms", "bulk", "decoding", "merging", "migrating")
 )
-OPS_OF_A_QUERY = {"argument_checks", "limits", "open", "plan_cache", "query", "query_cache", "select_query", "session"}
+OPS_OF_A_QUERY = {
+    "argument_checks",
+    "limits",
+    "open",
+    "plan_cache",
+    "query",
+    "query_cache",
+    "select_query",
+    "session",
+    "tail_keeper",
+}
 
 PANDAS_LATER = """
 import sys

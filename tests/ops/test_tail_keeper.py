@@ -193,6 +193,39 @@ def test_a_second_one_is_deferred(tmp_path: Path) -> None:
     assert len(other.query("query q() { match { $p: P } return { $p.k } }").to_arrow()) == 20
 
 
+def test_every_verb_runs_beside_it(tmp_path: Path) -> None:
+    graph = new_graph(tmp_path, MAINTAINED)
+    errors: list[BaseException] = []
+
+    def write(first: int) -> None:
+        try:
+            add(og.open_graph(graph.uri, runtime=runtime(MAINTAINED)), *range(first, first + 15))
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    writers = [threading.Thread(target=write, args=(first,)) for first in (0, 100)]
+    for writer in writers:
+        writer.start()
+    for number in range(3):
+        graph.load([{"type": "P", "data": {"k": f"load{number}"}}], mode="merge")
+        graph.branches.create(f"b{number}")
+        graph.mutate(f'query q() {{ insert P {{ k: "branch{number}" }} }}', branch=f"b{number}")
+        graph.merge(f"b{number}")
+        graph.apply_schema(f"{SCHEMA}node Q {{ k: String @key  {' '.join(f'x{n}: I64?' for n in range(number))} }}\n")
+        graph.optimize()
+        graph.cleanup(keep=1, confirm=True)
+        graph.repair(confirm=True)
+    for writer in writers:
+        writer.join()
+    settled(graph)
+
+    assert errors == []
+    assert graph.query("query q() { match { $p: P } return { count($p) as n } }").to_arrow().to_pylist() == [{"n": 36}]
+    assert not graph.check().has_errors
+    assert not graph.operations().pending
+
+
 def test_deletes_and_updates_beside_it_are_carried_over(tmp_path: Path) -> None:
     graph = new_graph(tmp_path, replace(FAST, maintenance=Maintenance.OFF))
     add(graph, *range(9))
@@ -232,16 +265,27 @@ def test_an_error_reaches_no_writer(point: str, tmp_path: Path) -> None:
 
 
 def test_a_short_lived_handle_does_it_when_it_is_closed(tmp_path: Path) -> None:
-    uri = new_graph(tmp_path, FAST).uri
+    graph = new_graph(tmp_path, FAST)
     timed = replace(SHORT, maintenance_seconds=60.0)
 
     for number in range(9):
-        with og.open_graph(uri, runtime=runtime(timed)) as graph:
-            add(graph, number)
+        with og.open_graph(graph.uri, runtime=runtime(timed)) as short_lived:
+            add(short_lived, number)
             assert maintained(graph) == 0
 
     assert maintained(graph) == 1
     assert fragments(graph, "P") == 1
+
+
+def test_a_long_tail_is_compacted_part_by_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail_keeper, "MAX_FRAGMENTS_AT_CLOSE", 6)
+    uri = new_graph(tmp_path, FAST).uri
+    add(og.open_graph(uri, runtime=runtime()), *range(16))
+
+    with og.open_graph(uri, runtime=runtime(replace(SHORT, maintenance_seconds=60.0))) as graph:
+        add(graph, 16)
+
+    assert fragments(graph, "P") == 17 - 6 + 1
 
 
 def test_what_takes_too_long_is_not_done_at_all(tmp_path: Path) -> None:

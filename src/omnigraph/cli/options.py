@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -205,11 +204,7 @@ def open_selected_graph(uri: str | None, store: str | None, *, read_only: bool =
     if server is None and read_only:
         return omnigraph.open_graph(graph_uri, read_only=True)
     if server is None:
-        from omnigraph.api import load_runtime  # noqa: PLC0415 - `--help` imports this module, and opens no graph
-
-        runtime = load_runtime()
-        options = replace(runtime.options, maintenance_seconds=_MAINTENANCE_SECONDS)
-        local_graph = omnigraph.open_graph(graph_uri, runtime=replace(runtime, options=options))
+        local_graph = omnigraph.open_graph(graph_uri, maintenance_seconds=_MAINTENANCE_SECONDS)
         context.call_on_close(partial(_close_graph, local_graph))
         return local_graph
     remote_graph = omnigraph.connect(server, read_client_token(), graph=context.meta.get(f"{__name__}.graph"))

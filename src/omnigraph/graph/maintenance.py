@@ -159,9 +159,11 @@ class MaintenanceMethods:
             BadArgumentError, ActorRefusedError: The interval, the budget or the actor's name is invalid.
             ReadOnlyError: The graph was opened read-only.
         """
-        # Without an actor, the default of the policy applies.
-        overrides = {} if actor is None else {"actor": actor}
-        policy = lazy_ops.auto_maintenance.ReconcilePolicy(every_seconds=every_seconds, budget=budget, **overrides)
+        policy = lazy_ops.auto_maintenance.ReconcilePolicy(
+            every_seconds=every_seconds,
+            budget=budget,
+            actor=lazy_ops.auto_maintenance.DEFAULT_ACTOR if actor is None else actor,
+        )
         return lazy_ops.auto_maintenance.Reconciler(self._session, policy, tell)
 
     def cleanup(

@@ -31,10 +31,12 @@ DEFAULT_ACTOR = "omnigraph-reconciler"
 _SECONDS_PER_CLEANUP = 86_400.0
 
 
-def compact_tail(session: Session, table_key: str, is_stopped: Callable[[], bool]) -> TableUpkeep | None:
+def compact_tail(
+    session: Session, table_key: str, is_stopped: Callable[[], bool], max_fragments: int
+) -> TableUpkeep | None:
     """Compact the newest small fragments of a table if they are too many; return None if another process works on it.
 
-    No policy applies: the graph itself acts, not the writer.
+    No policy applies: the graph itself acts, not the writer. At most `max_fragments` are compacted.
 
     Raises:
         UpkeepStoppedError: `is_stopped`, which is called between the steps, returned true. Nothing was changed.
@@ -51,7 +53,7 @@ def compact_tail(session: Session, table_key: str, is_stopped: Callable[[], bool
         if is_stopped():
             raise UpkeepStoppedError
 
-    call = UpkeepCall(actor=DEFAULT_ACTOR, operation=MAINTAIN, is_tail=True, check=check)
+    call = UpkeepCall(actor=DEFAULT_ACTOR, operation=MAINTAIN, is_tail=True, max_fragments=max_fragments, check=check)
     # One attempt: if another process has just compacted the same rows, nothing is left to do.
     done = optimize_table(unlimited, table_key, call, LocalOptimizeWorker(session.runtime.options.upkeep), attempts=1)
     session.runtime.faults.reach("maintain.done")

@@ -89,6 +89,8 @@ class UpkeepCall:
     operation: str = OPERATION
     is_tail: bool = False
     """Whether to compact only the newest small fragments, and to complete only indexes that exist."""
+    max_fragments: int = sys.maxsize
+    """The maximum number of fragments of a tail that are compacted."""
     check: Callable[[], None] = _never_stop
     """Called before each step until the commit is published; an error that it raises ends the work."""
 
@@ -187,7 +189,11 @@ class OptimizeAttempt:
             tail = {fragment.number for fragment in fragments if is_in_tail(fragment, self._options)}
             if len(tail) > self._options.tail_fragments:
                 blob_bytes = measure_blobs(self._table, tail)
-        return plan_tail_groups(fragments, self._options, segments, blob_bytes)
+        groups = plan_tail_groups(fragments, self._options, segments, blob_bytes)
+        if sum(map(len, groups)) <= self._call.max_fragments:
+            return groups
+        # The newest: they are the smallest, and the rest is done by the next writers.
+        return (max(groups, key=len)[-self._call.max_fragments :],)
 
     # --- the work -----------------------------------------------------------------------------------
 

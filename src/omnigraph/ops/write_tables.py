@@ -148,11 +148,16 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         summary=summary,
         watch=session.watch,
     )
+    return _publish(session, plan, armed, is_staged=any(write.staged for write in writes))
+
+
+def _publish(session: Session, plan: CommitPlan, armed: ArmedWrite | None, *, is_staged: bool) -> PublishResult:
+    """Publish a plan; after a small write, have the small fragments of its tables compacted where they are many."""
     done = publish(session.log, session.handles, plan, armed)
-    written_rows = sum(move.staged.written_rows for move in effective)
+    rows = sum(move.staged.written_rows for move in plan.moves)
     # Bulk loads and executors write few large fragments: they leave the work to the next small write.
-    if written_rows < session.runtime.options.upkeep.tail_rows and not any(write.staged for write in writes):
-        session.tails.on_write(session, done.head.snapshot, [move.table_key for move in effective])
+    if rows < session.runtime.options.upkeep.tail_rows and not is_staged:
+        session.tails.on_write(session, done.head.snapshot, [move.table_key for move in plan.moves])
     return done
 
 
