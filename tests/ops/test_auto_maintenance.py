@@ -1,14 +1,16 @@
 """The reconciler optimises what pays, leaves the rest alone, and keeps to its budget."""
 
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
 from omnigraph.ops.argument_checks import BadArgumentError
-from omnigraph.ops.auto_maintenance import DEFAULT_ACTOR, ReconcilePolicy, ReconcileRound
+from omnigraph.ops.auto_maintenance import DEFAULT_ACTOR, ReconcilePolicy, Reconciler, ReconcileRound
 from omnigraph.ops.branch import Branch, list_branches
+from omnigraph.ops.cleanup import CleanupCall, CleanupResult, cleanup
 from omnigraph.ops.commit_signature import ActorRefusedError
 from omnigraph.ops.session import ReadOnlyError, Session
 from upkeep_calls import exported, fragments, opened
@@ -144,3 +146,25 @@ def test_a_policy_that_makes_no_sense_is_refused(graph: og.Graph, given: dict[st
 def test_the_engines_own_names_are_refused(graph: og.Graph) -> None:
     with pytest.raises(ActorRefusedError):
         graph.reconciler(actor="omnigraph:recovery")
+
+
+def test_a_cleanup_is_scheduled_when_asked_for(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[CleanupCall] = []
+
+    def record(session: Session, call: CleanupCall) -> CleanupResult:
+        calls.append(call)
+        return cleanup(session, call)
+
+    monkeypatch.setattr("omnigraph.ops.auto_maintenance.cleanup", record)
+    never = Reconciler(graph._session, ReconcilePolicy(optimizes=False))
+    daily = Reconciler(graph._session, ReconcilePolicy(optimizes=False, cleanup_days=14))
+
+    daily.round()
+    assert calls == []  # a day has to pass first
+    for one in (never, daily):
+        one._next_cleanup = 0
+        assert one.round() == ReconcileRound()
+        assert one.round() == ReconcileRound()
+
+    assert [(call.older_than, call.keep, call.is_confirmed) for call in calls] == [(timedelta(days=14), None, True)]
+    assert fragments(graph, "P") == 3

@@ -12,7 +12,7 @@ from omnigraph.storage.layout import ManifestPath, TablePath
 MAIN = "main"
 # The operation of a commit that changes nothing and records the current state; a digest chain can begin with it.
 RECORD = "record"
-# The operation of automatic maintenance: nobody called it, so listings and `cleanup --keep` pass it over (decision 69).
+# The operation of automatic maintenance: no user called it, so listings and `cleanup --keep` skip it (decision 69).
 MAINTAIN = "maintain"
 # Operations that change how rows are stored, never their values: they conflict with no other commit.
 MAINTENANCE = frozenset({"optimize", "reindex", RECORD, MAINTAIN})
