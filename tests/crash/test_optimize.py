@@ -1,10 +1,13 @@
 """Maintenance, killed at every point: no row says anything else, nothing is left, nobody is blocked."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from crash.test_live_neighbour import wait_until_stopped
 from crash.test_writers import POINTS
 from mutating import new_graph, run
 from upkeep_calls import exported
@@ -95,3 +98,22 @@ def test_killed_automatic_maintenance_changes_nothing_and_leaves_nothing(
         "errors": [],
         "lagging": [],
     }
+
+
+@pytest.mark.parametrize("point", ["upkeep.compacted", "upkeep.indexed"])
+def test_stopped_automatic_maintenance_blocks_nobody(point: str, tmp_path: Path, zygote: Zygote) -> None:
+    graph = new_graph(tmp_path)
+    for step in STEPS:
+        run(graph, step)
+    uri = {"uri": graph.uri}
+
+    stopped = zygote.start("crash.upkeep_jobs:maintain", uri, f"{point}=stop")
+    wait_until_stopped(stopped)
+    next_write = zygote.run("crash.upkeep_jobs:write_at_once", uri)
+    settled = zygote.run("crash.upkeep_jobs:settle", uri)
+    os.kill(stopped, signal.SIGCONT)
+    ended = zygote.wait(stopped)
+
+    assert [next_write.error, settled.error, ended.error] == [None, None, None]
+    assert settled.result["content"] == next_write.result == zygote.run("crash.upkeep_jobs:look", uri).result
+    assert not graph.check().has_errors
