@@ -53,6 +53,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        # Writes call it when small fragments have become many; only then the modules of compaction are imported.
         session.tails.compact = _compact_tail
 
     @classmethod

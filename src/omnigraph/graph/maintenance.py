@@ -162,6 +162,7 @@ class MaintenanceMethods:
         policy = lazy_ops.auto_maintenance.ReconcilePolicy(
             every_seconds=every_seconds,
             budget=budget,
+            # The same author as that of the maintenance that writes start.
             actor=lazy_ops.auto_maintenance.DEFAULT_ACTOR if actor is None else actor,
         )
         return lazy_ops.auto_maintenance.Reconciler(self._session, policy, tell)
