@@ -14,10 +14,16 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it gives no types
 
+from omnigraph.options import Maintenance, Options
+
 UPDATE = "--snapshot-update"
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
+
+# Many tests count commits, fragments and requests: writers leave small fragments alone, unless a test asks for it.
+os.environ["OMNIGRAPH_MAINTENANCE"] = Maintenance.OFF.value
+Options.__init__.__kwdefaults__["maintenance"] = Maintenance.OFF  # type: ignore[index]  # a dataclass has them
 
 # Whoever starts a Spark in a test starts the one that tests/spark shares.
 os.environ["OMNIGRAPH_SPARK_MASTER"] = "local[2,2]"

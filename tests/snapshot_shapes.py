@@ -46,7 +46,7 @@ from omnigraph.faults import POINTS
 from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.source import Source
 from omnigraph.ops.check_findings import CODES
-from omnigraph.options import Options
+from omnigraph.options import Maintenance, Options
 from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.bind import load_schema
 from omnigraph.schema.catalog_codec import compute_fingerprint, encode_catalog
@@ -136,7 +136,7 @@ def list_findings() -> Iterator[tuple[str, str]]:
 
 def list_settings() -> Iterator[tuple[str, str]]:
     """Yield the settings of the engine and of a server with their defaults, and the environment variables."""
-    yield "options", "\n".join(_fields(Options()))
+    yield "options", "\n".join(_fields(Options(maintenance=Maintenance.AUTO)))
     yield "server", "\n".join(_fields(ServerConfig(graphs=())))
     sources = (path.read_text(encoding="utf-8") for path in (ROOT / "src" / "omnigraph").rglob("*.py"))
     names = {name for text in sources for name in re.findall(r'"(OMNIGRAPH_[A-Z_]+)"', text)}

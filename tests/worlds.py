@@ -14,7 +14,7 @@ from omnigraph.ops.create import create
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.options import Durability, Options
+from omnigraph.options import Durability, Maintenance, Options
 from omnigraph.runtime import Runtime
 
 TABLES = ("node:A", "node:B", "node:C", "node:D", "node:E")
@@ -28,9 +28,10 @@ FAST = Options(
     recovery_seconds=3600,
     backoff_seconds=0.01,
     reserve_bytes=0,
+    maintenance=Maintenance.OFF,
     storage=json.loads(os.environ.get(STORAGE, "{}")),
 )
-"""Settings for tests: no flushing, no reserve, a lease short enough to wait for, and no recovery unless asked for."""
+"""Settings for tests: no flushing, reserve or maintenance, a lease to wait for, and no recovery unless asked for."""
 CALM = replace(FAST, heartbeat_seconds=600, lease_seconds=3600)
 """For tests that count requests: no heartbeat comes in between, however slow the machine is."""
 

@@ -14,7 +14,9 @@ from omnigraph.config.environment import build_runtime
 from omnigraph.graph import Graph
 from omnigraph.graph.arguments import build_schema_source, check_uri
 from omnigraph.lang.source import Source
+from omnigraph.ops.argument_checks import parse_choice
 from omnigraph.ops.open import build_session
+from omnigraph.options import Maintenance
 from omnigraph.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ def open_graph(
     *,
     read_only: bool = False,
     keep_derived: bool | None = None,
+    maintenance: Maintenance | str | None = None,
+    maintenance_seconds: float | None = None,
     runtime: Runtime | None = None,
 ) -> Graph:
     """Open an existing graph.
@@ -62,6 +66,9 @@ def open_graph(
         keep_derived: Whether reads may store expensive derived data (adjacency, word lists) beside the tables, for the
             next process. It is not part of the graph's data, and a failure to store it is harmless. None: the value of
             `OMNIGRAPH_DERIVED_CACHE`, by default yes. A graph opened read-only stores nothing and rejects `True`.
+        maintenance: `auto`: small writes keep the number of small files bounded, in a background thread; `off`: only
+            `optimize` compacts. None: the value of `OMNIGRAPH_MAINTENANCE`, by default `auto`.
+        maintenance_seconds: For a process that ends soon: the time that `close` may spend on it, instead of a thread.
         runtime: Settings, clock and the like; by default those of this process's environment.
 
     Raises:
@@ -70,6 +77,11 @@ def open_graph(
         BadArgumentError: No graph can be stored at such an address.
     """
     settings = runtime or build_runtime(os.environ)
+    if maintenance is not None:
+        choice = parse_choice("maintenance", Maintenance, maintenance)
+        settings = replace(settings, options=replace(settings.options, maintenance=choice))
+    if maintenance_seconds is not None:
+        settings = replace(settings, options=replace(settings.options, maintenance_seconds=maintenance_seconds))
     return Graph.open(check_uri(uri), is_read_only=read_only, runtime=settings, keep_derived=keep_derived)
 
 

@@ -44,6 +44,8 @@ POINTS: dict[str, str] = {
     "tag.registered": "after the row of a new tag",
     "upkeep.compacted": "after the fragments of a compaction are written",
     "upkeep.indexed": "after the segments of indexes are built",
+    "maintain.begun": "before automatic maintenance of a table writes anything",
+    "maintain.done": "after automatic maintenance of a table",
     "phase.open": "after the tasks of a Spark load may write, before they are started",
     "phase.done": "after all tasks of a Spark load have written their rows",
     "phase.named": "after the sidecar names the files that they wrote",

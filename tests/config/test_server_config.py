@@ -13,7 +13,7 @@ from omnigraph.config.server import (
 )
 from omnigraph.config.tokens import hash_token, read_tokens
 from omnigraph.errors import BadFileError, FileMissingError, SettingsError
-from omnigraph.ops.auto_optimize import ReconcilePolicy
+from omnigraph.ops.auto_maintenance import ReconcilePolicy
 from omnigraph.options import EmbedProvider
 from raised_codes import has_code
 
@@ -33,7 +33,9 @@ rows = 7
 threads = 3
 
 [maintenance]
-auto = true
+auto = false
+optimize = true
+cleanup_days = 14
 every_seconds = 30
 budget_percent = 25
 recovery_seconds = 12
@@ -77,7 +79,8 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
     )
     assert (far.uri, far.queries, far.is_read_only) == ("s3://bucket/far", None, False)
     assert (people.keep_derived, far.keep_derived) == (False, True)
-    assert config.maintenance == ReconcilePolicy(every_seconds=30.0, budget=0.25)
+    assert config.maintenance == ReconcilePolicy(every_seconds=30.0, budget=0.25, cleanup_days=14.0)
+    assert config.compacts_tails is False
     assert config.recovery_seconds == 12
     assert config.scrub_days == 7.5
     assert config.embedding is not None

@@ -47,6 +47,7 @@ OPS_OF_A_QUERY = {
     "query",
     "query_cache",
     "select_query",
+    "tail_keeper",
     "session",
 }
 

@@ -282,8 +282,8 @@ def test_keys_of_files_that_are_gone_are_dropped(tmp_path: Path, monkeypatch: py
         insert(graph, f"n{number}")
         if number % 8 == 7:
             graph.optimize()
-        cached = graph._session.reads.lru._values
-        entries.append(max(len(value.files) for value, _ in cached.values() if isinstance(value, key_cache._FileKeys)))
+        cached = graph._session.reads.lru._values.list_values()
+        entries.append(max(len(value.files) for (value,) in cached if isinstance(value, key_cache._FileKeys)))
 
     assert max(entries[8:]) <= 8 + 4 + 2
     compare_lookups(graph)

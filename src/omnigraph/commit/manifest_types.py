@@ -13,8 +13,10 @@ from omnigraph.storage.layout import ManifestPath, TablePath
 MAIN = "main"
 # The operation of a commit that changes nothing and records the current state; a digest chain can begin with it.
 RECORD = "record"
+# The operation of automatic maintenance: no user called it, so listings and `cleanup --keep` skip it (decision 69).
+MAINTAIN = "maintain"
 # Operations that change how rows are stored, never their values: they conflict with no other commit.
-MAINTENANCE = frozenset({"optimize", "reindex", RECORD})
+MAINTENANCE = frozenset({"optimize", "reindex", RECORD, MAINTAIN})
 
 
 class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -106,6 +108,11 @@ class Commit(JsonStruct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     def is_maintenance(self) -> bool:
         """Whether this commit left all rows unchanged."""
         return self.operation in MAINTENANCE
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether automatic maintenance made this commit: it is hidden from listings, and no retention counts it."""
+        return self.operation == MAINTAIN
 
     @property
     def is_silent(self) -> bool:

@@ -154,7 +154,7 @@ def _publish(write: PendingCommit, armed: ArmedWrite | None) -> PublishResult | 
     )
     if earlier is not None:
         return PublishResult(earlier, plan.base, is_repeated=True)
-    check_if_commit(plan, log.iter_history(plan.base))
+    check_if_commit(plan.if_commit, log.iter_history(plan.base))
     queue = get_queue(log)
     if write.lease is None and plan.is_groupable:
         queue.settle(write, lambda group: publish_group(log, write.handles, group, wait_turn=lambda: None))

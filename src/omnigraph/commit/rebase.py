@@ -23,23 +23,24 @@ def find_changed_tables(base: Snapshot, now: Snapshot, between: Sequence[Commit]
     return moved & {change.table_key for commit in between if not commit.is_maintenance for change in commit.changes}
 
 
-def check_if_commit(plan: CommitPlan, history: Iterable[Commit]) -> None:
-    """Check that `if_commit` is the newest commit of a history that changed rows or the schema.
+def check_if_commit(if_commit: str | None, history: Iterable[Commit]) -> None:
+    """Check that `if_commit`, unless it is None, is the newest commit of a history that changed rows or the schema.
 
     Commits of maintenance and recovery since are skipped: they make no write fail. `history` is newest first.
 
     Raises:
         ConflictError: Another commit has changed rows or the schema since.
     """
-    if plan.if_commit is None:
+    if if_commit is None:
         return
-    head = plan.base.snapshot.commit.id
+    head = None
     for commit in history:
-        if commit.id == plan.if_commit:
+        head = head or commit.id
+        if commit.id == if_commit:
             return
         if not commit.is_silent:
             break
-    raise ConflictError("graph_head", plan.if_commit, head, "the branch has moved on")
+    raise ConflictError("graph_head", if_commit, head or "none", "the branch has moved on")
 
 
 def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: TableCache) -> CommitPlan:

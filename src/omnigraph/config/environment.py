@@ -8,6 +8,7 @@ here.
 
 import math
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import TypeVar
 
 from omnigraph.errors import SettingsError
@@ -29,6 +30,7 @@ FOLLOW_LINKS = "OMNIGRAPH_FOLLOW_LINKS"
 VERIFY = "OMNIGRAPH_VERIFY"
 QUERY_SECONDS = "OMNIGRAPH_QUERY_SECONDS"
 QUERY_MEMORY_BYTES = "OMNIGRAPH_QUERY_MEMORY_BYTES"
+MAINTENANCE = "OMNIGRAPH_MAINTENANCE"
 MAINTENANCE_CONCURRENCY = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 SPARK_BYTES = "OMNIGRAPH_SPARK_BYTES"
 IDEMPOTENCY_DAYS = "OMNIGRAPH_IDEMPOTENCY_DAYS"
@@ -49,6 +51,7 @@ _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", 
 
 
 Number = TypeVar("Number", int, float)
+Choice = TypeVar("Choice", bound=Enum)
 
 
 def build_runtime(environment: Mapping[str, str]) -> Runtime:
@@ -71,6 +74,7 @@ def build_runtime(environment: Mapping[str, str]) -> Runtime:
         idempotency_keys=_read_count(environment, IDEMPOTENCY_KEYS, _DEFAULTS.idempotency_keys),
         query_seconds=_read_limit(environment, QUERY_SECONDS, float, _DEFAULTS.query_seconds),
         query_memory_bytes=_read_limit(environment, QUERY_MEMORY_BYTES, int, _DEFAULTS.query_memory_bytes),
+        maintenance=_read_choice(environment, MAINTENANCE, _DEFAULTS.maintenance),
         upkeep=UpkeepOptions(
             concurrency=_read_count(environment, MAINTENANCE_CONCURRENCY, _DEFAULTS.upkeep.concurrency)
         ),
@@ -100,11 +104,7 @@ def read_traversal_mode(environment: Mapping[str, str]) -> Traversal:
     Raises:
         SettingsError: The value is none of the known ones.
     """
-    value = environment.get(TRAVERSAL_MODE) or _DEFAULTS.traversal_mode.value
-    choices = [mode.value for mode in Traversal]
-    if value not in choices:
-        raise SettingsError.bad_variable(TRAVERSAL_MODE, value, f"write one of {', '.join(choices)}")
-    return Traversal(value)
+    return _read_choice(environment, TRAVERSAL_MODE, _DEFAULTS.traversal_mode)
 
 
 def read_verify_level(environment: Mapping[str, str]) -> Verify:
@@ -113,11 +113,7 @@ def read_verify_level(environment: Mapping[str, str]) -> Verify:
     Raises:
         SettingsError: The value is none of the known ones.
     """
-    value = environment.get(VERIFY) or _DEFAULTS.verify.value
-    choices = [level.value for level in Verify]
-    if value not in choices:
-        raise SettingsError.bad_variable(VERIFY, value, f"write one of {', '.join(choices)}")
-    return Verify(value)
+    return _read_choice(environment, VERIFY, _DEFAULTS.verify)
 
 
 def read_embedding_options(environment: Mapping[str, str]) -> EmbedOptions:
@@ -126,16 +122,13 @@ def read_embedding_options(environment: Mapping[str, str]) -> EmbedOptions:
     Raises:
         SettingsError: The provider is none of the known ones.
     """
-    value = environment.get(EMBED_PROVIDER) or EmbedProvider.NONE.value
-    choices = [provider.value for provider in EmbedProvider]
-    if value not in choices:
-        raise SettingsError.bad_variable(EMBED_PROVIDER, value, f"write one of {', '.join(choices)}")
+    provider = _read_choice(environment, EMBED_PROVIDER, EmbedProvider.NONE)
     url = environment.get(EMBED_URL) or None
     # OpenAI's key must not be sent to another server that speaks the same protocol.
     is_openai = (url or OPENAI_URL).rstrip("/") == OPENAI_URL
     key = environment.get(EMBED_KEY) or (environment.get(OPENAI_KEY) if is_openai else None)
     model = environment.get(EMBED_MODEL) or None
-    return EmbedOptions(provider=EmbedProvider(value), url=url, model=model, key=key or None)
+    return EmbedOptions(provider=provider, url=url, model=model, key=key or None)
 
 
 def read_storage_options(environment: Mapping[str, str]) -> dict[str, str]:
@@ -155,6 +148,16 @@ def read_storage_options(environment: Mapping[str, str]) -> dict[str, str]:
     if force_path_style is not None:
         storage["aws_virtual_hosted_style_request"] = str(not force_path_style).lower()
     return storage
+
+
+def _read_choice(environment: Mapping[str, str], variable: str, default: Choice) -> Choice:
+    """Return the choice that a variable names, or the default if it is not set."""
+    value = environment.get(variable) or default.value
+    choices = type(default)
+    names = [choice.value for choice in choices]
+    if value not in names:
+        raise SettingsError.bad_variable(variable, value, f"write one of {', '.join(names)}")
+    return choices(value)
 
 
 def _read_switch(environment: Mapping[str, str], variable: str) -> bool | None:

@@ -11,7 +11,7 @@ from omnigraph.config.settings_file import SettingsSection, read_settings
 from omnigraph.config.tokens import MIN_TOKEN_CHARACTERS, TokenRecord, hash_token
 from omnigraph.errors import Kind, OmnigraphError, SettingsError
 from omnigraph.locations import parse_scheme
-from omnigraph.ops.auto_optimize import ReconcilePolicy
+from omnigraph.ops.auto_maintenance import ReconcilePolicy
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.policy import Actor
@@ -101,8 +101,10 @@ class ServerConfig:
     limits: ServerLimits = field(default_factory=ServerLimits)
     embedding: EmbedOptions | None = None
     """How vectors are computed; None: by the environment's settings."""
+    compacts_tails: bool = True
+    """Whether writes keep the number of small fragments bounded."""
     maintenance: ReconcilePolicy | None = None
-    """The share of time in which the server optimises its graphs; None: it does not."""
+    """The rounds in which the server optimises its graphs and removes old data; None: there are none."""
     recovery_seconds: float = 60.0
     """The interval of recovery from operations of other processes that died."""
     scrub_days: float = 30.0
@@ -214,6 +216,7 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
         drain_seconds=server.get_seconds("drain_seconds", defaults.drain_seconds),
         limits=_read_limits(limits),
         embedding=_read_embedding(embedding, environment),
+        compacts_tails=maintenance.get_switch("auto", default=defaults.compacts_tails),
         maintenance=_read_maintenance(maintenance),
         recovery_seconds=maintenance.get_seconds("recovery_seconds", defaults.recovery_seconds),
         scrub_days=scrub.get_days("days", defaults.scrub_days),
@@ -252,8 +255,13 @@ def _read_maintenance(section: SettingsSection) -> ReconcilePolicy | None:
     if percent > 100:
         raise section.build_error("budget_percent", "write a whole number from 1 to 100")
     # All settings were read before, so that invalid ones are reported even while maintenance is off.
-    is_on = section.get_switch("auto", default=False)
-    return ReconcilePolicy(every_seconds=interval, budget=percent / 100) if is_on else None
+    policy = ReconcilePolicy(
+        every_seconds=interval,
+        budget=percent / 100,
+        optimizes=section.get_switch("optimize", default=False),
+        cleanup_days=section.get_days("cleanup_days", defaults.cleanup_days),
+    )
+    return policy if policy.optimizes or policy.cleanup_days else None
 
 
 def _read_hosted_graph(name: str, section: SettingsSection) -> HostedGraph:

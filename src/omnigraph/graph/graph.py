@@ -48,6 +48,8 @@ class Graph(HistoryMethods, MaintenanceMethods):
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        # Writes call it when small fragments have become many; only then the modules of compaction are imported.
+        session.tails.compact = _compact_tail
 
     @classmethod
     def create(cls, uri: str, schema: Source, *, actor: str, runtime: Runtime) -> "Graph":
@@ -434,3 +436,8 @@ class Graph(HistoryMethods, MaintenanceMethods):
         """
         state = self.snapshot(branch=branch, snapshot=snapshot, at=at)
         return lazy_ops.blob.read_blob(self._session, state, type_name, id, property)
+
+
+def _compact_tail(session: Session, table_key: str, is_stopped: Callable[[], bool], max_fragments: int) -> None:
+    """Compact the small fragments of a table after a write, see `TailKeeper`."""
+    lazy_ops.auto_maintenance.compact_tail(session, table_key, is_stopped, max_fragments)

@@ -77,12 +77,14 @@ class HistoryMethods:
         limit: int | None = None,
         before: str | None = None,
         all_branches: bool = False,
+        include_maintenance: bool = False,
     ) -> list[Commit]:
         """List the commits of a branch, newest first; with `before`, only those older than that commit.
 
         The branch's own commits are followed by those of the branch it was created from. `all_branches` lists the
         commits of every branch, each once, by time, and ignores `branch`. A commit must pass all `filters`: `actor`,
         `branch`, `operation`, `type` and `key` must be equal, `message` is a substring, `since` and `until` are times.
+        Commits of automatic maintenance, which change no row, are listed only with `include_maintenance`.
 
         Raises:
             BadArgumentError: There is no such filter, or its value can't be parsed.
@@ -90,7 +92,12 @@ class HistoryMethods:
         """
         session = self._session if all_branches else self._session.checkout(branch)
         return lazy_ops.history.list_commits(
-            session, filters=filters, limit=limit, before=before, all_branches=all_branches
+            session,
+            filters=filters,
+            limit=limit,
+            before=before,
+            all_branches=all_branches,
+            include_maintenance=include_maintenance,
         )
 
     def commit_page(
@@ -101,11 +108,17 @@ class HistoryMethods:
         limit: int | None = None,
         before: str | None = None,
         all_branches: bool = False,
+        include_maintenance: bool = False,
     ) -> "CommitPage":
         """Return a page of `commits`, with those that cleanup has collected, and the cursor of the next page."""
         session = self._session if all_branches else self._session.checkout(branch)
         return lazy_ops.history.read_commit_page(
-            session, filters=filters, limit=limit, before=before, all_branches=all_branches
+            session,
+            filters=filters,
+            limit=limit,
+            before=before,
+            all_branches=all_branches,
+            include_maintenance=include_maintenance,
         )
 
     def commit(self, commit_id: str, *, branch: str | None = None) -> Commit:

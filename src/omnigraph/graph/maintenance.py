@@ -18,7 +18,7 @@ from omnigraph.ops.session import Session
 from omnigraph.options import Engine
 
 if TYPE_CHECKING:
-    from omnigraph.ops.auto_optimize import Reconciler, ReconcileRound
+    from omnigraph.ops.auto_maintenance import Reconciler, ReconcileRound
     from omnigraph.ops.check import CheckProgress, CheckResult
     from omnigraph.ops.cleanup import CleanupProgress, CleanupResult
     from omnigraph.ops.embed import EmbedProgress, EmbedResult
@@ -43,7 +43,11 @@ class MaintenanceMethods:
         self.close()
 
     def close(self) -> None:
-        """Do nothing: memory is freed with the handle. Present so that a graph, like a client, works in `with`."""
+        """End a short-lived use of the graph: compact small fragments if the options give this a time, else do nothing.
+
+        Memory is freed with the handle, which can still be used.
+        """
+        self._session.tails.close()
 
     def embed(  # noqa: PLR0913 - the choices of a run, all by name but the type
         self,
@@ -155,10 +159,13 @@ class MaintenanceMethods:
             BadArgumentError, ActorRefusedError: The interval, the budget or the actor's name is invalid.
             ReadOnlyError: The graph was opened read-only.
         """
-        # Without an actor, the default of the policy applies.
-        overrides = {} if actor is None else {"actor": actor}
-        policy = lazy_ops.auto_optimize.ReconcilePolicy(every_seconds=every_seconds, budget=budget, **overrides)
-        return lazy_ops.auto_optimize.Reconciler(self._session, policy, tell)
+        policy = lazy_ops.auto_maintenance.ReconcilePolicy(
+            every_seconds=every_seconds,
+            budget=budget,
+            # The same author as that of the maintenance that writes start.
+            actor=lazy_ops.auto_maintenance.DEFAULT_ACTOR if actor is None else actor,
+        )
+        return lazy_ops.auto_maintenance.Reconciler(self._session, policy, tell)
 
     def cleanup(
         self,

@@ -11,7 +11,7 @@ from omnigraph.clock import parse_instant
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
 from omnigraph.commit.gc_horizon import build_collected_predicate
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
-from omnigraph.commit.manifest_types import MAIN, Commit, MergedFrom
+from omnigraph.commit.manifest_types import MAIN, MAINTAIN, Commit, MergedFrom
 from omnigraph.commit.ref_names import looks_like_id
 from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.errors import BadArgumentError
@@ -47,10 +47,12 @@ def list_commits(
     limit: int | None = None,
     before: str | None = None,
     all_branches: bool = False,
+    include_maintenance: bool = False,
 ) -> list[Commit]:
     """Return the branch's commits, newest first; `limit` bounds both the result and, without filters, the cost.
 
-    With `all_branches`, return those of every readable branch, each once, by time.
+    With `all_branches`, return those of every readable branch, each once, by time. Commits of automatic maintenance are
+    left out, unless `include_maintenance` or a filter on their operation asks for them.
 
     `before` names a commit of the history by id, tag, branch or time; only older commits are returned.
 
@@ -64,6 +66,8 @@ def list_commits(
     # `islice` accepts no larger number.
     max_commits = None if limit is None else min(limit, sys.maxsize)
     tests = [_build_filter(name, value) for name, value in (filters or {}).items()]
+    if not include_maintenance and (filters or {}).get("operation") != MAINTAIN:
+        tests.append(lambda commit: not commit.is_automatic)
     newest = _merge_histories(session) if all_branches else session.log.iter_history(session.head())
     history = _with_cancellation(session, newest)
     if before is not None:
@@ -116,9 +120,17 @@ def read_commit_page(
     limit: int | None = None,
     before: str | None = None,
     all_branches: bool = False,
+    include_maintenance: bool = False,
 ) -> CommitPage:
     """Return `list_commits` as a page, with its collected commits and the start of the next page."""
-    commits = list_commits(session, filters=filters, limit=limit, before=before, all_branches=all_branches)
+    commits = list_commits(
+        session,
+        filters=filters,
+        limit=limit,
+        before=before,
+        all_branches=all_branches,
+        include_maintenance=include_maintenance,
+    )
     # A page that ends with the first commit of the graph is the last one, also when it is full.
     is_full = bool(commits) and len(commits) == limit and commits[-1].parent is not None
     return CommitPage(

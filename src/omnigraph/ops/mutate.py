@@ -15,6 +15,7 @@ from omnigraph.commit.idempotency import find_earlier_commit
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit
 from omnigraph.commit.publisher import publish_or_replan
+from omnigraph.commit.rebase import check_if_commit
 from omnigraph.engine.constraints.check import check_constraints
 from omnigraph.engine.predicate_eval import QueryInputs
 from omnigraph.engine.search.search_arguments import check_search_arguments
@@ -31,7 +32,7 @@ from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.select_query import choose_query
 from omnigraph.ops.session import Session
-from omnigraph.ops.write_tables import TableWrite, stage_plan
+from omnigraph.ops.write_tables import TableWrite, keep_tails_short, stage_plan
 from omnigraph.policy import Action
 from omnigraph.query.bind import bind_query
 from omnigraph.query.mutation_plan import Delete, MutationQuery, Update
@@ -128,7 +129,10 @@ class _Mutation:
             return _build_empty_result(name, branch)
         is_quick = session.runtime.clock.monotonic() - start < MAX_QUEUED_SECONDS
         done = publish_or_replan(session.log, session.handles, *staged, self._replan if is_quick else None)
-        return _build_empty_result(name, branch) if done is None else _build_result(name, branch, done.commit)
+        if done is None:
+            return _build_empty_result(name, branch)
+        keep_tails_short(session, staged[0], done)
+        return _build_result(name, branch, done.commit)
 
     def find_earlier_commit(self, head: Head) -> Commit | None:
         """Return the commit that this call made when it was sent before; None without an idempotency key."""
@@ -163,8 +167,7 @@ class _Mutation:
         check_search_arguments(
             (statement.where for statement in query.statements if isinstance(statement, Update | Delete)), inputs
         )
-        if call.if_commit is not None and call.if_commit != snapshot.commit.id:
-            raise ConflictError("graph_head", call.if_commit, snapshot.commit.id, "the branch has moved on")
+        check_if_commit(call.if_commit, session.log.iter_history(head))
         pending = WriteBuffer(View(catalog, session.open_tables(snapshot)), session.blob_sources, session.watch)
         read = run_statements(query, pending, inputs, session.runtime.ids, session.check_cancelled)
         size = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)

@@ -127,15 +127,17 @@ def _optimize_isolated(session: Session, table_key: str, call: OptimizeCall, wor
     try:
         if call.is_dry_run:
             return OptimizeAttempt(session, session.head(), table_key, call.upkeep, worker).preview()
-        return _optimize_table(session, table_key, call.upkeep, worker)
+        return optimize_table(session, table_key, call.upkeep, worker)
     except OmnigraphError as error:
         log.warning("%s was not optimized: %s", table_key, error)
         return TableUpkeep(table_key=table_key, error=str(error))
 
 
-def _optimize_table(session: Session, table_key: str, call: UpkeepCall, worker: OptimizeWorker) -> TableUpkeep:
+def optimize_table(
+    session: Session, table_key: str, call: UpkeepCall, worker: OptimizeWorker, attempts: int = MAX_ATTEMPTS
+) -> TableUpkeep:
     """Plan, rewrite and publish a table; start over if another writer has rewritten it in the meantime."""
-    for attempt in range(MAX_ATTEMPTS):
+    for attempt in range(attempts):
         head = session.head()
         if table_key not in head.snapshot.pins:
             return TableUpkeep(table_key=table_key, skipped="the table was dropped in the meantime")
@@ -145,5 +147,5 @@ def _optimize_table(session: Session, table_key: str, call: UpkeepCall, worker: 
             log.info("planning %s again: %s", table_key, error)
             wait_for_retry(session.runtime, attempt)
     return TableUpkeep(
-        table_key=table_key, skipped=f"other writers rewrote it {MAX_ATTEMPTS} times in the meantime; try again later"
+        table_key=table_key, skipped=f"other writers rewrote it {attempts} times in the meantime; try again later"
     )

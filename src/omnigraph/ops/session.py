@@ -23,6 +23,7 @@ from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_instant, check_text
 from omnigraph.ops.plan_cache import PlanCache
 from omnigraph.ops.query_cache import CatalogCache, QueryCache
+from omnigraph.ops.tail_keeper import TailKeeper
 from omnigraph.policy import Action, Actor, DeniedError, WrongActorError, require
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
@@ -63,6 +64,8 @@ class Session:
     prepared: QueryCache = field(init=False)
     plans: PlanCache = field(default_factory=PlanCache, init=False, repr=False)
     branches: BranchRegistry = field(init=False)
+    tails: TailKeeper = field(init=False, repr=False)
+    """Compacts small fragments after writes."""
     _catalogs: CatalogCache = field(default_factory=CatalogCache, init=False, repr=False)
     actor: Actor | None = field(default=None, init=False)
     """The actor it acts for, if any: the policy is evaluated for this actor, who signs commits."""
@@ -81,6 +84,7 @@ class Session:
         derived = DerivedCache(self.store, is_read_only=self.is_read_only or self.keep_derived is False)
         self.reads = GraphCache(self.store.runtime.options, derived)
         self.handles.keys = KeyCache(self.reads.lru)
+        self.tails = TailKeeper(self.store.runtime.options)
         self.prepared = QueryCache(self.store.runtime.options.query_text_characters)
 
     @property

@@ -130,7 +130,9 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
         staged = stage_plan(session, parts, writes)
     if staged is None:
         return None
-    return publish(session.log, session.handles, *staged)
+    done = publish(session.log, session.handles, *staged)
+    keep_tails_short(session, staged[0], done, is_staged=any(write.staged for write in writes))
+    return done
 
 
 def _find_earlier_commit(session: Session, plan: CommitPlan) -> Commit | None:
@@ -168,6 +170,14 @@ def stage_plan(
         ),
     )
     return replace(parts, moves=effective, requirements=(*parts.requirements, *strict)), armed
+
+
+def keep_tails_short(session: Session, plan: CommitPlan, done: PublishResult, *, is_staged: bool = False) -> None:
+    """After a small write, have the small fragments of its tables compacted where they are many."""
+    rows = sum(move.staged.written_rows for move in plan.moves)
+    # Bulk loads and executors write few large fragments: they leave the work to the next small write.
+    if rows < session.runtime.options.upkeep.tail_rows and not is_staged:
+        session.tails.on_write(session, done.head.snapshot, [move.table_key for move in plan.moves])
 
 
 class _StagedFiles:

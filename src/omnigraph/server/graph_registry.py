@@ -9,6 +9,7 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.graph import Graph
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session, with_cancellation
+from omnigraph.options import Maintenance
 from omnigraph.policy import Access, Action, Actor, DeniedError, Policy, require
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
@@ -133,6 +134,7 @@ class GraphRegistry:
             query_memory_bytes=config.limits.memory_bytes,
             query_text_characters=config.limits.query_characters,
             embedding=config.embedding or runtime.options.embedding,
+            maintenance=runtime.options.maintenance if config.compacts_tails else Maintenance.OFF,
         )
         self.graphs = {
             graph.id: ServedGraph(

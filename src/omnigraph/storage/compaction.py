@@ -19,7 +19,7 @@ from lance import LanceOperation
 from lance.fragment import FragmentMetadata
 from lance.optimize import CompactionTask
 
-from omnigraph.errors import BugError, OmnigraphError
+from omnigraph.errors import BugError, Kind, OmnigraphError
 from omnigraph.options import UpkeepOptions
 from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import Announce, stamp_deletions, stamp_fragment
@@ -38,8 +38,14 @@ from omnigraph.storage.protobuf import iter_integers
 from omnigraph.storage.staging import StagedWrite, WriteKind, WriteObserver, list_blob_files, list_open_files, restage
 from omnigraph.storage.table_cache import VerifyLevel, translate_rewrite_errors
 
-# Numbers left free for fragments that other writers add in the meantime: an index refers to fragments by number.
-RESERVED_FRAGMENT_NUMBERS = 4_096
+# Numbers left free for fragments that other writers add in the meantime: an index refers to fragments by number. A
+# commit takes 10 ms and adds a fragment or two, and compacting 1,024 rows less than a millisecond.
+MIN_RESERVED_NUMBERS = 64
+MAX_RESERVED_NUMBERS = 4_096
+ROWS_PER_RESERVED_NUMBER = 1_024
+# Lance panics beyond this number: it is stored in 32 bits. At 64 numbers per compaction of 32 commits, a table takes
+# more than a billion commits to get there; at 4,096 for each it was 33 million.
+MAX_FRAGMENT_NUMBER = 2**32 - 1
 
 # The Protocol Buffers field of a stored version that has the highest fragment id.
 _MAX_FRAGMENT_ID_FIELD = 11
@@ -47,6 +53,18 @@ _MAX_FRAGMENT_ID_FIELD = 11
 Offsets: TypeAlias = npt.NDArray[np.int64]
 # A fragment in the JSON form of Lance.
 _FragmentJson: TypeAlias = dict[str, Any]
+
+
+class FragmentNumbersExhaustedError(OmnigraphError):
+    """A table has used its last fragment number, so no row can be added to it. Reads are not affected."""
+
+    kind = Kind.EXHAUSTED
+    code = "fragment_numbers_exhausted"
+    path: str
+    message = (
+        "{path} has used all of its 2^32 fragment numbers; nothing was changed: export the graph, and load it into a"
+        " new one"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +95,13 @@ def list_unused_files(staged: StagedWrite, published: LanceTable) -> tuple[str, 
 
 
 def stage_rewrite(table: LanceTable, groups: Sequence[CompactedGroup]) -> StagedWrite:
-    """Stage groups that were written from this version; their new fragments get unused numbers."""
+    """Stage groups that were written from this version; their new fragments get unused numbers.
+
+    Raises:
+        FragmentNumbersExhaustedError: There are none left.
+    """
     fragments = {fragment.number: fragment for fragment in table.list_fragments()}
-    number = find_highest_number(table) + RESERVED_FRAGMENT_NUMBERS
+    number = _reserve_numbers(table, groups, [fragments[old] for group in groups for old in group.old])
     rewrites: list[str] = []
     for group in groups:
         new = [json.loads(text) for text in group.new]
@@ -100,6 +122,17 @@ def stage_rewrite(table: LanceTable, groups: Sequence[CompactedGroup]) -> Staged
         rewrites=tuple(rewrites),
         blobs=list_blob_files(table, [text for group in groups for text in group.new]),
     )
+
+
+def _reserve_numbers(table: LanceTable, groups: Sequence[CompactedGroup], old: Sequence[Fragment]) -> int:
+    """Return the first number of the new fragments, after those reserved for other writers by the size of the work."""
+    highest = find_highest_number(table)
+    free = MAX_FRAGMENT_NUMBER - highest - sum(len(group.new) for group in groups)
+    if free < 0:
+        raise FragmentNumbersExhaustedError(table.path)
+    work = sum(fragment.rows for fragment in old) // ROWS_PER_RESERVED_NUMBER
+    # Near the end other writers need numbers too: half of the rest is left to them.
+    return highest + 1 + min(MIN_RESERVED_NUMBERS + work, MAX_RESERVED_NUMBERS, free // 2)
 
 
 def _encode_group(read: list[int], written: list[_FragmentJson], old: list[int], new: list[_FragmentJson]) -> str:

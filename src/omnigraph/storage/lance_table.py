@@ -555,6 +555,12 @@ def _decode_deletion_file(table: LanceTable, metadata: lance.FragmentMetadata) -
         raise table.handles.explain(PinUnreadableError(table.path, table.version, reason)) from error
 
 
+def count_small_fragments(handles: TableCache, path: str, version: int, rows: int) -> int:
+    """Return the number of fragments of a version with fewer rows than given; needs no request."""
+    fragments = handles.open(path, version).get_fragments()
+    return sum(fragment.physical_rows < rows for fragment in fragments)
+
+
 def check_blobs_at(table: LanceTable, column: str, addresses: Sequence[int]) -> None:
     """Check that the blobs of the rows at these addresses are in the graph, or where the settings allow them.
 

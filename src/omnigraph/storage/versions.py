@@ -11,7 +11,7 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import BugError
-from omnigraph.storage.compaction import build_rewrite_operation
+from omnigraph.storage.compaction import FragmentNumbersExhaustedError, build_rewrite_operation
 from omnigraph.storage.dataset_creation import create_dataset
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.index_staging import index_from_json
@@ -24,6 +24,8 @@ from omnigraph.storage.table_cache import TableCache
 
 # The writes that leave all fragments as they are but those they name.
 _ROW_WRITES = (WriteKind.APPEND, WriteKind.UPSERT, WriteKind.DELETE)
+# Part of the message of Lance's panic about a fragment number.
+_NUMBER_PANIC = "TryFromIntError(PosOverflow)"
 
 
 def create_table(store: GraphStorage, path: str, schema: pa.Schema) -> int:
@@ -100,13 +102,22 @@ def _commit_columns(handles: TableCache, staged: StagedWrite, dataset: LanceData
 
 def _commit(handles: TableCache, path: str, dataset: LanceDataset, operation: LanceOperation.BaseOperation) -> int:
     store = handles.store
-    with attribute_requests(store.runtime.telemetry, "table"), translate_store_errors(f"create a version of {path}"):
-        committed = LanceDataset.commit(
-            dataset,
-            Transaction(dataset.version, operation),
-            detached=True,
-            storage_options=store.lance_options,
-        )
+    try:
+        with (
+            attribute_requests(store.runtime.telemetry, "table"),
+            translate_store_errors(f"create a version of {path}"),
+        ):
+            committed = LanceDataset.commit(
+                dataset,
+                Transaction(dataset.version, operation),
+                detached=True,
+                storage_options=store.lance_options,
+            )
+    except BaseException as error:
+        # The panic of Lance when a fragment number exceeds 32 bits. It is no Exception, and has no public type.
+        if _NUMBER_PANIC in str(error):
+            raise FragmentNumbersExhaustedError(path) from error
+        raise
     handles.put(path, committed)
     # Its files are those of a verified version, and some that this process has just written.
     handles.mark_verified(path, int(committed.version), handles.get_verified_level(path, int(dataset.version)))

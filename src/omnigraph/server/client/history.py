@@ -67,9 +67,17 @@ class RemoteHistory:
         limit: int | None = None,
         before: str | None = None,
         all_branches: bool = False,
+        include_maintenance: bool = False,
     ) -> list[Commit]:
         """List the commits of a branch, or of all branches, newest first."""
-        page = self.commit_page(branch=branch, filters=filters, limit=limit, before=before, all_branches=all_branches)
+        page = self.commit_page(
+            branch=branch,
+            filters=filters,
+            limit=limit,
+            before=before,
+            all_branches=all_branches,
+            include_maintenance=include_maintenance,
+        )
         return list(page.commits)
 
     def commit_page(
@@ -80,6 +88,7 @@ class RemoteHistory:
         limit: int | None = None,
         before: str | None = None,
         all_branches: bool = False,
+        include_maintenance: bool = False,
     ) -> CommitPage:
         """Return what `commits` lists, with which of them cleanup has collected and where the next page begins."""
         filter_terms = [f"{name}={value}" for name, value in (filters or {}).items()]
@@ -90,6 +99,7 @@ class RemoteHistory:
             "filter": filter_terms or None,
             "before": before,
             "all_branches": all_branches or None,
+            "include_maintenance": include_maintenance or None,
         }
         for page in self._calls.iter_pages("commits", **query, limit=page_size):
             documents += page["commits"]

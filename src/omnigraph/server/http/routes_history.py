@@ -40,6 +40,7 @@ router = APIRouter()
 Versions = Annotated[int | None, Query(description="The maximum number of versions; all by default.", ge=1)]
 Before = Annotated[str | None, Query(description="Only commits older than this one.", max_length=64)]
 AllBranches = Annotated[bool, Query(description="Commits of all branches, by time; `branch` is ignored.")]
+IncludeMaintenance = Annotated[bool, Query(description="Also commits of automatic maintenance, which change no row.")]
 Filters = Annotated[list[str] | None, Query(alias="filter", description="`actor=ada`; may be repeated.", max_length=16)]
 
 
@@ -96,13 +97,14 @@ async def branches(request: Request, graph: GraphId, limit: Limit = DEFAULT_LIMI
 
 
 @router.get("/graphs/{graph}/commits", **describe_route(CommitsAnswer))
-async def commits(
+async def commits(  # noqa: PLR0913, PLR0917 - one argument per parameter
     request: Request,
     graph: GraphId,
     branch: BranchName = "main",
     filters: Filters = None,
     before: Before = None,
     all_branches: AllBranches = False,
+    include_maintenance: IncludeMaintenance = False,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Response:
@@ -127,6 +129,7 @@ async def commits(
             limit=limit,
             before=before,
             all_branches=all_branches,
+            include_maintenance=include_maintenance,
         ),
     )
     next_cursor = None if page.next is None else encode_cursor(CommitCursor(cursor_branch, page.next))

@@ -1,27 +1,63 @@
-"""Run automatic maintenance: optimise the tables that need it, in rounds that use a bounded share of the time.
+"""Run automatic maintenance: compact the tail of a table, or optimise all tables that need it in rounds.
 
-Off by default; a server starts it with `[maintenance] auto = true`, and `omnigraph optimize --auto` does. It runs
-`optimize`, so writers never fail or wait because of it.
+Writers compact tails by themselves (see `tail_keeper`). Rounds, which do all that `optimize` does within a share of the
+time, are run by a server with `[maintenance] optimize = true`, and by `omnigraph optimize --auto`. Writers never fail
+or wait because of either, and the commits of both are silent.
 """
 
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
+from omnigraph.commit.manifest_types import MAINTAIN, MAINTENANCE
+from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import BadArgumentError, OmnigraphError
 from omnigraph.ops.argument_checks import check_number
 from omnigraph.ops.branch import list_branches
+from omnigraph.ops.cleanup import CleanupCall, cleanup
 from omnigraph.ops.commit_signature import check_signature
+from omnigraph.ops.maintenance_worker import LocalOptimizeWorker, UpkeepStoppedError
 from omnigraph.ops.open import heal
 from omnigraph.ops.open_table import TypeMissingError
-from omnigraph.ops.optimize import OptimizeCall, optimize
+from omnigraph.ops.optimize import OptimizeCall, optimize, optimize_table
 from omnigraph.ops.optimize_table import TableUpkeep, UpkeepCall
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, without_limits
 from omnigraph.policy import Action
 from omnigraph.telemetry import log
 
 DEFAULT_ACTOR = "omnigraph-reconciler"
+_SECONDS_PER_CLEANUP = 86_400.0
+
+
+def compact_tail(
+    session: Session, table_key: str, is_stopped: Callable[[], bool], max_fragments: int
+) -> TableUpkeep | None:
+    """Compact the newest small fragments of a table if they are too many; return None if another process works on it.
+
+    No policy applies: the graph itself acts, not the writer. At most `max_fragments` are compacted.
+
+    Raises:
+        UpkeepStoppedError: `is_stopped`, which is called between the steps, returned true. Nothing was changed.
+    """
+    unlimited = without_limits(session)
+    # Two processes would write the same files, and one of them in vain.
+    sidecars, _ = list_sidecars(session.store)
+    running = (item.sidecar for item in sidecars if item.sidecar.manifest_path == session.log.path)
+    if any(sidecar.operation in MAINTENANCE for sidecar in running):
+        return None
+    session.runtime.faults.reach("maintain.begun")
+
+    def check() -> None:
+        if is_stopped():
+            raise UpkeepStoppedError
+
+    call = UpkeepCall(actor=DEFAULT_ACTOR, operation=MAINTAIN, is_tail=True, max_fragments=max_fragments, check=check)
+    # One attempt: if another process has just compacted the same rows, nothing is left to do.
+    done = optimize_table(unlimited, table_key, call, LocalOptimizeWorker(session.runtime.options.upkeep), attempts=1)
+    session.runtime.faults.reach("maintain.done")
+    return done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +69,10 @@ class ReconcilePolicy:
     budget: float = 0.1
     """The share of the time it may work: with 0.1, it rests 54 seconds after 6 seconds of work."""
     actor: str = DEFAULT_ACTOR
+    optimizes: bool = True
+    """Whether rounds optimise tables."""
+    cleanup_days: float = 0.0
+    """Once a day, data that was replaced more than this number of days ago is removed; 0: never."""
 
     def check(self) -> None:
         """Check the values of the policy.
@@ -75,6 +115,8 @@ class Reconciler:
         self._policy = policy
         self._on_round = tell
         self._stopped = threading.Event()
+        # The first cleanup is a whole interval after the start, so a server that restarts often does not repeat it.
+        self._next_cleanup = session.runtime.clock.monotonic() + _SECONDS_PER_CLEANUP
         # By branch and table, the version that needs no work; such tables are skipped until they are written again.
         self._clean_versions: dict[str, dict[str, int]] = {}
 
@@ -99,6 +141,9 @@ class Reconciler:
     def round(self) -> ReconcileRound:
         """Recover dead operations, then optimise on every branch the tables that were written since the last round."""
         heal(self._session, self._session.head())
+        self._clean_up_when_due()
+        if not self._policy.optimizes:
+            return ReconcileRound()
         tables: list[tuple[str, TableUpkeep]] = []
         for branch in self._list_branches():
             try:
@@ -111,6 +156,16 @@ class Reconciler:
                 log.info("branch %s changed during maintenance and is checked again: %s", branch, error)
                 self._clean_versions.pop(branch, None)
         return ReconcileRound(tables=tuple(tables))
+
+    def _clean_up_when_due(self) -> None:
+        """Run the daily cleanup if there is one. One that fails is tried again after a day."""
+        now = self._session.runtime.clock.monotonic()
+        if not self._policy.cleanup_days or now < self._next_cleanup:
+            return
+        self._next_cleanup = now + _SECONDS_PER_CLEANUP
+        older_than = timedelta(days=self._policy.cleanup_days)
+        done = cleanup(self._session, CleanupCall(older_than=older_than, is_confirmed=True))
+        log.info("cleanup of %s removed %d bytes", self._session.uri, done.bytes_removed)
 
     def _list_branches(self) -> list[str]:
         """Return the names of all branches, and forget those that were deleted."""
@@ -127,7 +182,7 @@ class Reconciler:
         changed = [key for key, version in pins.items() if clean.get(key) != version]
         if not changed:
             return
-        upkeep = UpkeepCall(actor=self._policy.actor)
+        upkeep = UpkeepCall(actor=self._policy.actor, operation=MAINTAIN)
         # The dry run finds out which tables need work, and how many fragments each would lose.
         preview = optimize(
             session, OptimizeCall(types=tuple(map(_get_type_name, changed)), upkeep=upkeep, is_dry_run=True)

@@ -1,14 +1,16 @@
 """The reconciler optimises what pays, leaves the rest alone, and keeps to its budget."""
 
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadArgumentError
-from omnigraph.ops.auto_optimize import DEFAULT_ACTOR, ReconcilePolicy, ReconcileRound
+from omnigraph.ops.auto_maintenance import DEFAULT_ACTOR, ReconcilePolicy, Reconciler, ReconcileRound
 from omnigraph.ops.branch import Branch, list_branches
+from omnigraph.ops.cleanup import CleanupCall, CleanupResult, cleanup
 from omnigraph.ops.commit_signature import ActorRefusedError
 from omnigraph.ops.session import ReadOnlyError, Session
 from upkeep_calls import exported, fragments, opened
@@ -57,7 +59,7 @@ def test_a_round_optimises_what_pays_and_changes_no_row(graph: og.Graph) -> None
     assert [(branch, one.table_key) for branch, one in done.tables] == [("main", "node:P")]
     assert fragments(graph, "P") == 1
     assert exported(graph) == before
-    assert graph.commits(limit=1)[0].actor == DEFAULT_ACTOR
+    assert graph.commits(limit=1, include_maintenance=True)[0].actor == DEFAULT_ACTOR
 
 
 def test_what_nobody_wrote_is_not_looked_at_again(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +67,7 @@ def test_what_nobody_wrote_is_not_looked_at_again(graph: og.Graph, monkeypatch: 
     reconciler.round()
     reconciler.round()  # looks at what it made itself
     looks: list[object] = []
-    monkeypatch.setattr("omnigraph.ops.auto_optimize.optimize", lambda *given: looks.append(given))
+    monkeypatch.setattr("omnigraph.ops.auto_maintenance.optimize", lambda *given: looks.append(given))
 
     assert reconciler.round() == ReconcileRound()
     assert looks == []
@@ -121,7 +123,7 @@ def test_a_store_that_fails_ends_a_round_only(graph: og.Graph, monkeypatch: pyte
             raise failures.pop()
         return list_branches(session)
 
-    monkeypatch.setattr("omnigraph.ops.auto_optimize.list_branches", branches)
+    monkeypatch.setattr("omnigraph.ops.auto_maintenance.list_branches", branches)
 
     reconciler.run()
 
@@ -144,3 +146,25 @@ def test_a_policy_that_makes_no_sense_is_refused(graph: og.Graph, given: dict[st
 def test_the_engines_own_names_are_refused(graph: og.Graph) -> None:
     with pytest.raises(ActorRefusedError):
         graph.reconciler(actor="omnigraph:recovery")
+
+
+def test_a_cleanup_is_scheduled_when_asked_for(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[CleanupCall] = []
+
+    def record(session: Session, call: CleanupCall) -> CleanupResult:
+        calls.append(call)
+        return cleanup(session, call)
+
+    monkeypatch.setattr("omnigraph.ops.auto_maintenance.cleanup", record)
+    never = Reconciler(graph._session, ReconcilePolicy(optimizes=False))
+    daily = Reconciler(graph._session, ReconcilePolicy(optimizes=False, cleanup_days=14))
+
+    daily.round()
+    assert calls == []  # a day has to pass first
+    for one in (never, daily):
+        one._next_cleanup = 0
+        assert one.round() == ReconcileRound()
+        assert one.round() == ReconcileRound()
+
+    assert [(call.older_than, call.keep, call.is_confirmed) for call in calls] == [(timedelta(days=14), None, True)]
+    assert fragments(graph, "P") == 3
