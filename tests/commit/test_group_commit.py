@@ -247,6 +247,25 @@ def test_groups_are_cut_where_the_journal_is_sealed(tmp_path: Path) -> None:
     assert len({commit.manifest_version for commit in commits}) == 6
 
 
+def test_a_write_that_publishes_alone_takes_a_turn_after_a_lost_swap(world: Session) -> None:
+    other, holders = reopened(world), []
+
+    class Losing:
+        def reach(self, point: str) -> None:
+            if point == "publish.flushed":
+                holders.append(get_queue(world.log)._holder)
+                if len(holders) == 1:
+                    put(other, "n")()
+
+    world.store.runtime = Runtime(options=FAST, faults=Losing())
+    overwrite = TableWrite(table_key="node:B", overwrite=rows({"z": 1}))
+    write_tables(world, [overwrite], operation="load", actor="x")
+
+    assert holders == [None, threading.get_ident()]
+    assert state(other)["node:B"] == {"z": 1}
+    assert state(other)["node:A"]["n"] == 7
+
+
 def test_a_lone_writer_leads_at_once_and_leaves_no_queue(world: Session) -> None:
     put(world, "n")()
 

@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 
 from omnigraph.commit.manifest_log import ManifestLog
 
-# The limit of writes that are published together. With 64 a swap is a twentieth of the work of a group.
+# The limit of writes that are published together. On a busy machine a swap took 47 ms, and each write 8 ms beside it:
+# with 64, the swap is a tenth of a group.
 MAX_GROUP = 64
 # A waiting writer looks again after this time, in case an interrupted leader did not wake it.
 _PATIENCE_SECONDS = 1.0

