@@ -56,12 +56,12 @@ def insert_edge(graph: og.Graph) -> None:
 WRITES: dict[str, tuple[Callable[[og.Graph], object], int]] = {
     "insert a node": (lambda graph: run(graph, f'insert P {{ name: "{name()}" }}'), 8),
     "insert a node without a key": (lambda graph: run(graph, f"insert E {{ v: {next(NUMBERS)} }}"), 8),
-    "insert a unique value": (lambda graph: run(graph, f'insert P {{ name: "{name()}", email: "{name()}" }}'), 9),
+    "insert a unique value": (lambda graph: run(graph, f'insert P {{ name: "{name()}", email: "{name()}" }}'), 8),
     "insert a node and an edge": (insert_edge, 13),
-    "update a node": (update_one, 11),
-    "delete a node with its edges": (delete_one, 16),
-    "append to two tables": (append_two_tables, 20),
-    "merge into two tables": (merge_two_tables, 24),
+    "update a node": (update_one, 12),
+    "delete a node with its edges": (delete_one, 14),
+    "append to two tables": (append_two_tables, 18),
+    "merge into two tables": (merge_two_tables, 23),
     "overwrite a table": (lambda graph: loaded(graph, "overwrite", node("E", v=next(NUMBERS))), 14),
 }
 
