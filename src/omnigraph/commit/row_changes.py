@@ -1,7 +1,5 @@
 """Know the rows that recent small commits of this process changed, so that most checks against them read no table."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -21,6 +19,7 @@ from omnigraph.commit.requirements import (
     ValuesAbsent,
     is_one_of_rows,
 )
+from omnigraph.lru_cache import LruCache
 from omnigraph.storage.key_lookup import RowLocations
 
 # A change with more rows is not kept: it is checked by reading the table.
@@ -88,18 +87,13 @@ class RecentChanges:
     """The changes of the latest small commits that this process has published. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._changes: OrderedDict[str, TableChanges] = OrderedDict()
+        self._changes: LruCache[str, TableChanges] = LruCache(MAX_KEPT_COMMITS)
 
     def remember(self, commit: Commit, changes: TableChanges) -> None:
-        """Keep the changes of a published commit, and forget the oldest."""
+        """Keep the changes of a published commit, and forget those that were used least recently."""
         # By digest, which covers random version numbers: ids may be repeated by a test, digests never.
-        if commit.digest is None:
-            return
-        with self._lock:
-            self._changes[commit.digest] = changes
-            while len(self._changes) > MAX_KEPT_COMMITS:
-                self._changes.popitem(last=False)
+        if commit.digest is not None:
+            self._changes.put(commit.digest, changes)
 
     def find(self, commit: Commit) -> TableChanges | None:
         """Return the changes of a commit; None if this process did not publish it, or has forgotten them."""

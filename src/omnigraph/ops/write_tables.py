@@ -173,7 +173,7 @@ def stage_plan(
 
 
 def keep_tails_short(session: Session, plan: CommitPlan, done: PublishResult, *, is_staged: bool = False) -> None:
-    """After a small write, have the small fragments of its tables compacted where they are many."""
+    """Have the small fragments of the tables of a small write compacted where they are many."""
     rows = sum(move.staged.written_rows for move in plan.moves)
     # Bulk loads and executors write few large fragments: they leave the work to the next small write.
     if rows < session.runtime.options.upkeep.tail_rows and not is_staged:

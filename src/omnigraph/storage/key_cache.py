@@ -6,7 +6,6 @@ is decided by its deletion file.
 """
 
 import threading
-from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.lru_cache import LruCache
 from omnigraph.storage.arrow_buffers import read_numbers
 from omnigraph.storage.columnar_sets import Positions
 from omnigraph.storage.fragment_list import Fragment
@@ -179,9 +179,9 @@ class KeyCache:
         self._cache = cache
         self._lock = threading.Lock()
         # By table, the columns that were looked up: their keys are taken from rows as they are written.
-        self._columns: OrderedDict[str, dict[str, tuple[object, ...]]] = OrderedDict()
+        self._columns: LruCache[str, dict[str, tuple[object, ...]]] = LruCache(_MAX_TABLES)
         # By table and the fragments that an index covers: the version that was looked up last.
-        self._tails: OrderedDict[tuple[str, frozenset[int]], _Tail] = OrderedDict()
+        self._tails: LruCache[tuple[str, frozenset[int]], _Tail] = LruCache(_MAX_TAILS)
 
     def find(self, table: KeyedTable, column: pa.Field, keys: pa.Array, covered: Collection[int]) -> CachedHits | None:
         """Find rows by the values of a column; fragments in `covered` have an index. None if they can't be cached.
@@ -218,7 +218,7 @@ class KeyCache:
         """Add the keys of a file that this process has just written for a table, so that no lookup has to read it."""
         if rows.num_rows > MAX_FILE_ROWS:
             return
-        for name, key in self._columns.get(table.path, {}).items():
+        for name, key in self._get_columns(table.path).items():
             known = cast("_FileKeys | None", self._cache.get(key))
             # On another branch, the name may be that of another column.
             if name not in rows.schema.names or key[2] != table.find_field_number(name):
@@ -230,15 +230,11 @@ class KeyCache:
     def _find_tail(self, table: KeyedTable, covered: frozenset[int]) -> _Tail:
         """Return the small fragments without an index; those of the version before it are extended."""
         fragments = tuple(table.list_fragments())
-        older = self._tails.get((table.path, covered), _EMPTY_TAIL)
+        older = self._tails.get((table.path, covered)) or _EMPTY_TAIL
         if older.fragments == fragments:
             return older
         tail = older.extend(fragments, covered)
-        with self._lock:
-            self._tails[table.path, covered] = tail
-            self._tails.move_to_end((table.path, covered))
-            while len(self._tails) > _MAX_TAILS:
-                self._tails.popitem(last=False)
+        self._tails.put((table.path, covered), tail)
         return tail
 
     def _load(self, table: KeyedTable, column: pa.Field, tail: _Tail) -> _FileKeys | None:
@@ -265,7 +261,7 @@ class KeyCache:
 
     def _find_ids(self, table: KeyedTable, files: Sequence[Files], offsets: Positions) -> pa.Array | None:
         """Return the ids of rows, given by their files and offsets, if these are cached."""
-        known = cast("_FileKeys | None", self._cache.get(self._columns.get(table.path, {}).get(ID, ())))
+        known = cast("_FileKeys | None", self._cache.get(self._get_columns(table.path).get(ID, ())))
         indices = [-1 if known is None else known.files.get(name, -1) for name in files]
         if known is None or -1 in indices:
             return None
@@ -290,10 +286,11 @@ class KeyCache:
     def _note_column(self, path: str, column: str, key: tuple[object, ...]) -> None:
         with self._lock:
             # A new mapping, because `note_written` iterates over the old one.
-            self._columns[path] = {**self._columns.get(path, {}), column: key}
-            self._columns.move_to_end(path)
-            while len(self._columns) > _MAX_TABLES:
-                self._columns.popitem(last=False)
+            self._columns.put(path, {**self._get_columns(path), column: key})
+
+    def _get_columns(self, path: str) -> dict[str, tuple[object, ...]]:
+        """Return the columns of a table that were looked up, with the key of each in the cache."""
+        return self._columns.get(path) or {}
 
 
 def _take_column(rows: pa.Table, name: str, type_: pa.DataType) -> pa.Array:
