@@ -1,9 +1,9 @@
-"""Measure what a commit costs: its latency by length of history, its requests, the cost of a flush, and two peers.
+"""Measure what a commit costs: by length of history and number of small writes, its requests, a flush, and two peers.
 
 Absolute times depend on the machine; compare ratios within one run. All contestants insert the same rows individually,
 in turns, so that other load on the machine affects each of them alike. The peers do less: a Lance append writes one
 table without a history of commits, and SQLite writes one file. Requests are counted on the S3 server of the tests, on
-loopback, so run it with `PYTHONPATH=tests`; `make bench` does.
+loopback, so run it with `PYTHONPATH=tests`; `make bench` does. With `--long` the small writes go on to 10,000.
 """
 
 import gc
@@ -33,6 +33,16 @@ DEEP = SHALLOW + 16 * Options().head_commits
 """More than 2,000 commits, with the same number in the head as the shallow graph has: only the history differs."""
 SCHEMA = "node A { v: I64 }\nnode B { v: I64 }\nnode Grown { v: I64 }\n"
 COLUMNS = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("v", pa.int64(), nullable=False)])
+
+
+FACTS = """
+node P { name: String @key  age: I32?  email: String? @unique }
+edge Knows: P -> P @card(0..1000000) { since: I32?  @key(src, dst) }
+"""
+MARKS = (10, 100, 1_000)
+LONG_MARKS = (*MARKS, 10_000)
+"""The numbers of commits, one row each, at which small writes are measured. Nothing is optimised in between."""
+SAMPLES = 5
 
 
 @dataclass
@@ -126,6 +136,91 @@ def print_latencies(root: Path, rounds: int, depth: int) -> None:
         print(f"{name:40}{over.median / under.median:8.2f}")
 
 
+class SmallWrites:
+    """A graph that gets one fact at a time."""
+
+    def __init__(self, root: Path) -> None:
+        self.runtime = Runtime(options=Options(durability=Durability.OS))
+        self._graph = Graph.create(str(root), Source(FACTS, "facts.pg"), actor="bench", runtime=self.runtime)
+        self._number = 0
+        # The nodes that are not deleted again.
+        self._stable: list[int] = []
+        self.commits = 1
+
+    def insert(self) -> None:
+        """Insert a node with a new key and a new unique value."""
+        self._number += 1
+        self._mutate(f'insert P {{ name: "k{self._number}", email: "e{self._number}" }}')
+
+    def upsert(self) -> None:
+        """Insert a node whose key exists."""
+        self._mutate(f'insert P {{ name: "k{self._stable[len(self._stable) // 2]}", age: {self._number} }}')
+
+    def update(self) -> None:
+        """Update a node by its key."""
+        self._mutate(f'update P set {{ age: {self._number} }} where name = "k{self._stable[len(self._stable) // 3]}"')
+
+    def insert_edge(self) -> None:
+        """Insert an edge from the node that has most of them."""
+        self._mutate(f'insert Knows {{ from: "k1", to: "k{self._number}" }}')
+
+    def delete(self) -> None:
+        """Delete the newest node by its key, with its edges."""
+        self._mutate(f'delete P where name = "k{self._number}"')
+
+    def grow(self, commits: int) -> None:
+        """Insert nodes, and an edge after every third, until there are this many commits."""
+        while self.commits < commits:
+            self.insert()
+            self._stable.append(self._number)
+            if len(self._stable) % 3 == 0:
+                self.insert_edge()
+
+    def _mutate(self, statement: str) -> None:
+        self._graph.mutate(Source(f"query q() {{ {statement} }}", "bench.gq"), actor="bench")
+        self.commits += 1
+
+
+def print_small_writes(root: Path, marks: tuple[int, ...]) -> None:
+    """Print CPU and requests of one small write by the number of those before it, and CPU of a plain Lance append."""
+    graph = SmallWrites(root / "facts")
+    append = build_lance_insert(root / "facts.lance")
+    writes = (graph.insert, graph.update, graph.insert_edge, graph.delete, graph.upsert)
+    milliseconds: dict[str, list[float]] = {}
+    requests: dict[str, list[int]] = {}
+    appended = 0
+    for mark in marks:
+        graph.grow(mark)
+        for write in writes:
+            times, counts = [], []
+            for _ in range(SAMPLES):
+                graph.insert()
+                with graph.runtime.telemetry.count_requests() as counted:
+                    start = time.process_time()
+                    write()
+                    times.append(time.process_time() - start)
+                counts.append(counted.count())
+            name = write.__name__.replace("_", " ")
+            milliseconds.setdefault(name, []).append(statistics.median(times) * 1e3)
+            requests.setdefault(name, []).append(int(statistics.median(counts)))
+        times = []
+        while appended < mark + SAMPLES:
+            start = time.process_time()
+            append(appended)
+            appended += 1
+            times.append(time.process_time() - start)
+        milliseconds.setdefault("plain Lance append", []).append(statistics.median(times[-SAMPLES:]) * 1e3)
+
+    print("\none small write by the number of commits before it, never optimised: CPU ms (requests)")
+    print(f"{'':20}{''.join(f'{mark:>14,}' for mark in marks)}{'last/first':>12}")
+    for name, values in milliseconds.items():
+        cells = [
+            f"{value:.1f}" + (f" ({requests[name][index]})" if name in requests else "")
+            for index, value in enumerate(values)
+        ]
+        print(f"{name:20}{''.join(f'{cell:>14}' for cell in cells)}{values[-1] / values[0]:12.2f}")
+
+
 def print_requests() -> None:
     """Print the requests of each operation to the store, by target and kind."""
     with s3_server() as options:
@@ -153,9 +248,11 @@ def build_operations(session: Session) -> dict[str, Callable[[], object]]:
 
 
 if __name__ == "__main__":
-    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 40
-    history = int(sys.argv[2]) if len(sys.argv) > 2 else DEEP
+    arguments = [argument for argument in sys.argv[1:] if argument != "--long"]
+    repetitions = int(arguments[0]) if arguments else 40
+    history = int(arguments[1]) if len(arguments) > 1 else DEEP
     print(f"Python {sys.version.split()[0]}, Lance {lance.__version__}, on local disk")
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as directory:
         print_latencies(Path(directory), repetitions, history)
+        print_small_writes(Path(directory), LONG_MARKS if "--long" in sys.argv else MARKS)
     print_requests()

@@ -28,6 +28,7 @@ from collecting import (
 )
 from omnigraph.commit.manifest_types import Commit
 from omnigraph.commit.merge_base import Ancestry, Tip, find_merge_bases
+from omnigraph.commit.tag_errors import TagMissingError
 from omnigraph.commit.time_travel import read_at_commit
 from omnigraph.ops.branch import create_branch, delete_branch
 from omnigraph.ops.history import list_commits
@@ -187,7 +188,7 @@ class Collected(RuleBasedStateMachine):
             create_branch(session, free[0], source=source, commit_id=commits[-1].id, actor="test")
             assert at != "taken", f"{free[0]} is a branch and a tag"
             put(self.session.checkout(free[0]), values, "node:A")
-        with suppress(og.TagMissingError):
+        with suppress(TagMissingError):
             delete_tag(self.session, free[0])
         self._record()
 

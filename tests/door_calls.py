@@ -214,7 +214,7 @@ READS = [
     read("recoveries", lambda g, _: {"recoveries": [one.to_json() for one in g.recoveries()]}, "recoveries"),
     read(
         "commits of all branches",
-        lambda g, _: g.commit_page(all_branches=True, limit=3).to_json(),
+        lambda g, _: g.commit_page(all_branches=True, include_maintenance=True, limit=3).to_json(),
         *("commit", "list", "--all-branches", "--limit", "3"),
     ),
     read("branches", lambda g, _: {"branches": [one.to_json() for one in g.branches.list()]}, "branch", "list"),

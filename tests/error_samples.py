@@ -3,9 +3,9 @@
 import inspect
 
 from omnigraph.engine.bulk.load_errors import LoadError, Problem
+from omnigraph.engine.constraints.violations import ConstraintError, ConstraintViolation
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind
-from omnigraph.engine.writing.violations import ConstraintError, ConstraintViolation
-from omnigraph.errors import OmnigraphError, QueryAmbiguousError
+from omnigraph.errors import BadArgumentError, OmnigraphError
 from omnigraph.lang.diagnostics import Diagnostic, SourceError
 from omnigraph.lang.source import Source, Span
 from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult
@@ -35,27 +35,32 @@ CONFLICTS = MergeResult(
     conflicts=(Conflict(kind=ConflictKind.DIVERGENT_UPDATE, table="node:T", id="a", message="it is both"),),
     conflict_counts={"DivergentUpdate": 1},
 )
-MADE_BY_HAND: dict[type[OmnigraphError], OmnigraphError] = {
-    SourceError: SourceError(SOURCE, [Diagnostic("S000", Span(0, 3), "expected a declaration")]),
-    ParameterError: ParameterError([ParameterProblem(name="n", type="I64", value="x", reason="it is no number")]),
-    ConstraintError: ConstraintError([VIOLATION], 2),
-    SchemaUnfitError: SchemaUnfitError([VIOLATION], 2),
-    SchemaUnsupportedError: SchemaUnsupportedError([STEP]),
-    SchemaDropsDataError: SchemaDropsDataError([STEP]),
-    QueryAmbiguousError: QueryAmbiguousError("a.gq", ("one", "two")),
-    LoadError: LoadError([PROBLEM], 2, "bad"),
-    MergeConflictsError: MergeConflictsError(CONFLICTS),
+MADE_BY_HAND: dict[str, OmnigraphError] = {
+    error.code: error
+    for error in (
+        SourceError(SOURCE, [Diagnostic("S000", Span(0, 3), "expected a declaration")]),
+        ParameterError([ParameterProblem(name="n", type="I64", value="x", reason="it is no number")]),
+        ConstraintError([VIOLATION], 2),
+        SchemaUnfitError([VIOLATION], 2),
+        SchemaUnsupportedError([STEP]),
+        SchemaDropsDataError([STEP]),
+        BadArgumentError.query_ambiguous("a.gq", ("one", "two")),
+        LoadError([PROBLEM], 2, "bad"),
+        MergeConflictsError(CONFLICTS),
+    )
 }
 LARGE = 2**63 + 7
 """A version of a table."""
 
 
-def sample(error: type[OmnigraphError]) -> OmnigraphError:
-    """An error of a class, with a value for each fact."""
-    if error in MADE_BY_HAND:
-        return MADE_BY_HAND[error]
+def sample(code: str, error: type[OmnigraphError]) -> OmnigraphError:
+    """An error of a class, or of one of its variants, with a value for each fact."""
+    if code in MADE_BY_HAND:
+        return MADE_BY_HAND[code]
     texts: dict[object, object] = {str: "it", str | None: None, tuple[str, ...]: ("it",)}
     values: dict[object, object] = {**texts, int: LARGE, float: 1.5, bool: True}
-    has_facts = inspect.isfunction(error.__init__)  # else it is the one of Exception, which takes anything
-    facts = list(inspect.signature(error).parameters.values()) if has_facts else []
-    return error(*(values[fact.annotation] for fact in facts))
+    takes = error.variants[code].format_message if code in error.variants else error
+    facts = [fact for fact in inspect.signature(takes).parameters.values() if fact.name != "self"]
+    construct = getattr(error, code) if code in error.variants else error
+    example: OmnigraphError = construct(*(values[fact.annotation] for fact in facts))
+    return example

@@ -217,7 +217,7 @@ class _Reader:
 
     # --- values ------------------------------------------------------------------------------------
 
-    def value(self, expr: Expr, match: Match) -> Any:  # noqa: PLR0911 - one line for each kind of expression
+    def value(self, expr: Expr, match: Match) -> Any:  # noqa: C901, PLR0911, PLR0912 - one line for each kind of expression
         """The value of an expression in one match; a predicate is True, False or None (unknown)."""
         match expr:
             case Const():

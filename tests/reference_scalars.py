@@ -75,8 +75,7 @@ def _round(number: Any, digits: int = 0) -> Any:
 
 
 def _power(a: float, b: float) -> float:
-    value = math.pow(a, b)
-    return value
+    return math.pow(a, b)
 
 
 ARITHMETIC: dict[F, Callable[..., Any]] = {

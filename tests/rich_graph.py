@@ -244,7 +244,7 @@ def _export(graph: og.Graph, **state: Any) -> object:
 def _blobs(graph: og.Graph, **state: Any) -> object:
     digests: list[str] = []
     for name in "ak":
-        with suppress(og.RowMissingError):
+        with suppress(og.MissingError):
             stream = graph.blob("P", name, "photo", **state)
             assert stream is not None
             digests.append(hashlib.sha256(stream.read()).hexdigest())

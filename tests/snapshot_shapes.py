@@ -43,9 +43,10 @@ from omnigraph.commit.task_journal import Note
 from omnigraph.config.server import ServerConfig
 from omnigraph.errors import OmnigraphError
 from omnigraph.faults import POINTS
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.source import Source
 from omnigraph.ops.check_findings import CODES
-from omnigraph.options import Options
+from omnigraph.options import Maintenance, Options
 from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.bind import load_schema
 from omnigraph.schema.catalog_codec import compute_fingerprint, encode_catalog
@@ -73,6 +74,10 @@ def _describe_class(thing: type) -> Iterator[str]:
         yield from (f"{member.name} = {member.value!r}" for member in thing)
     elif dataclasses.is_dataclass(thing):
         yield from (f"{field.name}: {_type_text(field.type)}{_default(field)}" for field in dataclasses.fields(thing))
+    elif issubclass(thing, JsonStruct) and thing not in (Commit, PinChange):
+        yield from (
+            f"{field.name}: {_type_text(field.type)}{_default(field)}" for field in msgspec.structs.fields(thing)
+        )
     elif issubclass(thing, msgspec.Struct):
         yield from (f"{field.name}{'' if field.required else ' = …'}" for field in msgspec.structs.fields(thing))
     public = [name for name in dir(thing) if not name.startswith("_") and callable(getattr(thing, name))]
@@ -85,10 +90,11 @@ def _type_text(type_: object) -> str:
     )
 
 
-def _default(field: "dataclasses.Field[Any]") -> str:
-    if field.default is not dataclasses.MISSING:
+def _default(field: "dataclasses.Field[Any] | msgspec.structs.FieldInfo") -> str:
+    missing = (dataclasses.MISSING, msgspec.NODEFAULT)
+    if field.default not in missing:
         return f" = {_plain_value(field.default)!r}"
-    return "" if field.default_factory is dataclasses.MISSING else " = …"
+    return "" if field.default_factory in missing else " = …"
 
 
 def _plain_value(value: object) -> object:
@@ -103,18 +109,20 @@ def _plain_value(value: object) -> object:
 
 def list_errors() -> Iterator[tuple[str, str]]:
     """Yield each error by its code: kind, exit code, HTTP status, what its constructor takes, its message and facts."""
-    for error in errors_reference.errors():
+    for code, error in errors_reference.cases():
         if error is OmnigraphError:
             continue
-        example = sample(error)
-        takes = list(inspect.signature(error).parameters) if inspect.isfunction(error.__init__) else []
+        example = sample(code, error)
+        public = "public " if error.__name__ in omnigraph.__all__ else ""
+        case = f".{code}" if code in error.variants else ""
+        takes = error.variants[code].fields if case else inspect.signature(error).parameters
         lines = [
             f"kind {error.kind.value}, exit {EXIT_CODES[error.kind]}, HTTP {find_status(example)}",
-            f"{'public ' if error.__name__ in omnigraph.__all__ else ''}class {error.__name__}({', '.join(takes)})",
+            f"{public}class {error.__name__}{case}({', '.join(takes)})",
             str(example),
             json.dumps(example.facts(), sort_keys=True),
         ]
-        yield error.code, "\n".join(lines)
+        yield code, "\n".join(lines)
 
 
 def list_findings() -> Iterator[tuple[str, str]]:
@@ -128,7 +136,7 @@ def list_findings() -> Iterator[tuple[str, str]]:
 
 def list_settings() -> Iterator[tuple[str, str]]:
     """Yield the settings of the engine and of a server with their defaults, and the environment variables."""
-    yield "options", "\n".join(_fields(Options()))
+    yield "options", "\n".join(_fields(Options(maintenance=Maintenance.AUTO)))
     yield "server", "\n".join(_fields(ServerConfig(graphs=())))
     sources = (path.read_text(encoding="utf-8") for path in (ROOT / "src" / "omnigraph").rglob("*.py"))
     names = {name for text in sources for name in re.findall(r'"(OMNIGRAPH_[A-Z_]+)"', text)}

@@ -8,11 +8,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 from pyspark.sql import SparkSession
 
 import omnigraph as og
@@ -104,7 +104,7 @@ def optimized(spark: SparkSession, address: str) -> dict[str, Any]:
         call,
         SparkMaintenanceWorker(spark, GraphLocation.from_session(graph._session), EAGER, min_rows=0),
     )
-    return {"due": [asdict(one) for one in due.tables], "done": [asdict(one) for one in done.tables]}
+    return {name: [msgspec.structs.asdict(one) for one in run.tables] for name, run in (("due", due), ("done", done))}
 
 
 def run(people: str, data: str, changes: str, things: str, out: str) -> dict[str, Any]:

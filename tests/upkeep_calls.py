@@ -8,12 +8,18 @@ from pathlib import Path
 import omnigraph as og
 from omnigraph.ops.optimize import OptimizeResult
 from omnigraph.ops.optimize_table import TableUpkeep
-from omnigraph.options import Options, UpkeepOptions
+from omnigraph.options import Maintenance, Options, UpkeepOptions
 from omnigraph.runtime import Runtime
 from worlds import FAST
 
 EAGER = UpkeepOptions(merged_fragments=2, deleted_share=0.01, deleted_rows=1, index_rows=1)
 """Every two fragments are merged, every deleted row is dropped, every index is built."""
+
+
+MAINTAINED = replace(
+    FAST, maintenance=Maintenance.AUTO, upkeep=UpkeepOptions(merged_fragments=2, tail_fragments=1, index_rows=1)
+)
+"""Writers compact two small fragments as soon as there are two."""
 
 
 def eager(options: Options = FAST) -> Options:
@@ -37,6 +43,11 @@ def optimized(graph: og.Graph, *, all_indexes: bool = True, branch: str = "main"
 def by_table(result: OptimizeResult) -> dict[str, TableUpkeep]:
     """The reports by the names of the types."""
     return {one.table_key.partition(":")[2]: one for one in result.tables}
+
+
+def settled(graph: og.Graph) -> None:
+    """Wait for the maintenance that writes have started."""
+    assert graph._session.tails.wait(60)
 
 
 def exported(graph: og.Graph, snapshot: str | None = None, branch: str = "main") -> bytes:

@@ -104,7 +104,6 @@ def _serve() -> None:
 
     for verb in lazy_ops.__all__:
         getattr(lazy_ops, verb)  # imported here so that every child has it already
-    importlib.import_module("pandas")  # which pyarrow does with the first value of Python that a write hands to it
 
     pipes: dict[int, int] = {}
     for line in sys.stdin:

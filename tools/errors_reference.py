@@ -23,6 +23,8 @@ Every error that omnigraph raises on purpose is an `OmnigraphError`. Its **kind*
 names the case, and its facts are attributes (with `--json`: fields beside `code`, `kind` and `message`). Findings about
 the text of a schema or query are values, not errors; they have their own codes: [diagnostics](diagnostics.md).
 
+Errors that are handled alike have one class: catch the class, and compare `error.code` where the exact case matters.
+
 ## Kinds
 
 | kind | exit code | what to do |
@@ -34,7 +36,8 @@ def page() -> str:
     """Return the text of the page."""
     kinds = [f"| `{kind.value}` | {EXIT_CODES[kind]} | {advice} |" for kind, advice in _iter_kinds()]
     codes = [
-        f"| `{error.code}` | `{error.kind.value}` | `{error.__name__}` | {_describe(error)} |" for error in errors()
+        f"| `{code}` | `{error.kind.value}` | `{error.__name__}` | {_describe(code, error)} |"
+        for code, error in cases()
     ]
     head = "## Codes\n\n| code | kind | class | when |\n|---|---|---|---|"
     usage = "| `usage` | `usage` | | The command was called wrongly: an unknown command or option, a missing value. |"
@@ -42,11 +45,17 @@ def page() -> str:
 
 
 def errors() -> list[type[OmnigraphError]]:
-    """Return every error class of the package, sorted by code."""
+    """Return every error class of the package, sorted by name."""
     for module in pkgutil.walk_packages(omnigraph.__path__, "omnigraph."):
         if module.name != "omnigraph.__main__":
             import_module(module.name)
-    return sorted(set(_iter_subclasses(OmnigraphError)), key=lambda error: (error.code, error.__name__))
+    return sorted(set(_iter_subclasses(OmnigraphError)), key=lambda error: error.__name__)
+
+
+def cases() -> list[tuple[str, type[OmnigraphError]]]:
+    """Return every code with its class, sorted by code: its class has it, or a variant of the class."""
+    pairs = [(code, error) for error in errors() for code in error.codes()]
+    return sorted(pairs, key=lambda pair: (pair[0], pair[1].__name__))
 
 
 def _iter_subclasses(error: type[OmnigraphError]) -> Iterator[type[OmnigraphError]]:
@@ -56,10 +65,11 @@ def _iter_subclasses(error: type[OmnigraphError]) -> Iterator[type[OmnigraphErro
         yield from _iter_subclasses(child)
 
 
-def _describe(error: type[OmnigraphError]) -> str:
+def _describe(code: str, error: type[OmnigraphError]) -> str:
     if error is OmnigraphError:
         return "A bug of omnigraph, or an error of a newer release."
-    return " ".join(inspect.cleandoc(error.__doc__ or "").partition("\n\n")[0].split()).replace("|", "\\|")
+    documented = error.variants[code].format_message if code in error.variants else error
+    return " ".join(inspect.cleandoc(documented.__doc__ or "").partition("\n\n")[0].split()).replace("|", "\\|")
 
 
 def _iter_kinds() -> Iterator[tuple[Kind, str]]:

@@ -16,6 +16,7 @@ from omnigraph.graph.graph import Graph
 from omnigraph.graph.history import HistoryMethods
 from omnigraph.graph.maintenance import MaintenanceMethods
 from omnigraph.graph.tags import GraphTags
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.algorithm_call import AlgorithmResult
 from omnigraph.ops.graph_algorithms import Algorithms
 from omnigraph.spark.spark_graph import SparkGraph
@@ -65,7 +66,7 @@ def page() -> str:
     parts.append(
         "\n## Errors\n\nAll are subclasses of `OmnigraphError`; [errors](errors.md) lists their kinds and codes.\n\n"
     )
-    parts += [f"- `{error.__name__}`: {_first_paragraph(error)}\n" for error in errors()]
+    parts += [f"- `{error.__name__}`: {_first_paragraph(error)}{_format_codes(error)}\n" for error in errors()]
     return "".join(parts)
 
 
@@ -100,6 +101,10 @@ def errors() -> list[type[OmnigraphError]]:
     return [error for error in values if isinstance(error, type) and issubclass(error, OmnigraphError)]
 
 
+def _format_codes(error: type[OmnigraphError]) -> str:
+    return f" Codes: {', '.join(f'`{code}`' for code in error.codes())}." if error.variants else ""
+
+
 def undocumented() -> list[str]:
     """Return the names of public functions, classes and methods without a docstring."""
     missing = []
@@ -132,6 +137,10 @@ def _format_thing(thing: object, level: int = 3) -> Iterator[str]:
             yield "\n" + "".join(fields)
         for method in _find_methods(thing):
             yield from _format_thing(method, level + 1)
+        # Results inherit their JSON form.
+        if issubclass(thing, JsonStruct) and "to_json" not in vars(thing):
+            inherited = _format_thing(JsonStruct.to_json, level + 1)
+            yield from (line.replace(JsonStruct.__name__, thing.__name__) for line in inherited)
         return
     if not isinstance(thing, property):
         yield f"```py\n{_format_signature(function)}\n```\n\n"

@@ -14,7 +14,9 @@ from omnigraph.config.environment import build_runtime
 from omnigraph.graph import Graph
 from omnigraph.graph.arguments import build_schema_source, check_uri
 from omnigraph.lang.source import Source
+from omnigraph.ops.argument_checks import parse_choice
 from omnigraph.ops.open import build_session
+from omnigraph.options import Maintenance
 from omnigraph.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def create_graph(
     Raises:
         SourceError: The schema has errors.
         PlaceTakenError: There is a graph or something else already.
-        BadUriError: No graph can be stored at such an address.
+        BadArgumentError: No graph can be stored at such an address.
     """
     settings = runtime or build_runtime(os.environ)
     return Graph.create(check_uri(uri), build_schema_source(schema), actor=actor, runtime=settings)
@@ -50,6 +52,8 @@ def open_graph(
     *,
     read_only: bool = False,
     keep_derived: bool | None = None,
+    maintenance: Maintenance | str | None = None,
+    maintenance_seconds: float | None = None,
     runtime: Runtime | None = None,
 ) -> Graph:
     """Open an existing graph.
@@ -62,14 +66,22 @@ def open_graph(
         keep_derived: Whether reads may store expensive derived data (adjacency, word lists) beside the tables, for the
             next process. It is not part of the graph's data, and a failure to store it is harmless. None: the value of
             `OMNIGRAPH_DERIVED_CACHE`, by default yes. A graph opened read-only stores nothing and rejects `True`.
+        maintenance: `auto`: small writes keep the number of small files bounded, in a background thread; `off`: only
+            `optimize` compacts. None: the value of `OMNIGRAPH_MAINTENANCE`, by default `auto`.
+        maintenance_seconds: For a process that ends soon: the time that `close` may spend on it, instead of a thread.
         runtime: Settings, clock and the like; by default those of this process's environment.
 
     Raises:
         NotAGraphError: There is no graph.
-        FormatRefusedError: It was written in another format; the message shows how to convert it.
-        BadUriError: No graph can be stored at such an address.
+        CorruptError: It was written in another format; the message shows how to convert it.
+        BadArgumentError: No graph can be stored at such an address.
     """
     settings = runtime or build_runtime(os.environ)
+    if maintenance is not None:
+        choice = parse_choice("maintenance", Maintenance, maintenance)
+        settings = replace(settings, options=replace(settings.options, maintenance=choice))
+    if maintenance_seconds is not None:
+        settings = replace(settings, options=replace(settings.options, maintenance_seconds=maintenance_seconds))
     return Graph.open(check_uri(uri), is_read_only=read_only, runtime=settings, keep_derived=keep_derived)
 
 
@@ -96,9 +108,8 @@ def clone_graph(
     Raises:
         NotAGraphError: There is no graph at the source.
         BranchMissingError: It has no such branch.
-        PlaceTakenError: The target is not empty.
-        CloneBusyError: Another process is writing a clone there.
-        NestedPlacesError: One location is inside the other.
+        PlaceTakenError: The target is not empty, or another process is writing a clone there.
+        BadArgumentError: One location is inside the other.
     """
     graph = Graph.open(check_uri(source, "source"), is_read_only=True, runtime=runtime or build_runtime(os.environ))
     return graph.clone(target, branches=branches, progress=progress)
@@ -122,7 +133,7 @@ def check_graph(  # noqa: PLR0913 - as the method
 
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
-        BadUriError: No graph can be stored at such an address.
+        BadArgumentError: No graph can be stored at such an address.
     """
     graph = Graph(build_session(check_uri(uri), runtime or build_runtime(os.environ)))
     return graph.check(
@@ -142,7 +153,7 @@ def verify_graph(
 
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
-        BadUriError: No graph can be stored at such an address.
+        BadArgumentError: No graph can be stored at such an address.
     """
     graph = Graph(build_session(check_uri(uri), runtime or build_runtime(os.environ)))
     return graph.verify(branch=branch, digest=digest, progress=progress)
@@ -164,7 +175,7 @@ def repair_graph(  # noqa: PLR0913 - the choices of a repair, all by name but th
 
     Raises:
         NotAGraphError: There is nothing that ever was a graph.
-        BadUriError: No graph can be stored at such an address.
+        BadArgumentError: No graph can be stored at such an address.
     """
     graph = Graph(build_session(check_uri(uri), runtime or build_runtime(os.environ)))
     return graph.repair(

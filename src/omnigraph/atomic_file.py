@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from omnigraph.errors import DirectoryMissingError
+from omnigraph.errors import MissingError
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def open_atomic_file(path: Path) -> Iterator[BinaryIO]:
     directly.
 
     Raises:
-        DirectoryMissingError: Its directory does not exist.
+        MissingError: Its directory does not exist.
         OSError: It can't be written for another reason.
     """
     if path.exists() and not path.is_file():
@@ -28,7 +28,7 @@ def open_atomic_file(path: Path) -> Iterator[BinaryIO]:
         return
     target = path.resolve()
     if not target.parent.is_dir():
-        raise DirectoryMissingError(str(target.parent), target.name)
+        raise MissingError.directory_not_found(str(target.parent), target.name)
     # In the same directory: a rename is atomic only within one file system.
     descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:

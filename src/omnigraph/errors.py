@@ -1,11 +1,17 @@
 """Define the base class of all errors, and errors that several packages raise.
 
 The kind shows what a caller can do, the code names the case, and fields hold the facts. They are declared once: the
-constructor, the message, the facts of `--json` and pickling follow from the declaration.
+constructor, the message, the facts of `--json` and pickling follow from the declaration. Cases that callers handle
+alike are variants of one class.
 """
 
+from collections.abc import Callable, Mapping
+from copyreg import __newobj__  # type: ignore[attr-defined]  # what pickle itself uses to make an object
 from enum import Enum
-from typing import ClassVar, dataclass_transform
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar, dataclass_transform
+
+P = ParamSpec("P")
+E = TypeVar("E", bound="OmnigraphError")
 
 # Larger integers are not exact in parsers that read JSON numbers as floating point.
 _MAX_JSON_INTEGER = 2**53 - 1
@@ -55,52 +61,399 @@ class _FieldSignature:
         )
 
 
+class variant(Generic[P]):  # noqa: N801 - a decorator
+    """Declare a further case of an error class: `raise MissingError.row_not_found("Person", "ada")`.
+
+    The name of the decorated method is the code, its parameters are the fields, its docstring says when the case
+    occurs, and it returns the message.
+    """
+
+    def __init__(self, format_message: Callable[Concatenate[Any, P], str]) -> None:
+        code = format_message.__code__
+        defaults = format_message.__defaults__ or ()
+        self.format_message = format_message
+        self.fields = code.co_varnames[1 : code.co_argcount]
+        self.defaults = dict(zip(self.fields[len(self.fields) - len(defaults) :], defaults, strict=True))
+
+    def __get__(self, error: object, owner: type[E]) -> Callable[P, E]:
+        def build(*values: P.args, **named: P.kwargs) -> E:
+            new = owner.__new__(owner)
+            new._bind(f"{owner.__name__}.{code}", self.fields, self.defaults, values, named)  # noqa: SLF001 - of this module
+            new.code = code  # type: ignore[misc]  # constant for a variant, as for a class
+            return new
+
+        code = self.format_message.__name__
+        return build
+
+
 @dataclass_transform()
 class OmnigraphError(Exception):
     """The base class of every error that omnigraph raises on purpose.
 
     A subclass declares its fields like a dataclass, and its message as a template over them. One whose text depends on
-    more than its fields defines `__str__`. The fields are kept in `args` too, so that an error pickles.
+    more than its fields defines `__str__`. Cases that callers never tell apart are variants of one class; a class
+    without a code has only these.
     """
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     code: ClassVar[str] = "internal"
     message: ClassVar[str] = ""
+    variants: ClassVar[dict[str, variant[...]]] = {}
+    """The further cases of this class, by code."""
 
     _fields: ClassVar[dict[str, object]] = {}
     __signature__: ClassVar[object] = _FieldSignature()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._fields = {**cls._fields, **cls.__annotations__}
+        # A class that has only variants may annotate their fields for type checkers; it has none itself.
+        cls._fields = {**cls._fields, **(cls.__annotations__ if "code" in vars(cls) else {})}
+        cls.variants = {name: value for name, value in vars(cls).items() if isinstance(value, variant)}
+
+    @classmethod
+    def codes(cls) -> tuple[str, ...]:
+        """Return the codes that errors of this class can have, without those of subclasses."""
+        return (*([cls.code] if "code" in vars(cls) else []), *cls.variants)
 
     def __init__(self, *values: object, **named: object) -> None:
-        names = tuple(self._fields)
-        rest = names[len(values) :]
-        missing = [name for name in rest if name not in named and not hasattr(type(self), name)]
-        # A class without fields has its own constructor, which passes what it keeps in `args`.
-        if names and (missing or len(values) > len(names) or not named.keys() <= set(rest)):
-            message = f"{type(self).__name__} takes {', '.join(names)}"
+        cls = type(self)
+        if cls.variants and "code" not in vars(cls):
+            message = f"{cls.__name__} has the variants {', '.join(cls.variants)}"
             raise TypeError(message)
-        super().__init__(*values, *(named.get(name, getattr(type(self), name, None)) for name in rest))
-        vars(self).update(zip(names, self.args, strict=False))
+        defaults = {name: getattr(cls, name) for name in self._fields if hasattr(cls, name)}
+        # A class without fields has its own constructor, which passes what it keeps in `args`.
+        if self._fields:
+            self._bind(cls.__name__, tuple(self._fields), defaults, values, named)
+        else:
+            self.args = values
+
+    def _bind(
+        self,
+        name: str,
+        fields: tuple[str, ...],
+        defaults: Mapping[str, object],
+        values: tuple[object, ...],
+        named: Mapping[str, object],
+    ) -> None:
+        """Set each field to its argument or default."""
+        rest = fields[len(values) :]
+        missing = [field for field in rest if field not in named and field not in defaults]
+        if missing or len(values) > len(fields) or not named.keys() <= set(rest):
+            message = f"{name} takes {', '.join(fields)}"
+            raise TypeError(message)
+        self.args = (*values, *(named.get(field, defaults.get(field)) for field in rest))
+        vars(self).update(zip(fields, self.args, strict=True))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Restored from its attributes: constructors of variants and of subclasses take other arguments.
+        return __newobj__, (type(self), *self.args), vars(self)
 
     def __str__(self) -> str:
+        case = self.variants.get(self.code)
+        if case is None:
+            return self._format_message()
+        return case.format_message(self, *(vars(self)[field] for field in case.fields))
+
+    def _format_message(self) -> str:
+        """Return the text of an error that is no variant; a class that has variants overrides this, not `__str__`."""
         return self.message.format_map(vars(self)) if self.message else super().__str__()
 
     def facts(self) -> dict[str, object]:
         """Return the error's own attributes by name, which `--json` prints beside code, kind and message.
 
-        A number that JSON can't hold exactly, such as a table version, is text.
+        A number that JSON can't hold exactly, such as a table version, is text; a tuple is a list.
         """
-        attributes = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        return {
-            name: str(value) if isinstance(value, int) and abs(value) > _MAX_JSON_INTEGER else value
-            for name, value in attributes.items()
-        }
+        attributes = {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "code"}
+        return {name: _convert_fact(value) for name, value in attributes.items()}
 
 
-class FileMissingError(OmnigraphError):
+def _convert_fact(value: object) -> object:
+    if isinstance(value, int) and abs(value) > _MAX_JSON_INTEGER:
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+class BadArgumentError(OmnigraphError):
+    """An argument of a call has an invalid value; `expected` states which values are valid."""
+
+    kind = Kind.USAGE
+    code = "bad_argument"
+    argument: str
+    value: str
+    expected: str
+
+    def _format_message(self) -> str:
+        # An identifier is a parameter's name and is quoted; anything else is a description, such as "a state".
+        what = f"`{self.argument}`" if self.argument.isidentifier() else self.argument
+        return f"{what} can't be {self.value}: {self.expected}"
+
+    @variant
+    def bad_branch_name(self, name: str, reason: str) -> str:
+        """The name is not allowed for a branch."""
+        return f"`{name}` can't be the name of a branch: {reason}"
+
+    @variant
+    def bad_tag_name(self, name: str, reason: str) -> str:
+        """A name that no tag may have."""
+        return f"`{name}` can't be the name of a tag: {reason}"
+
+    @variant
+    def bad_filter(self, name: str, reason: str) -> str:
+        """A filter of `commit list` does not exist, or its value can't be parsed."""
+        return f"can't filter commits by `{name}`: {reason}"
+
+    @variant
+    def bad_place(self, place: str, reason: str) -> str:
+        """A text is no location that can be read or written here."""
+        return f"`{place}` can't be used: {reason}"
+
+    @variant
+    def bad_uri(self, uri: str, reason: str) -> str:
+        """The text is not a URI under which a graph can be stored."""
+        return f"`{uri}` can't hold a graph: {reason}"
+
+    @variant
+    def bad_server_url(self, url: str, reason: str) -> str:
+        """The URL is not a valid server address, or a token would be sent to it unencrypted."""
+        return f"can't connect to `{url}`: {reason}"
+
+    @variant
+    def nested_places(self, source: str, target: str) -> str:
+        """The target of a clone is inside its source, contains it, or is the same location."""
+        return f"{target} is inside {source}, contains it, or is the same: choose a separate location"
+
+    @variant
+    def target_ambiguous(self) -> str:
+        """A query names both a commit and an instant to read."""
+        return "a query reads one state: give either a snapshot or a time, not both"
+
+    @variant
+    def query_ambiguous(self, source: str, names: tuple[str, ...]) -> str:
+        """A source has several queries, and none was named."""
+        return f"`{source}` has {len(names)} queries; name one: {', '.join(names)}"
+
+    @variant
+    def type_kind(self, name: str, given_as: str) -> str:
+        """Rows of a node type are given as edges, or the other way round; `given_as` is `nodes` or `edges`."""
+        is_node = given_as == "edges"
+        actual, way_out = ("a node", "`nodes` (--node)") if is_node else ("an edge", "`edges` (--edge)")
+        return f"`{name}` is {actual} type, but its rows are given as {given_as}; pass them as {way_out}"
+
+    @variant
+    def input_twice(self, path: str, first: str) -> str:
+        """A file is named twice, so its records would be loaded twice, or as two types."""
+        again = "" if first == path else f" (it is the same file as `{first}`)"
+        return f"`{path}` is named twice{again}; name every file once"
+
+    @variant
+    def bad_input_name(self, text: str, form: str) -> str:
+        """An argument such as `Person=people.csv` or `Person.name=full_name` is malformed."""
+        return f"`{text}` is not of the form `{form}`"
+
+    @variant
+    def input_elsewhere(self, address: str) -> str:
+        """An input has an address that a load can't read from."""
+        return (
+            f"`{address}` is not a path: a load reads files on this machine, or shared with Spark's machines, and"
+            " `s3://bucket/key` where the graph itself is opened."
+            " Copy the data to a file, mount the store, or let Spark read it:"
+            " `graph.spark.load(nodes={...: spark.read...})`"
+        )
+
+    @variant
+    def another_graph(self, uri: str, source: str) -> str:
+        """The source of a repair is not a copy of this graph but another graph."""
+        return (
+            f"{source} is no copy of {uri}: they do not begin with the same commit."
+            " Name a clone or a backup of this very graph"
+        )
+
+    @variant
+    def demo_place_taken(self, directory: str) -> str:
+        """The directory for the tour holds files that the tour did not create."""
+        return f"`{directory}` is not empty and was not created by an earlier tour: name another directory"
+
+
+class SettingsError(OmnigraphError):
+    """A settings file has an invalid value; `key` names the setting."""
+
+    kind = Kind.USAGE
+    code = "bad_settings"
+    path: str
+    key: str
+    reason: str
+
+    def _format_message(self) -> str:
+        return f"{self.path}: {f'`{self.key}`: ' if self.key else ''}{self.reason}"
+
+    @variant
+    def bad_variable(self, variable: str, value: str, way_out: str = "write true or false") -> str:
+        """An environment variable has an invalid value."""
+        return f"the environment variable {variable} is `{value}`; {way_out}"
+
+    @variant
+    def bad_bind(self, given: str) -> str:
+        """An address that no server can listen on."""
+        return f"can't listen on `{given}`: write HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
+
+    @variant
+    def bad_graph_id(self, given: str, reason: str) -> str:
+        """A graph can't be served under this name, or two graphs have the same."""
+        return f"a graph can't be served as `{given}`: {reason}"
+
+    @variant
+    def open_server(self, address: str, reason: str) -> str:
+        """A server would allow every client everything, without this being confirmed."""
+        return f"not serving on {address}: {reason}"
+
+    @variant
+    def bad_agent_settings(self, reason: str) -> str:
+        """The settings do not determine which graph an agent works on, or as which actor."""
+        return reason
+
+    @variant
+    def bad_policies(self, path: str, problems: tuple[str, ...]) -> str:
+        """Policies are invalid; `problems` lists the mistakes, each with its file."""
+        return "\n".join([f"the policies of `{path}` can't be used:", *problems])
+
+    @variant
+    def no_embedding_provider(self, property: str, instead: str | None = None) -> str:
+        """A text must become a vector, but no provider is configured."""
+        other_way = f", or {instead}" if instead else ""
+        return (
+            f"a text must become a vector of `{property}`, but no embedding provider is configured: set"
+            f" OMNIGRAPH_EMBED_PROVIDER to `openai` or `hash`{other_way}"
+        )
+
+    @variant
+    def embedding_settings(self, provider: str, reason: str) -> str:
+        """A provider is chosen, but its settings are incomplete or wrong."""
+        return f"the embedding provider `{provider}` can't be used: {reason}"
+
+
+class LibraryMissingError(OmnigraphError):
+    """A result was requested in the form of a library that is not installed."""
+
+    kind = Kind.USAGE
+    code = "library_missing"
+    library: str
+    message = "this needs {library}, which is not installed: `pip install {library}`"
+
+    @variant
+    def spark_missing(self, module: str) -> str:
+        """Spark is needed but not installed."""
+        return f"this needs Spark ({module} is not installed): `pip install 'omnigraph[spark]'`"
+
+    @variant
+    def server_missing(self, module: str) -> str:
+        """The server is needed but not installed."""
+        extra = "mcp" if module.startswith("mcp") else "server"
+        return f"this needs the server ({module} is not installed): `pip install 'omnigraph[{extra}]'`"
+
+
+class QueryError(OmnigraphError):
+    """A query or algorithm can't be run as it is: change it."""
+
+    kind = Kind.INVALID
+
+    @variant
+    def not_a_mutation(self, name: str) -> str:
+        """A query that only reads was passed where a mutation is needed."""
+        return f"the query `{name}` only reads; run it as a query, not as a mutation"
+
+    @variant
+    def not_a_read(self, name: str) -> str:
+        """A query that changes the graph was passed where only reads are allowed."""
+        return f"the query `{name}` changes the graph; run it as a mutation, not as a query"
+
+    @variant
+    def aggregate_overflow(self, aggregate: str, type: str) -> str:
+        """An aggregate is larger than its type can hold."""
+        return f"`{aggregate}` is larger than {type} can hold: group by more, or filter first"
+
+    @variant
+    def mixed_ends(self, edge: str, source: str, target: str) -> str:
+        """An edge type connects two different node types, but an algorithm needs edges between nodes of one type."""
+        return f"`{edge}` connects {source} to {target}; an algorithm needs edges between nodes of one type"
+
+    @variant
+    def algorithm_argument(self, name: str, value: str, reason: str) -> str:
+        """An argument of an algorithm is invalid; `reason` states what is expected."""
+        return f"{name}={value}: {reason}"
+
+
+class MissingError(OmnigraphError):
+    """The thing that a call names does not exist: check the name."""
+
+    kind = Kind.NOT_FOUND
+
+    @variant
+    def query_not_found(self, name: str, source: str, near: str | None, names: tuple[str, ...] = ()) -> str:
+        """A file has no query of this name; `near` is the name that was likely meant, `names` are its queries."""
+        if not name:
+            return f"`{source}` holds no query"
+        return f"`{source}` holds no query `{name}`{_format_names(near, names)}"
+
+    @variant
+    def entity_not_found(self, type: str, id: str, branch: str, near: str | None) -> str:
+        """No node or edge of the type has or ever had that id; `near` is the id that was likely meant."""
+        way_out = f"; did you mean `{near}`?" if near else ""
+        return f"the branch `{branch}` has no {type} `{id}` in its history{way_out}"
+
+    @variant
+    def row_not_found(self, type: str, id: str) -> str:
+        """No node or edge of the type has this id."""
+        return f"there is no {type} `{id}`"
+
+    @variant
+    def blob_property_not_found(self, type: str, property: str, known: tuple[str, ...]) -> str:
+        """The type has no Blob property of that name; `known` lists those it has."""
+        listed = ", ".join(f"`{name}`" for name in known)
+        existing = f"its Blob properties are {listed}" if known else "it has none"
+        return f"`{type}` has no Blob property `{property}`; {existing}"
+
+    @variant
+    def column_not_found(self, type: str, column: str, near: str | None) -> str:
+        """A requested column does not exist in a type; `near` is the closest name, if any."""
+        way_out = f"; did you mean `{near}`?" if near else ""
+        return f"`{type}` has no column `{column}`{way_out}"
+
+    @variant
+    def embedding_not_declared(self, type: str, property: str | None, near: str | None) -> str:
+        """The type has no vector computed from a text, or the named property is not one; `near` was likely meant."""
+        way_out = f"; did you mean `{near}`?" if near else ': declare one with @embed("text")'
+        if property is None:
+            return f"`{type}` has no vector that is computed from a text{way_out}"
+        return f"`{type}.{property}` is not a vector that is computed from a text{way_out}"
+
+    @variant
+    def history_unrecorded(self, branch: str) -> str:
+        """The history of a branch has no digests, because an older release made it."""
+        return (
+            f"the commits of `{branch}` have no digests, since an older release began it: nothing can be proved."
+            " `omnigraph check --record` makes one commit that records what is there, and digests begin with it"
+        )
+
+    @variant
+    def directory_not_found(self, path: str, file: str) -> str:
+        """A file is to be written into a directory that does not exist."""
+        return f"there is no directory `{path}` to write `{file}` in: make it first, or check the path"
+
+    @variant
+    def no_input(self, path: str, reason: str) -> str:
+        """A directory or pattern selects no file; `reason` states why."""
+        return f"`{path}` names nothing to load: {reason}"
+
+    @variant
+    def input_not_on_executor(self, path: str, place: str, host: str) -> str:
+        """A file of a load exists on the driver, but an executor does not find it."""
+        return (
+            f"the executor on {host} did not find `{path}` at {place}, where the driver has it; put it"
+            " where all machines of Spark see it, such as a shared directory or s3://"
+        )
+
+
+class FileMissingError(MissingError):
     """A file that was named on the command line or in a call does not exist."""
 
     kind = Kind.NOT_FOUND
@@ -109,23 +462,25 @@ class FileMissingError(OmnigraphError):
     message = "there is no file `{path}`; check the path and the working directory"
 
 
-class DirectoryMissingError(OmnigraphError):
-    """A file is to be written into a directory that does not exist."""
-
-    kind = Kind.NOT_FOUND
-    code = "directory_not_found"
-    path: str
-    file: str
-    message = "there is no directory `{path}` to write `{file}` in: make it first, or check the path"
-
-
-class NotAFileError(OmnigraphError):
-    """A directory, or another object without text, was named where a file is needed."""
+class BadFileError(OmnigraphError):
+    """A file can't be read as what it should be: correct it, or name another."""
 
     kind = Kind.INVALID
-    code = "not_a_file"
-    path: str
-    message = "`{path}` is a directory; name a file in it"
+
+    @variant
+    def not_a_file(self, path: str) -> str:
+        """A directory, or another object without text, was named where a file is needed."""
+        return f"`{path}` is a directory; name a file in it"
+
+    @variant
+    def not_utf8(self, path: str, offset: int, byte: int) -> str:
+        """A text is not UTF-8; `offset` is the first invalid byte."""
+        return f"`{path}` is not UTF-8: byte 0x{byte:02x} at offset {offset}; save it as UTF-8"
+
+    @variant
+    def table_unreadable(self, file: str, what: str, reason: str) -> str:
+        """A table or frame in memory can't be read as Arrow data; `what` is its Python type."""
+        return f"{file}: the {what} can't be read: {reason}"
 
 
 class FileDeniedError(OmnigraphError):
@@ -148,111 +503,6 @@ class FileUnreadableError(OmnigraphError):
     message = "can't read or write `{path}`: {reason}"
 
 
-class TextEncodingError(OmnigraphError):
-    """A text is not UTF-8; `offset` is the first invalid byte."""
-
-    kind = Kind.INVALID
-    code = "not_utf8"
-    path: str
-    offset: int
-    byte: int
-    message = "`{path}` is not UTF-8: byte 0x{byte:02x} at offset {offset}; save it as UTF-8"
-
-
-class TextTooLargeError(OmnigraphError):
-    """A schema or query text exceeds the size limit."""
-
-    kind = Kind.EXHAUSTED
-    code = "text_too_large"
-    path: str
-    limit: int
-    message = "`{path}` has more than {limit} bytes, the limit for a schema or query file; split it"
-
-
-class QueryMissingError(OmnigraphError):
-    """A file has no query of this name; `near` is the name that was likely meant, `names` are its queries."""
-
-    kind = Kind.NOT_FOUND
-    code = "query_not_found"
-    name: str
-    source: str
-    near: str | None
-    names: tuple[str, ...] = ()
-
-    def facts(self) -> dict[str, object]:
-        """Return the requested name, where it was looked up, and the names that exist."""
-        return {"name": self.name, "source": self.source, "near": self.near, "names": list(self.names)}
-
-    def __str__(self) -> str:
-        if not self.name:
-            return f"`{self.source}` holds no query"
-        return f"`{self.source}` holds no query `{self.name}`{self._format_hint()}"
-
-    def _format_hint(self) -> str:
-        if self.near:
-            return f"; did you mean `{self.near}`?"
-        if not self.names:
-            return ""
-        more = len(self.names) - MAX_LISTED_NAMES
-        rest = f" and {more} more" if more > 0 else ""
-        return f"; it has {', '.join(f'`{name}`' for name in self.names[:MAX_LISTED_NAMES])}{rest}"
-
-
-class QueryAmbiguousError(OmnigraphError):
-    """A source has several queries, and none was named."""
-
-    kind = Kind.USAGE
-    code = "query_ambiguous"
-    source: str
-    names: tuple[str, ...]
-
-    def facts(self) -> dict[str, object]:
-        """Return the source, and the names to choose from."""
-        return {"source": self.source, "names": list(self.names)}
-
-    def __str__(self) -> str:
-        return f"`{self.source}` has {len(self.names)} queries; name one: {', '.join(self.names)}"
-
-
-class NotAMutationError(OmnigraphError):
-    """A query that only reads was passed where a mutation is needed."""
-
-    kind = Kind.INVALID
-    code = "not_a_mutation"
-    name: str
-    message = "the query `{name}` only reads; run it as a query, not as a mutation"
-
-
-class NotAReadError(OmnigraphError):
-    """A query that changes the graph was passed where only reads are allowed."""
-
-    kind = Kind.INVALID
-    code = "not_a_read"
-    name: str
-    message = "the query `{name}` changes the graph; run it as a mutation, not as a query"
-
-
-class SparkMissingError(OmnigraphError):
-    """Spark is needed but not installed."""
-
-    kind = Kind.USAGE
-    code = "spark_missing"
-    module: str
-    message = "this needs Spark ({module} is not installed): `pip install 'omnigraph[spark]'`"
-
-
-class ServerMissingError(OmnigraphError):
-    """The server is needed but not installed."""
-
-    kind = Kind.USAGE
-    code = "server_missing"
-    module: str
-
-    def __str__(self) -> str:
-        extra = "mcp" if self.module.startswith("mcp") else "server"
-        return f"this needs the server ({self.module} is not installed): `pip install 'omnigraph[{extra}]'`"
-
-
 class OutputError(OmnigraphError):
     """The output of a command could not be written: a full disk, a closed file."""
 
@@ -260,3 +510,154 @@ class OutputError(OmnigraphError):
     code = "output_failed"
     reason: str
     message = "can't write the output: {reason}"
+
+
+class LimitError(OmnigraphError):
+    """A limit of size or space was reached: ask for less, or raise it."""
+
+    kind = Kind.EXHAUSTED
+
+    @variant
+    def text_too_large(self, path: str, limit: int) -> str:
+        """A schema or query text exceeds the size limit."""
+        return f"`{path}` has more than {limit} bytes, the limit for a schema or query file; split it"
+
+    @variant
+    def count_overflow(self) -> str:
+        """More matches than a 64-bit number counts."""
+        return "the query has more matches than a 64-bit number can count: filter it, or ask for fewer hops"
+
+    @variant
+    def check_scratch_failed(self, directory: str, reason: str) -> str:
+        """The temporary files of a check can't be written or read, most likely because the disk is full."""
+        return (
+            f"a check of many rows keeps eight bytes for each in `{directory}`, and that failed: {reason};"
+            " free some space, set TMPDIR to a directory that has more, or check with --quick"
+        )
+
+
+class PlaceTakenError(OmnigraphError):
+    """The location is not empty: it holds a graph, or files that are not part of one."""
+
+    kind = Kind.CONFLICT
+    code = "place_taken"
+    uri: str
+    found: str
+    message = "{uri} holds {found}; choose an empty location, or remove it first"
+
+    @variant
+    def clone_busy(self, uri: str, seconds: float) -> str:
+        """Another clone is being written to the same location."""
+        return (
+            f"another clone is being written to {uri}: wait for it, or choose another location;"
+            f" if it has died, try again in {seconds:.0f} seconds"
+        )
+
+
+class CorruptError(OmnigraphError):
+    """The stored data is damaged, was changed outside of omnigraph, or has another format: run `omnigraph check`."""
+
+    kind = Kind.CORRUPT
+
+    @variant
+    def manifest_rolled_back(self, branch: str, path: str, seq: int, reason: str) -> str:  # noqa: ARG002 - a fact
+        """A manifest has lost its newest versions, with acknowledged commits: another object still names one."""
+        return (
+            f"the manifest of `{branch}` has lost its newest versions: {reason}. Nothing was changed: restore"
+            f" the versions under `{path}` from a backup; or run `omnigraph repair`, which accepts the loss if"
+            " forced"
+        )
+
+    @variant
+    def graph_replaced(self, uri: str, seen: int, found: int) -> str:
+        """The graph was reset to an earlier state, or replaced by another one, while a handle on it was open."""
+        return (
+            f"the manifest of {uri} was seen at version {seen} and is at {found} now: the graph was"
+            " created again or restored from a copy while it was open. Open it again to use its current state"
+        )
+
+    @variant
+    def sidecar_contradicted(self, key: str, path: str, version: str, branch: str) -> str:
+        """A sidecar's operation is not in the history, but a branch uses a table version that it created."""
+        return (
+            f"the sidecar `{key}` names no commit of the history, but `{branch}` uses version {version}"
+            f" of {path}, which its operation created: the sidecar is damaged and left alone. Remove it while no"
+            " process writes"
+        )
+
+    @variant
+    def change_unreadable(self, commit_id: str, table_key: str, reason: str) -> str:
+        """The change set of a commit can't be computed, because a table version before or after it can't be read."""
+        return (
+            f"the changes of commit {commit_id} to {table_key} can't be read: {reason}."
+            " To continue following, export a later snapshot and resume the feed after its commit"
+        )
+
+    @variant
+    def dangling_edge(self, edge_type: str, end: str, node_id: str, edges: int) -> str:
+        """A stored edge names a node that its snapshot does not have."""
+        more = f" (and {edges - 1} more)" if edges > 1 else ""
+        return (
+            f"an edge of {edge_type} has `{node_id}` as its {end}, but the snapshot has no such node"
+            f"{more}: the tables were changed outside of omnigraph; run `omnigraph check`"
+        )
+
+    @variant
+    def staged_write_unreadable(self, reason: str) -> str:
+        """The JSON of a staged write can't be decoded."""
+        return f"a staged write can't be read: {reason}"
+
+
+class BugError(OmnigraphError):
+    """A guard found a bug of omnigraph before it did harm: please report it."""
+
+    kind = Kind.INTERNAL
+
+    @variant
+    def demo_failed(self, command: str, expected: int, found: int) -> str:
+        """A step of the tour did not end as expected; its output shows why."""
+        return f"the tour stops here: `{command}` ended with exit code {found} instead of {expected}"
+
+    @variant
+    def search_not_here(self, function: str) -> str:
+        """A text search reached the evaluation of column values; the planner should have kept them apart."""
+        return f"`{function}` can't be evaluated by comparing values: please report this as a bug, with the query"
+
+    @variant
+    def purge_mismatch(self, path: str, expected: int, found: int) -> str:
+        """Rewritten files do not have the rows of those that they replace. None of them is used."""
+        return (
+            f"rewriting {expected} rows of {path} produced {found}; nothing was changed."
+            " This is a bug: please report it"
+        )
+
+    @variant
+    def rewrite_mismatch(self, path: str, expected: int, found: int) -> str:
+        """A compaction wrote another number of rows than it read. None of it is used."""
+        return (
+            f"compacting {expected} rows of {path} produced {found}; nothing was changed."
+            " This is a bug: please report it"
+        )
+
+    @variant
+    def stale_base(self, path: str, base: int, found: int) -> str:
+        """A staged write other than an append was about to be applied to a version that is not its base."""
+        return (
+            f"a write of {path} was staged on version {base}, not {found};"
+            " applying it there would restore deleted rows, or duplicate rows"
+        )
+
+    @variant
+    def task_broken(self, reason: str, place: str) -> str:
+        """A task failed in omnigraph's own code, on an executor."""
+        return f"this is a bug of omnigraph, in a task on Spark: {reason} ({place}); please report it"
+
+
+def _format_names(near: str | None, names: tuple[str, ...]) -> str:
+    if near:
+        return f"; did you mean `{near}`?"
+    if not names:
+        return ""
+    more = len(names) - MAX_LISTED_NAMES
+    rest = f" and {more} more" if more > 0 else ""
+    return f"; it has {', '.join(f'`{name}`' for name in names[:MAX_LISTED_NAMES])}{rest}"

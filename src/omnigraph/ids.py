@@ -1,11 +1,10 @@
-"""Generate identifiers and jitter: the only place where randomness enters."""
+"""Generate identifiers, jitter and random bytes: the only place where randomness enters."""
 
+import base64
 import random
 import secrets
 import threading
 from typing import Protocol
-
-import numpy as np
 
 from omnigraph.clock import Clock
 
@@ -13,10 +12,8 @@ from omnigraph.clock import Clock
 ULID_LENGTH = 26
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-# The two characters of each ten-bit number, in the order in which they are in memory.
-_CHARACTER_PAIRS = np.array([ord(a) | ord(b) << 8 for a in _ALPHABET for b in _ALPHABET], dtype="<u2")
-_PREFIX_DTYPE = np.dtype(f"V{ULID_LENGTH - 2}")
-_ULID_DTYPE = np.dtype([("begin", _PREFIX_DTYPE), ("end", _CHARACTER_PAIRS.dtype)])
+# The last two characters of successive ULIDs: ten bits.
+_CHARACTER_PAIRS = [(a + b).encode() for a in _ALPHABET for b in _ALPHABET]
 
 
 class Ids(Protocol):
@@ -79,16 +76,31 @@ def format_ulids(first: int, count: int) -> bytes:
     # The last two characters count through all pairs; the characters before them are the same for each such run.
     skipped = first % len(_CHARACTER_PAIRS)
     runs = -(-(skipped + count) // len(_CHARACTER_PAIRS))
-    texts = np.empty((runs, len(_CHARACTER_PAIRS)), _ULID_DTYPE)
-    texts["begin"] = np.array(
-        [_encode_prefix(first // len(_CHARACTER_PAIRS) + run) for run in range(runs)], _PREFIX_DTYPE
-    )[:, np.newaxis]
-    texts["end"] = _CHARACTER_PAIRS
-    return texts.reshape(-1)[skipped : skipped + count].tobytes()
+    start = first - skipped
+    texts = b"".join(_format_run(start + run * len(_CHARACTER_PAIRS)) for run in range(runs))
+    return texts[skipped * ULID_LENGTH : (skipped + count) * ULID_LENGTH]
 
 
-def _encode_prefix(number: int) -> bytes:
-    """Format all characters except the last two, from all bits except the last ten."""
-    return b"".join(
-        int(_CHARACTER_PAIRS[number >> 10 * pair & 1023]).to_bytes(2, "little") for pair in reversed(range(12))
-    )
+def _format_run(first: int) -> bytes:
+    """Format the ULIDs from one that ends in ten zero bits up to the last with the same prefix."""
+    # One `join` in C for 1,024 of them: a million took 55 ms.
+    prefix = format_ulid(first)[:-2].encode()
+    return prefix + prefix.join(_CHARACTER_PAIRS)
+
+
+# --- random bytes that are neither identifiers nor repeatable in a test ----------------------------------
+
+
+def draw_bytes(count: int) -> bytes:
+    """Return random bytes that can't be predicted."""
+    return secrets.token_bytes(count)
+
+
+def draw_bits(count: int) -> int:
+    """Return a random number of at most `count` bits that can't be predicted."""
+    return secrets.randbits(count)
+
+
+def draw_text(count: int) -> str:
+    """Return `count` random bytes as text that is safe in URLs and file names: base 64 without padding."""
+    return base64.urlsafe_b64encode(secrets.token_bytes(count)).rstrip(b"=").decode()

@@ -10,19 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)|(?P<letter>[A-Za-z])://")
-
-
-class BadPlaceError(OmnigraphError):
-    """A text is no location that can be read or written here."""
-
-    kind = Kind.USAGE
-    code = "bad_place"
-    place: str
-    reason: str
-    message = "`{place}` can't be used: {reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +44,7 @@ def parse_scheme(text: str) -> str | None:
     """Return the scheme of an address in lower case, or None for a path.
 
     Raises:
-        BadPlaceError: It has one slash instead of two, as a `Path` built from an address has.
+        BadArgumentError: It has one slash instead of two, as a `Path` built from an address has.
     """
     match = _SCHEME.match(text)
     if match is None:
@@ -63,7 +53,7 @@ def parse_scheme(text: str) -> str | None:
         return match["letter"].lower()
     if not match["second"]:
         reason = f"write an address as a text with two slashes, `{match['scheme']}://`, or begin a path with `./`"
-        raise BadPlaceError(text, reason)
+        raise BadArgumentError.bad_place(text, reason)
     return match["scheme"].lower()
 
 
@@ -71,10 +61,10 @@ def locate(text: str) -> Location:
     """Return the location that a path, `file://…` or `s3://bucket/prefix` names.
 
     Raises:
-        BadPlaceError: It has another form.
+        BadArgumentError: It has another form.
     """
     if not text:
-        raise BadPlaceError(text, "it is empty")
+        raise BadArgumentError.bad_place(text, "it is empty")
     _check_nul(text, text)
     scheme = parse_scheme(text)
     if scheme is None:
@@ -82,12 +72,14 @@ def locate(text: str) -> Location:
     try:
         parts = urlsplit(text)
     except ValueError as error:
-        raise BadPlaceError(text, f"it is not an address: {error}") from error
+        raise BadArgumentError.bad_place(text, f"it is not an address: {error}") from error
     if scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path:
-            raise BadPlaceError(text, "a file URI has three slashes: file:///directory")
+            raise BadArgumentError.bad_place(text, "a file URI has three slashes: file:///directory")
         if parts.query or parts.fragment:
-            raise BadPlaceError(text, "it has a query or fragment; in a name, `?` is written %3F and `#` %23")
+            raise BadArgumentError.bad_place(
+                text, "it has a query or fragment; in a name, `?` is written %3F and `#` %23"
+            )
         # The first check saw %00 as text, so the decoded path is checked again.
         path = unquote(parts.path)
         _check_nul(path, text)
@@ -95,18 +87,18 @@ def locate(text: str) -> Location:
     if scheme == "s3":
         prefix = parts.path.strip("/")
         if not parts.netloc or not prefix or parts.query or parts.fragment:
-            raise BadPlaceError(text, "write s3://bucket/prefix")
+            raise BadArgumentError.bad_place(text, "write s3://bucket/prefix")
         if any(segment in ("", ".", "..") for segment in prefix.split("/")):
-            raise BadPlaceError(text, "the prefix has an empty, `.` or `..` segment")
+            raise BadArgumentError.bad_place(text, "the prefix has an empty, `.` or `..` segment")
         return Location(prefix, parts.netloc)
-    raise BadPlaceError(text, f"`{scheme}://` is not supported; use a path, file:// or s3://")
+    raise BadArgumentError.bad_place(text, f"`{scheme}://` is not supported; use a path, file:// or s3://")
 
 
 def resolve_local_path(target: str | os.PathLike[str]) -> Path:
     """Return the path of a location that must be on this machine; a path is returned unchanged.
 
     Raises:
-        BadPlaceError: It is not on this machine.
+        BadArgumentError: It is not on this machine.
     """
     text = os.fspath(target)
     if parse_scheme(text) is None:
@@ -114,7 +106,7 @@ def resolve_local_path(target: str | os.PathLike[str]) -> Path:
         return Path(text)
     location = locate(text)
     if not location.is_local:
-        raise BadPlaceError(
+        raise BadArgumentError.bad_place(
             text, "this can only be written to this machine; name a local path, and copy the file from there"
         )
     return Path(location.path)
@@ -122,4 +114,4 @@ def resolve_local_path(target: str | os.PathLike[str]) -> Path:
 
 def _check_nul(path: str, text: str) -> None:
     if "\0" in path:
-        raise BadPlaceError(text, "it has a NUL character, which no file name can have")
+        raise BadArgumentError.bad_place(text, "it has a NUL character, which no file name can have")

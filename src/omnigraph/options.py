@@ -22,6 +22,15 @@ class Verify(Enum):
     """Every file as a whole: the first read of one column then reads all columns once."""
 
 
+class Maintenance(Enum):
+    """Whether writers keep the number of small fragments of their tables bounded."""
+
+    AUTO = "auto"
+    """They compact them after the commit, in the background."""
+    OFF = "off"
+    """They never do; `optimize` does."""
+
+
 class Traversal(Enum):
     """How edges are traversed; all modes give the same results."""
 
@@ -92,6 +101,23 @@ class UpkeepOptions:
     """In a table with fewer rows, a scan of a column is as fast as an index."""
     index_segments: int = 4
     """The number of segments of an index from which some are merged."""
+    tail_fragments: int = 32
+    """The number of small fragments of a table above which a writer compacts them after its commit.
+
+    32 fragments cost a one-row insert 1.6 ms of CPU in 9, and a version file 4.5 KB. Compacting 33 takes 20 ms, so less
+    than a millisecond per commit.
+    """
+    tail_rows: int = 4_096
+    """A fragment with fewer rows is small"""
+    tail_bytes: int = 2**20
+    """if it has fewer bytes, too."""
+    tail_result_rows: int = 65_536
+    """The maximum number of rows that a writer compacts into one fragment, or adds to an index.
+
+    A diff or merge compares each row that a compaction has moved: 18 ms became 456 ms for 400,000 rows.
+    """
+    tail_result_bytes: int = 16 * 2**20
+    """The same in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,3 +183,7 @@ class Options:
     """The input size from which a load runs on Spark unless the caller decides; None: by cores and memory."""
     upkeep: UpkeepOptions = field(default_factory=UpkeepOptions)
     """When maintenance pays off, and how much of it runs concurrently."""
+    maintenance: Maintenance = Maintenance.AUTO
+    """Whether writers keep the number of small fragments bounded."""
+    maintenance_seconds: float | None = None
+    """The time that closing a handle may spend on this instead of a background thread; None: the thread does it."""

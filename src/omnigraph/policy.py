@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import Kind, OmnigraphError, variant
 
 
 class Action(Enum):
@@ -80,33 +80,31 @@ class DeniedError(OmnigraphError):
         return f"`{self.actor}` may not `{self.action}` {target}: ask the administrator of the policy to allow it"
 
 
-class NobodyActsError(OmnigraphError):
-    """The graph has a policy, and the handle has no actor."""
+class WrongActorError(OmnigraphError):
+    """A handle acts for another actor, or for none."""
 
     kind = Kind.DENIED
-    code = "nobody_acts"
-    message = "this graph has a policy, and this handle has no actor: use `graph.acting_as(actor)`"
 
+    @variant
+    def nobody_acts(self) -> str:
+        """The graph has a policy, and the handle has no actor."""
+        return "this graph has a policy, and this handle has no actor: use `graph.acting_as(actor)`"
 
-class ActorDiffersError(OmnigraphError):
-    """A handle that acts for one actor was asked to sign as another."""
-
-    kind = Kind.DENIED
-    code = "actor_differs"
-    actor: str
-    named: str
-    message = "this handle acts for `{actor}` and can't sign as `{named}`: leave the actor out"
+    @variant
+    def actor_differs(self, actor: str, named: str) -> str:
+        """A handle that acts for one actor was asked to sign as another."""
+        return f"this handle acts for `{actor}` and can't sign as `{named}`: leave the actor out"
 
 
 def require(policy: Policy, actor: Actor | None, action: Action, branch: str | None, query: str | None) -> None:
     """Check that the policy allows an access.
 
     Raises:
-        NobodyActsError: There is no actor.
+        WrongActorError: There is no actor.
         DeniedError: It is not allowed. If the actor can't even read the branch or graph, the error reports only that.
     """
     if actor is None:
-        raise NobodyActsError
+        raise WrongActorError.nobody_acts()
     if policy.decide(Access(actor=actor, action=action, branch=branch, query=query)).is_allowed:
         return
     # To an actor that can't read it, a branch that exists must look like one that does not.

@@ -322,10 +322,11 @@ def test_the_choices_of_a_missing_option_are_told_on_one_line(capsys: pytest.Cap
 
 def test_a_process_ends_without_a_look_for_garbage() -> None:
     code = (
-        "import atexit, gc\n"
+        "import atexit, gc, sys\n"
         "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
         "from omnigraph.cli.main import main\n"
-        "main(['--version'])\n"
+        "sys.argv[1:] = ['--version']\n"
+        "main()\n"
     )
 
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -8,16 +8,12 @@ import pytest
 
 from branching import branch, put, seqs, value
 from omnigraph.clock import parse_instant
-from omnigraph.commit.branch_errors import (
-    BadBranchNameError,
-    BranchExistsError,
-    BranchHasChildrenError,
-    BranchMissingError,
-)
+from omnigraph.commit.branch_errors import BranchExistsError, BranchHasChildrenError, BranchMissingError
 from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.manifest_codec import decode_head, encode_head
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.time_travel import CommitMissingError
+from omnigraph.errors import BadArgumentError
 from omnigraph.ops.branch import Branch, create_branch, delete_branch, draft_branch, list_branches
 from omnigraph.ops.history import list_commits, show_commit
 from omnigraph.ops.open import open_session
@@ -336,7 +332,7 @@ def test_a_branch_that_others_come_from_stays(world: Session) -> None:
 
 
 def test_main_is_not_deleted(world: Session) -> None:
-    with pytest.raises(BadBranchNameError, match="neither created nor deleted"):
+    with pytest.raises(BadArgumentError, match="neither created nor deleted"):
         delete_branch(world, "main")
 
 

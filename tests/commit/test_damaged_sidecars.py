@@ -15,6 +15,7 @@ from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.storage.layout import RECOVERY, build_sidecar_key
 from worlds import reopened, rows, seeded_world, state
 
+pytestmark = pytest.mark.usefixtures("with_sidecars")
 SIDECAR = Sidecar(
     id="01", commit_id="02", branch="main", manifest_path="__manifest", base_seq=0, operation="w", actor="a",
     started_at="", files=("nodes/a/data/x.lance",),

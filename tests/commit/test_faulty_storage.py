@@ -10,7 +10,7 @@ import pytest
 from lance import LanceDataset
 
 from omnigraph.commit import recovery_log
-from omnigraph.commit.manifest_log import OutcomeUnknownError
+from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.ops.open import open_session
@@ -21,6 +21,7 @@ from omnigraph.storage.object_store import StoreUnavailableError
 from worlds import reopened, rows, runtime, seeded_world, state
 
 TWO = ("node:A", "node:B")
+pytestmark = pytest.mark.usefixtures("with_sidecars")
 
 
 class Faulty:

@@ -9,8 +9,9 @@ import pytest
 
 from branching import put
 from collecting import DAY, TABLES, again, collect, content, pass_time, small_world
-from omnigraph.commit import gc_plan, publisher, recovery_log
+from omnigraph.commit import gc_plan, group_commit, publisher, recovery_log
 from omnigraph.commit.commit_plan import CommitPlan
+from omnigraph.commit.commit_queue import CommitQueue
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.publisher import ArmedWrite, abandon, arm, publish
 from omnigraph.commit.recovery import recover
@@ -27,6 +28,7 @@ from worlds import FAST, rows
 
 SILENT = replace(FAST, heartbeat_seconds=1_000, lease_seconds=1_000)
 """No heartbeat: nobody hears of a fence before it is asked for."""
+pytestmark = pytest.mark.usefixtures("with_sidecars")
 UNCHANGED = tuple(TableUnchanged(table_key=key) for key in TABLES)
 IMPATIENT = replace(SILENT, lease_seconds=-5)
 
@@ -41,7 +43,8 @@ def session(tmp_path: Path) -> Session:
 @pytest.fixture(autouse=True)
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The writers of a test stand for different processes: the mutex between threads is not theirs."""
-    monkeypatch.setattr(publisher, "get_branch_lock", lambda *_: threading.Lock())
+    monkeypatch.setattr(publisher, "get_queue", lambda *_: CommitQueue())
+    monkeypatch.setattr(group_commit, "get_branch_lock", lambda *_: threading.Lock())
     monkeypatch.setattr(gc_plan, "get_branch_lock", lambda *_: threading.Lock())
 
 

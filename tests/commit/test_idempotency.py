@@ -9,8 +9,8 @@ from lance import LanceDataset
 from lance.commit import CommitConflictError
 
 from branching import branch, put
+from omnigraph.commit.group_commit import PublishResult
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.publisher import PublishResult
 from omnigraph.commit.requirements import IdsAbsent
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables

@@ -19,10 +19,12 @@ from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.commit.verdict import Verdict, judge
-from omnigraph.ops.history import BadFilterError, list_commits, show_commit
+from omnigraph.errors import BadArgumentError
+from omnigraph.ops.history import list_commits, show_commit
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Durability, Options
+from raised_codes import has_code
 from worlds import FAST, new_world, reopened, rows, seeded_world
 
 DAG = {"1": [], "2": ["1"], "3": ["2"], "4": ["2"], "5": ["3", "4"], "6": ["4", "3"], "7": ["5"], "x": []}
@@ -141,7 +143,7 @@ def test_commits_can_be_filtered_and_limited(long: Session) -> None:
 
 @pytest.mark.parametrize("filters", [{"colour": "red"}, {"since": "yesterday"}])
 def test_a_filter_that_makes_no_sense_is_refused(filters: dict[str, str], long: Session) -> None:
-    with pytest.raises(BadFilterError):
+    with pytest.raises(BadArgumentError, check=has_code("bad_filter")):
         list_commits(long, filters=filters)
 
 

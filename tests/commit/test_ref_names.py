@@ -2,8 +2,9 @@
 
 import pytest
 
-from omnigraph.commit.branch_errors import BadBranchNameError, BranchExistsError
+from omnigraph.commit.branch_errors import BranchExistsError
 from omnigraph.commit.ref_names import check_branch_name, check_name_free
+from omnigraph.errors import BadArgumentError
 
 
 @pytest.mark.parametrize("name", ["a", "review/x", "a.b-c_d/E9/0", "-x", "main2", "Main", "x" * 128, "a__b", "a/__b"])
@@ -32,7 +33,7 @@ def test_a_name_is_of_letters_digits_and_three_signs_in_parts(name: str) -> None
     ],
 )
 def test_any_other_name_is_refused_with_the_reason(name: str, reason: str) -> None:
-    with pytest.raises(BadBranchNameError, match=reason):
+    with pytest.raises(BadArgumentError, match=reason):
         check_branch_name(name)
 
 

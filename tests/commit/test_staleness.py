@@ -18,11 +18,11 @@ from omnigraph.clock import SystemClock
 from omnigraph.commit import freshness, manifest_log, recovery_log
 from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.manifest_log import GraphReplacedError
 from omnigraph.commit.publisher import publish
 from omnigraph.commit.recovery import RecoveryReport, recover
 from omnigraph.commit.requirements import CountsWithin, IdsAbsent, IdsPresent, Requirement, RowsUnchanged, ValuesAbsent
 from omnigraph.commit.sidecar import FencedError, Lease, Sidecar, list_sidecars
+from omnigraph.errors import CorruptError
 from omnigraph.faults import ArmedFaults
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import ReadOnlyError, Session
@@ -30,10 +30,12 @@ from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.layout import build_sidecar_key
 from omnigraph.storage.staging import stage_upsert
+from raised_codes import has_code
 from worlds import FAST, reopened, rows, runtime, seeded_world, state
 from zygote import Zygote
 
 TWO = ("node:A", "node:B")
+pytestmark = pytest.mark.usefixtures("with_sidecars")
 
 
 @pytest.fixture
@@ -613,9 +615,9 @@ def test_a_graph_that_was_made_anew_is_not_written_by_a_handle_on_the_old_one(tm
     new = seeded_world(tmp_path / "g")
     clock.late = freshness.RECENT_SECONDS
 
-    with pytest.raises(GraphReplacedError):
+    with pytest.raises(CorruptError, check=has_code("graph_replaced")):
         upsert(old, {"evil": 1})
-    with pytest.raises(GraphReplacedError):
+    with pytest.raises(CorruptError, check=has_code("graph_replaced")):
         old.resolve_snapshot()
 
     assert "evil" not in state(reopened(new))["node:A"]

@@ -77,12 +77,12 @@ CASES: dict[str, tuple[Requirement, str, str | None]] = {
         None,
     ),
     "a source whose last place was taken": (
-        StreamedCountsWithin(table_key="edge:Leads", column="src", rows=rows(src=["t"]), low=1, high=2),
+        StreamedCountsWithin(table_key="edge:Leads", column="src", rows=rows(id=["e"], src=["t"]), low=1, high=2),
         'insert Leads { from: "t", to: "b" }',
         "`t` would have 3 rows",
     ),
     "another source's last place": (
-        StreamedCountsWithin(table_key="edge:Leads", column="src", rows=rows(src=["u"]), low=1, high=2),
+        StreamedCountsWithin(table_key="edge:Leads", column="src", rows=rows(id=["e"], src=["u"]), low=1, high=2),
         'insert Leads { from: "t", to: "b" }',
         None,
     ),

@@ -6,9 +6,10 @@ import pytest
 
 from omnigraph.commit.publisher import ArmedWrite, arm
 from omnigraph.commit.recovery import recover
-from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.commit.task_journal import PhaseClosedError, TaskJournal, clear
+from omnigraph.commit.sidecar import FencedError, list_sidecars
+from omnigraph.commit.task_journal import TaskJournal, clear
 from omnigraph.ops.session import Session
+from raised_codes import has_code
 from worlds import seeded_world
 
 
@@ -56,7 +57,7 @@ def test_a_task_whose_note_was_cleared_takes_its_files_away(session: Session) ->
     clear(session.store, armed.lease.operation_id)
     late = written(session, "late")
 
-    with pytest.raises(PhaseClosedError):
+    with pytest.raises(FencedError, check=has_code("phase_closed")):
         note.on_complete([late])
     armed.lease.disarm()
 
@@ -69,7 +70,7 @@ def test_a_task_can_t_begin_in_a_phase_that_is_not_open(session: Session, phase:
     armed, _ = begun(session)
     armed.lease.enter_phase(phase)
 
-    with pytest.raises(PhaseClosedError):
+    with pytest.raises(FencedError, check=has_code("phase_closed")):
         TaskJournal(session.store, armed.lease.operation_id, 1, 1).begin()
     armed.lease.disarm()
 
@@ -80,7 +81,7 @@ def test_a_task_of_an_operation_that_is_over_can_t_begin(session: Session) -> No
     armed, _ = begun(session)
     armed.lease.disarm()
 
-    with pytest.raises(PhaseClosedError):
+    with pytest.raises(FencedError, check=has_code("phase_closed")):
         TaskJournal(session.store, armed.lease.operation_id, 1, 1).begin()
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from omnigraph.config.environment import BadVariableError, build_runtime
+from omnigraph.config.environment import build_runtime
+from omnigraph.errors import SettingsError
 
 NAME = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 
@@ -14,5 +15,5 @@ def test_the_environment_says_how_many_tables_are_worked_on_at_once(value: dict[
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", "٣"])
 def test_anything_but_a_whole_number_above_0_is_refused(value: str) -> None:
-    with pytest.raises(BadVariableError, match="whole number above 0"):
+    with pytest.raises(SettingsError, match="whole number above 0"):
         build_runtime({NAME: value})

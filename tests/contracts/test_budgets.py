@@ -17,11 +17,8 @@ MAX_INHERITANCE = 2
 
 SAYS_NOTHING = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "managers", "stuff"}
 MAY_HAVE_MORE_METHODS = {"Graph"}  # the public face: each method is one call into ops
-MAY_BE_DEEPER = {
-    "StoreDeniedError",  # a store that refuses is handled wherever one that fails is
-    "StoreFullError",  # one that has no room likewise
-    "SnapshotCollectedError",  # and a version that was collected wherever one that can't be read is
-}
+# Errors that callers catch as a family, while our own code also catches members of it.
+FAMILIES = {"ConstraintError", "CorruptError", "MissingError", "PinUnreadableError", "StoreUnavailableError"}
 
 
 def test_no_file_is_too_long() -> None:
@@ -108,8 +105,6 @@ def deep_classes(paths: list[Path]) -> list[str]:
                 bases.setdefault(node.name, set()).update(names - {node.name})
 
     def depth(name: str) -> int:
-        return 1 + max((depth(base) for base in bases[name] if base in bases), default=0)
+        return 1 + max((depth(base) for base in bases[name] - FAMILIES if base in bases), default=0)
 
-    return [
-        f"{name} is {depth(name)} deep" for name in bases if depth(name) > MAX_INHERITANCE and name not in MAY_BE_DEEPER
-    ]
+    return [f"{name} is {depth(name)} deep" for name in bases if depth(name) > MAX_INHERITANCE]

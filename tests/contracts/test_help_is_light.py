@@ -23,7 +23,7 @@ HEAVY = {
     "rich",
     "uvicorn",
 }
-ROOMS_OF_HELP = {"cli", "errors", "lang"}
+ROOMS_OF_HELP = {"cli", "errors", "extensions", "lang"}
 
 LIST_MODULES = """
 import sys

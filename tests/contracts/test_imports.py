@@ -22,7 +22,7 @@ DOORS = ("omnigraph.cli", "omnigraph.server", "omnigraph.spark")
 MEANING = ("omnigraph.lang", "omnigraph.schema", "omnigraph.query")
 
 ONLY_IMPORTED_BY: dict[str, tuple[str, ...]] = {
-    "omnigraph.storage.versions": ("omnigraph.commit.publisher",),  # the module that makes a table version
+    "omnigraph.storage.versions": ("omnigraph.commit.publisher", "omnigraph.commit.version_builder"),
     "omnigraph.storage.cas_table": (  # swaps one of two tables: the manifest and the recovery log
         "omnigraph.commit.manifest_log",
         "omnigraph.commit.recovery_log",
@@ -166,16 +166,10 @@ def test_our_own_modules_are_imported_at_the_top_of_a_file() -> None:
     assert late_imports(imports_of(PACKAGE)) == []
 
 
-def test_only_public_names_commands_verbs_spark_and_mcp_are_imported_by_name() -> None:
-    places = [place.partition(":")[0] for place in dynamic_imports(PACKAGE)]
+def test_only_public_names_commands_and_verbs_are_imported_by_name() -> None:
+    places = {place.partition(":")[0] for place in dynamic_imports(PACKAGE)}
 
-    assert places == [
-        "__init__.py",
-        "cli/lazy_groups.py",
-        "graph/lazy_ops.py",
-        "graph/spark_bridge.py",
-        "server/http/routes_mcp.py",
-    ]
+    assert places == {"__init__.py", "cli/lazy_groups.py", "graph/lazy_ops.py"}
 
 
 def test_only_doors_use_the_public_names() -> None:

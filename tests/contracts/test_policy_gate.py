@@ -12,7 +12,7 @@ import omnigraph as og
 from omnigraph.graph.branches import GraphBranches
 from omnigraph.graph.tags import GraphTags
 from omnigraph.ops.graph_algorithms import Algorithms
-from omnigraph.policy import Access, Action, ActorDiffersError, Decision, DeniedError, NobodyActsError
+from omnigraph.policy import Access, Action, Decision, DeniedError, WrongActorError
 from worlds import runtime
 
 SCHEMA = "node Person { name: String @key  rank: F64? }\nedge Knows: Person -> Person\n"
@@ -216,7 +216,7 @@ def test_tags_of_branches_that_may_not_be_read_are_not_listed(
 
 
 def test_a_handle_that_acts_for_nobody_is_refused(guarded: og.Graph) -> None:
-    with pytest.raises(NobodyActsError, match="acting_as"):
+    with pytest.raises(WrongActorError, match="acting_as"):
         guarded.query(READ)
 
 
@@ -232,7 +232,7 @@ def test_commits_are_by_the_one_that_a_handle_acts_for(guarded: og.Graph, policy
 def test_a_handle_signs_for_nobody_else(open_to_all: og.Graph) -> None:
     acting = open_to_all.acting_as("ada")
 
-    with pytest.raises(ActorDiffersError, match="acts for `ada`"):
+    with pytest.raises(WrongActorError, match="acts for `ada`"):
         acting.mutate(ADD, actor="bob")
 
 

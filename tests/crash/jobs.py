@@ -14,7 +14,7 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.runtime import Runtime
-from worlds import FAST, SCHEMA, rows, state
+from worlds import FAST, SCHEMA, count_as_large, rows, state
 
 OVER = replace(FAST, lease_seconds=-1)
 """For one that comes when every lease has run out."""
@@ -45,6 +45,7 @@ def write(uri: str, kind: str, tables: list[str]) -> str:
     """Open, then write; the commit's id."""
     session = open_session(uri, is_read_only=False, runtime=Runtime(options=FAST))
     session.store.runtime = armed()
+    count_as_large()
     done = write_tables(session, writes(kind, tables), operation=kind, actor="victim")
     assert done is not None
     return done.commit.id

@@ -9,8 +9,9 @@ import pytest
 import omnigraph as og
 from cloning import branched, cloned, opened, present, readable, tree
 from mutating import run
-from omnigraph.commit.clone_lock import CloneBusyError
 from omnigraph.commit.manifest_log import UnfinishedCloneError
+from omnigraph.errors import PlaceTakenError
+from raised_codes import has_code
 from worlds import FAST, runtime
 from zygote import Zygote
 
@@ -45,7 +46,7 @@ def test_a_killed_clone_is_no_graph_and_can_be_gone_on_with(
     killed_at(point, source, target, zygote)
     with pytest.raises(UnfinishedCloneError):
         opened(target)
-    with pytest.raises(CloneBusyError):
+    with pytest.raises(PlaceTakenError, check=has_code("clone_busy")):
         cloned(source, target, options=replace(FAST, lease_seconds=60))
     cloned(source, target, options=LATER)
 

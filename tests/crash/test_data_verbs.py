@@ -8,12 +8,15 @@ import pytest
 
 import omnigraph as og
 from crash.data_jobs import LOADS, MUTATIONS, SEED, contents
-from crash.test_writers import AFTER_SWAP, POINTS
+from crash.test_writers import AFTER_SWAP, ARMED_ONLY, POINTS
 from mutating import new_graph, run
 from worlds import runtime
 from zygote import Zygote
 
 KINDS = (*MUTATIONS, *LOADS)
+GROUP_POINTS = ("group.led", "group.placed")
+MOST_ORPHANS = 4
+"""Data and deletion files of two tables."""
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +38,14 @@ def copied(template: og.Graph, place: Path) -> str:
     return str(shutil.copytree(template.uri, place / "g"))
 
 
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("kind", KINDS)
+CELLS = [
+    *((kind, point) for kind in LOADS for point in POINTS),
+    # A small mutation has no sidecar, and is published in a group, here of one.
+    *((kind, point) for kind in MUTATIONS for point in (*POINTS, *GROUP_POINTS) if point not in ARMED_ONLY),
+]
+
+
+@pytest.mark.parametrize("kind, point", CELLS)
 def test_a_killed_call_leaves_all_or_nothing(
     kind: str, point: str, template: og.Graph, tmp_path: Path, zygote: Zygote
 ) -> None:
@@ -51,8 +60,10 @@ def test_a_killed_call_leaves_all_or_nothing(
     assert (seen == before) == (point not in AFTER_SWAP)
     assert len(after.result["next"]) == len(seen) + 2
     assert settled["sidecars"] == 0
-    if kind in LOADS or point != "publish.staged":  # a load arms its sidecar before it writes the first file
+    if kind in LOADS:
         assert settled["orphans"] == []
+    else:
+        assert len(settled["orphans"]) <= MOST_ORPHANS, "a few small files, for a cleanup"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -143,6 +143,7 @@ def test_what_is_past_its_lease_is_dead(tmp_path: Path, zygote: Zygote) -> None:
 # --- a server ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("with_sidecars")
 def test_a_server_tells_of_the_dead_and_settles_them_in_the_background(tmp_path: Path) -> None:
     served = serving(
         tmp_path, options=replace(FAST, lease_seconds=-1), is_open_to_all=True, config={"recovery_seconds": 3600.0}

@@ -11,7 +11,7 @@ from omnigraph.commit.recovery import recover
 from omnigraph.faults import read_faults
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
-from upkeep_calls import EAGER, exported
+from upkeep_calls import EAGER, MAINTAINED, exported, settled
 from worlds import FAST
 
 ONE_BY_ONE = replace(FAST, upkeep=replace(EAGER, concurrency=1))
@@ -22,6 +22,14 @@ def optimize(uri: str) -> None:
     graph = og.open_graph(uri, runtime=Runtime(options=ONE_BY_ONE))
     graph._session.store.runtime = Runtime(options=ONE_BY_ONE, faults=read_faults(os.environ))
     graph.optimize(all_indexes=True)
+
+
+def maintain(uri: str) -> None:
+    """Write once, and let the writer's own maintenance die where the environment says."""
+    graph = og.open_graph(uri, runtime=Runtime(options=MAINTAINED))
+    graph._session.store.runtime = Runtime(options=MAINTAINED, faults=read_faults(os.environ))
+    run(graph, 'insert Person { name: "e" }')
+    settled(graph)
 
 
 def look(uri: str) -> list[str]:

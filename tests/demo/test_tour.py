@@ -16,8 +16,8 @@ from omnigraph.clock import SystemClock
 from omnigraph.demo import script
 from omnigraph.demo.cost_table import build_cost_rows
 from omnigraph.demo.directory import prepare
-from omnigraph.demo.runner import DemoFailedError, StepCost, TourRunner
-from omnigraph.errors import FileDeniedError
+from omnigraph.demo.runner import StepCost, TourRunner
+from omnigraph.errors import BugError, FileDeniedError
 from omnigraph.options import Engine
 from omnigraph.spark.load.engine_choice import Machine
 from omnigraph.telemetry import PROCESS_TELEMETRY, Telemetry
@@ -159,7 +159,7 @@ def test_a_file_is_no_place_for_a_tour(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_step_that_does_not_do_what_it_should_stops_the_tour() -> None:
     stage = TourRunner(run_command=lambda _: 1, write=lambda _: None)
 
-    with pytest.raises(DemoFailedError, match="`omnigraph query x` ended with exit code 1 instead of 0"):
+    with pytest.raises(BugError, match="`omnigraph query x` ended with exit code 1 instead of 0"):
         stage.run("query", "x")
 
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mutating import new_graph, run
-from omnigraph.engine.predicate_eval import SearchNotHereError
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
+from omnigraph.errors import BugError
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
@@ -24,6 +24,7 @@ from omnigraph.storage.lance_table import read_io_counts
 from property_profiles import SOME_AND_MANY, profile
 from query import evaluate as meaning
 from query.predicates import NOWHERE, both, compare, const, either, member, no, predicates, prop, random_params
+from raised_codes import has_code
 from read_thresholds import as_if_large
 from row_worlds import (
     NODES,
@@ -188,7 +189,7 @@ def test_a_column_that_has_no_room_is_scanned(worlds: list[World]) -> None:
 def test_a_search_is_not_answered_here(worlds: list[World]) -> None:
     search = TextMatch(mode=TextMode.ANY, prop=prop("name"), query=const("a"), origin=NOWHERE)
 
-    with pytest.raises(SearchNotHereError):
+    with pytest.raises(BugError, check=has_code("search_not_here")):
         rows_of(worlds[7].session).find_where(search, INPUTS)
 
 

@@ -22,7 +22,7 @@ from mutating import new_graph
 from naive_load import Given, Kind, Model, Row
 from omnigraph.ops.load import LoadError, LoadInput
 from omnigraph.storage.column_hashing import Hashes, PackedTexts
-from omnigraph.storage.columnar_sets import are_equal, find_duplicates, find_positions, is_among, rank_in_groups, tally
+from omnigraph.storage.columnar_sets import are_equal, find_duplicates, find_positions, is_among, rank_in_groups
 from omnigraph.storage.string_hash_index import StringHashIndex, iter_hits, iter_with_offsets
 
 SCHEMA = """
@@ -387,14 +387,6 @@ def test_ranks_count_the_earlier_rows_of_a_group(groups: list[int]) -> None:
     assert rank_in_groups(np.array(groups, np.int64)).tolist() == [
         groups[:at].count(group) for at, group in enumerate(groups)
     ]
-
-
-@given(columns)
-@FEW
-def test_a_tally_counts_each_value(values: list[str]) -> None:
-    names, counts = tally(pa.array(values, pa.string()))
-
-    assert dict(zip(names.to_pylist(), counts.tolist(), strict=True)) == {one: values.count(one) for one in values}
 
 
 @pytest.mark.parametrize(

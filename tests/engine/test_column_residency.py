@@ -7,7 +7,7 @@ import pytest
 from omnigraph.engine.tables import column_store
 from omnigraph.engine.tables.column_residency import ColumnCosts, estimate_column_bytes
 from omnigraph.engine.tables.row_layout import Layout, mask_values, pack_bitmap
-from omnigraph.storage.lance_table import Fragment
+from omnigraph.storage.fragment_list import Fragment
 
 SCHEMA = pa.schema(
     {

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph import lru_cache
 from omnigraph.clock import SystemClock
 from omnigraph.engine.query_budget import Budget, QueryCancelledError
-from omnigraph.engine.tables import lru_cache as kept_module
+from omnigraph.engine.tables import content_cache
+from omnigraph.engine.tables.content_cache import ContentCache, ContentKey
 from omnigraph.engine.tables.graph_cache import GraphCache
-from omnigraph.engine.tables.lru_cache import ContentKey, LruCache
 from omnigraph.engine.tables.version_cache import MAX_BRANCHES, MAX_PAST_VERSIONS
 from omnigraph.options import Options
 from row_worlds import IDS, NODES, live_rows, new_session, rows_of, table_of, view_of, write
@@ -29,7 +30,7 @@ def size(value: bytes) -> int:
 
 
 def test_a_value_is_made_once() -> None:
-    kept, values = LruCache(100), iter([b"value"])
+    kept, values = ContentCache(100), iter([b"value"])
 
     found = [kept.get_or_build(("a",), lambda: next(values), size) for _ in range(3)]
 
@@ -38,7 +39,7 @@ def test_a_value_is_made_once() -> None:
 
 
 def test_what_was_used_least_recently_goes_first() -> None:
-    kept = LruCache(10)
+    kept = ContentCache(10)
     for name in "abc":
         kept.get_or_build((name,), lambda: b"xxx", size)
     kept.get_or_build(("a",), lambda: b"", size)
@@ -50,7 +51,7 @@ def test_what_was_used_least_recently_goes_first() -> None:
 
 
 def test_what_is_larger_than_the_limit_is_not_kept_and_drives_nothing_out() -> None:
-    kept = LruCache(10)
+    kept = ContentCache(10)
     kept.get_or_build(("a",), lambda: b"xxx", size)
 
     found = kept.get_or_build(("b",), lambda: b"x" * 11, size)
@@ -60,7 +61,7 @@ def test_what_is_larger_than_the_limit_is_not_kept_and_drives_nothing_out() -> N
 
 
 def test_a_value_that_grows_is_counted_anew() -> None:
-    kept, value = LruCache(10), bytearray(b"xx")
+    kept, value = ContentCache(10), bytearray(b"xx")
     kept.get_or_build(("a",), lambda: value, len)
     kept.get_or_build(("b",), lambda: b"xxxx", size)
     value.extend(b"xxxx")
@@ -73,7 +74,7 @@ def test_a_value_that_grows_is_counted_anew() -> None:
 
 
 def test_a_value_that_was_dropped_does_not_come_back_by_growing() -> None:
-    kept, value = LruCache(3), b"xx"
+    kept, value = ContentCache(3), b"xx"
     kept.get_or_build(("a",), lambda: value, size)
     kept.get_or_build(("b",), lambda: b"yy", size)
 
@@ -83,7 +84,7 @@ def test_a_value_that_was_dropped_does_not_come_back_by_growing() -> None:
 
 
 def test_threads_wait_for_the_one_that_makes() -> None:
-    kept, made, found = LruCache(100), [], []
+    kept, made, found = ContentCache(100), [], []
     is_making, may_end = threading.Event(), threading.Event()
 
     def make() -> bytes:
@@ -104,7 +105,7 @@ def test_threads_wait_for_the_one_that_makes() -> None:
 
 
 def test_when_a_making_fails_the_next_one_tries() -> None:
-    kept = LruCache(100)
+    kept = ContentCache(100)
 
     def fail() -> bytes:
         raise ZeroDivisionError
@@ -116,14 +117,15 @@ def test_when_a_making_fails_the_next_one_tries() -> None:
 
 
 def interrupted_at(line: int, work: Callable[[], object]) -> bool:
-    """Run `work` and interrupt it before the n-th line of `LruCache` that it reaches; return whether there is one."""
+    """Run `work` and interrupt it before the n-th line of the caches that it reaches; return whether there is one."""
     left = line
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal left
-        if frame.f_code.co_filename != kept_module.__file__:
+        file = frame.f_code.co_filename
+        if file not in (content_cache.__file__, lru_cache.__file__):
             return None
-        text = linecache.getline(kept_module.__file__, frame.f_lineno).strip()
+        text = linecache.getline(file, frame.f_lineno).strip()
         is_safe = text.startswith(("with ", "try:", "finally:", "done.set()"))  # right before, no signal is handled
         if event == "line" and not is_safe:
             left -= 1
@@ -145,7 +147,7 @@ def interrupted_at(line: int, work: Callable[[], object]) -> bool:
 
 def test_an_interrupt_anywhere_leaves_the_count_right_and_nobody_waiting() -> None:
     for line in range(1_000):
-        kept = LruCache(10)
+        kept = ContentCache(10)
         kept.put(("old",), b"xxxx", 4)
         kept.put(("a",), b"xxxx", 4)
 
@@ -163,7 +165,7 @@ def test_an_interrupt_anywhere_leaves_the_count_right_and_nobody_waiting() -> No
 
 
 def test_a_query_that_is_cancelled_does_not_wait_any_longer() -> None:
-    kept, may_end, is_making = LruCache(100), threading.Event(), threading.Event()
+    kept, may_end, is_making = ContentCache(100), threading.Event(), threading.Event()
 
     def make() -> bytes:
         is_making.set()
@@ -204,7 +206,7 @@ class Holder:
 
 
 def test_values_of_a_version_go_with_the_last_of_its_holders() -> None:
-    kept, part = LruCache(100), ContentKey("nodes/p", 7)
+    kept, part = ContentCache(100), ContentKey("nodes/p", 7)
     holders = [Holder(), Holder()]
     for number in range(2):
         kept.add_holder(holders[number], [part])
@@ -222,7 +224,7 @@ def test_values_of_a_version_go_with_the_last_of_its_holders() -> None:
 
 
 def test_a_key_may_name_a_version_twice() -> None:
-    kept, part, holder = LruCache(4), ContentKey("nodes/p", 7), Holder()
+    kept, part, holder = ContentCache(4), ContentKey("nodes/p", 7), Holder()
     kept.add_holder(holder, [part])
 
     kept.put(("topology", part, part), b"xxx", 3)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.query_budget import Budget, QueryMemoryError
-from omnigraph.engine.result import LibraryMissingError, Result, Target
+from omnigraph.engine.result import Result, Target
+from omnigraph.errors import LibraryMissingError
 from plain_tables import World
 from reference_reader import NOW
 from schema_making import catalog_from

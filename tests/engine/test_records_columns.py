@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from omnigraph.engine.decoding.json_columns import decode_json_column
 from omnigraph.schema.arrow import to_arrow_type
-from omnigraph.schema.values import InvalidValue, from_json
+from omnigraph.schema.values import InvalidValue, format_value, from_json
 from record_reading import CATALOG
 
 TYPES = {p.name: p.type for p in (*CATALOG.nodes["Thing"].properties, CATALOG.nodes["Person"].by_name["mood"])}
@@ -51,7 +51,11 @@ def test_a_column_is_what_its_values_are(name: str, data: st.DataObject) -> None
     column = decode_json_column(type_, values)
 
     each = [None if value is None else from_json(type_, value) for value in values]
-    misfits = {row: value for row, value in enumerate(each) if isinstance(value, InvalidValue)}
+    misfits = {
+        row: (format_value(values[row]), value.reason)
+        for row, value in enumerate(each)
+        if isinstance(value, InvalidValue)
+    }
     fitting = [None if isinstance(value, InvalidValue) else value for value in each]
     assert column.misfits == misfits
     assert repr(column.array.to_pylist()) == repr(pa.array(fitting, to_arrow_type(type_)).to_pylist())

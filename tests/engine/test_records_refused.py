@@ -228,9 +228,9 @@ def test_text_that_looks_like_keys_is_text(text: str) -> None:
 
 
 def test_a_value_is_told_of_its_own_line_though_the_line_before_is_read_another_way() -> None:
-    """The first line is left to the strict reader, so that its row comes behind the second one's at first."""
+    """The first line is left to the explainer, so that its row comes behind the second one's at first."""
     (error,) = refusals(
-        '{"type":"Thing","id":"a","data":{"f64":-0}}',
+        '{"type":"Thing","id":"a","data":{"text":"looks like a key  :"}}',
         '{"type":"Thing","id":"b","data":{"day":"2023-02-29"}}',
         '{"type":"Thing","id":"c","data":{"day":"2024-02-29"}}',
     )

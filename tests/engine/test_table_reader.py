@@ -188,9 +188,9 @@ def test_only_new_rows_are_read_after_a_commit(tmp_path: Path, monkeypatch: pyte
     read: list[list[int]] = []
     written_rows = LanceTable.iter_written_rows
 
-    def spy(table: LanceTable, column: str, fragments: Sequence[int]) -> Iterator[pa.Array]:
+    def spy(table: LanceTable, columns: Sequence[str], fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
         read.append(list(fragments))
-        return written_rows(table, column, fragments)
+        return written_rows(table, columns, fragments)
 
     monkeypatch.setattr(LanceTable, "iter_written_rows", spy)
     found = rows_of(session).load_column("code").to_pylist()

@@ -16,12 +16,12 @@ from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.row_layout import Layout
 from omnigraph.engine.tables.topology import EdgeEndpoints, Topology, TopologyLayouts
 from omnigraph.engine.tables.topology_codec import decode_topology, encode_topology
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Options
 from omnigraph.storage.derived_cache import DerivedCache
-from omnigraph.storage.lance_table import Fragment
+from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.layout import build_version_key
 from row_worlds import new_session, view_of
 from s3_server import fresh_uri, s3_server

@@ -17,6 +17,7 @@ from omnigraph.ops.load import LoadResult, load
 from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import BRANCHES
+from raised_codes import has_code
 from worlds import FAST
 
 SCHEMA = """
@@ -218,7 +219,7 @@ def test_a_dry_run_makes_no_branch(graph: og.Graph) -> None:
 def test_a_load_that_makes_its_branch_needs_a_free_name(dry_run: bool, graph: og.Graph) -> None:
     with pytest.raises(og.BranchExistsError):
         graph.load([person("z")], mode="append", branch="dev", from_="main", dry_run=dry_run)
-    with pytest.raises(og.BadBranchNameError):
+    with pytest.raises(og.BadArgumentError, check=has_code("bad_branch_name")):
         graph.load([person("z")], mode="append", branch="main", from_="dev", dry_run=dry_run)
 
 
@@ -289,7 +290,7 @@ def test_a_dry_run_with_if_exists_checks_against_the_branch_that_is_there(graph:
     "options, error, told",
     [
         ({"branch": "dev"}, og.BadArgumentError, "`if_exists` can't be True: it needs `from_`"),
-        ({"from_": "dev"}, og.BadBranchNameError, "`main` can't be"),
+        ({"from_": "dev"}, og.BadArgumentError, "`main` can't be"),
         ({"branch": "dev/more", "from_": "main"}, og.BranchExistsError, "next to the branch `dev`: a branch name"),
         ({"branch": "then", "from_": "main"}, og.TagExistsError, "`then`"),
     ],

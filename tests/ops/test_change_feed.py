@@ -538,7 +538,7 @@ def test_a_repair_that_lost_rows_can_not_be_told(graph: og.Graph) -> None:
     run(damaged, 'insert P { name: "new" }')
 
     for since in (first, damaged.commits()[2].id):
-        with pytest.raises(og.ChangeUnreadableError, match="resume the feed") as error:
+        with pytest.raises(og.CorruptError, match="resume the feed") as error:
             [row for one in damaged.changes(since=since) for row in one.records()]
-        assert error.value.table_key == "node:P"
+        assert error.value.facts()["table_key"] == "node:P"
     assert told(damaged.changes(since=behind)) == [("mutate", [("P", "new", "inserted")])]

@@ -16,8 +16,10 @@ import pytest
 import omnigraph as og
 from feeding import Replica, commits_of, held
 from merging import try_merge
+from omnigraph.options import Options
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
-from worlds import runtime
+from upkeep_calls import MAINTAINED, settled
+from worlds import FAST, runtime
 
 SCHEMA = """
 node P { name: String @key  n: I32?  m: I32? }
@@ -192,11 +194,15 @@ class Story:
         self.graph.mutate(f"query q() {{ {statements} }}", branch=branch)
 
 
-def told(root: Path, seed: int, steps: int) -> Story:
-    graph = og.create_graph(str(root / "g"), SCHEMA, runtime=runtime())
+def told(root: Path, seed: int, steps: int, options: Options = FAST) -> Story:
+    graph = og.create_graph(str(root / "g"), SCHEMA, runtime=runtime(options))
     story = Story(graph, random.Random(seed))
-    for _ in range(steps):
+    for number in range(steps):
         story.step()
+        # Maintenance runs beside the next steps, or comes before them.
+        if number % 2:
+            settled(graph)
+    settled(graph)
     return story
 
 
@@ -234,7 +240,9 @@ def check(story: Story) -> int:
     graph, checked = story.graph, 0
     for branch in story.live:
         seen = followed(story, branch)
-        assert [one.cursor for one in seen] == [commit.id for commit in graph.commits(branch=branch)][::-1]
+        assert [one.cursor for one in seen] == [
+            commit.id for commit in graph.commits(branch=branch, include_maintenance=True)
+        ][::-1]
         for number, (name, _) in seen[-1].tables.items():
             for key in {key for one in seen for key in one.tables.get(number, ("", {}))[1]}:
                 found = graph.history(name, key, branch=branch).versions
@@ -251,7 +259,29 @@ def test_a_replica_that_follows_the_feed_always_has_what_the_branch_has(seed: in
     assert check(told(tmp_path, seed, 30)) > 10
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_maintenance_changes_nothing_but_numbers(seed: int, tmp_path: Path) -> None:
+    (tmp_path / "auto").mkdir()
+    off = told(tmp_path, seed, 30)
+    auto = told(tmp_path / "auto", seed, 30, MAINTAINED)
+
+    assert check(auto) == check(off)
+    assert auto.live == off.live
+    assert sum(len(auto.graph.commits(branch=one, filters={"operation": "maintain"})) for one in auto.live) > 5
+    for branch in off.live:
+        assert contents_by_commit(auto, branch) == contents_by_commit(off, branch)
+
+
+def contents_by_commit(story: Story, branch: str) -> list[tuple[str, object]]:
+    """What each commit of a branch did, and what the branch said after it, but for commits of maintenance."""
+    graph = story.graph
+    # `optimize` finds less to do, and makes no commit then.
+    commits = [commit for commit in graph.commits(branch=branch) if not commit.is_maintenance]
+    return [(commit.operation, held(graph, branch, commit.id)) for commit in commits]
+
+
 @pytest.mark.soak
+@pytest.mark.parametrize("options", [FAST, MAINTAINED], ids=["off", "auto"])
 @pytest.mark.parametrize("seed", range(100, 160))
-def test_long_stories_are_told_truly(seed: int, tmp_path: Path) -> None:
-    check(told(tmp_path, seed, 90))
+def test_long_stories_are_told_truly(seed: int, options: Options, tmp_path: Path) -> None:
+    check(told(tmp_path, seed, 90, options))

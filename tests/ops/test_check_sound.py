@@ -75,7 +75,7 @@ class Life:
 
     def delete_branch(self) -> None:
         """One that nobody was taken from."""
-        with suppress(og.BranchHasChildrenError, og.BadBranchNameError):
+        with suppress(og.BranchHasChildrenError, og.BadArgumentError):
             self.graph.branches.delete(self.branch)
 
     def schema(self) -> None:

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from collecting_model import Collected
-from omnigraph.commit import gc_plan, publisher
+from omnigraph.commit import gc_plan, group_commit
 from omnigraph.commit.gc_retention import BranchHistory, RetainedPin, RetentionPlan, iter_retained_pins, plan_retention
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage import garbage_files
@@ -84,7 +84,7 @@ def forget_tags(patch: pytest.MonkeyPatch) -> None:
 
 def forget_the_floor(patch: pytest.MonkeyPatch) -> None:
     """Writers that go on after a cleanup without looking whether what they made is there."""
-    patch.setattr(publisher, "check_staged_files", lambda *_args, **_named: None)
+    patch.setattr(group_commit, "check_staged_files", lambda *_args, **_named: None)
 
 
 def leave_old_versions(patch: pytest.MonkeyPatch) -> None:

@@ -15,15 +15,16 @@ import omnigraph as og
 from cloning import Every, branched, cloned, on, opened, present, readable, tree
 from mutating import new_graph, run
 from omnigraph.commit import clone_lock
-from omnigraph.commit.clone_lock import CloneBusyError, CloneLock, find_clones
+from omnigraph.commit.clone_lock import CloneLock, find_clones
 from omnigraph.commit.manifest_log import NotAGraphError, UnfinishedCloneError
 from omnigraph.commit.sidecar import Lease
+from omnigraph.errors import BadArgumentError, PlaceTakenError
 from omnigraph.faults import InjectedFaultError
 from omnigraph.ops import clone as clone_verb
-from omnigraph.ops.clone import NestedPlacesError
 from omnigraph.options import Durability
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.uri import parse_uri
+from raised_codes import has_code
 from upkeep_calls import AtPoint
 from worlds import FAST, runtime
 
@@ -81,7 +82,7 @@ def test_a_clone_is_never_inside_of_its_source_or_around_it(place: str, graph: o
     (tmp_path / "link").symlink_to(tmp_path / "g")
     before = tree(graph.uri)
 
-    with pytest.raises(NestedPlacesError):
+    with pytest.raises(BadArgumentError, check=has_code("nested_places")):
         cloned(graph, tmp_path / place)
 
     assert tree(graph.uri) == before
@@ -194,10 +195,10 @@ def test_an_unfinished_clone_of_another_graph_is_not_gone_on_with(graph: og.Grap
 
 
 def test_two_clones_are_not_made_at_one_place(graph: og.Graph, tmp_path: Path) -> None:
-    found: list[CloneBusyError] = []
+    found: list[PlaceTakenError] = []
 
     def again() -> None:
-        with pytest.raises(CloneBusyError) as raised:
+        with pytest.raises(PlaceTakenError, check=has_code("clone_busy")) as raised:
             cloned(graph, tmp_path / "c")
         found.append(raised.value)
 
@@ -224,7 +225,7 @@ def test_of_two_that_claim_a_place_in_one_moment_one_gets_it(
     def clone() -> None:
         try:
             cloned(graph, tmp_path / "c", options=replace(FAST, lease_seconds=60))
-        except (CloneBusyError, og.PlaceTakenError) as error:
+        except (PlaceTakenError, og.PlaceTakenError) as error:
             ended.append(error.code)
         else:
             ended.append("done")

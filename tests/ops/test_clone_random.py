@@ -46,7 +46,7 @@ class World:
         branch, source = names[one % len(names)], names[other % len(names)]
         try:
             self._act(verb, branch, source, other, value)
-        except (og.ConstraintError, og.BranchHasChildrenError, og.BadBranchNameError):
+        except (og.ConstraintError, og.BranchHasChildrenError, og.BadArgumentError):
             return
         for name in {branch, "main"} & {one.name for one in self.graph.branches.list()}:
             head = self.graph.snapshot(branch=name).commit.id

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -77,7 +78,7 @@ READS: dict[str, Callable[[og.Graph], object]] = {
     "check": lambda graph: graph.check(deep=True),
     "a preview of repair": lambda graph: graph.repair(),
     "a deep preview of repair": lambda graph: graph.repair(deep=True),
-    "a preview of cleanup": lambda graph: replace(graph.cleanup(keep=1, grace=NO_TIME), before=""),
+    "a preview of cleanup": lambda graph: msgspec.structs.replace(graph.cleanup(keep=1, grace=NO_TIME), before=""),
 }
 
 

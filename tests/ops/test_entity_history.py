@@ -175,11 +175,11 @@ def test_a_limit_bounds_the_list_and_the_walk(graph: og.Graph, monkeypatch: pyte
 @pytest.mark.parametrize(
     "type_name, key, error, near",
     [
-        ("P", "A", og.EntityMissingError, None),
-        ("P", "adam", og.EntityMissingError, "adama"),
-        ("Knows", '["a","zz"]', og.EntityMissingError, None),
+        ("P", "A", og.MissingError, None),
+        ("P", "adam", og.MissingError, "adama"),
+        ("Knows", '["a","zz"]', og.MissingError, None),
         ("Know", "a", og.TypeMissingError, "Knows"),
-        ("P", "", og.EntityMissingError, None),
+        ("P", "", og.MissingError, None),
     ],
 )
 def test_what_never_was_is_an_error_with_what_was_likely_meant(

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from omnigraph.errors import NotAReadError
+from omnigraph.errors import QueryError
 from omnigraph.lang.source import Source
 from omnigraph.ops.explain import explain
 from omnigraph.ops.query import QueryCall
 from omnigraph.query.params import ParameterError
+from raised_codes import has_code
 from solving import Solver, random_records, seeded
 
 QUERY = """query friends($name: String) {
@@ -76,5 +77,5 @@ def test_what_is_shown_is_json_too(solver: Solver, analyze: bool) -> None:
 def test_a_call_that_is_wrong_is_refused_before_anything_is_planned(solver: Solver) -> None:
     with pytest.raises(ParameterError):
         explain(solver.session, call())
-    with pytest.raises(NotAReadError):
+    with pytest.raises(QueryError, check=has_code("not_a_read")):
         explain(solver.session, call("query q() { delete User where age > 3 }"))

@@ -21,7 +21,7 @@ from lance import LanceDataset
 import omnigraph as og
 from branching import branch, put
 from collecting import DAY, TABLES, again, collect, content, looked_at, pass_time, readable, small_world
-from omnigraph.commit.manifest_log import OutcomeUnknownError
+from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.check_findings import FindingSeverity

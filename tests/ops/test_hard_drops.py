@@ -260,7 +260,7 @@ def test_a_plan_says_what_would_be_lost(graph: og.Graph) -> None:
 
     assert (soft.loses_data, hard.loses_data) == (False, True)
     assert "loses       drop_property" in hard.render()
-    assert [step["soft"] for step in hard.to_json()["steps"] if "soft" in step] == [False]  # type: ignore[attr-defined]
+    assert [step["soft"] for step in hard.to_json()["steps"] if "soft" in step] == [False]
 
 
 def test_tags_that_lose_a_type_are_named_before_and_after(graph: og.Graph) -> None:

@@ -245,7 +245,7 @@ def test_a_number_of_bad_records_that_means_nothing_is_refused(
     ],
 )
 def test_rows_of_the_other_kind_are_told_where_they_belong(graph: og.Graph, given: Any, reason: str) -> None:
-    with pytest.raises(og.TypeKindError, match=reason):
+    with pytest.raises(og.BadArgumentError, match=reason):
         graph.load(**given, mode="append")
 
 

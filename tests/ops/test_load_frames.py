@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.engine.decoding.record_error import ColumnError, TableUnreadableError
+from omnigraph.engine.decoding.record_error import ColumnError
+from omnigraph.errors import BadFileError
 
 SCHEMA = """
 node T {
@@ -110,10 +111,10 @@ REFUSED = {
     "numbers among texts": (pd.DataFrame({"s": ["a", 1]}), ColumnError, 'the column "s" of the DataFrame holds object'),
     "complex numbers": (pd.DataFrame({"f": [1j]}), ColumnError, 'the column "f" of the DataFrame holds complex128'),
     "periods": (pd.DataFrame({"i": pd.period_range("2026", periods=1, freq="D")}), ColumnError, "which is no I64"),
-    "a column twice": (pd.DataFrame([[1, 2]], columns=["i", "i"]), TableUnreadableError, "a name of its own"),
-    "sparse columns": (pd.DataFrame({"i": pd.arrays.SparseArray([0])}), TableUnreadableError, "cast such columns"),
-    "wide integers": (pl.DataFrame({"i": pl.Series([1], dtype=pl.Int128)}), TableUnreadableError, "cast such columns"),
-    "one column": (pl.Series("s", ["a"]), TableUnreadableError, "give a table, such as series.to_frame()"),
+    "a column twice": (pd.DataFrame([[1, 2]], columns=["i", "i"]), BadFileError, "a name of its own"),
+    "sparse columns": (pd.DataFrame({"i": pd.arrays.SparseArray([0])}), BadFileError, "cast such columns"),
+    "wide integers": (pl.DataFrame({"i": pl.Series([1], dtype=pl.Int128)}), BadFileError, "cast such columns"),
+    "one column": (pl.Series("s", ["a"]), BadFileError, "give a table, such as series.to_frame()"),
     "a decimal that is no whole number": (
         pl.DataFrame({"i": pl.Series([Decimal("2.50")])}),
         og.LoadError,

@@ -9,9 +9,8 @@ import pytest
 
 import omnigraph as og
 from load_calls import loaded, refused
-from omnigraph.engine.decoding import graph_jsonl
+from omnigraph.engine.decoding import record_explainer
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
-from omnigraph.engine.decoding.line_blocks import LineBlock, LinePositions
 from record_reading import refusals
 from schema_making import accepted
 from worlds import runtime
@@ -112,20 +111,11 @@ def test_our_own_export_of_it_is_loaded_alike(graph: og.Graph, tmp_path: Path) -
     assert exported(other) == OURS
 
 
-def test_records_of_the_older_shape_are_read_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    left: list[int] = []
-    quick = graph_jsonl.read_graph_block
-
-    def counting(block: LineBlock, catalog: object) -> tuple[list[graph_jsonl.FastRows], LinePositions]:
-        found, rest = quick(block, catalog)  # type: ignore[arg-type]
-        left.append(len(rest))
-        return found, rest
-
-    monkeypatch.setattr("omnigraph.engine.decoding.graph_jsonl.read_graph_block", counting)
+def test_records_of_the_older_shape_are_not_explained_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_explainer, "decode_object", None)
 
     rows = list(read_graph_records(io.BytesIO(EXPORT), accepted(SCHEMA), runtime().ids, name="in"))
 
-    assert left == [0]
     people = next(one.rows for one in rows if one.type.name == "Person").to_pylist()
     assert [one["born"] for one in people] == [date(1990, 12, 10), None]
     assert people[0]["seen"] == datetime(2026, 1, 2, 3, 4, 5, 250_000, UTC)

@@ -458,7 +458,7 @@ def test_a_base_that_both_sides_dropped_for_good_says_what_to_do(tmp_path: Path)
         graph.apply_schema(SCHEMA.replace("m: I32?", ""), branch=branch, allow_data_loss=True)
         run(graph, f'insert P {{ name: "{branch}" }}', branch)
 
-    with pytest.raises(og.MergeBaseDroppedError, match="`P` can't be read at the merge base") as caught:
+    with pytest.raises(og.DataDroppedError, match="`P` can't be read at the merge base") as caught:
         graph.merge("dev")
 
     assert "Export the rows you need from `dev`, and load them into `main`" in str(caught.value)

@@ -75,7 +75,8 @@ def test_a_unique_float_is_given_once(graph: og.Graph, there: str, new: str, mon
 
     result = race(graph, first, second, monkeypatch)
 
-    assert isinstance(result, og.ConflictError)
+    assert isinstance(result, og.ConstraintError)
+    assert "@unique violation on Person.score" in str(result)
 
 
 def test_an_edge_to_a_node_that_went_is_refused(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,12 +88,14 @@ def test_an_edge_to_a_node_that_went_is_refused(graph: og.Graph, monkeypatch: py
 
 
 @pytest.mark.parametrize("edge", ['from: "a", to: "b"', 'from: "b", to: "a"'])
-def test_a_node_that_got_an_edge_is_not_deleted(graph: og.Graph, edge: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_got_an_edge_is_deleted_with_it(
+    graph: og.Graph, edge: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = race(graph, f"insert Knows {{ {edge} }}", 'delete Person where name = "b"', monkeypatch)
 
-    assert isinstance(result, og.ConflictError)
-    assert result.table_key == "edge:Knows"
-    assert run(graph, 'delete Person where name = "b"').affected_edges == 1
+    assert isinstance(result, og.MutationResult)
+    assert (result.affected_nodes, result.affected_edges) == (1, 1)
+    assert rows(graph, "Knows") == []
 
 
 def test_two_writers_together_stay_below_the_most_edges(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +115,7 @@ def test_two_writers_together_leave_the_least_edges(graph: og.Graph, monkeypatch
 
     result = race(graph, 'delete Leads where to = "a"', 'delete Leads where to = "b"', monkeypatch)
 
-    assert isinstance(result, og.ConflictError)
+    assert isinstance(result, og.ConstraintError)
     assert column(graph, "Leads", "dst") == ["b"]
 
 
@@ -125,13 +128,18 @@ def test_two_writers_together_leave_the_least_edges(graph: og.Graph, monkeypatch
         'delete Person where name = "a"',
     ],
 )
-def test_a_row_that_was_changed_meanwhile_is_a_conflict(
+def test_a_mutation_whose_row_was_changed_meanwhile_is_run_again(
     graph: og.Graph, first: str, second: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = race(graph, first, f'{second} where name = "a"', monkeypatch)
 
-    assert isinstance(result, og.ConflictError)
-    assert result.table_key == "node:Person"
+    assert isinstance(result, og.MutationResult)
+    is_gone = first.startswith("delete")
+    assert result.affected_nodes == (0 if is_gone else 1)
+    assert (result.commit_id is None) == is_gone
+    is_left = not is_gone and not second.startswith("delete")
+    assert column(graph, "Person", "age") == ([7, 2] if is_left else [2])
+    assert column(graph, "Person", "score") == ([1.0, None] if is_left else [None])
 
 
 def test_changes_of_other_rows_both_stay(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,12 +151,13 @@ def test_changes_of_other_rows_both_stay(graph: og.Graph, monkeypatch: pytest.Mo
     assert column(graph, "Person", "age") == [7, 7]
 
 
-def test_a_new_row_that_the_predicate_chooses_is_a_conflict(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    second = "update Person set { score: null } where age < 50"
+def test_a_new_row_that_the_predicate_chooses_is_changed_too(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    second = 'update Person set { mood: "sad" } where age < 50'
 
     result = race(graph, 'insert Person { name: "c", age: 3 }', second, monkeypatch)
 
-    assert isinstance(result, og.ConflictError)
+    assert isinstance(result, og.MutationResult)
+    assert result.affected_nodes == 3
 
 
 def test_a_new_row_that_the_predicate_does_not_choose_is_none(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph as og
 from mutating import column, new_graph, people, run
-from omnigraph.engine.writing import unique
+from omnigraph.engine.constraints import unique
 from omnigraph.storage.columnar_sets import Positions
 from omnigraph.storage.lance_table import LanceTable
 

@@ -33,7 +33,7 @@ def answers(root: Path) -> dict[str, Any]:
     return found
 
 
-def opened(root: Path, **how: bool) -> og.Graph:
+def opened(root: Path, **how: Any) -> og.Graph:
     return og.open_graph(str(root), runtime=runtime(), **how)
 
 

@@ -168,6 +168,6 @@ def test_a_place_of_this_machine_stays_as_it_was_given() -> None:
     assert resolve_local_path("a/b") == Path("a/b")
     assert resolve_local_path("file:///a/b%20c") == Path("/a/b c")
     assert locate("S3://bucket/key/") == Location("key", "bucket")
-    with pytest.raises(og.BadPlaceError, match="only be written to this machine"):
+    with pytest.raises(og.BadArgumentError, match="only be written to this machine"):
         resolve_local_path("s3://bucket/key")
     assert os.fspath(resolve_local_path(Path("x"))) == "x"

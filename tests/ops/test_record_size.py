@@ -9,8 +9,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.engine.bulk.load_errors import LoadError
-from omnigraph.engine.writing import record_size
-from omnigraph.engine.writing.violations import ConstraintError
+from omnigraph.engine.constraints import record_size
+from omnigraph.engine.constraints.violations import ConstraintError
 from worlds import runtime
 
 LIMIT = record_size.MAX_RECORD_BYTES

@@ -23,6 +23,8 @@ from serving import serving
 from worlds import reopened, seeded_world
 from worlds import rows as table_rows
 
+pytestmark = pytest.mark.usefixtures("with_sidecars")
+
 
 class Interrupting:
     """Interrupts a process at a point, as a signal would."""

@@ -9,10 +9,10 @@ import pytest
 
 import omnigraph as og
 from collecting import DAY, names, pass_time
-from omnigraph.commit.commit_references import ManifestRolledBackError
 from omnigraph.commit.manifest_check import ManifestInspection, inspect_manifest
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import list_sidecars
+from omnigraph.errors import CorruptError
 from omnigraph.ops import check_manifests
 from omnigraph.ops.check import open_fresh_session
 from omnigraph.ops.check_findings import FindingSeverity
@@ -20,6 +20,7 @@ from omnigraph.ops.repair_result import RepairOutcome
 from omnigraph.runtime import Runtime
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import MANIFEST
+from raised_codes import has_code
 from rolling_back import WITNESSES, add, lose_versions, make_graph, roll_back
 from worlds import FAST, runtime
 
@@ -54,9 +55,12 @@ def test_cleanup_removes_nothing(tmp_path: Path, witness: str) -> None:
 
     refused = []
     for is_confirmed in (False, True):
-        with og.open_graph(str(tmp_path / "g"), runtime=CALM) as graph, pytest.raises(ManifestRolledBackError) as error:
+        with (
+            og.open_graph(str(tmp_path / "g"), runtime=CALM) as graph,
+            pytest.raises(CorruptError, check=has_code("manifest_rolled_back")) as error,
+        ):
             graph.cleanup(keep=1, confirm=is_confirmed)
-        refused.append(error.value.branch)
+        refused.append(error.value.facts()["branch"])
 
     assert refused == [WITNESSES[witness][1]] * 2
     assert names(str(tmp_path / "g")) >= before

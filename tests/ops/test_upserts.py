@@ -8,7 +8,7 @@ import pytest
 import omnigraph as og
 from load_calls import edge, node
 from mutating import new_graph, rows, run
-from omnigraph.engine.writing.constraints import check_constraints
+from omnigraph.engine.constraints.check import check_constraints
 from omnigraph.ops import mutate as mutate_module
 
 SCHEMA = """

@@ -6,9 +6,9 @@ from textwrap import dedent
 import pytest
 
 from omnigraph.query.explain import explain
-from omnigraph.query.format_expr import format_value
 from omnigraph.query.rules import rewrite
 from omnigraph.schema.catalog import Value
+from omnigraph.schema.values import format_value
 from query.planning import plan
 
 
@@ -263,8 +263,8 @@ def test_a_delete() -> None:
     ],
 )
 def test_a_value_is_shown_as_the_language_writes_it(value: Value, text: str) -> None:
-    assert format_value(value) == text
+    assert format_value(value, in_query=True) == text
 
 
 def test_a_long_text_is_clipped() -> None:
-    assert len(format_value("x" * 10_000)) < 100
+    assert len(format_value("x" * 10_000, in_query=True)) < 100

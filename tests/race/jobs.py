@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from omnigraph.commit import publisher
+from omnigraph.commit import group_commit
 from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
@@ -229,4 +229,4 @@ def plant(bug: str) -> None:
         return dataclasses.replace(plan, base=Head(snapshot, now.table))
 
     broken = {"no requirements": without_requirements, "stale pin": on_the_stale_pin}[bug]
-    setattr(publisher, "rebase", broken)  # noqa: B010 - the publisher does not export what it uses
+    setattr(group_commit, "rebase", broken)  # noqa: B010 - the module does not export what it uses

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 from lance import LanceDataset
 
 from faulty_proxy import ALWAYS, MANIFEST_PUT, PATIENCE, SIDECAR, Act, Fault, FaultyProxy
-from omnigraph.commit import publisher, recovery_log
+from omnigraph.commit import freshness, group_commit, publisher, recovery_log
+from omnigraph.commit.branch_errors import OutcomeUnknownError
+from omnigraph.commit.commit_queue import CommitQueue
 from omnigraph.commit.conflict import ConflictError
-from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import Lease, Sidecar, list_sidecars
 from omnigraph.errors import Kind
@@ -32,6 +34,7 @@ IMPATIENT = {"client_max_retries": "1", "client_retry_timeout": "2", "timeout": 
 CALM = replace(FAST, heartbeat_seconds=30, lease_seconds=60)
 """No heartbeat comes in between the requests that a test counts."""
 TWO = ("node:A", "node:B")
+pytestmark = pytest.mark.usefixtures("with_sidecars")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +87,14 @@ def world(template: str, direct: Options) -> Session:
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The writers of this test stand for different processes: the mutex between threads is not theirs."""
-    monkeypatch.setattr(publisher, "get_branch_lock", lambda *_: threading.Lock())
+    monkeypatch.setattr(publisher, "get_queue", lambda *_: CommitQueue())
+    monkeypatch.setattr(group_commit, "get_branch_lock", lambda *_: threading.Lock())
+
+
+@pytest.fixture
+def asleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if more time had passed since each look than a state is trusted for: no version that is younger is trimmed."""
+    monkeypatch.setattr(freshness, "RECENT_SECONDS", 0.0)
 
 
 def opened(world: Session, options: Options) -> Session:
@@ -269,7 +279,7 @@ def test_a_swap_that_lands_after_the_client_gave_up_was_reported_as_unknown(
     once_visible(world, unknown.value.commit_id)
     proxy.clear()
     assert insert(writer, "m", ("node:C",))
-    world.head().table.trim(2)
+    world.head().table.trim(2, timedelta(0))
     assert state(opened(world, impatient))["node:A"]["n"] == 7
 
 
@@ -315,7 +325,7 @@ def parked_swap(writer: Session, fault: Fault, proxy: FaultyProxy, between: Call
     return done[0]
 
 
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("apart", "asleep")
 def test_a_swap_that_lands_behind_the_head_is_not_acknowledged_there(
     world: Session, through: Options, proxy: FaultyProxy
 ) -> None:
@@ -324,7 +334,7 @@ def test_a_swap_that_lands_behind_the_head_is_not_acknowledged_there(
 
     def others_write_and_trim() -> None:
         others.extend(insert(world, f"o{number}", ("node:A",)) for number in range(4))
-        world.head().table.trim(2)
+        world.head().table.trim(2, timedelta(0))
 
     fault = Fault(Act.DELAY, "PUT", MANIFEST_PUT)
     commit_id = parked_swap(writer, fault, proxy, others_write_and_trim)
@@ -340,10 +350,11 @@ def sleeper_past_the_trim(world: Session, options: Options) -> Session:
     sleeper = opened(world, options)
     for number in range(4):
         insert(world, f"o{number}")
-    world.head().table.trim(2)
+    world.head().table.trim(2, timedelta(0))
     return sleeper
 
 
+@pytest.mark.usefixtures("asleep")
 @pytest.mark.parametrize("place", ["local", "s3"])
 def test_a_handle_that_slept_past_the_trim_writes_on_the_newest_state(
     place: str, world: Session, direct: Options, tmp_path: Path
@@ -359,6 +370,7 @@ def test_a_handle_that_slept_past_the_trim_writes_on_the_newest_state(
     assert set(state(world)["node:A"]) == {*"abcd", "o0", "o1", "o2", "o3", "late"}
 
 
+@pytest.mark.usefixtures("asleep")
 def test_a_handle_that_slept_past_the_trim_deletes_what_it_has_never_seen(world: Session, direct: Options) -> None:
     sleeper = sleeper_past_the_trim(world, direct)
 

@@ -10,10 +10,12 @@ import pytest
 import omnigraph as og
 from cloning import Every, cloned, on, opened, readable
 from omnigraph.commit.manifest_log import UnfinishedCloneError
+from omnigraph.errors import BadArgumentError
 from omnigraph.faults import InjectedFaultError
-from omnigraph.ops.clone import NestedPlacesError, check_not_nested
+from omnigraph.ops.clone import check_not_nested
 from omnigraph.options import Options
 from omnigraph.storage.uri import parse_uri
+from raised_codes import has_code
 from s3_server import fresh_uri, s3_server
 from worlds import FAST, runtime
 
@@ -83,7 +85,7 @@ def test_a_clone_that_died_on_s3_is_gone_on_with(options: Options, tmp_path: Pat
 
 @pytest.mark.parametrize("target", ["s3://b/x/g", "s3://b/x/g/nodes", "s3://b/x"])
 def test_prefixes_inside_of_each_other_are_refused(target: str) -> None:
-    with pytest.raises(NestedPlacesError):
+    with pytest.raises(BadArgumentError, check=has_code("nested_places")):
         check_not_nested(parse_uri("s3://b/x/g"), parse_uri(target))
 
 

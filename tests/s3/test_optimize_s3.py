@@ -9,7 +9,7 @@ import pytest
 import omnigraph as og
 from mutating import run
 from s3_server import fresh_uri, s3_server
-from upkeep_calls import AtPoint, eager, exported, fragments, indexed_rows
+from upkeep_calls import MAINTAINED, AtPoint, eager, exported, fragments, indexed_rows, settled
 from worlds import FAST, runtime
 
 SCHEMA = "node P { k: String @key  n: I64 @index  s: String? @index  z: Blob? }\nedge E: P -> P\n"
@@ -58,3 +58,15 @@ def test_what_is_deleted_meanwhile_stays_deleted_on_s3(graph: og.Graph, storage:
     assert done.tables[0].commit_id is not None
     assert fragments(graph, "P") == 1
     assert exported(graph).splitlines() == expected
+
+
+def test_small_writes_keep_their_tail_short_on_s3(storage: dict[str, str]) -> None:
+    graph = og.create_graph(fresh_uri(), SCHEMA, runtime=runtime(replace(MAINTAINED, storage=storage)))
+
+    for number in range(4):
+        run(graph, f'insert P {{ k: "p{number}", n: {number} }}')
+        settled(graph)
+
+    assert fragments(graph, "P") == 1
+    assert len(exported(graph).splitlines()) == 4
+    assert graph.operations().pending == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.ops.auto_optimize import DEFAULT_ACTOR, ReconcilePolicy
+from omnigraph.ops.auto_maintenance import DEFAULT_ACTOR, ReconcilePolicy
 from omnigraph.server.background_maintenance import MaintenanceWorker
 from serving import serving
 from upkeep_calls import eager
@@ -25,11 +25,11 @@ def test_it_optimises_and_ends_with_the_server(tmp_path: Path) -> None:
     served.graph.load([{"type": "Person", "data": {"name": "Zed"}}], mode="append")
 
     deadline = time.monotonic() + 60
-    while served.graph.commits(limit=1)[0].actor != DEFAULT_ACTOR and time.monotonic() < deadline:
+    while not served.graph.commits(filters={"operation": "maintain"}) and time.monotonic() < deadline:
         time.sleep(0.05)
     served.service.close()
 
-    assert served.graph.commits(limit=1)[0].actor == DEFAULT_ACTOR
+    assert served.graph.commits(limit=1, include_maintenance=True)[0].actor == DEFAULT_ACTOR
     assert maintainers() == []
 
 

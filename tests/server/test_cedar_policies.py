@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.errors import SettingsError
 from omnigraph.policy import Access, Action, Actor
-from omnigraph.server.cedar_policies import CedarPolicies, PoliciesError
+from omnigraph.server.cedar_policies import CedarPolicies
 from serving import POLICIES
 
 READER = Actor(name="rea", groups=frozenset({"readers"}))
@@ -90,7 +91,7 @@ def test_a_decision_names_its_policies(tmp_path: Path) -> None:
     ],
 )
 def test_policies_with_mistakes_are_refused_before_they_are_asked(text: str, problem: str, tmp_path: Path) -> None:
-    with pytest.raises(PoliciesError, match=problem):
+    with pytest.raises(SettingsError, match=problem):
         policies(tmp_path, all=text)
 
 

@@ -14,7 +14,7 @@ from omnigraph.config.server import ServerLimits
 from omnigraph.engine.query_budget import Budget, QueryCancelledError
 from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.server.http.middleware import _LimitedReceive, build_error_response
-from omnigraph.server.http_errors import RequestTooLongError
+from omnigraph.server.http_errors import RequestLimitError
 from omnigraph.server.service import Exchange, _cancel_on_disconnect, _check_time
 from serving import SCHEMA, Served, serving
 from worlds import FAST
@@ -128,7 +128,7 @@ def test_a_verb_ends_when_nobody_waits_for_it(hurried: Served) -> None:
 def test_a_verb_ends_behind_its_time(hurried: Served) -> None:
     budget = Budget(hurried.service.runtime.clock, seconds=0.0)
 
-    with pytest.raises(RequestTooLongError, match="0 seconds"):
+    with pytest.raises(RequestLimitError, match="0 seconds"):
         _check_time(budget)
 
 

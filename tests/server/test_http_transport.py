@@ -241,6 +241,16 @@ def test_conflicts_of_a_merge_are_a_tool_error_that_lists_them(fresh: Served) ->
     assert '"Ada"' in text_of(answer)
 
 
+def test_one_conflict_is_counted_as_one(fresh: Served) -> None:
+    fresh.graph.branches.create("side")
+    for branch, age in (("side", 1), ("main", 2)):
+        fresh.graph.mutate(AGE, params={"n": "Ada", "a": age}, branch=branch)
+
+    answer = call(fresh, "writer", "graph_merge", {"source": "side", "into": "main"})
+
+    assert "merge_conflicts: 1 conflict between `side` and `main`: nothing was merged. Resolve this" in text_of(answer)
+
+
 def test_a_write_that_is_repeated_with_its_key_is_done_once(fresh: Served) -> None:
     arguments = {"query": ADD, "params": {"n": "Eve"}, "branch": "main", "idempotency_key": "k1"}
 
@@ -538,10 +548,10 @@ def test_of_a_graph_that_is_served_read_only_nobody_sees_a_tool_that_writes(fres
 
 
 def test_where_the_library_is_missing_the_rest_is_served(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(_: str) -> None:
+    def missing(_: object) -> None:
         raise ModuleNotFoundError("No module named 'mcp'", name="mcp")
 
-    monkeypatch.setattr("omnigraph.server.http.routes_mcp.import_module", missing)
+    monkeypatch.setattr("omnigraph.server.http.routes_mcp.load_extension", missing)
 
     answer = served.client.post("/mcp/people", json={}, headers=served.as_role("reader"))
 

@@ -12,7 +12,8 @@ from starlette.types import Message
 from omnigraph.config.server import ServerLimits
 from omnigraph.server.admission import Admission
 from omnigraph.server.http.app import build_app
-from omnigraph.server.http_errors import ServerBusyError, TooManyRequestsError
+from omnigraph.server.http_errors import RequestLimitError, ServerUnavailableError
+from raised_codes import has_code
 from serving import ADD, ALL, Served, serving
 
 LIMITS = ServerLimits(
@@ -232,7 +233,7 @@ def test_an_actor_whose_request_has_ended_gets_one_more_and_not_all(what: str) -
 
     under_way.pop().__exit__(None, None, None)
 
-    with enter("admin"), pytest.raises(TooManyRequestsError), enter("admin"):
+    with enter("admin"), pytest.raises(RequestLimitError, check=has_code("too_many_requests")), enter("admin"):
         pass
     for one in under_way:
         one.__exit__(None, None, None)
@@ -299,7 +300,7 @@ def test_more_than_may_wait_is_refused() -> None:
     async def crowd() -> list[bool]:
         begun = [asyncio.ensure_future(admission.run(f"a{number}", release.wait)) for number in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(ServerBusyError):
+        with pytest.raises(ServerUnavailableError, check=has_code("server_busy")):
             await admission.run("late", release.wait)
         release.set()
         return list(await asyncio.gather(*begun))

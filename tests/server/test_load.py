@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 MAINTAINED = """
 [maintenance]
-auto = true
+optimize = true
 every_seconds = 5
 budget_percent = 25
 """

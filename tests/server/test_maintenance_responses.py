@@ -3,7 +3,7 @@
 import json
 
 from omnigraph.ops.repair_result import FileRepair, HistoryRepair, ManifestRepair, RepairOutcome, RepairResult
-from omnigraph.server.client.maintenance_responses import decode_repair
+from omnigraph.server.client.responses import decode_repair
 
 
 def test_a_repair_with_every_kind_of_damage_comes_over_the_wire() -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from omnigraph.clock import SystemClock
+from omnigraph.errors import SettingsError
 from omnigraph.policy import Access, Action, Actor
 from omnigraph.server import policy_reload
-from omnigraph.server.cedar_policies import CedarPolicies, PoliciesError
+from omnigraph.server.cedar_policies import CedarPolicies
 from omnigraph.server.policy_reload import ReloadingPolicies
+from raised_codes import has_code
 from serving import ADD, POLICIES, Served, serving
 
 CLOCK = SystemClock()
@@ -73,7 +75,7 @@ def test_what_cannot_be_used_leaves_the_policies_as_they_were(
 def test_policies_that_are_wrong_from_the_start_are_refused(tmp_path: Path) -> None:
     (tmp_path / "all.cedar").write_text("permit(", encoding="utf-8")
 
-    with pytest.raises(PoliciesError):
+    with pytest.raises(SettingsError, check=has_code("bad_policies")):
         ReloadingPolicies(tmp_path, CLOCK)
 
 

@@ -1,6 +1,9 @@
 """What only a client does: errors from afar, stored queries, files, addresses. What it shares is in `door_calls`."""
 
+import json
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -10,9 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import errors_reference
 import omnigraph as og
-from omnigraph.errors import Kind
-from omnigraph.server.client.http_transport import BadServerUrlError, ServerUnreachableError
+from omnigraph.errors import BadArgumentError, Kind
+from omnigraph.server.client.http_transport import ServerUnreachableError
+from raised_codes import has_code
 from server_process import Process, laid_out, running
 from serving import ADD, ALL, TOKENS
 
@@ -44,6 +49,30 @@ def test_an_error_of_a_server_can_be_pickled(remote: og.RemoteGraph) -> None:
 
     copy = pickle.loads(pickle.dumps(refused.value))  # noqa: S301 - our own bytes
     assert (type(copy), str(copy), copy.name) == (type(refused.value), str(refused.value), "nowhere")
+
+
+def test_a_fresh_client_raises_the_public_class_of_every_code() -> None:
+    # Errors of a text are built from their diagnostics, elsewhere.
+    public = {getattr(og, name) for name in og.__all__ if name.endswith("Error")} - {og.SourceError}
+    expected = {
+        code: next(base.__name__ for base in error.__mro__ if base in public)
+        for code, error in errors_reference.cases()
+        if error is not og.OmnigraphError
+    }
+    program = (
+        "import json, sys, omnigraph\n"
+        "from omnigraph.server.client.errors import build_error\n"
+        "for code, name in json.load(sys.stdin).items():\n"
+        "    error = build_error({'code': code, 'kind': 'internal', 'error': ''})\n"
+        "    print(*[] if isinstance(error, getattr(omnigraph, name)) and error.code == code else [code])\n"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], input=json.dumps(expected), capture_output=True, text=True, check=True
+    )
+
+    assert len(expected) > 80
+    assert ran.stdout.split() == []
 
 
 def test_conflicts_of_a_merge_raise_with_the_result_and_a_dry_run_returns_it(remote: og.RemoteGraph) -> None:
@@ -161,7 +190,7 @@ def test_a_server_that_is_not_there_is_unreachable() -> None:
     ["", "localhost:8080", "ftp://x", "http://", "http://h/?x=1", "http://u:secret@localhost", "http://far.example"],
 )
 def test_an_address_that_is_none_or_not_safe_is_refused(url: str) -> None:
-    with pytest.raises(BadServerUrlError) as refused:
+    with pytest.raises(BadArgumentError, check=has_code("bad_server_url")) as refused:
         og.connect(url, "t" * 40, graph="g")
 
     assert "secret" not in str(refused.value)

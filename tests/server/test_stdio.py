@@ -19,10 +19,11 @@ import pytest
 import omnigraph as og
 from agents import child
 from omnigraph.engine.query_budget import Budget
+from omnigraph.errors import SettingsError
 from omnigraph.policy import Actor
 from omnigraph.server.mcp import calls
 from omnigraph.server.mcp.arguments import QueryArguments
-from omnigraph.server.mcp.stdio import OVERSIZED_LINE, AgentSettingsError, StdinLines, _StdioAgent, serve_mcp
+from omnigraph.server.mcp.stdio import OVERSIZED_LINE, StdinLines, _StdioAgent, serve_mcp
 from server_process import laid_out
 from serving import ADD, ALL, serving
 
@@ -277,5 +278,5 @@ def test_it_has_to_be_clear_which_graph_an_agent_works_on_and_for_whom(
     two = "".join(f'[graphs.{name}]\nuri = "people.omni"\n' for name in ("one", "two"))
     (home / "two.toml").write_text(two, encoding="utf-8")
 
-    with pytest.raises(AgentSettingsError, match=reason):
+    with pytest.raises(SettingsError, match=reason):
         serve_mcp(**{**settings, "config": home / settings["config"]})

@@ -7,7 +7,7 @@ import pytest
 import omnigraph as og
 from load_calls import edge, node
 from mutating import new_graph, rows
-from omnigraph.ops.algorithm_call import AlgorithmArgumentError
+from omnigraph.errors import QueryError
 from omnigraph.ops.graph_algorithms import Algorithms
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -64,7 +64,7 @@ def test_values_are_equal(graph: og.Graph, name: str, arguments: tuple[str, ...]
 
 
 def test_an_unknown_start_is_told_alike(graph: og.Graph) -> None:
-    with pytest.raises(AlgorithmArgumentError, match="no node of this id"):
+    with pytest.raises(QueryError, match="no node of this id"):
         graph.algorithms.shortest_paths("Knows", "zoe", engine="spark")
 
 

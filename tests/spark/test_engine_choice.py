@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.main import main
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource
 from omnigraph.options import Engine, Options
 from omnigraph.spark.load.engine_choice import EngineChoice, LoadRequest, Machine, choose_by_rules, choose_engine

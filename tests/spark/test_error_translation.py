@@ -15,19 +15,9 @@ from pyspark.sql.datasource import DataSource
 
 from omnigraph.engine.bulk.load_errors import LoadError, Problem
 from omnigraph.engine.decoding.record_error import RecordError
-from omnigraph.errors import FileMissingError, OmnigraphError
-from omnigraph.spark.session.error_translation import (
-    ExecutorLostError,
-    ExecutorNotReadyError,
-    JobCancelledError,
-    SparkFailedError,
-    SqlError,
-    TaskBrokenError,
-    TaskFailedError,
-    carry_errors,
-    surface_errors,
-    translate_error,
-)
+from omnigraph.errors import BugError, FileMissingError, OmnigraphError
+from omnigraph.spark.session.error_translation import carry_errors, surface_errors, translate_error
+from omnigraph.spark.spark_errors import SparkFailedError, SparkInputError, SparkUsageError
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 PROBLEM = Problem(
@@ -74,9 +64,11 @@ def test_an_error_of_ours_arrives_with_its_facts(spark: SparkSession, error: Omn
 def test_a_bug_in_a_task_says_what_and_where(spark: SparkSession) -> None:
     found = run(spark, raising(ValueError("no\nsuch thing")))
 
-    assert isinstance(found, TaskBrokenError)
-    assert found.reason == "ValueError: no"
-    assert found.place.startswith("test_error_translation.py:")
+    assert isinstance(found, BugError)
+    assert found.code == "task_broken"
+    reason, place = found.args
+    assert reason == "ValueError: no"
+    assert place.startswith("test_error_translation.py:")
 
 
 def test_a_function_of_the_user_that_fails_is_not_our_bug(spark: SparkSession) -> None:
@@ -86,8 +78,9 @@ def test_a_function_of_the_user_that_fails_is_not_our_bug(spark: SparkSession) -
 
     found = run(spark, task)
 
-    assert isinstance(found, TaskFailedError)
-    assert found.reason == "LookupError: nothing there"
+    assert isinstance(found, SparkInputError)
+    assert found.code == "task_failed"
+    assert found.facts()["reason"] == "LookupError: nothing there"
 
 
 def test_python_that_dies_on_an_executor_is_told_so(spark: SparkSession) -> None:
@@ -97,7 +90,8 @@ def test_python_that_dies_on_an_executor_is_told_so(spark: SparkSession) -> None
 
     found = run(spark, task)
 
-    assert isinstance(found, ExecutorLostError)
+    assert isinstance(found, SparkFailedError)
+    assert found.code == "executor_lost"
     assert "its Python process died" in str(found)
 
 
@@ -108,7 +102,8 @@ def test_an_executor_without_omnigraph_is_told_what_to_do(spark: SparkSession) -
 
     found = run(spark, task)
 
-    assert isinstance(found, ExecutorNotReadyError)
+    assert isinstance(found, SparkUsageError)
+    assert found.code == "executor_not_ready"
     assert "--py-files" in str(found)
 
 
@@ -132,8 +127,8 @@ def lacking() -> type[DataSource]:
 @pytest.mark.parametrize(
     "said, kind, reason",
     [
-        ("No module named 'omnigraph'", ExecutorNotReadyError, "its Python lacks omnigraph"),
-        ("No module named 'other'", TaskFailedError, "ModuleNotFoundError: No module named 'other'"),
+        ("No module named 'omnigraph'", SparkUsageError, "its Python lacks omnigraph"),
+        ("No module named 'other'", SparkInputError, "ModuleNotFoundError: No module named 'other'"),
     ],
 )
 def test_a_source_that_breaks_while_spark_plans_is_no_mistake_in_sql(
@@ -180,7 +175,8 @@ def test_a_job_that_somebody_cancels_is_told_so(spark: SparkSession) -> None:
     found = run(spark, task)
     canceller.join()
 
-    assert isinstance(found, JobCancelledError)
+    assert isinstance(found, SparkFailedError)
+    assert found.code == "job_cancelled"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +188,7 @@ def test_a_job_that_somebody_cancels_is_told_so(spark: SparkSession) -> None:
     ],
 )
 def test_a_mistake_in_sql_is_one_line(spark: SparkSession, statement: str, reason: str) -> None:
-    with pytest.raises(SqlError, match=reason) as caught, surface_errors():
+    with pytest.raises(SparkInputError, match=reason) as caught, surface_errors():
         spark.sql(statement)
 
     assert "\n" not in str(caught.value)

@@ -13,7 +13,9 @@ import spark_other_build
 from load_calls import person
 from mutating import new_graph
 from omnigraph.spark.session import handshake
-from omnigraph.spark.session.handshake import ExecutorDiffersError, check_build, compute_build
+from omnigraph.spark.session.handshake import check_build, compute_build
+from omnigraph.spark.spark_errors import SparkUsageError
+from raised_codes import has_code
 from spark_loading import file_of
 
 PACKAGE = Path(og.__file__).parent
@@ -34,7 +36,7 @@ def answers(graph: og.Graph, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     """What each door said to executors whose copy knows no ranges."""
     place = tmp_path_factory.mktemp("other")
     shutil.copytree(PACKAGE, place / "omnigraph")
-    rules = place / "omnigraph/engine/writing/value_rules.py"
+    rules = place / "omnigraph/engine/constraints/values.py"
     text = rules.read_text()
     assert "for limits in type_.ranges" in text
     rules.write_text(text.replace("for limits in type_.ranges", "for limits in ()"))
@@ -64,23 +66,23 @@ def test_the_first_difference_is_named(place: int, monkeypatch: pytest.MonkeyPat
     other = tuple((one, "other") if one == name else (one, said) for one, said in driver)
     monkeypatch.setattr(handshake, "compute_build", lambda: other)
 
-    with pytest.raises(ExecutorDiffersError) as refused:
+    with pytest.raises(SparkUsageError, check=has_code("executor_differs")) as refused:
         check_build(driver)
 
-    assert (refused.value.what, refused.value.driver, refused.value.executor) == (name, value, "other")
+    assert refused.value.args[1:] == (name, value, "other")
 
 
 def test_an_executor_that_knows_less_of_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = compute_build()
     monkeypatch.setattr(handshake, "compute_build", lambda: driver[:-1])
 
-    with pytest.raises(ExecutorDiffersError, match="unknown there"):
+    with pytest.raises(SparkUsageError, match="unknown there"):
         check_build(driver)
 
 
 def test_a_driver_that_says_less_of_itself_is_refused() -> None:
     for driver in ((), compute_build()[:-1]):
-        with pytest.raises(ExecutorDiffersError, match="unknown here"):
+        with pytest.raises(SparkUsageError, match="unknown here"):
             check_build(driver)
 
 

@@ -19,13 +19,13 @@ from omnigraph.engine.decoding.record_error import ColumnError, RecordError
 from omnigraph.ops.load_inputs import GraphSource, InputSource, LoadInput, TypedSource, expand_inputs
 from omnigraph.spark.load.input_splits import (
     Split,
-    StreamElsewhereError,
     check_reachable,
     count_lines_before,
     plan_splits,
     read_split,
     spool_inputs,
 )
+from omnigraph.spark.spark_errors import SparkUsageError
 from record_reading import CATALOG
 from worlds import runtime
 
@@ -272,11 +272,7 @@ def test_a_stream_is_refused_where_tasks_run_elsewhere(master: str, is_refused: 
     stream = GraphSource(data=io.BytesIO(b""), name="<stdin>")
     inputs = expand_inputs(LoadInput(graph=(stream,)), CATALOG)
 
-    with (
-        pytest.raises(StreamElsewhereError, match="only this process can read `<stdin>`")
-        if is_refused
-        else nullcontext()
-    ):
+    with pytest.raises(SparkUsageError, match="only this process can read `<stdin>`") if is_refused else nullcontext():
         check_reachable(inputs, master)
 
 

@@ -12,8 +12,10 @@ from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.errors import FileMissingError
 from omnigraph.ops.load_call import LoadCall, Progress
 from omnigraph.ops.load_inputs import LoadInput
-from omnigraph.spark.session.error_translation import TaskFailedError, carry_errors
+from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.job_monitor import JobProgress, build_progress_callback, run_job
+from omnigraph.spark.spark_errors import SparkInputError
+from raised_codes import has_code
 
 
 def is_idle(spark: SparkSession) -> bool:
@@ -99,7 +101,7 @@ def test_when_a_job_has_failed_no_task_of_it_is_left(spark: SparkSession, tmp_pa
             beat()
             yield batch
 
-    with pytest.raises(TaskFailedError):
+    with pytest.raises(SparkInputError, check=has_code("task_failed")):
         run_job(spark, spark.range(0, 2, numPartitions=2).mapInArrow(task, "id long").collect, description="half bad")
 
     assert beats_no_more(tmp_path / "beats")

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -16,16 +17,16 @@ import omnigraph as og
 from crash.jobs import leftovers
 from load_calls import Record, edge, files_below, loaded, node, person, source
 from mutating import column, new_graph, rows, run
-from omnigraph.commit.task_journal import PhaseClosedError
+from omnigraph.commit.sidecar import FencedError
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.faults import ArmedFaults
 from omnigraph.ops.load import GraphSource, LoadCall, LoadError, LoadInput, LoadMode, LoadResult, Progress, TypedSource
 from omnigraph.spark.load.frame_digest import digest_frames
 from omnigraph.spark.load.load_engine import SparkLoadOptions
 from omnigraph.spark.load.load_input import SparkInput
-from omnigraph.spark.load.load_state import InputChangedError
 from omnigraph.spark.load.load_task import StageWork, run_splits
-from omnigraph.spark.session.error_translation import JobCancelledError
+from omnigraph.spark.spark_errors import SparkFailedError, SparkInputError
+from raised_codes import has_code
 from spark_loading import APART, exported, file_of, left_over, reasons, spark_loaded, texts
 from worlds import runtime
 
@@ -133,7 +134,7 @@ def test_a_data_frame_whose_rows_change_places_is_refused_when_it_has_bad_ones(
     pairs = [(f"p{number % 40}", f"p{number % 7}" if number % 20 else "nobody") for number in range(200)]
     directory = None if on_error is None else tmp_path / on_error
 
-    with pytest.raises(InputChangedError, match="persist"):
+    with pytest.raises(SparkInputError, match="persist"):
         graph.spark.load(edges={"Knows": shuffled(spark, pairs)}, mode="append", on_error=directory)
 
     assert graph.snapshot().commit.id == before
@@ -284,9 +285,9 @@ def test_a_task_that_outlives_its_phase_leaves_nothing(graph: og.Graph, tmp_path
     with phases.open_phase() as phase:
         note = given.spec.create_worker().begin_journal(phase.number, 0)
     late.write_bytes(b"x")
-    with pytest.raises(PhaseClosedError):
+    with pytest.raises(FencedError, check=has_code("phase_closed")):
         note.on_complete(["nodes/late.lance"])
-    with pytest.raises(PhaseClosedError):
+    with pytest.raises(FencedError, check=has_code("phase_closed")):
         list(run_splits(given.spec, phase.number, [0], StageWork()))
     armed.lease.disarm()
     given.close()
@@ -326,10 +327,11 @@ def test_a_job_that_somebody_cancels_leaves_nothing(spark: SparkSession, graph: 
         if progress.phase == "read":
             spark.sparkContext.cancelAllJobs()
 
-    with pytest.raises((JobCancelledError, LoadError)) as failed:
+    with pytest.raises((SparkFailedError, LoadError)) as failed:
         spark_loaded(spark, graph, "append", data, SparkLoadOptions(split_bytes=2000), progress=cancel)
 
-    assert isinstance(failed.value, JobCancelledError)
+    assert isinstance(failed.value, SparkFailedError)
+    assert failed.value.code == "job_cancelled"
     assert files_below(graph) == before
 
 
@@ -372,7 +374,7 @@ Outcome = LoadResult | str
 def outcome(call: Callable[[], LoadResult]) -> Outcome:
     """The result without its commit, or what is said, without versions."""
     try:
-        return replace(call(), commit_id=None, quarantine=None)
+        return msgspec.structs.replace(call(), commit_id=None, quarantine=None)
     except LoadError as error:
         return str(error)
     except og.OmnigraphError as error:

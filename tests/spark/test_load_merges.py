@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
@@ -71,7 +72,7 @@ def seeded(place: Path) -> og.Graph:
 def ended(graph: og.Graph, call: Callable[[], LoadResult]) -> tuple[object, list[str]]:
     """What is told, and what the graph holds."""
     try:
-        told: object = replace(call(), commit_id=None, quarantine=None)
+        told: object = msgspec.structs.replace(call(), commit_id=None, quarantine=None)
     except LoadError as error:
         told = str(error)
     assert left_over(graph) == []

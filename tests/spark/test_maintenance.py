@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
@@ -71,8 +72,8 @@ def test_executors_do_what_this_process_does(seeded: Path, tmp_path: Path, spark
     local, remote = optimized(here), on_spark(there, spark)
 
     assert not remote.has_failed
-    assert [replace(one, commit_id=None, manifest_version=None) for one in remote.tables] == [
-        replace(one, commit_id=None, manifest_version=None) for one in local.tables
+    assert [msgspec.structs.replace(one, commit_id=None, manifest_version=None) for one in remote.tables] == [
+        msgspec.structs.replace(one, commit_id=None, manifest_version=None) for one in local.tables
     ]
     assert exported(there) == before
     assert indexed_rows(there) == indexed_rows(here)

@@ -22,7 +22,8 @@ from omnigraph.spark.read.sql_views import (
 )
 from omnigraph.spark.read.table_scan import ScanTask, plan_scan, plan_tasks, read_task
 from omnigraph.spark.spark_graph import SparkGraph
-from omnigraph.storage.lance_table import Fragment, read_io_counts
+from omnigraph.storage.fragment_list import Fragment
+from omnigraph.storage.lance_table import read_io_counts
 from spark_worlds import all_types_graph, type_of
 
 EXACT = [

@@ -10,10 +10,12 @@ import omnigraph as og
 from load_calls import person, text_of
 from mutating import new_graph
 from omnigraph.engine.decoding.record_error import ColumnError
+from omnigraph.errors import MissingError
 from omnigraph.ops.load import GraphSource, LoadInput, TypedSource
 from omnigraph.ops.load_inputs import GraphLines, InputSource, expand_inputs
 from omnigraph.spark.load import load_input
-from omnigraph.spark.load.input_splits import InputNotOnExecutorError, Split, make_path_absolute, plan_splits
+from omnigraph.spark.load.input_splits import Split, make_path_absolute, plan_splits
+from raised_codes import has_code
 from spark_loading import APART, left_over, reasons, spark_loaded
 
 PEOPLE = 60
@@ -67,10 +69,10 @@ def test_what_an_executor_does_not_find_is_said_to_be_missing_there(
     monkeypatch.setattr(load_input, "plan_splits", plan)
     given = typed(name) if name.endswith(".csv") else LoadInput(graph=(GraphSource(data=name),))
 
-    with pytest.raises(InputNotOnExecutorError) as refused:
+    with pytest.raises(MissingError, check=has_code("input_not_on_executor")) as refused:
         spark_loaded(spark, graph, "append", given, APART)
 
-    assert (refused.value.path, refused.value.place) == (name, str(place / name))
+    assert refused.value.args[:2] == (name, str(place / name))
     assert "the executor on" in str(refused.value)
     assert left_over(graph) == []
 

@@ -1,18 +1,23 @@
 """One quiet session, which is the active one where there is one."""
 
+import os
 import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from omnigraph.spark.session.java_runtime import JavaRuntime
 from omnigraph.spark.session.launch_environment import LaunchEnvironment
 from omnigraph.spark.session.master import explain_unreachable
-from omnigraph.spark.session.spark_session import OtherMasterError, find_active_session, session
+from omnigraph.spark.session.spark_session import find_active_session, session
+from omnigraph.spark.spark_errors import SparkUsageError
+from raised_codes import has_code
 
 
 def test_the_active_session_is_used_as_it_is(spark: SparkSession) -> None:
@@ -21,7 +26,7 @@ def test_the_active_session_is_used_as_it_is(spark: SparkSession) -> None:
 
 
 def test_another_master_than_the_active_one_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(OtherMasterError) as error:
+    with pytest.raises(SparkUsageError, check=has_code("other_master")) as error:
         session("spark://elsewhere:7077")
 
     assert str(spark.sparkContext.master) in str(error.value)
@@ -34,6 +39,18 @@ def test_a_session_of_ours_is_calm(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert context.uiWebUrl is None
     assert context.getConf().get("spark.driver.host") == "127.0.0.1"
+
+
+@pytest.mark.skipif(any(name.startswith("MALLOC_") for name in os.environ), reason="the environment has its own")
+def test_python_workers_of_a_session_of_ours_reuse_the_memory_of_a_batch(spark: SparkSession) -> None:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"threshold": [os.environ.get("MALLOC_MMAP_THRESHOLD_")]})
+
+    row = spark.range(0, 1, numPartitions=1).mapInArrow(task, "threshold string").first()
+
+    assert row is not None
+    assert row.threshold == "33554432"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.engine.result import Result, Target
-from omnigraph.spark.session.error_translation import SqlError
+from omnigraph.spark.spark_errors import SparkInputError
 from omnigraph.spark.sql_result import convert_table
 from worlds import runtime
 
@@ -96,7 +96,7 @@ def test_an_answer_of_the_past(graph: og.Graph) -> None:
     ],
 )
 def test_a_mistake_is_told_in_one_line(graph: og.Graph, statement: str, reason: str) -> None:
-    with pytest.raises(SqlError, match=reason) as caught:
+    with pytest.raises(SparkInputError, match=reason) as caught:
         graph.sql(statement)
 
     assert "\n" not in str(caught.value)

@@ -16,12 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 import omnigraph as og
 import spark_streaming
 from omnigraph.engine.decoding.record_error import ColumnError
+from omnigraph.errors import BadArgumentError
 from omnigraph.faults import ArmedFaults, InjectedFaultError
-from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.runtime import Runtime
+from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.spark.stream import structured_streaming as stream_module
 from omnigraph.spark.stream.checkpoint import CheckpointTakenError
-from omnigraph.spark.stream.structured_streaming import BadMappingError, RowMapping
+from omnigraph.spark.stream.structured_streaming import RowMapping
 from spark_streaming import MAPPING, SCHEMA, events, expected, found, run, write_events
 from worlds import FAST, runtime
 
@@ -213,7 +214,7 @@ def test_a_function_that_makes_no_rows_stops_the_stream_with_its_reason(
 ) -> None:
     stream = graph.spark.stream(events(spark, incoming), mapping, checkpoint=tmp_path / "checkpoint", until_empty=True)
 
-    with pytest.raises(BadMappingError, match=message):
+    with pytest.raises(SparkUsageError, match=message):
         stream.wait()
 
 
@@ -233,7 +234,7 @@ def test_a_function_that_makes_no_rows_stops_the_stream_with_its_reason(
 def test_a_mapping_that_can_not_be_meant_is_refused(
     graph: og.Graph, incoming: Path, tmp_path: Path, spark: SparkSession, mapping: RowMapping, message: str
 ) -> None:
-    with pytest.raises((BadMappingError, og.TypeMissingError, ColumnError), match=message):
+    with pytest.raises((SparkUsageError, og.TypeMissingError, ColumnError), match=message):
         graph.spark.stream(events(spark, incoming), mapping, checkpoint=tmp_path / "checkpoint")
 
 

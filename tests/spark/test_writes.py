@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 import omnigraph as og
 from omnigraph.engine.bulk.load_errors import LoadError
 from omnigraph.engine.decoding.record_error import ColumnError
-from omnigraph.spark.data_source import SourceOptionError
 from omnigraph.spark.session.error_translation import surface_errors
+from omnigraph.spark.spark_errors import SparkUsageError
 from spark_worlds import all_types_graph, stored
 from worlds import runtime
 
@@ -123,7 +123,7 @@ def test_what_was_read_can_be_written_back(name: str, tmp_path: Path, spark: Spa
 def test_options_that_can_not_be_meant_are_refused(
     graph: og.Graph, spark: SparkSession, options: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(SourceOptionError, match=message):
+    with pytest.raises(SparkUsageError, match=message):
         save(spark.createDataFrame([("x",)], "name string"), graph, "Person", **options)
 
 

@@ -16,7 +16,7 @@ from omnigraph.storage.compaction_planner import (
     find_fragments_to_weigh,
     plan_rewrite_groups,
 )
-from omnigraph.storage.lance_table import Fragment
+from omnigraph.storage.fragment_list import Fragment
 
 OPTIONS = UpkeepOptions(
     fragment_rows=1_000, fragment_bytes=10**6, merged_fragments=4, deleted_share=0.2, deleted_rows=10

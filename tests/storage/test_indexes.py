@@ -7,15 +7,18 @@ import pytest
 
 from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
+from omnigraph.errors import BugError
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
+from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.compaction import rebase_staged
-from omnigraph.storage.index_staging import OutdatedSegmentError, stage_index
+from omnigraph.storage.index_staging import stage_index
 from omnigraph.storage.lance_table import IndexCoverage, LanceTable
 from omnigraph.storage.staging import StagedWrite
-from omnigraph.storage.versions import StaleBaseError, apply
+from omnigraph.storage.versions import apply
+from raised_codes import has_code
 from worlds import rows, runtime, seeded_world, state
 
 
@@ -125,7 +128,7 @@ def test_a_segment_of_rows_that_were_rewritten_is_refused(world: Session) -> Non
     staged = build(world)
     write_tables(world, [TableWrite(table_key="node:A", overwrite=rows({"z": 26}))], operation="w", actor="x")
 
-    with pytest.raises(OutdatedSegmentError, match="id_btree"):
+    with pytest.raises(OutdatedError, match="id_btree"):
         rebase_staged(staged, newest(world))
 
 
@@ -146,5 +149,5 @@ def test_a_segment_is_never_applied_to_another_version_as_it_is(world: Session) 
     staged = build(world)
     append(world, {"e": 5})
 
-    with pytest.raises(StaleBaseError):
+    with pytest.raises(BugError, check=has_code("stale_base")):
         apply(world.handles, staged, newest(world).version)

@@ -7,18 +7,20 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.commit.publisher import lay_out
+from omnigraph.errors import BugError, CorruptError
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session
 from omnigraph.options import UpkeepOptions
+from omnigraph.storage import fragment_list
 from omnigraph.storage.compaction import compact, rebase_staged, stage_rewrite
+from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.index_staging import stage_index
 from omnigraph.storage.key_lookup import find_existing
-from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, Fragment, LanceTable
+from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, LanceTable
 from omnigraph.storage.staging import (
     DuplicateRowError,
     RowStream,
-    StagedDecodeError,
     StagedWrite,
     WriteKind,
     stage_append,
@@ -27,8 +29,9 @@ from omnigraph.storage.staging import (
     stage_overwrite,
     stage_upsert,
 )
-from omnigraph.storage.versions import StaleBaseError, apply
+from omnigraph.storage.versions import apply
 from omnigraph.storage.written_rows import iter_staged_batches
+from raised_codes import has_code
 from worlds import rows, runtime, seeded_world
 
 
@@ -109,7 +112,7 @@ def test_a_staged_write_survives_json(change: WriteKind, table: LanceTable) -> N
 def test_json_that_is_no_staged_write_is_refused(damage: dict[str, object], table: LanceTable) -> None:
     data = {**stage(table, WriteKind.UPSERT).to_json(), **damage}
 
-    with pytest.raises(StagedDecodeError):
+    with pytest.raises(CorruptError, check=has_code("staged_write_unreadable")):
         StagedWrite.from_json(data)
 
 
@@ -185,7 +188,7 @@ def test_a_write_that_deletes_is_refused_on_another_version(table: LanceTable) -
     staged = stage(table, WriteKind.UPSERT)
     other = apply(table.handles, stage(table, WriteKind.APPEND), table.version)
 
-    with pytest.raises(StaleBaseError):
+    with pytest.raises(BugError, check=has_code("stale_base")):
         apply(table.handles, staged, other)
 
 
@@ -194,7 +197,7 @@ def test_an_upsert_that_found_nothing_to_replace_is_refused_on_another_version(t
     staged = stage_upsert(table, rows({"new": 1}))
     other = apply(table.handles, stage_append(table, rows({"new": 2})), table.version)
 
-    with pytest.raises(StaleBaseError):
+    with pytest.raises(BugError, check=has_code("stale_base")):
         apply(table.handles, staged, other)
 
 
@@ -286,14 +289,14 @@ def test_any_text_is_found_as_a_key(key: str, table: LanceTable) -> None:
 def test_an_upsert_that_replaces_nothing_costs_nothing_by_fragments(
     world: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    described: list[LanceTable] = []
-    fragments = LanceTable.list_fragments
+    described: list[int] = []
+    describe = fragment_list._describe
 
-    def watch(table: LanceTable) -> tuple[Fragment, ...]:
-        described.append(table)
-        return fragments(table)
+    def watch(metadata: lance.FragmentMetadata) -> Fragment:
+        described.append(metadata.id)
+        return describe(metadata)
 
-    monkeypatch.setattr(LanceTable, "list_fragments", watch)
+    monkeypatch.setattr(fragment_list, "_describe", watch)
 
     table = world.open_tables(world.resolve_snapshot()).open_table("node:A")
     table.scan(["id"], "id = 'a'")  # small files are verified by the first read of a version

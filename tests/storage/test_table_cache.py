@@ -16,13 +16,13 @@ def test_only_the_newest_versions_of_a_table_are_kept_open(tmp_path: Path) -> No
     world = seeded_world(tmp_path / "g")
     state(world)
     path = world.head().snapshot.pins["node:A"].path
-    others = {key for key in world.handles._open if key[0] != path}
+    others = {key for key in world.handles.list_open() if key[0] != path}
 
     for number in range(MAX_CACHED_VERSIONS + 5):
         write(world, number)
         state(world)
 
-    kept = [version for where, version in world.handles._open if where == path]
+    kept = [version for where, version in world.handles.list_open() if where == path]
     assert len(kept) == MAX_CACHED_VERSIONS
     assert kept[-1] == world.head().snapshot.pins["node:A"].version
-    assert others <= set(world.handles._open)
+    assert others <= set(world.handles.list_open())

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnigraph.errors import BadArgumentError
 from omnigraph.storage.layout import (
     build_table_path,
     format_detached_name,
@@ -14,7 +15,7 @@ from omnigraph.storage.layout import (
     hash_fnv1a64,
     parse_version_number,
 )
-from omnigraph.storage.uri import BadUriError, parse_uri
+from omnigraph.storage.uri import parse_uri
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_a_relative_path_is_of_the_working_directory(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_what_is_no_place_is_refused_with_the_reason(text: str, reason: str) -> None:
-    with pytest.raises(BadUriError, match=reason):
+    with pytest.raises(BadArgumentError, match=reason):
         parse_uri(text)
 
 

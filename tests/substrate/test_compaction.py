@@ -13,7 +13,8 @@ from lance.fragment import FragmentMetadata, write_fragments
 from lance.lance import Bitmap
 
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.compaction import _MAX_FRAGMENT_ID_FIELD, _build_task_options, _iter_field_values
+from omnigraph.storage.compaction import _MAX_FRAGMENT_ID_FIELD, _build_task_options
+from omnigraph.storage.protobuf import iter_integers
 
 SIZES = (10, 5_000, 200_000, 5_000_000, 0, None)
 """Of blobs: beside the other columns, in the data file, in a file of several, in one of its own, empty, none."""
@@ -108,6 +109,14 @@ def test_a_rewrite_may_number_its_fragments_with_gaps_and_the_next_come_behind(t
     assert numbers_of(more) == [2, 3, 5_000, 5_001]
 
 
+def test_numbers_are_listed_in_the_order_of_the_fragments(table: LanceDataset) -> None:
+    mixed = rewritten(table, [0, 1], compacted(table, [0, 1], first=100))
+    appended = committed(mixed, LanceOperation.Append(write_fragments(rows(90, 91), mixed)))
+
+    for version in (table, mixed, appended):
+        assert list(version.fragment_ids()) == [one.fragment_id for one in version.get_fragments()]
+
+
 def test_numbers_are_not_given_again_when_all_fragments_are_gone(table: LanceDataset) -> None:
     """Why an index may name rows by them."""
     made = rewritten(table, [0, 1], compacted(table, [0, 1], first=5_000))
@@ -124,8 +133,7 @@ def test_the_highest_number_ever_given_is_read_from_the_version(table: LanceData
     left = committed(made, LanceOperation.Delete([], [5_000], ""))
 
     highest = [
-        max(_iter_field_values(bytes(one._ds.serialized_manifest()), _MAX_FRAGMENT_ID_FIELD))
-        for one in (table, made, left)
+        max(iter_integers(bytes(one._ds.serialized_manifest()), _MAX_FRAGMENT_ID_FIELD)) for one in (table, made, left)
     ]
 
     assert highest == [3, 5_000, 5_000]

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 @click.option(
     "--all-branches", is_flag=True, help="List the commits of all branches by time, instead of the history of one."
 )
+@click.option(
+    "--include-maintenance", is_flag=True, help="Also list commits of automatic maintenance, which change no row."
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List at most N commits.")
 @click.option(
     "--before",
@@ -36,13 +39,14 @@ if TYPE_CHECKING:
     help="Only commits older than this commit, tag or time, such as the last one of the previous page.",
 )
 @json_option
-def list_(
+def list_(  # noqa: PLR0913 - one argument per option
     *,
     uri: str | None,
     store: str | None,
     branch: str,
     filters: tuple[str, ...],
     all_branches: bool,
+    include_maintenance: bool,
     limit: int | None,
     before: str | None,
     as_json: bool,
@@ -56,7 +60,12 @@ def list_(
     """
     graph = open_selected_graph(uri, store, read_only=True)
     page = graph.commit_page(
-        branch=branch, filters=_parse_filters(filters), limit=limit, before=before, all_branches=all_branches
+        branch=branch,
+        filters=_parse_filters(filters),
+        limit=limit,
+        before=before,
+        all_branches=all_branches,
+        include_maintenance=include_maintenance,
     )
     if as_json:
         print_json({"uri": graph.uri, **page.to_json()})

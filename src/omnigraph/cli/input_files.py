@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from omnigraph.errors import (
+    BadFileError,
     FileDeniedError,
     FileMissingError,
     FileUnreadableError,
-    NotAFileError,
+    LimitError,
     OmnigraphError,
-    TextEncodingError,
-    TextTooLargeError,
 )
 from omnigraph.lang.source import Source
 
@@ -42,11 +41,11 @@ def read_source(path: str) -> Source:
     except (OSError, ValueError) as error:
         raise build_file_error(name, "read", error) from error
     if len(data) > MAX_SOURCE_BYTES:
-        raise TextTooLargeError(name, MAX_SOURCE_BYTES)
+        raise LimitError.text_too_large(name, MAX_SOURCE_BYTES)
     try:
         return Source(data.decode("utf-8"), name)
     except UnicodeDecodeError as error:
-        raise TextEncodingError(name, error.start, data[error.start]) from error
+        raise BadFileError.not_utf8(name, error.start, data[error.start]) from error
 
 
 def _read_stdin() -> bytes:
@@ -106,7 +105,7 @@ def build_file_error(path: str, action: str, error: OSError | ValueError) -> Omn
         case errno.ENOENT | errno.ENOTDIR | errno.ENAMETOOLONG:
             return FileMissingError(path)
         case errno.EISDIR:
-            return NotAFileError(path)
+            return BadFileError.not_a_file(path)
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return FileDeniedError(path, action)
         case _:

@@ -12,6 +12,7 @@ import click
 from omnigraph import __version__
 from omnigraph.cli.exit_codes import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, report_failure
 from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
+from omnigraph.cli.pandas_finder import hide_pandas
 from omnigraph.cli.render import ReaderGoneError, discard_output, flush_output, require_output
 
 
@@ -122,11 +123,13 @@ cli = LazyGroup(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code, after reporting any error."""
+    """Run one command and return its exit code, after reporting any error.
+
+    Without `arguments`, the process belongs to the command, which takes those of the process and prepares it.
+    """
+    if arguments is None:
+        _prepare_process()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # At exit, Python would search all imported objects for garbage, which took a tenth of a short run.
-    atexit.unregister(gc.freeze)
-    atexit.register(gc.freeze)
     if os.environ.get("OMNIGRAPH_DEBUG"):
         logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
         logging.getLogger("omnigraph").setLevel(logging.DEBUG)
@@ -142,6 +145,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the one place where every error becomes an exit code
         return report_failure(error, words, as_json=_has_json_flag(words))
     return result if isinstance(result, int) else 0
+
+
+def _prepare_process() -> None:
+    """Prepare this process, which ends with the command, for a short run."""
+    hide_pandas()
+    # At exit, Python would search all imported objects for garbage, which took a tenth of a short run.
+    atexit.register(gc.freeze)
 
 
 def _has_json_flag(arguments: Sequence[str]) -> bool:

@@ -26,7 +26,7 @@ from omnigraph.lang.lexer import reveal
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
-    from omnigraph.ops.auto_optimize import ReconcileRound
+    from omnigraph.ops.auto_maintenance import ReconcileRound
     from omnigraph.ops.optimize import OptimizeProgress, OptimizeResult
     from omnigraph.ops.optimize_table import TableUpkeep
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import click
@@ -12,6 +13,7 @@ from click.core import ParameterSource
 import omnigraph
 from omnigraph.cli.error_hints import is_graph
 from omnigraph.cli.input_files import INLINE_NAME, STDIN, read_source
+from omnigraph.cli.render import flush_output
 from omnigraph.clock import parse_instant
 from omnigraph.config.tokens import read_client_token
 from omnigraph.lang.source import Source
@@ -29,6 +31,9 @@ _UNITS = {"": 1, "b": 1} | {
     for power, letter in enumerate("kmgt", start=1)
     for end, base in (("", 1024), ("ib", 1024), ("i", 1024), ("b", 1000))
 }
+
+# A command that has written compacts small files before it exits, but not so long that its user would notice.
+_MAINTENANCE_SECONDS = 0.05
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
@@ -195,13 +200,23 @@ def open_selected_graph(uri: str | None, store: str | None, *, read_only: bool =
     """Open the graph of a command, in its store or on a server."""
     graph_uri = resolve_graph_uri(uri, store)
     server = _get_server()
-    if server is None:
-        return omnigraph.open_graph(graph_uri, read_only=read_only)
     context = click.get_current_context()
+    if server is None and read_only:
+        return omnigraph.open_graph(graph_uri, read_only=True)
+    if server is None:
+        local_graph = omnigraph.open_graph(graph_uri, maintenance_seconds=_MAINTENANCE_SECONDS)
+        context.call_on_close(partial(_close_graph, local_graph))
+        return local_graph
     remote_graph = omnigraph.connect(server, read_client_token(), graph=context.meta.get(f"{__name__}.graph"))
     context.call_on_close(remote_graph.close)
     # A graph on a server has the same methods as a local one.
     return cast("Graph", remote_graph)
+
+
+def _close_graph(graph: "Graph") -> None:
+    # Maintenance comes after the answer.
+    flush_output()
+    graph.close()
 
 
 class Instant(click.ParamType[datetime]):

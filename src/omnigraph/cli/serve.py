@@ -3,9 +3,9 @@
 import click
 
 import omnigraph
+from omnigraph.cli.allocators import share_freed_memory
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import format_count, print_json, print_text
-from omnigraph.runtime_memory import prefer_system_allocator
 
 
 @click.command("serve")
@@ -32,8 +32,7 @@ def command(
     The first Ctrl-C or SIGTERM waits for running requests, the second does not.
     """
     if not check:
-        # The allocator has to be chosen before Arrow is loaded.
-        prefer_system_allocator()
+        share_freed_memory()
         omnigraph.serve(graphs, config=config, bind=bind, unauthenticated=unauthenticated)
         return 0
     settings = omnigraph.check_server(graphs, config=config, bind=bind, unauthenticated=unauthenticated)

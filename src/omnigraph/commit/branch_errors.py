@@ -1,19 +1,43 @@
-"""Errors about a branch: its name, its existence, its children."""
+"""Errors about a branch: its existence, its children; and changes whose outcome is not known."""
 
-from omnigraph.errors import MAX_LISTED_NAMES, Kind, OmnigraphError
+from omnigraph.commit.manifest_types import MAIN
+from omnigraph.errors import MAX_LISTED_NAMES, Kind, MissingError, OmnigraphError, variant
 
 
-class BadBranchNameError(OmnigraphError):
-    """The name is not allowed for a branch."""
+class OutcomeUnknownError(OmnigraphError):
+    """The commit may or may not have been published: the store stopped responding. Look up the commit id later."""
 
-    kind = Kind.USAGE
-    code = "bad_branch_name"
-    name: str
+    kind = Kind.UNAVAILABLE
+    code = "outcome_unknown"
+    commit_id: str
     reason: str
-    message = "`{name}` can't be the name of a branch: {reason}"
+    branch: str = MAIN
+
+    def _format_message(self) -> str:
+        option = "" if self.branch == MAIN else f" --branch {self.branch}"
+        return (
+            f"commit {self.commit_id} may or may not have been published: the store stopped responding"
+            f" ({self.reason}). Check with `omnigraph commit show {self.commit_id}{option}` once it responds again"
+        )
+
+    @variant
+    def branch_outcome_unknown(self, name: str, reason: str) -> str:
+        """A branch may or may not have been created or deleted: the store stopped responding."""
+        return (
+            f"the branch `{name}` may or may not have been changed: the store stopped responding ({reason})."
+            " Check with `omnigraph branch list` once it responds again"
+        )
+
+    @variant
+    def tag_outcome_unknown(self, name: str, reason: str) -> str:
+        """The store stopped answering while a tag was created or deleted, so the outcome is not known."""
+        return (
+            f"the outcome for tag `{name}` is not known: the store stopped answering ({reason})."
+            " Run `omnigraph tag list` once it answers again"
+        )
 
 
-class BranchMissingError(OmnigraphError):
+class BranchMissingError(MissingError):
     """The graph has no branch of that name; `known` lists its branches, `near` is the one that was likely meant.
 
     `tag` is set to the name if a tag has it: the operation needs a branch.
@@ -25,10 +49,6 @@ class BranchMissingError(OmnigraphError):
     known: tuple[str, ...]
     near: str | None = None
     tag: str | None = None
-
-    def facts(self) -> dict[str, object]:
-        """Return the requested name, the names that exist, the nearest of them, and the tag of that name."""
-        return {"name": self.name, "known": list(self.known), "near": self.near, "tag": self.tag}
 
     def __str__(self) -> str:
         if self.tag is not None:
@@ -89,26 +109,9 @@ class BranchHasChildrenError(OmnigraphError):
     name: str
     children: tuple[str, ...]
 
-    def facts(self) -> dict[str, object]:
-        """Return the branch and the branches that were created from it."""
-        return {"name": self.name, "children": list(self.children)}
-
     def __str__(self) -> str:
         children = _format_names(self.children)
         return f"the branch `{self.name}` can't be deleted before the branches that were created from it: {children}"
-
-
-class BranchOutcomeUnknownError(OmnigraphError):
-    """A branch may or may not have been created or deleted: the store stopped responding."""
-
-    kind = Kind.UNAVAILABLE
-    code = "branch_outcome_unknown"
-    name: str
-    reason: str
-    message = (
-        "the branch `{name}` may or may not have been changed: the store stopped responding ({reason})."
-        " Check with `omnigraph branch list` once it responds again"
-    )
 
 
 def _format_names(names: tuple[str, ...]) -> str:

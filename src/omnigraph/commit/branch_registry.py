@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.branch_lock import get_branch_lock
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head, ManifestLog
@@ -10,8 +11,6 @@ from omnigraph.storage.cas_table_errors import SwapLostError
 
 # Number of swaps of main's manifest that may be lost to other writers.
 MAX_ROUNDS = 100
-# Limits the back-off to 32 times `backoff_seconds`: 1.6 s by default.
-MAX_DOUBLINGS = 5
 
 
 def change_registry(
@@ -31,7 +30,6 @@ def change_registry(
         ConflictError: Other writers won every swap.
         OutcomeUnknownError: The store stopped responding.
     """
-    runtime = main.store.runtime
     for lost in range(1, MAX_ROUNDS + 1):
         manifest = head.snapshot.manifest
         changed = change(manifest)
@@ -41,7 +39,7 @@ def change_registry(
             with get_branch_lock(main.store.location.uri, main.path):
                 return main.publish(head, changed, _build_landed_predicate(main, head, is_done, may_be_undone))
         except SwapLostError:
-            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
+            wait_for_retry(main.store.runtime, lost)
             head = main.head()
     version = main.head().snapshot.manifest_version
     reason = f"other writers were first {MAX_ROUNDS} times"

@@ -9,7 +9,6 @@ writer that still uses a deleted branch fails. A deletion that was interrupted i
 
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -20,16 +19,17 @@ from omnigraph.commit.branch_errors import (
     BranchGoneError,
     BranchHasChildrenError,
     BranchMissingError,
-    BranchOutcomeUnknownError,
+    OutcomeUnknownError,
 )
 from omnigraph.commit.branch_lock import get_branch_lock
 from omnigraph.commit.branch_registry import change_registry
 from omnigraph.commit.gc_horizon import check_reachable, check_staged_files
-from omnigraph.commit.manifest_log import Head, LogOpener, ManifestLog, NotAGraphError, OutcomeUnknownError, create_log
+from omnigraph.commit.manifest_log import Head, LogOpener, ManifestLog, NotAGraphError, create_log
 from omnigraph.commit.manifest_types import MAIN, BranchRecord, Fork, GcHorizon, Manifest, Snapshot
 from omnigraph.commit.ref_names import check_branch_name, check_name_free, check_untagged
 from omnigraph.commit.tags import TagRegistry
 from omnigraph.errors import OmnigraphError
+from omnigraph.lru_cache import LruCache
 from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.layout import MANIFEST, build_branch_path, format_version_name
 from omnigraph.storage.object_store import StoreUnavailableError
@@ -63,7 +63,7 @@ class BranchRegistry:
         self.main = main
         self.tags = TagRegistry(main)
         self._lock = threading.Lock()
-        self._logs: OrderedDict[str, ManifestLog] = OrderedDict()
+        self._logs: LruCache[str, ManifestLog] = LruCache(MAX_OPEN_LOGS)
         # Manifest paths of branches by name, so that a known branch costs no request on main.
         self._paths: dict[str, str] = {}
         self._open_log = _build_log_opener(self)
@@ -95,7 +95,7 @@ class BranchRegistry:
     def forget(self, log: ManifestLog) -> None:
         """Drop the log of a deleted branch from the cache, so that its name is looked up again."""
         with self._lock:
-            self._logs.pop(log.path, None)
+            self._logs.pop(log.path)
             if self._paths.get(log.branch) == log.path:
                 del self._paths[log.branch]
 
@@ -103,7 +103,7 @@ class BranchRegistry:
         """Check that a name can be given to a new branch, and return the state of main in which it is free.
 
         Raises:
-            BadBranchNameError: No branch may have this name.
+            BadArgumentError: No branch may have this name.
             BranchExistsError, TagExistsError: The name is taken.
         """
         check_branch_name(name)
@@ -118,7 +118,7 @@ class BranchRegistry:
         The branch stays invisible until `register`.
 
         Raises:
-            BadBranchNameError, BranchExistsError, TagExistsError: The name is not allowed, or taken.
+            BadArgumentError, BranchExistsError, TagExistsError: The name is not allowed, or taken.
             DataDroppedError: `source` is a past state, and data of it was permanently dropped since.
         """
         main = self.check_name(name)
@@ -170,7 +170,7 @@ class BranchRegistry:
             TagExistsError: A tag has that name.
             BranchGoneError: The branch it was created from was deleted in the meantime.
             CommitCollectedError, TooSlowError: Cleanup has collected the state it starts from, or the draft itself.
-            BranchOutcomeUnknownError: The store stopped responding; the branch may exist.
+            OutcomeUnknownError: The store stopped responding; the branch may exist.
         """
         record = draft.record
 
@@ -191,7 +191,7 @@ class BranchRegistry:
         self._change(draft.main, record.name, add_record, is_added, may_be_undone=True)
         self.main.store.runtime.faults.reach("branch.registered")
         with self._lock:
-            self._logs[record.path] = draft.log
+            self._cache_log(draft.log)
             self._paths[record.name] = record.path
 
     def _check_source(self, draft: BranchDraft, manifest: Manifest) -> None:
@@ -215,10 +215,10 @@ class BranchRegistry:
         """Delete a branch and return its record. Operations still using it fail with BranchGoneError.
 
         Raises:
-            BadBranchNameError: Main can't be deleted.
+            BadArgumentError: Main can't be deleted.
             BranchMissingError: The graph has no branch of that name.
             BranchHasChildrenError: Other branches were created from it.
-            BranchOutcomeUnknownError: The store stopped responding; the branch may be deleted.
+            OutcomeUnknownError: The store stopped responding; the branch may be deleted.
         """
         if name == MAIN:
             check_branch_name(name)  # always raises for main, with the reason
@@ -241,7 +241,7 @@ class BranchRegistry:
         try:
             self._finish(head, deleted)
         except StoreUnavailableError as error:
-            raise BranchOutcomeUnknownError(name, error.reason) from error
+            raise OutcomeUnknownError.branch_outcome_unknown(name, error.reason) from error
         return record
 
     def finish_deletions(self, head: Head) -> None:
@@ -286,7 +286,7 @@ class BranchRegistry:
             except SwapLostError:
                 continue  # another writer's commit came first, and is deleted with the branch
             except OutcomeUnknownError as error:
-                raise BranchOutcomeUnknownError(record.name, error.reason) from error
+                raise OutcomeUnknownError.branch_outcome_unknown(record.name, error.reason) from error
             break
         self.main.store.runtime.faults.reach("branch.closed")
 
@@ -313,7 +313,7 @@ class BranchRegistry:
                 may_be_undone=may_be_undone,
             )
         except OutcomeUnknownError as error:
-            raise BranchOutcomeUnknownError(name, error.reason) from error
+            raise OutcomeUnknownError.branch_outcome_unknown(name, error.reason) from error
 
     def _get_log_at(self, name: str, path: str) -> ManifestLog:
         """Return the log of a manifest from the LRU cache, opening it if necessary."""
@@ -322,12 +322,15 @@ class BranchRegistry:
         with self._lock:
             log = self._logs.get(path)
             if log is None:
-                log = self._logs[path] = ManifestLog(self.main.store, name, path, open_log=self._open_log)
-            self._logs.move_to_end(path)
-            while len(self._logs) > MAX_OPEN_LOGS:
-                _, oldest = self._logs.popitem(last=False)
-                self._paths.pop(oldest.branch, None)
+                log = ManifestLog(self.main.store, name, path, open_log=self._open_log)
+                self._cache_log(log)
             return log
+
+    def _cache_log(self, log: ManifestLog) -> None:
+        """Cache a log, and forget the paths of those that are dropped for it; the caller holds the lock."""
+        dropped = self._logs.put(log.path, log)
+        if dropped:
+            self._paths = {name: path for name, path in self._paths.items() if path not in dropped}
 
 
 def _build_log_opener(branches: BranchRegistry) -> LogOpener:

@@ -11,13 +11,14 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from omnigraph.backoff import wait_for_retry
 from omnigraph.clock import format_instant
 from omnigraph.commit.checksummed_json import encode_with_checksum
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MAIN
 from omnigraph.commit.sidecar import CLONE, CloneOrigin, Lease, Sidecar, StoredSidecar, list_sidecars, read_store_clock
 from omnigraph.commit.task_journal import clear
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import OmnigraphError, PlaceTakenError
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.object_store import ObjectChangedError, ObjectMissingError
@@ -25,19 +26,6 @@ from omnigraph.telemetry import log
 
 # Attempts at a claim when several clones claim the same target at the same moment.
 MAX_ATTEMPTS = 6
-
-
-class CloneBusyError(OmnigraphError):
-    """Another clone is being written to the same location."""
-
-    kind = Kind.CONFLICT
-    code = "clone_busy"
-    uri: str
-    seconds: float
-    message = (
-        "another clone is being written to {uri}: wait for it, or choose another location;"
-        " if it has died, try again in {seconds:.0f} seconds"
-    )
 
 
 def find_clones(target: GraphStorage) -> list[StoredSidecar]:
@@ -65,7 +53,7 @@ def lock_clone_target(
     the next clone can resume immediately.
 
     Raises:
-        CloneBusyError: Another clone to this location is in progress.
+        PlaceTakenError: Another clone to this location is in progress.
     """
     lease, old_claims = _acquire_lease(target, origin, head)
     try:
@@ -89,9 +77,8 @@ def _acquire_lease(target: GraphStorage, origin: CloneOrigin, head: Head) -> tup
     """Return the lease of the only live claim to the target, and the claims of interrupted clones.
 
     Raises:
-        CloneBusyError: Another clone has a live claim.
+        PlaceTakenError: Another clone has a live claim.
     """
-    runtime = target.runtime
     for attempt in range(1, MAX_ATTEMPTS + 1):
         check_no_live_clone(target, find_clones(target))
         lease = Lease(target, _build_sidecar(target, origin, head))
@@ -101,11 +88,11 @@ def _acquire_lease(target: GraphStorage, origin: CloneOrigin, head: Head) -> tup
         try:
             other_claims = [claim for claim in find_clones(target) if claim.sidecar.id != lease.operation_id]
             check_no_live_clone(target, other_claims)
-        except CloneBusyError:
+        except PlaceTakenError:
             lease.disarm()
             if attempt == MAX_ATTEMPTS:
                 raise
-            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**attempt))
+            wait_for_retry(target.runtime, attempt)
         except BaseException:
             lease.disarm()
             raise
@@ -118,7 +105,7 @@ def finish_clone(target: GraphStorage, claims: Sequence[StoredSidecar]) -> None:
     """Remove the claims, and their unfinished files, from a clone that is a complete graph.
 
     Raises:
-        CloneBusyError: A claim is live.
+        PlaceTakenError: A claim is live.
     """
     check_no_live_clone(target, claims)
     for claim in claims:
@@ -144,7 +131,7 @@ def check_no_live_clone(target: GraphStorage, claims: Sequence[StoredSidecar]) -
     """Check that no clone among these claims is in progress.
 
     Raises:
-        CloneBusyError: One is.
+        PlaceTakenError: One is.
     """
     if not claims:
         return
@@ -152,7 +139,7 @@ def check_no_live_clone(target: GraphStorage, claims: Sequence[StoredSidecar]) -
     for claim in claims:
         left = _compute_time_left(target, claim, now)
         if claim.sidecar.state == "running" and left > timedelta():
-            raise CloneBusyError(target.location.uri, left.total_seconds())
+            raise PlaceTakenError.clone_busy(target.location.uri, left.total_seconds())
 
 
 def _compute_time_left(target: GraphStorage, claim: StoredSidecar, now: datetime) -> timedelta:

@@ -9,7 +9,8 @@ from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MergedFrom, Pin, SchemaRecord, TableRecord
 from omnigraph.commit.purges import Purge
 from omnigraph.commit.requirements import Requirement
-from omnigraph.storage.staging import StagedWrite
+from omnigraph.commit.row_changes import RowChange
+from omnigraph.storage.staging import ROW_CHANGES, StagedWrite
 from omnigraph.storage.watch import Watch
 
 
@@ -27,6 +28,8 @@ class Move:
 
     table_key: str
     staged: StagedWrite
+    change: RowChange | None = None
+    """The rows that it changes, if they are few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +107,24 @@ class CommitPlan:
             raise ValueError(f"a commit moves each table once, not {keys}")
 
     @property
+    def used_tables(self) -> set[str]:
+        """The tables that it writes or relies on."""
+        required = {requirement.table_key for requirement in self.requirements}
+        return {move.table_key for move in self.moves} | required | self.adopted.keys()
+
+    @property
+    def is_groupable(self) -> bool:
+        """Whether it only inserts, changes and deletes rows, so that one swap may publish it together with others."""
+        has_other_parts = (
+            self.schema or self.adopted or self.new_tables or self.dropped_tables or self.renamed_tables
+        ) or (self.recorded or self.purged or self.adopted_files or self.merged_parent)
+        return not has_other_parts and all(move.staged.change in ROW_CHANGES for move in self.moves)
+
+    @property
     def needs_sidecar(self) -> bool:
         """Whether a sidecar must name the files of this commit while it is written."""
-        # A write of a single table needs none: all that it could leave is a few small unreferenced files.
-        return len(self.moves) + len(self.new_tables) > 1 or self.schema is not None
+        # A write of a single table, and a small one of several, need none: all that they could leave is a few small
+        # unreferenced files, which cleanup collects. A sidecar costs two puts and a delete, as much as a table.
+        is_small = all(move.change is not None for move in self.moves)
+        tables = len(self.moves) + len(self.new_tables)
+        return self.schema is not None or (tables > 1 and (not is_small or bool(self.new_tables)))

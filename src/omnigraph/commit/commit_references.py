@@ -13,25 +13,9 @@ from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_repair import OPERATION
 from omnigraph.commit.manifest_types import Commit, Manifest
 from omnigraph.commit.sidecar import CloneOrigin, Sidecar
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError
 from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.graph_storage import GraphStorage
-
-
-class ManifestRolledBackError(OmnigraphError):
-    """A manifest has lost its newest versions, with acknowledged commits: another object still names one of them."""
-
-    kind = Kind.CORRUPT
-    code = "manifest_rolled_back"
-    branch: str
-    path: str
-    seq: int
-    reason: str
-    message = (
-        "the manifest of `{branch}` has lost its newest versions: {reason}. Nothing was changed: restore"
-        " the versions under `{path}` from a backup; or run `omnigraph repair`, which accepts the loss if"
-        " forced"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +99,10 @@ def refuse_lost(lost: Iterable[CommitReference]) -> None:
     """Check that there is no reference to a lost commit.
 
     Raises:
-        ManifestRolledBackError: There is one.
+        CorruptError: There is one.
     """
     for reference in lost:
-        raise ManifestRolledBackError(reference.branch, reference.path, reference.seq, str(reference))
+        raise CorruptError.manifest_rolled_back(reference.branch, reference.path, reference.seq, str(reference))
 
 
 JournalReaders = Mapping[str, Callable[[], Iterable[Commit]]]

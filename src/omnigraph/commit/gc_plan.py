@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from omnigraph.commit.branch_errors import BranchGoneError
+from omnigraph.commit.branch_errors import BranchGoneError, OutcomeUnknownError
 from omnigraph.commit.branch_lock import get_branch_lock
 from omnigraph.commit.branches import BranchRegistry
 from omnigraph.commit.conflict import ConflictError
@@ -24,7 +24,7 @@ from omnigraph.commit.gc_retention import (
     iter_retained_pins,
     plan_retention,
 )
-from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, OutcomeUnknownError
+from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.manifest_types import MAIN, GcHorizon, Manifest
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.storage.cas_table_errors import SwapLostError

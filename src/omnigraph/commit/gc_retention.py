@@ -213,8 +213,11 @@ def plan_retention(history: BranchHistory, policy: RetentionPolicy, extra: Itera
     # The earliest store time of the commits that follow the current one.
     followed_at: datetime | None = None
     if history.is_live:
-        for number, commit in enumerate(history.iter_commits(), start=1):
+        number = 0
+        for commit in history.iter_commits():
             stop = commit.seq
+            # Automatic maintenance adds no state: the states that it follows would be lost to its commits.
+            number += not commit.is_automatic
             # A state is current until the next commit, so the newest one made at or before `since` is retained too.
             if number >= policy.commits and history.estimate_time(commit, followed_at) <= policy.since:
                 break

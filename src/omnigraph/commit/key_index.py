@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from omnigraph.clock import parse_instant
 from omnigraph.commit.manifest_codec import decode_commit, decode_journal
 from omnigraph.commit.manifest_types import Commit, KeyIndex, KeyRun, Manifest
+from omnigraph.lru_cache import LruCache
 from omnigraph.storage.checksums import format_checksum
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.object_store import ObjectMissingError
@@ -64,9 +65,9 @@ class KeyFinder:
     def __init__(self, store: GraphStorage, path: str) -> None:
         self._store = store
         self._path = path
-        self._runs: dict[str, np.ndarray] = {}
+        self._runs: LruCache[str, np.ndarray] = LruCache(MAX_CACHED_RUNS)
         # By the name of a sealed fragment, the number of its last rows that were read, and their commits by key.
-        self._parts: dict[str, tuple[int, dict[tuple[str, str], Commit]]] = {}
+        self._parts: LruCache[str, tuple[int, dict[tuple[str, str], Commit]]] = LruCache(MAX_CACHED_FRAGMENTS)
 
     def find(self, manifest: Manifest, parts: SealedFragments, actor: str, key: str) -> Commit | None:
         """Return the actor's newest commit with the key, or None.
@@ -103,7 +104,7 @@ class KeyFinder:
             name = f"keys/{self._store.runtime.ids.ulid()}"
             data = entries.tobytes()
             self._store.objects.put(f"{self._path}/{name}", data)
-            self._cache_run(name, entries)
+            self._runs.put(name, entries)
             newest = keyed[-1]
             runs.append(
                 KeyRun(
@@ -159,13 +160,8 @@ class KeyFinder:
             log.warning("the key index %s/%s is missing or damaged; reading the journal", self._path, run.name)
             return None
         entries = np.frombuffer(data, _ENTRY)
-        self._cache_run(run.name, entries)
+        self._runs.put(run.name, entries)
         return entries
-
-    def _cache_run(self, name: str, entries: np.ndarray) -> None:
-        self._runs[name] = entries
-        while len(self._runs) > MAX_CACHED_RUNS:
-            self._runs.pop(next(iter(self._runs)), None)
 
     def _find_legacy(self, manifest: Manifest, parts: SealedFragments, actor: str, key: str, end: int) -> Commit | None:
         """Search commits that were sealed without an index, at most `MAX_LEGACY_COMMITS` back from the head."""
@@ -188,9 +184,7 @@ class KeyFinder:
         if cached is None or cached[0] < rows:
             commits, _ = decode_journal(parts.read_sealed(index, last=rows))
             cached = (rows, {(c.actor, c.idempotency_key): c for c in commits if c.idempotency_key is not None})
-            self._parts[name] = cached
-            while len(self._parts) > MAX_CACHED_FRAGMENTS:
-                self._parts.pop(next(iter(self._parts)), None)
+            self._parts.put(name, cached)
         return cached[1]
 
 

@@ -22,7 +22,7 @@ from omnigraph.commit.manifest_types import (
     TableRecord,
     TagRecord,
 )
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError, Kind
 from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 from omnigraph.storage.cas_table_errors import REPAIR_HINT
 from omnigraph.storage.checksums import format_checksum
@@ -54,7 +54,7 @@ Row = dict[str, object]
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-class ManifestCorruptError(OmnigraphError):
+class ManifestCorruptError(CorruptError):
     """The manifest's rows contradict each other or can't be read."""
 
     kind = Kind.CORRUPT
@@ -70,7 +70,7 @@ class ManifestCorruptError(OmnigraphError):
         )
 
 
-class FormatRefusedError(OmnigraphError):
+class FormatRefusedError(CorruptError):
     """The graph was written by another format of omnigraph."""
 
     kind = Kind.CORRUPT

@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from omnigraph.commit.branch_errors import BranchGoneError
+from omnigraph.backoff import wait_for_retry
+from omnigraph.commit.branch_errors import BranchGoneError, OutcomeUnknownError
 from omnigraph.commit.freshness import Freshness
 from omnigraph.commit.key_index import KeyFinder, is_remembered
 from omnigraph.commit.manifest_codec import (
@@ -28,7 +29,7 @@ from omnigraph.commit.manifest_codec import (
 )
 from omnigraph.commit.manifest_types import MAIN, Commit, Fork, Manifest, Pin, SchemaRecord, Snapshot
 from omnigraph.commit.sidecar import CloneOrigin, list_sidecars
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError, Kind, OmnigraphError
 from omnigraph.options import Options
 from omnigraph.storage.cas_table import (
     MAX_TRIED_VERSIONS,
@@ -49,6 +50,9 @@ TRIM_EVERY = 100
 # Lance's cleanup treats unreferenced files older than seven days, by this machine's clock, as garbage. A head that
 # another writer is about to swap in is such a file. So a machine whose clock is further off than this does not trim.
 TRIM_SKEW = timedelta(days=1)
+# Younger versions are not trimmed, however many there are: a writer trusts the state that it saw less than
+# `freshness.RECENT_SECONDS` ago, and takes the name of the next version for free if it does not exist.
+TRIM_AGE = timedelta(seconds=60)
 # A sealed fragment with more rows is not merged into a larger one, so that its rows are not rewritten again.
 MAX_SEALED_ROWS = 65_536
 # Lance and its HTTP client retry on their own; this is one more try after all of theirs.
@@ -77,37 +81,6 @@ class UnfinishedCloneError(OmnigraphError):
     message = (
         "{uri} is an unfinished clone of {source}, not a graph yet: `omnigraph clone {source}"
         " {uri}` resumes it; or remove it"
-    )
-
-
-class OutcomeUnknownError(OmnigraphError):
-    """The commit may or may not have been published: the store stopped responding. Look up the commit id later."""
-
-    kind = Kind.UNAVAILABLE
-    code = "outcome_unknown"
-    commit_id: str
-    reason: str
-    branch: str = MAIN
-
-    def __str__(self) -> str:
-        option = "" if self.branch == MAIN else f" --branch {self.branch}"
-        return (
-            f"commit {self.commit_id} may or may not have been published: the store stopped responding"
-            f" ({self.reason}). Check with `omnigraph commit show {self.commit_id}{option}` once it responds again"
-        )
-
-
-class GraphReplacedError(OmnigraphError):
-    """The graph was reset to an earlier state, or replaced by another one, while a handle on it was open."""
-
-    kind = Kind.CORRUPT
-    code = "graph_replaced"
-    uri: str
-    seen: int
-    found: int
-    message = (
-        "the manifest of {uri} was seen at version {seen} and is at {found} now: the graph was"
-        " created again or restored from a copy while it was open. Open it again to use its current state"
     )
 
 
@@ -166,7 +139,7 @@ class ManifestLog:
             table = cached.table.open_latest()
             # Versions only grow, so an older one means that the graph was replaced.
             if table.version < cached.table.version:
-                raise GraphReplacedError(self.store.location.uri, cached.table.version, table.version)
+                raise CorruptError.graph_replaced(self.store.location.uri, cached.table.version, table.version)
             if table is cached.table:
                 self._freshness.renew()
                 return cached
@@ -239,7 +212,9 @@ class ManifestLog:
         try:
             faults.reach("publish.swapped")
             table.flush()
-            _verify(table, has_landed, self._read)
+            # Within that time no version after the base is trimmed, so one look at the next name is enough.
+            if not (self._freshness.is_recent and table.is_newest()):
+                _verify(table, has_landed, self._read)
             if not self._freshness.is_recent:
                 _check_base_exists(base, table)
             faults.reach("publish.verified")
@@ -349,14 +324,12 @@ class ManifestLog:
             StoreFullError, StoreDeniedError: A local disk has refused to write it.
             OutcomeUnknownError: Anything else went wrong, and the next version does not exist yet.
         """
-        clock = self.store.runtime.clock
-        ids = self.store.runtime.ids
         for attempt in range(MAX_SWAP_TRIES):
             try:
                 return base.table.commit(prepared)
             except StoreUnavailableError as error:
                 if attempt < MAX_SWAP_TRIES - 1 and not isinstance(error, _REFUSALS):
-                    clock.sleep(0.05 * 2**attempt + ids.jitter(0.05))
+                    wait_for_retry(self.store.runtime, attempt + 1)
                     continue
                 # The store failed every try: check who wrote the next version. While there is none, ours may still
                 # arrive.
@@ -590,7 +563,7 @@ def _trim(store: GraphStorage, head: Head, keys: KeyFinder) -> None:
         if skew > TRIM_SKEW:
             log.warning("old versions of %s were not trimmed: this machine's clock is off by %s", table.path, skew)
             return
-        table.trim(store.runtime.options.manifest_versions)
+        table.trim(store.runtime.options.manifest_versions, TRIM_AGE + skew)
     except Exception as error:  # noqa: BLE001 - the commit has happened: nothing here may turn it into a failure
         log.warning("old versions of %s were not trimmed: %s", table.path, error)
 

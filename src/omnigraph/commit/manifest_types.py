@@ -7,13 +7,16 @@ import msgspec
 
 from omnigraph.commit.purges import Purge, build_dropped_error
 from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
+from omnigraph.json_struct import JsonStruct
 from omnigraph.storage.layout import ManifestPath, TablePath
 
 MAIN = "main"
 # The operation of a commit that changes nothing and records the current state; a digest chain can begin with it.
 RECORD = "record"
+# The operation of automatic maintenance: no user called it, so listings and `cleanup --keep` skip it (decision 69).
+MAINTAIN = "maintain"
 # Operations that change how rows are stored, never their values: they conflict with no other commit.
-MAINTENANCE = frozenset({"optimize", "reindex", RECORD})
+MAINTENANCE = frozenset({"optimize", "reindex", RECORD, MAINTAIN})
 
 
 class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -26,11 +29,13 @@ class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 # Commits and pins omit defaults: every publish rewrites the head, so it should stay small (decision 62).
-class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class PinChange(JsonStruct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """What a commit changed about one table: the version before it and the version after it.
 
     Versions are text, since they exceed 2^63.
     """
+
+    json_keys = "table_key location=path before after rows_before rows_after"
 
     table_key: str
     path: TablePath
@@ -48,17 +53,6 @@ class PinChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     lists_before: tuple[str, ...] = ()
     """Checksum lists that the pin no longer names; earlier states still need them."""
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form that all interfaces share."""
-        return {
-            "table_key": self.table_key,
-            "location": self.path,
-            "before": self.before,
-            "after": self.after,
-            "rows_before": self.rows_before,
-            "rows_after": self.rows_after,
-        }
-
 
 class MergedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where the merged parent of a commit is: its branch, the manifest of that branch, and its `seq` there."""
@@ -70,8 +64,14 @@ class MergedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """The digest of that commit, which stays known after its journal is removed."""
 
 
-class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class Commit(JsonStruct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """One commit of a branch. `seq` counts from 0; `parent` is None for the first."""
+
+    # `id` and `actor` also under the names that the older system uses, see docs/how-to/come-from-the-older-system.md.
+    json_keys = (
+        "id graph_commit_id=id parent merged_parent seq branch actor actor_id=actor at operation message "
+        "idempotency_key manifest_version schema_before schema_after digest changes purged?"
+    )
 
     id: str
     parent: str | None
@@ -110,35 +110,14 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return self.operation in MAINTENANCE
 
     @property
+    def is_automatic(self) -> bool:
+        """Whether automatic maintenance made this commit: it is hidden from listings, and no retention counts it."""
+        return self.operation == MAINTAIN
+
+    @property
     def is_silent(self) -> bool:
         """Whether all rows and the schema are unchanged: maintenance, or an empty commit of recovery."""
         return self.is_maintenance or not (self.changes or self.schema_after)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form that all interfaces share."""
-        return {
-            "id": self.id,
-            # `id` and `actor` also under the names that the older system uses, see
-            # docs/how-to/come-from-the-older-system.md.
-            "graph_commit_id": self.id,
-            "parent": self.parent,
-            "merged_parent": self.merged_parent,
-            "seq": self.seq,
-            "branch": self.branch,
-            "actor": self.actor,
-            "actor_id": self.actor,
-            "at": self.at,
-            "operation": self.operation,
-            "message": self.message,
-            "idempotency_key": self.idempotency_key,
-            "manifest_version": self.manifest_version,
-            "schema_before": self.schema_before,
-            "schema_after": self.schema_after,
-            "digest": self.digest,
-            "changes": [change.to_json() for change in self.changes],
-            # Left out when empty: few commits drop data.
-            **({"purged": [purge.to_json() for purge in self.purged]} if self.purged else {}),
-        }
 
 
 class SchemaRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

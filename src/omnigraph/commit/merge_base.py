@@ -11,7 +11,7 @@ from omnigraph.clock import parse_instant
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.manifest_types import Commit, MergedFrom, Snapshot
 from omnigraph.commit.time_travel import CommitMissingError, read_at_commit
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError, Kind
 
 # Maps a commit id to the ids of its parents: none, one, or two for a merge.
 Parents = Callable[[str], Iterable[str]]
@@ -52,7 +52,7 @@ MERGED_BY_BOTH, MERGED_BY_EITHER = "both", "one"
 MAX_CLOCK_SKEW = timedelta(hours=12)
 
 
-class MergeBaseGoneError(OmnigraphError):
+class MergeBaseGoneError(CorruptError):
     """A merged branch has lost its journal, so the merge base can no longer be determined."""
 
     kind = Kind.CORRUPT

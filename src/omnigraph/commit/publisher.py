@@ -5,76 +5,35 @@
     C  publish  one swap of the manifest            visible, whole
     D  disarm   the sidecar is removed
 
-Losing the swap is normal: the plan is moved onto the new head and tried again, a few times.
+Small writes of one process are published in groups, one swap for each group, see `group_commit`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from msgspec import structs
-
 from omnigraph.clock import format_instant
-from omnigraph.commit.branch_lock import get_branch_lock
-from omnigraph.commit.commit_clock import compute_commit_time
-from omnigraph.commit.commit_plan import CommitPlan, Move, NewTable
+from omnigraph.commit.branch_errors import OutcomeUnknownError
+from omnigraph.commit.commit_plan import CommitPlan, NewTable
+from omnigraph.commit.commit_queue import get_queue
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.digests import add_digest
-from omnigraph.commit.gc_horizon import (
-    TooSlowError,
-    check_base_retained,
-    check_merge_source_retained,
-    check_staged_files,
-)
-from omnigraph.commit.idempotency import check_same_request, find_earlier_commit
-from omnigraph.commit.manifest_log import Head, ManifestLog, OutcomeUnknownError, create_log
-from omnigraph.commit.manifest_types import (
-    MAIN,
-    MAINTENANCE,
-    Commit,
-    Manifest,
-    Pin,
-    PinChange,
-    SchemaRecord,
-    TableRecord,
-)
-from omnigraph.commit.rebase import check_if_commit, find_changed_tables, rebase
+from omnigraph.commit.group_commit import PendingCommit, PublishResult, Replan, publish_group
+from omnigraph.commit.idempotency import find_earlier_commit
+from omnigraph.commit.manifest_log import Head, ManifestLog, create_log
+from omnigraph.commit.manifest_types import MAIN, Commit, Manifest, Pin, PinChange, SchemaRecord
+from omnigraph.commit.rebase import check_if_commit
 from omnigraph.commit.recovery import recover_when_due
 from omnigraph.commit.schema_copy import write_schema_copy
 from omnigraph.commit.sidecar import FencedError, Lease, Sidecar
+from omnigraph.commit.version_builder import record_checksum
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.graph_storage import GraphStorage
-from omnigraph.storage.layout import format_version_name
 from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.storage.staging import StagedWrite
 from omnigraph.storage.table_cache import TableCache
-from omnigraph.storage.version_files import find_used_lists
 from omnigraph.storage.versions import apply, build_preview, create_table, list_detached_files
 from omnigraph.telemetry import log as telemetry_log
-
-# The number of swaps that a write may lose in all. Rounds lost over tables that the write itself uses have a lower
-# limit, `Options.publish_rounds`.
-MAX_ROUNDS = 100
-# Back-off doubles up to 32 times `Options.backoff_seconds`.
-MAX_DOUBLINGS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class PublishResult:
-    """The commit of a publish. With `is_repeated`, an earlier request with the same idempotency key created it."""
-
-    commit: Commit
-    head: Head
-    is_repeated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _AppliedPlan:
-    """The pins of the detached versions that a plan creates; moved tables are under their old keys."""
-
-    moved: dict[str, Pin]
-    created: dict[str, Pin]
-    new_tables: tuple[NewTable, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,53 +90,102 @@ def publish(log: ManifestLog, handles: TableCache, plan: CommitPlan, armed: Arme
         FencedError: Recovery has cancelled the write.
         OutcomeUnknownError: The store stopped answering; the commit may be visible. After any other error it is not.
     """
+    result = publish_or_replan(log, handles, plan, armed, None)
+    assert result is not None  # noqa: S101 - only a write that is run again may turn out to change nothing
+    return result
+
+
+def publish_or_replan(
+    log: ManifestLog, handles: TableCache, plan: CommitPlan, armed: ArmedWrite | None, replan: Replan | None
+) -> PublishResult | None:
+    """Make a plan visible like `publish`; if other commits contradict it, run it again by `replan`.
+
+    Return None if the plan of the last run changes nothing. `replan` may be called from another thread; without a
+    sidecar, the write is published together with others of this process that wait.
+    """
     store = log.store
-    commit_id = store.runtime.ids.ulid() if armed is None else armed.commit_id
-    lease = None if armed is None else armed.lease
     files = [*plan.adopted_files, *(path for move in plan.moves for path in move.staged.files)]
+    commit_id = store.runtime.ids.ulid() if armed is None else armed.commit_id
+    write = PendingCommit(log, handles, plan, commit_id, files, replan=replan)
+    write.lease = None if armed is None else armed.lease
     try:
         store.runtime.faults.reach("publish.staged")
-        if lease is None and plan.needs_sidecar:
-            lease = _arm_lease(log, plan.base, plan.operation, plan.actor, commit_id, files)
-            store.runtime.faults.reach("publish.armed")
-        if armed is not None and armed.epoch is not None:
-            plan = replace(plan, epoch=min(armed.epoch, armed.epoch if plan.epoch is None else plan.epoch))
-        result = _run_rounds(log, handles, plan, commit_id, lease, files)
+        result = _publish(write, armed)
     # The commit may be visible, so its files must stay; the sidecar stays, and recovery decides.
     except OutcomeUnknownError:
-        _stop_lease(lease)
+        _stop_lease(write.lease)
         raise
     except Exception as error:
-        if lease is not None and lease.is_fenced():
-            _give_up(store, None, files)
-            # Recovery is working on it, and needs the sidecar until its audit row is written.
-            _stop_lease(lease)
-            fenced = _build_fenced_error(lease, error)
-            if fenced is error:
-                raise
-            raise fenced from error
-        if isinstance(error, ConflictError) and armed is not None and armed.keeps_staged:
-            reusable = {*plan.adopted_files, *(path for move in plan.moves for path in move.staged.files)}
-            _give_up(store, None, [path for path in files if path not in reusable])
-        else:
-            _give_up(store, lease, files)
+        _clean_up(write, armed, error)
         raise
     except BaseException:
         # Interrupted at an unknown step: recovery decides.
-        _stop_lease(lease)
+        _stop_lease(write.lease)
         raise
-    if result.is_repeated:
-        # An earlier request has committed the change: no commit refers to these files.
-        _give_up(store, lease, files)
+    if result is None or result.is_repeated:
+        # Nothing was changed, or an earlier request has done it: no commit refers to these files.
+        _give_up(store, write.lease, files)
         return result
     # Before the sidecar is removed: recovery writes the copy for a process that dies here.
     if plan.schema is not None:
         write_schema_copy(log, result.head)
-    if lease is not None:
-        lease.disarm()
+    if write.lease is not None:
+        write.lease.disarm()
         store.runtime.faults.reach("publish.disarmed")
+    _give_up(store, None, sorted(write.superseded))
     recover_when_due(store, log)
     return result
+
+
+def _publish(write: PendingCommit, armed: ArmedWrite | None) -> PublishResult | None:
+    log, plan = write.log, write.plan
+    if write.lease is None and plan.needs_sidecar:
+        write.lease = _arm_lease(log, plan.base, plan.operation, plan.actor, write.commit_id, write.files)
+        log.store.runtime.faults.reach("publish.armed")
+    if armed is not None and armed.epoch is not None:
+        write.plan = replace(plan, epoch=min(armed.epoch, armed.epoch if plan.epoch is None else plan.epoch))
+    earlier = find_earlier_commit(
+        log,
+        plan.base,
+        operation=plan.operation,
+        actor=plan.actor,
+        key=plan.idempotency_key,
+        request=plan.request,
+    )
+    if earlier is not None:
+        return PublishResult(earlier, plan.base, is_repeated=True)
+    check_if_commit(plan.if_commit, log.iter_history(plan.base))
+    queue = get_queue(log)
+    if write.lease is None and plan.is_groupable:
+        queue.settle(write, lambda group: publish_group(log, write.handles, group, wait_turn=lambda: None))
+    else:
+        with ExitStack() as turn:
+            # Long work stays outside of the queue. But no swap is lost twice to other writers of this process.
+            publish_group(log, write.handles, [write], wait_turn=lambda: turn.enter_context(queue.hold()))
+    if write.error is not None:
+        raise write.error
+    return write.result
+
+
+def _clean_up(write: PendingCommit, armed: ArmedWrite | None, error: Exception) -> None:
+    """Remove the files of a write that failed, and end its lease.
+
+    Raises:
+        FencedError: Recovery has cancelled the write, and `error` is a consequence of that or came later.
+    """
+    store, lease, plan = write.log.store, write.lease, write.plan
+    if lease is not None and lease.is_fenced():
+        _give_up(store, None, write.files)
+        # Recovery is working on it, and needs the sidecar until its audit row is written.
+        _stop_lease(lease)
+        fenced = _build_fenced_error(lease, error)
+        if fenced is not error:
+            raise fenced from error
+    elif isinstance(error, ConflictError) and armed is not None and armed.keeps_staged:
+        reusable = {*plan.adopted_files, *(path for move in plan.moves for path in move.staged.files)}
+        _give_up(store, None, [path for path in write.files if path not in reusable])
+    else:
+        _give_up(store, lease, write.files)
 
 
 def lay_out(handles: TableCache, staged: StagedWrite) -> StagedWrite:
@@ -214,7 +222,7 @@ def initialise(store: GraphStorage, tables: Iterable[NewTable], schema: SchemaRe
         record = table.record
         version = create_table(store, record.path, table.schema)
         pin = Pin(table_key=record.table_key, path=record.path, version=version, rows=0)
-        pins[record.table_key] = replace(pin, sum=_record_checksum(store, pin.path, pin.version, 0))
+        pins[record.table_key] = replace(pin, sum=record_checksum(store, pin.path, pin.version, 0))
         records[record.table_key] = record
         faults.reach("init.table")
     commit = Commit(
@@ -234,22 +242,6 @@ def initialise(store: GraphStorage, tables: Iterable[NewTable], schema: SchemaRe
     log = create_log(store, manifest)
     faults.reach("init.manifest")
     return log
-
-
-def _record_checksum(store: GraphStorage, path: str, version: int, rows: int) -> str | None:
-    """Return the checksum of a version's file, and register it with the verifier.
-
-    None if it is not known, or if the file does not exist: if cleanup has removed a file of a stalled writer, that is
-    detected before the writer's commit is visible.
-    """
-    try:
-        checksum = store.verifier.checksum_version(path, version)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StoreUnavailableError(f"read a version of {path}", str(error)) from error
-    store.verifier.expect(path, version, checksum, rows)
-    return checksum
 
 
 def _build_first_change(pin: Pin) -> PinChange:
@@ -313,257 +305,3 @@ def _give_up(store: GraphStorage, lease: Lease | None, files: list[str]) -> None
         return
     if lease is not None:
         lease.disarm()
-
-
-def _run_rounds(
-    log: ManifestLog, handles: TableCache, plan: CommitPlan, commit_id: str, lease: Lease | None, files: list[str]
-) -> PublishResult:
-    """Apply and swap until a swap is won. Every file that is created on the way is added to `files`."""
-    runtime = log.store.runtime
-    options = runtime.options
-    earlier = find_earlier_commit(
-        log,
-        plan.base,
-        operation=plan.operation,
-        actor=plan.actor,
-        key=plan.idempotency_key,
-        request=plan.request,
-    )
-    if earlier is not None:
-        return PublishResult(earlier, plan.base, is_repeated=True)
-    check_if_commit(plan, log.iter_history(plan.base))
-    builder = _VersionBuilder(log.store, handles, log.branch, files)
-    plan = replace(plan, epoch=_find_epoch(plan))
-    _check_uncollected(log, plan, plan.base, files, lease)
-    contended = lost = 0
-    while contended < options.publish_rounds and lost < MAX_ROUNDS:
-        if plan.watch is not None:
-            # The last check of the round: once its swap is sent, the commit may be visible.
-            plan.watch.check()
-        applied = builder.apply(plan)
-        if lease is not None:
-            lease.confirm(dict.fromkeys(files))
-        manifest = _build_next_manifest(log, plan, applied, commit_id)
-        try:
-            with get_branch_lock(log.store.location.uri, log.path):
-                head = log.publish(plan.base, manifest)
-        except SwapLostError:
-            lost += 1
-            runtime.clock.sleep(runtime.ids.jitter(options.backoff_seconds * 2 ** min(lost, MAX_DOUBLINGS)))
-            newest = log.head()
-            between = log.read_since(newest, plan.base.snapshot.commit.seq)
-            for commit in between:
-                # A swap whose response was lost looks like a lost swap: this write's own commit is then in the history.
-                if commit.id == commit_id or _is_same_request(plan, commit):
-                    return PublishResult(commit, newest, is_repeated=commit.id != commit_id)
-            contended += _is_contended(plan, newest, between)
-            _check_uncollected(log, plan, newest, files, lease)
-            plan = rebase(plan, newest, between, handles)
-            continue
-        return PublishResult(manifest.head_commit, head)
-    base_id, newest_id = plan.base.snapshot.commit.id, log.head().snapshot.commit.id
-    raise ConflictError("graph_head", base_id, newest_id, f"{lost} rounds were lost to other writers")
-
-
-def _find_epoch(plan: CommitPlan) -> int:
-    base_epoch = plan.base.snapshot.manifest.gc_horizon.epoch
-    return base_epoch if plan.epoch is None else min(plan.epoch, base_epoch)
-
-
-def _check_uncollected(
-    log: ManifestLog, plan: CommitPlan, newest: Head, files: Iterable[str], lease: Lease | None
-) -> None:
-    """Check that no cleanup since the plan was begun has removed data that the plan depends on.
-
-    Without a cleanup since, nothing is checked. A cleanup that runs from now on moves the manifest, so the swap is lost
-    and this check is repeated.
-
-    Raises:
-        TooSlowError: A cleanup has removed such data, or may have.
-    """
-    horizon = newest.snapshot.manifest.gc_horizon
-    if horizon.epoch == plan.epoch:
-        return
-    if not plan.outlives_cleanup:
-        raise TooSlowError(horizon.epoch, "may have removed the versions that it restores")
-    check_base_retained(horizon, plan.base.snapshot.commit)
-    check_staged_files(log.store, horizon, files, is_leased=lease is not None)
-    if plan.merged_from is not None:
-        check_merge_source_retained(log, horizon, plan.merged_from)
-
-
-def _is_contended(plan: CommitPlan, newest: Head, between: Sequence[Commit]) -> bool:
-    """Return whether a round was lost over a table that this write uses.
-
-    Rounds lost to unrelated commits do not count towards the lower limit. Maintenance never counts: it gives way to
-    writes for as many rounds as it takes.
-    """
-    if plan.operation in MAINTENANCE:
-        return False
-    used_tables = {move.table_key for move in plan.moves} | {requirement.table_key for requirement in plan.requirements}
-    used_tables |= plan.adopted.keys()
-    return bool(used_tables & find_changed_tables(plan.base.snapshot, newest.snapshot, between))
-
-
-def _is_same_request(plan: CommitPlan, commit: Commit) -> bool:
-    """Return whether an earlier try of the same request created this commit.
-
-    Raises:
-        KeyReusedError: The commit has the same idempotency key, but was another request.
-    """
-    key = plan.idempotency_key
-    if key is None or (commit.actor, commit.idempotency_key) != (plan.actor, key):
-        return False
-    check_same_request(commit, plan.operation, plan.request)
-    return True
-
-
-class _VersionBuilder:
-    """Creates the table versions of a plan, and reuses those of an earlier round that still fit.
-
-    Every file is appended to `files`.
-    """
-
-    def __init__(self, store: GraphStorage, handles: TableCache, branch: str, files: list[str]) -> None:
-        self._store = store
-        self._handles = handles
-        self._branch = branch
-        self._files = files
-        self._created: dict[str, Pin] = {}
-        # By table key: the move, the version it was applied to, and the version that resulted.
-        self._versions: dict[str, tuple[Move, int, int]] = {}
-
-    def apply(self, plan: CommitPlan) -> _AppliedPlan:
-        """Create the new tables and the moved versions of a plan, durable and invisible; return their pins."""
-        flushed = len(self._files)
-        for table in plan.new_tables:
-            self._create(table)
-        moved: dict[str, Pin] = {}
-        for move in plan.moves:
-            adopted = plan.adopted.get(move.table_key)
-            base = plan.base.snapshot.pins[move.table_key] if adopted is None else adopted.pin
-            version = self._build_version(move, base.version)
-            lists = base.lists
-            # Only maintenance rewrites existing files, so only there a checksum list may no longer be needed.
-            if lists and plan.operation in MAINTENANCE:
-                lists = find_used_lists(self._handles, base.path, version, lists)
-            moved[move.table_key] = replace(
-                base, version=version, rows=move.staged.rows_after, branch=self._branch, lists=lists
-            )
-        self._store.flush(self._files[flushed:])
-        self._store.runtime.faults.reach("publish.flushed")
-        return _AppliedPlan(moved, dict(self._created), plan.new_tables)
-
-    def _build_version(self, move: Move, base: int) -> int:
-        built = self._versions.get(move.table_key)
-        if built is not None and built[0].staged is move.staged and built[1] == base:
-            return built[2]
-        # Listed before the version is created, so that the files of a failed attempt are removed too.
-        self._files += move.staged.files
-        version = apply(self._handles, move.staged, base)
-        _record_checksum(self._store, move.staged.path, version, move.staged.rows_after)
-        self._versions[move.table_key] = (move, base, version)
-        self._files += list_detached_files(move.staged.path, [version])
-        self._store.runtime.faults.reach("publish.applied")
-        return version
-
-    def _create(self, table: NewTable) -> None:
-        record = table.record
-        if record.table_key in self._created:
-            return
-        version = create_table(self._store, record.path, table.schema)
-        _record_checksum(self._store, record.path, version, 0)
-        self._files.append(f"{record.path}/{format_version_name(version)}")
-        self._created[record.table_key] = Pin(
-            table_key=record.table_key, path=record.path, version=version, rows=0, branch=self._branch
-        )
-
-
-def _build_next_manifest(log: ManifestLog, plan: CommitPlan, applied: _AppliedPlan, commit_id: str) -> Manifest:
-    """Build the manifest of this commit: the base's, with new pins, tables and schema, and one more commit."""
-    snapshot = plan.base.snapshot
-    old = snapshot.manifest
-    dropped = {key: old.pins[key] for key in plan.dropped_tables}
-    # A hard drop of a whole type removes its record too, a soft drop keeps the table under `dropped`.
-    purged = {purge.table_key for purge in plan.purged if purge.property is None}
-    renamed = plan.renamed_tables
-    current_pins = {**old.pins, **applied.moved}
-    pins = {key: pin for key, pin in current_pins.items() if key not in dropped and key not in renamed}
-    pins |= {new: replace(current_pins[key], table_key=new) for key, new in renamed.items()}
-    pins |= applied.created
-    pins |= {key: applied.moved.get(key, adopted.pin) for key, adopted in plan.adopted.items()}
-    tables = {key: table for key, table in old.tables.items() if key not in renamed and key not in purged}
-    tables |= {new: structs.replace(old.tables[key], table_key=new) for key, new in renamed.items()}
-    tables |= {table.record.table_key: table.record for table in applied.new_tables}
-    tables |= {key: adopted.record for key, adopted in plan.adopted.items()}
-    touched = dict.fromkeys((*applied.created, *applied.moved, *plan.adopted, *dropped, *renamed, *renamed.values()))
-    for key in touched.keys() & pins.keys():
-        pin = pins[key]
-        pins[key] = replace(pin, sum=_record_checksum(log.store, pin.path, pin.version, pin.rows))
-    # `check --record` changes only what is recorded about a version, not the version.
-    touched |= dict.fromkeys(key for key, pin in pins.items() if pin.path in plan.recorded)
-    pins = {key: _add_recorded(plan, pin) for key, pin in pins.items()}
-    changes = [_build_change(key, old, pins.get(key), tables.get(key)) for key in touched]
-    commit = Commit(
-        id=commit_id,
-        parent=old.head,
-        merged_parent=plan.merged_parent,
-        merged_from=plan.merged_from,
-        seq=snapshot.commit.seq + 1,
-        branch=log.branch,
-        actor=plan.actor,
-        at=compute_commit_time(log.store, snapshot.commit),
-        operation=plan.operation,
-        message=plan.message,
-        manifest_version=snapshot.manifest_version + 1,
-        changes=tuple(changes),
-        schema_before=old.schema.id if plan.schema else None,
-        schema_after=plan.schema.id if plan.schema else None,
-        idempotency_key=plan.idempotency_key,
-        request=plan.request,
-        affected_nodes=plan.affected[0] if plan.affected else None,
-        affected_edges=plan.affected[1] if plan.affected else None,
-        summary=plan.summary,
-        purged=plan.purged,
-    )
-    commit = add_digest(commit, snapshot.commit, plan.schema or old.schema)
-    hidden = {**old.dropped, **{key: pin for key, pin in dropped.items() if key not in purged}}
-    return replace(
-        old,
-        schema=plan.schema or old.schema,
-        old_schemas=(*old.old_schemas, old.schema) if plan.schema else old.old_schemas,
-        tables=tables,
-        pins=pins,
-        dropped={key: _add_recorded(plan, pin) for key, pin in hidden.items() if key not in pins},
-        head=commit_id,
-        commits=(*old.commits, commit),
-    )
-
-
-def _add_recorded(plan: CommitPlan, pin: Pin) -> Pin:
-    recorded = plan.recorded.get(pin.path)
-    return pin if recorded is None else recorded.apply(pin)
-
-
-def _build_change(table_key: str, old: Manifest, after: Pin | None, table: TableRecord | None) -> PinChange:
-    """Build the record of a commit's change to one table key: its pin, and the table that the key names."""
-    before = old.pins.get(table_key)
-    old_table = old.tables.get(table_key)
-    pin = after or before
-    sum_before, lists = (before.sum, before.lists) if before else (None, ())
-    if before and after and before.version == after.version:
-        # The checksum of a version that does not change holds for the state before as well.
-        sum_before, lists = after.sum, ()
-    return PinChange(
-        table_key=table_key,
-        path=pin.path if pin else "",
-        before=str(before.version) if before else None,
-        after=str(after.version) if after else None,
-        rows_before=before.rows if before else 0,
-        rows_after=after.rows if after else 0,
-        replaced=old_table if old_table != table else None,
-        branch_before=before.branch if before else MAIN,
-        sum_before=sum_before,
-        sum_after=after.sum if after else None,
-        lists_before=tuple(name for name in lists if after and name not in after.lists),
-    )

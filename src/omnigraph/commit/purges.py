@@ -2,18 +2,19 @@
 
 from typing import Protocol
 
-import msgspec
-
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import Kind, OmnigraphError, variant
+from omnigraph.json_struct import JsonStruct
 from omnigraph.storage.layout import TablePath
 
 
-class Purge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Purge(JsonStruct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A permanent drop by a commit: of a type with its table, or of a property with its column.
 
     Earlier versions of the table at `path` hold the data. The commit's branch no longer reads them and does not keep
     them from cleanup; another branch that pins one has not dropped it.
     """
+
+    json_keys = "table_key location=path property"
 
     table_key: str
     """The table's key before the commit."""
@@ -26,10 +27,6 @@ class Purge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         name = self.table_key.partition(":")[2]
         # A table key is `node:Person` or `edge:Knows`.
         return name if self.property is None else f"{name}.{self.property}"
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form that all interfaces share."""
-        return {"table_key": self.table_key, "location": self.path, "property": self.property}
 
 
 class DataDroppedError(OmnigraphError):
@@ -44,32 +41,21 @@ class DataDroppedError(OmnigraphError):
     at: str
     actor: str
 
-    def __str__(self) -> str:
+    def _format_message(self) -> str:
         name = self.table_key.partition(":")[2]
         return (
             f"`{name}` can't be read as of before {self.at}: {self.actor} then dropped `{self.what}` with its data on"
             f" `{self.branch}` (commit {self.commit_id}); read that commit or a later one"
         )
 
-
-class MergeBaseDroppedError(OmnigraphError):
-    """The merge base of two branches has a table whose data was dropped since."""
-
-    kind = Kind.NOT_FOUND
-    code = "merge_base_dropped"
-    source: str
-    into: str
-    table_key: str
-    what: str
-    branch: str
-    commit_id: str
-
-    def __str__(self) -> str:
-        name = self.table_key.partition(":")[2]
+    @variant
+    def merge_base_dropped(self, source: str, into: str, table_key: str, what: str, branch: str, commit_id: str) -> str:
+        """The merge base of two branches has a table whose data was dropped since."""
+        name = table_key.partition(":")[2]
         return (
-            f"`{name}` can't be read at the merge base of `{self.source}` and `{self.into}`: `{self.what}` was"
-            f" dropped with its data on `{self.branch}` (commit {self.commit_id}), and a merge could restore rows that"
-            f" were deleted since. Export the rows you need from `{self.source}`, and load them into `{self.into}`"
+            f"`{name}` can't be read at the merge base of `{source}` and `{into}`: `{what}` was"
+            f" dropped with its data on `{branch}` (commit {commit_id}), and a merge could restore rows that"
+            f" were deleted since. Export the rows you need from `{source}`, and load them into `{into}`"
         )
 
 

@@ -1,14 +1,16 @@
 """Rebase a commit plan onto a newer head, after checking that the commits since do not conflict with it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit, Snapshot
+from omnigraph.commit.row_changes import RowChange, find_change, is_unaffected
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.storage.compaction import rebase_staged
+from omnigraph.storage.staging import restage_in_place
 from omnigraph.storage.table_cache import TableCache
 
 
@@ -21,23 +23,24 @@ def find_changed_tables(base: Snapshot, now: Snapshot, between: Sequence[Commit]
     return moved & {change.table_key for commit in between if not commit.is_maintenance for change in commit.changes}
 
 
-def check_if_commit(plan: CommitPlan, history: Iterable[Commit]) -> None:
-    """Check that `if_commit` is the newest commit of a history that changed rows or the schema.
+def check_if_commit(if_commit: str | None, history: Iterable[Commit]) -> None:
+    """Check that `if_commit`, unless it is None, is the newest commit of a history that changed rows or the schema.
 
     Commits of maintenance and recovery since are skipped: they make no write fail. `history` is newest first.
 
     Raises:
         ConflictError: Another commit has changed rows or the schema since.
     """
-    if plan.if_commit is None:
+    if if_commit is None:
         return
-    head = plan.base.snapshot.commit.id
+    head = None
     for commit in history:
-        if commit.id == plan.if_commit:
+        head = head or commit.id
+        if commit.id == if_commit:
             return
         if not commit.is_silent:
             break
-    raise ConflictError("graph_head", plan.if_commit, head, "the branch has moved on")
+    raise ConflictError("graph_head", if_commit, head or "none", "the branch has moved on")
 
 
 def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: TableCache) -> CommitPlan:
@@ -52,6 +55,7 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Tabl
     if base.manifest.schema.id != newer.manifest.schema.id:
         raise ConflictError("schema", base.manifest.schema.id, newer.manifest.schema.id, "the schema was changed")
     changed = find_changed_tables(base, newer, between)
+    known = {key: find_change(key, between) for key in plan.used_tables}
     before = SnapshotTables(handles, base, plan.watch)
     after = SnapshotTables(handles, newer, plan.watch)
     for requirement in plan.requirements:
@@ -60,6 +64,9 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Tabl
             continue
         if requirement.table_key not in newer.pins:
             raise ConflictError(requirement.table_key, "a table", "none", "the table was dropped")
+        change = known[requirement.table_key]
+        if change is not None and is_unaffected(requirement, change):
+            continue
         violation = requirement.check(before, after)
         if violation is not None:
             expected, actual = base.pins.get(violation.table_key), newer.pins.get(violation.table_key)
@@ -70,11 +77,17 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Tabl
                 violation.reason,
             )
     # Moves on adopted versions start from that version, not from the head's.
-    moves = (move if move.table_key in plan.adopted else _rebase_move(move, base, after) for move in plan.moves)
+    moves = (move if move.table_key in plan.adopted else _rebase_move(move, base, after, known) for move in plan.moves)
     return replace(plan, base=now, moves=tuple(moves))
 
 
-def _rebase_move(move: Move, base: Snapshot, after: SnapshotTables) -> Move:
+def _rebase_move(move: Move, base: Snapshot, after: SnapshotTables, known: Mapping[str, RowChange | None]) -> Move:
     if base.pins.get(move.table_key) == after.snapshot.pins.get(move.table_key):
         return move
-    return replace(move, staged=rebase_staged(move.staged, after.open_table(move.table_key)))
+    table = after.open_table(move.table_key)
+    other = known[move.table_key]
+    own = move.change
+    if own is None or other is None or not own.ids.isdisjoint(other.ids):
+        return replace(move, staged=rebase_staged(move.staged, table))
+    # The rows that it replaces are where they were: none of them was changed, and no fragment rewritten.
+    return replace(move, staged=restage_in_place(move.staged, table, own.located))

@@ -25,7 +25,7 @@ from omnigraph.commit.schema_copy import write_schema_copy
 from omnigraph.commit.sidecar import BrokenSidecar, Sidecar, StoredSidecar, list_operations, read_store_clock
 from omnigraph.commit.task_journal import clear, find_stray_operations, sweep
 from omnigraph.commit.verdict import Verdict, judge
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError, OmnigraphError
 from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import MANIFEST
@@ -38,22 +38,6 @@ _VERSION = re.compile(r"((?:nodes|edges)/[^/]+)/_versions/d(\d+)\.manifest")
 # Opening a graph waits up to this many seconds, for all operations together, for owners that have committed to remove
 # their sidecars; it checks this number of times.
 _MAX_PATIENCE, _PATIENCE_POLLS = 0.5, 5
-
-
-class SidecarContradictedError(OmnigraphError):
-    """A sidecar's operation is not in the history, but a branch uses a table version that it created."""
-
-    kind = Kind.CORRUPT
-    code = "sidecar_contradicted"
-    key: str
-    path: str
-    version: str
-    branch: str
-    message = (
-        "the sidecar `{key}` names no commit of the history, but `{branch}` uses version {version}"
-        " of {path}, which its operation created: the sidecar is damaged and left alone. Remove it while no"
-        " process writes"
-    )
 
 
 @dataclass
@@ -219,7 +203,7 @@ def _check_unpublished(store: GraphStorage, item: StoredSidecar) -> None:
     damaged: it and every file that it names are left alone.
 
     Raises:
-        SidecarContradictedError: A branch uses one, or used one in one of its latest commits.
+        CorruptError: A branch uses one, or used one in one of its latest commits.
     """
     created = {(match[1], match[2]) for match in map(_VERSION.fullmatch, item.sidecar.files) if match}
     # Only its own branch and main: with hundreds of branches, reading them all would cost hundreds of requests.
@@ -231,14 +215,14 @@ def _check_unpublished(store: GraphStorage, item: StoredSidecar) -> None:
         used = {(pin.path, str(pin.version)) for pin in manifest.pins.values()}
         used |= {(change.path, str(change.after)) for commit in manifest.commits for change in commit.changes}
         for path, version in sorted(created & used):
-            raise SidecarContradictedError(item.key, path, version, log_.branch)
+            raise CorruptError.sidecar_contradicted(item.key, path, version, log_.branch)
 
 
 def _check_base(branch: ManifestLog, sidecar: Sidecar) -> None:
     """Check that the manifest still has the base commit of an operation, before a new commit reuses its number.
 
     Raises:
-        ManifestRolledBackError: The manifest has lost it.
+        CorruptError: The manifest has lost it.
     """
     try:
         newest = branch.final_head().snapshot.commit.seq

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterable
 
-from omnigraph.commit.branch_errors import BadBranchNameError, BranchExistsError
+from omnigraph.commit.branch_errors import BranchExistsError
 from omnigraph.commit.manifest_types import MAIN
-from omnigraph.commit.tag_errors import BadTagNameError, TagExistsError
+from omnigraph.commit.tag_errors import TagExistsError
+from omnigraph.errors import BadArgumentError
 from omnigraph.ids import ULID_LENGTH
 
 MAX_NAME_CHARACTERS = 128
@@ -17,11 +18,11 @@ def check_branch_name(name: str) -> None:
     """Check that a branch may have this name.
 
     Raises:
-        BadBranchNameError: It may not.
+        BadArgumentError: It may not.
     """
     reason = _find_mistake(name)
     if reason is not None:
-        raise BadBranchNameError(name, reason)
+        raise BadArgumentError.bad_branch_name(name, reason)
 
 
 def check_name_free(name: str, taken: Iterable[str]) -> None:
@@ -41,14 +42,14 @@ def check_tag_name(name: str) -> None:
     """Check that a tag may have this name: a valid branch name that does not look like a commit id.
 
     Raises:
-        BadTagNameError: It may not.
+        BadArgumentError: It may not.
     """
     reason = _find_mistake(name)
     # Snapshots are named by tag or by commit id in the same argument.
     if reason is None and looks_like_id(name):
         reason = "it looks like the id of a commit"
     if reason is not None:
-        raise BadTagNameError(name, reason)
+        raise BadArgumentError.bad_tag_name(name, reason)
 
 
 def looks_like_id(name: str) -> bool:

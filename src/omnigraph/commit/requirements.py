@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.columnar_sets import Mask, concat_chunks, find_positions, is_among
+from omnigraph.storage.columnar_sets import Mask, concat_chunks, find_positions, is_among, to_mask
 from omnigraph.storage.key_lookup import find_existing, find_existing_ids, find_rows
 from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, ROW_NUMBER, LanceTable, is_blob
 
@@ -137,6 +137,8 @@ class SelectionUnchanged:
     table_key: str
     ids: Keys
     select: Callable[[LanceTable], pa.Array]
+    select_rows: Callable[[pa.Table], pa.Array] | None = None
+    """Returns the ids that the predicate selects among some rows, if that needs no table."""
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
         """Return a violation if other rows are selected now, or if one of the rows was changed."""
@@ -175,13 +177,7 @@ class CountsWithin:
         distinct = keys.unique()
         totals = np.bincount(find_positions(rows.column(self.column), distinct), minlength=len(distinct))
         np.add.at(totals, find_positions(keys, distinct), np.asarray(self.added, np.int64))
-        is_wrong = totals < self.low
-        if self.high is not None:
-            is_wrong |= totals > self.high
-        # One key is enough for a message.
-        for position in np.flatnonzero(is_wrong)[:1]:
-            return Violation(self.table_key, f"`{distinct[int(position)].as_py()}` would have {totals[position]} rows")
-        return None
+        return check_counts(self.table_key, distinct, totals, self.low, self.high)
 
 
 class StreamedRequirement(Protocol):
@@ -221,6 +217,40 @@ def find_rows_with_values(table: LanceTable, columns: Sequence[str], values: pa.
     is_pushed = len(keys) <= MAX_PUSHED_KEYS and not _has_nan(keys)
     rows = table.find_rows(probed, keys, names) if is_pushed else table.scan(names)
     return normalize_zeros(rows).join(groups, list(columns), join_type="left semi")
+
+
+def check_counts(
+    table_key: str, keys: pa.Array, totals: npt.NDArray[np.int64], low: int, high: int | None
+) -> Violation | None:
+    """Return a violation if a key has too few or too many rows; it names one of them."""
+    for position in np.flatnonzero(is_out_of_bounds(totals, low, high))[:1]:
+        return Violation(table_key, f"`{keys[int(position)].as_py()}` would have {totals[position]} rows")
+    return None
+
+
+def is_out_of_bounds(totals: npt.NDArray[np.int64], low: int, high: int | None) -> Mask:
+    """Return for each number of rows whether a cardinality does not allow it."""
+    return (totals < low) | (totals > high) if high is not None else totals < low
+
+
+def select_complete(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Return the rows without a null in a unique group of columns, with -0.0 as 0.0: a null clashes with nothing."""
+    complete = find_complete(rows.select(list(columns)))
+    return normalize_zeros(rows if complete is None else rows.take(pa.array(complete)))
+
+
+def find_complete(group: pa.Table) -> npt.NDArray[np.int64] | None:
+    """Return the positions of the rows without a null, or None if no row has one."""
+    masks = [to_mask(pc.is_valid(column)) for column in group.columns if column.null_count]
+    return np.flatnonzero(np.logical_and.reduce(masks)) if masks else None
+
+
+def is_one_of_rows(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> bool:
+    """Return whether some of these rows may hold one of the value groups, by the first column alone."""
+    name = columns[0]
+    stored = rows.select([name])
+    keys = concat_chunks(normalize_zeros(values.select([name]).cast(stored.schema)).column(name))
+    return _has_nan(keys) or bool(pc.any(pc.is_in(normalize_zeros(stored).column(name), value_set=keys)).as_py())
 
 
 def normalize_zeros(rows: pa.Table) -> pa.Table:

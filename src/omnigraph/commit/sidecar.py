@@ -8,7 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from omnigraph.commit.checksummed_json import decode_with_checksum, encode_with_checksum
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import Kind, OmnigraphError, variant
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import RECOVERY, ManifestPath, TableFile, build_sidecar_key
 from omnigraph.storage.object_store import (
@@ -85,6 +85,11 @@ class FencedError(OmnigraphError):
         "operation {operation_id} did not renew its lease in time and was cancelled by recovery;"
         " nothing was committed: run it again"
     )
+
+    @variant
+    def phase_closed(self, operation_id: str, task: str) -> str:
+        """The phase of a task was closed before the task ended."""
+        return f"the task {task} of operation {operation_id} came too late: its job has ended without it"
 
 
 def list_sidecars(store: GraphStorage) -> tuple[list[StoredSidecar], list[BrokenSidecar]]:

@@ -10,10 +10,16 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from omnigraph.commit.requirements import TableProvider, Violation, format_ids, normalize_zeros
-from omnigraph.storage.columnar_sets import Positions, concat_chunks, find_positions, is_among, tally
+from omnigraph.commit.requirements import (
+    TableProvider,
+    Violation,
+    check_counts,
+    format_ids,
+    normalize_zeros,
+    select_complete,
+)
+from omnigraph.storage.columnar_sets import concat_chunks, find_positions, is_among
 from omnigraph.storage.key_lookup import find_rows
 from omnigraph.storage.string_hash_index import StringHashIndex
 from omnigraph.storage.version_diff import diff_versions
@@ -83,10 +89,7 @@ class StreamedValuesAbsent:
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
         """Return a violation if another commit has stored one of the values."""
         table = now.open_table(self.table_key)
-        added = normalize_zeros(diff_versions(base.open_table(self.table_key), table, self.columns).added)
-        for name in self.columns:
-            # A group with a null clashes with nothing.
-            added = added.filter(pc.is_valid(added.column(name)))
+        added = select_complete(diff_versions(base.open_table(self.table_key), table, self.columns).added, self.columns)
         if not added.num_rows:
             return None
         clashing: list[pa.Array] = []
@@ -102,51 +105,7 @@ class StreamedValuesAbsent:
 class StreamedCountsWithin:
     """Require that the number of rows per value stays within bounds.
 
-    The write stores a row for every value in the single column of `rows`.
-    """
-
-    table_key: str
-    column: str
-    rows: RowSource
-    low: int = 0
-    high: int | None = None
-
-    def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
-        """Return a violation if a value that other commits have touched has too few or too many rows."""
-        table = now.open_table(self.table_key)
-        changes = diff_versions(base.open_table(self.table_key), table, [self.column])
-        touched = pa.chunked_array(
-            [*changes.added.column(self.column).chunks, *changes.removed.column(self.column).chunks], pa.string()
-        ).unique()
-        # Only values that other commits touched are counted: all others were within bounds on the base.
-        own_counts: Positions = np.zeros(len(touched), np.int64)
-        keys = StringHashIndex(touched)
-        for batch in self.rows():
-            positions = keys.find_positions(batch.column(0))
-            own_counts += np.bincount(positions[positions >= 0], minlength=len(touched))
-        # The write can't break the bounds of values that it does not store.
-        is_stored = own_counts > 0
-        touched = touched.filter(pa.array(is_stored))
-        own_counts = own_counts[is_stored]
-        if not len(touched):
-            return None
-        # Rows that exist now include those of other commits since the base.
-        values, counts = tally(find_rows(table, self.column, touched, [self.column]).column(self.column))
-        totals = own_counts.copy()
-        np.add.at(totals, find_positions(values, touched), counts)
-        is_wrong = totals < self.low
-        if self.high is not None:
-            is_wrong |= totals > self.high
-        for position in np.flatnonzero(is_wrong)[:1]:
-            return Violation(self.table_key, f"`{touched[int(position)].as_py()}` would have {totals[position]} rows")
-        return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamedMergeCountsWithin:
-    """Require that the number of rows per value stays within bounds, for a write that replaces rows.
-
-    Its rows (`id` and the column) replace those with the same ids.
+    The write stores `rows` (`id` and the column), which replace those with the same ids.
     """
 
     table_key: str
@@ -179,12 +138,7 @@ class StreamedMergeCountsWithin:
         # Only values to which the write adds a row, or from which it takes one, can be its fault.
         is_ours = (own_counts > 0) | (np.bincount(value_of_row[is_replaced], minlength=len(touched)) > 0)
         totals = own_counts + remaining
-        is_wrong = totals < self.low
-        if self.high is not None:
-            is_wrong |= totals > self.high
-        for position in np.flatnonzero(is_wrong & is_ours)[:1]:
-            return Violation(self.table_key, f"`{touched[int(position)].as_py()}` would have {totals[position]} rows")
-        return None
+        return check_counts(self.table_key, touched.filter(pa.array(is_ours)), totals[is_ours], self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,6 @@
 """Define the errors of tags."""
 
-from omnigraph.errors import MAX_LISTED_NAMES, Kind, OmnigraphError
-
-
-class BadTagNameError(OmnigraphError):
-    """A name that no tag may have."""
-
-    kind = Kind.USAGE
-    code = "bad_tag_name"
-    name: str
-    reason: str
-    message = "`{name}` can't be the name of a tag: {reason}"
+from omnigraph.errors import MAX_LISTED_NAMES, Kind, MissingError, OmnigraphError
 
 
 class TagExistsError(OmnigraphError):
@@ -24,7 +14,7 @@ class TagExistsError(OmnigraphError):
     )
 
 
-class TagMissingError(OmnigraphError):
+class TagMissingError(MissingError):
     """The graph has no tag with this name; `known` are its tags, `near` is the one that was likely meant."""
 
     kind = Kind.NOT_FOUND
@@ -32,10 +22,6 @@ class TagMissingError(OmnigraphError):
     name: str
     known: tuple[str, ...]
     near: str | None = None
-
-    def facts(self) -> dict[str, object]:
-        """Return the name, the tags of the graph, and the suggestion."""
-        return {"name": self.name, "known": list(self.known), "near": self.near}
 
     def __str__(self) -> str:
         return f"the graph has no tag `{self.name}`; {self._format_hint()}"
@@ -49,16 +35,3 @@ class TagMissingError(OmnigraphError):
         more = len(self.known) - MAX_LISTED_NAMES
         rest = f" and {more} more" if more > 0 else ""
         return f"it has {', '.join(f'`{name}`' for name in self.known[:MAX_LISTED_NAMES])}{rest}"
-
-
-class TagOutcomeUnknownError(OmnigraphError):
-    """The store stopped answering while a tag was created or deleted, so the outcome is not known."""
-
-    kind = Kind.UNAVAILABLE
-    code = "tag_outcome_unknown"
-    name: str
-    reason: str
-    message = (
-        "the outcome for tag `{name}` is not known: the store stopped answering ({reason})."
-        " Run `omnigraph tag list` once it answers again"
-    )

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from omnigraph.clock import format_instant
-from omnigraph.commit.branch_errors import BranchExistsError
+from omnigraph.commit.branch_errors import BranchExistsError, OutcomeUnknownError
 from omnigraph.commit.branch_registry import change_registry
 from omnigraph.commit.gc_horizon import check_reachable
-from omnigraph.commit.manifest_log import ManifestLog, OutcomeUnknownError
+from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.manifest_types import Manifest, Snapshot, TagRecord
 from omnigraph.commit.ref_names import check_tag_name, check_untagged
-from omnigraph.commit.tag_errors import TagMissingError, TagOutcomeUnknownError
+from omnigraph.commit.tag_errors import TagMissingError
 
 
 class TagRegistry:
@@ -34,9 +34,9 @@ class TagRegistry:
         """Create a tag for a state whose commit is in `journal`; cleanup retains it, even without its branch.
 
         Raises:
-            BadTagNameError, TagExistsError, BranchExistsError: The name is invalid or in use.
+            BadArgumentError, TagExistsError, BranchExistsError: The name is invalid or in use.
             BranchGoneError, CommitCollectedError: The commit was removed in the meantime.
-            TagOutcomeUnknownError: The store stopped answering; the tag may exist.
+            OutcomeUnknownError: The store stopped answering; the tag may exist.
         """
         check_tag_name(name)
         store = self.main.store
@@ -68,7 +68,7 @@ class TagRegistry:
                 may_be_undone=True,
             )
         except OutcomeUnknownError as error:
-            raise TagOutcomeUnknownError(name, error.reason) from error
+            raise OutcomeUnknownError.tag_outcome_unknown(name, error.reason) from error
         store.runtime.faults.reach("tag.registered")
         return record
 
@@ -77,7 +77,7 @@ class TagRegistry:
 
         Raises:
             TagMissingError: There is no such tag.
-            TagOutcomeUnknownError: The store stopped answering; the tag may be deleted.
+            OutcomeUnknownError: The store stopped answering; the tag may be deleted.
         """
         head = self.main.head()
         record = _find_tag(head.snapshot.manifest, name)
@@ -91,7 +91,7 @@ class TagRegistry:
         try:
             change_registry(self.main, head, remove_tag, lambda now: now.tags.get(name) != record)
         except OutcomeUnknownError as error:
-            raise TagOutcomeUnknownError(name, error.reason) from error
+            raise OutcomeUnknownError.tag_outcome_unknown(name, error.reason) from error
         return record
 
 

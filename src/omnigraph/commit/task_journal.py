@@ -7,7 +7,6 @@ removes its own files. Recovery does the same for an operation that died.
 """
 
 import re
-import secrets
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,8 +14,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from omnigraph.commit.checksummed_json import decode_with_checksum, encode_with_checksum
-from omnigraph.commit.sidecar import read_phase
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.commit.sidecar import FencedError, read_phase
+from omnigraph.ids import draw_bytes
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import RECOVERY, TableFile, build_job_key, build_sidecar_key
 from omnigraph.storage.object_store import ForeignFileError, ObjectChangedError, ObjectInfo, ObjectMissingError
@@ -32,16 +31,6 @@ MAX_SAVED_AGE = timedelta(days=1)
 _OPERATION_OBJECT = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})-([^/]+)")
 
 
-class PhaseClosedError(OmnigraphError):
-    """The phase of a task was closed before the task ended."""
-
-    kind = Kind.CONFLICT
-    code = "phase_closed"
-    operation_id: str
-    task: str
-    message = "the task {task} of operation {operation_id} came too late: its job has ended without it"
-
-
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The files that a task has written or is writing, relative to the root."""
 
@@ -52,14 +41,14 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class TaskJournal:
     """The note of one task, updated as it writes. Call `begin` before the first file.
 
-    Once the phase of the task is closed, every method raises PhaseClosedError, and removes all files of the task.
+    Once the phase of the task is closed, every method raises FencedError, and removes all files of the task.
     """
 
     def __init__(self, store: GraphStorage, operation_id: str, phase: int, task: int) -> None:
         self._store = store
         self._operation_id = operation_id
         self._phase = phase
-        self._task = f"{phase}-{task}-{secrets.token_hex(4)}"
+        self._task = f"{phase}-{task}-{draw_bytes(4).hex()}"
         self._etag = ""
         self._lock = threading.Lock()
         self._files: dict[str, None] = {}
@@ -69,7 +58,7 @@ class TaskJournal:
         """Put the empty note.
 
         Raises:
-            PhaseClosedError: The phase was closed already.
+            FencedError: The phase was closed already.
         """
         data = encode_with_checksum(Note())
         self._etag = self._store.objects.put_if_absent(self._key, data)
@@ -113,7 +102,7 @@ class TaskJournal:
     def _discard(self) -> None:
         for file in (*self._files, *self._scratch, self._key):
             self._store.objects.delete(file)
-        raise PhaseClosedError(self._operation_id, self._task)
+        raise FencedError.phase_closed(self._operation_id, self._task)
 
 
 def clear(store: GraphStorage, operation_id: str, *, phase: int | None = None, keep: Collection[str] = ()) -> int:

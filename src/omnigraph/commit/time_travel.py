@@ -9,11 +9,11 @@ from omnigraph.commit.gc_horizon import check_commit_retained
 from omnigraph.commit.manifest_log import Head, ManifestLog, expect_pins, find_schema
 from omnigraph.commit.manifest_types import Commit, Pin, PinChange, Snapshot, TableRecord
 from omnigraph.commit.ref_names import looks_like_id
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import Kind, MissingError
 from omnigraph.storage.verification import Verifier
 
 
-class CommitMissingError(OmnigraphError):
+class CommitMissingError(MissingError):
     """The branch's history has no such commit, or none that early; without a branch, no branch has it.
 
     With `is_snapshot`, the argument takes no branch and no time, which have other arguments.

@@ -8,9 +8,10 @@ here.
 
 import math
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import TypeVar
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import SettingsError
 from omnigraph.faults import read_faults
 from omnigraph.options import OPENAI_URL, EmbedOptions, EmbedProvider, Options, Traversal, UpkeepOptions, Verify
 from omnigraph.runtime import Runtime
@@ -29,6 +30,7 @@ FOLLOW_LINKS = "OMNIGRAPH_FOLLOW_LINKS"
 VERIFY = "OMNIGRAPH_VERIFY"
 QUERY_SECONDS = "OMNIGRAPH_QUERY_SECONDS"
 QUERY_MEMORY_BYTES = "OMNIGRAPH_QUERY_MEMORY_BYTES"
+MAINTENANCE = "OMNIGRAPH_MAINTENANCE"
 MAINTENANCE_CONCURRENCY = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 SPARK_BYTES = "OMNIGRAPH_SPARK_BYTES"
 IDEMPOTENCY_DAYS = "OMNIGRAPH_IDEMPOTENCY_DAYS"
@@ -49,17 +51,7 @@ _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", 
 
 
 Number = TypeVar("Number", int, float)
-
-
-class BadVariableError(OmnigraphError):
-    """An environment variable has an invalid value."""
-
-    kind = Kind.USAGE
-    code = "bad_variable"
-    variable: str
-    value: str
-    way_out: str = "write true or false"
-    message = "the environment variable {variable} is `{value}`; {way_out}"
+Choice = TypeVar("Choice", bound=Enum)
 
 
 def build_runtime(environment: Mapping[str, str]) -> Runtime:
@@ -82,6 +74,7 @@ def build_runtime(environment: Mapping[str, str]) -> Runtime:
         idempotency_keys=_read_count(environment, IDEMPOTENCY_KEYS, _DEFAULTS.idempotency_keys),
         query_seconds=_read_limit(environment, QUERY_SECONDS, float, _DEFAULTS.query_seconds),
         query_memory_bytes=_read_limit(environment, QUERY_MEMORY_BYTES, int, _DEFAULTS.query_memory_bytes),
+        maintenance=_read_choice(environment, MAINTENANCE, _DEFAULTS.maintenance),
         upkeep=UpkeepOptions(
             concurrency=_read_count(environment, MAINTENANCE_CONCURRENCY, _DEFAULTS.upkeep.concurrency)
         ),
@@ -93,7 +86,7 @@ def read_blob_sources(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the locations that Blob values may be read from; the variable separates them by spaces.
 
     Raises:
-        BadVariableError: One of them is no such location.
+        SettingsError: One of them is no such location.
     """
     sources = tuple(environment.get(BLOB_SOURCES, "").split())
     for source in sources:
@@ -101,7 +94,7 @@ def read_blob_sources(environment: Mapping[str, str]) -> tuple[str, ...]:
             parse_blob_location(source)
         except BlobSourceError as error:
             way_out = "write file:///directory or s3://bucket/prefix, several separated by spaces"
-            raise BadVariableError(BLOB_SOURCES, source, way_out) from error
+            raise SettingsError.bad_variable(BLOB_SOURCES, source, way_out) from error
     return sources
 
 
@@ -109,51 +102,40 @@ def read_traversal_mode(environment: Mapping[str, str]) -> Traversal:
     """Return how edges are traversed.
 
     Raises:
-        BadVariableError: The value is none of the known ones.
+        SettingsError: The value is none of the known ones.
     """
-    value = environment.get(TRAVERSAL_MODE) or _DEFAULTS.traversal_mode.value
-    choices = [mode.value for mode in Traversal]
-    if value not in choices:
-        raise BadVariableError(TRAVERSAL_MODE, value, f"write one of {', '.join(choices)}")
-    return Traversal(value)
+    return _read_choice(environment, TRAVERSAL_MODE, _DEFAULTS.traversal_mode)
 
 
 def read_verify_level(environment: Mapping[str, str]) -> Verify:
     """Return which files are verified at their first read.
 
     Raises:
-        BadVariableError: The value is none of the known ones.
+        SettingsError: The value is none of the known ones.
     """
-    value = environment.get(VERIFY) or _DEFAULTS.verify.value
-    choices = [level.value for level in Verify]
-    if value not in choices:
-        raise BadVariableError(VERIFY, value, f"write one of {', '.join(choices)}")
-    return Verify(value)
+    return _read_choice(environment, VERIFY, _DEFAULTS.verify)
 
 
 def read_embedding_options(environment: Mapping[str, str]) -> EmbedOptions:
     """Return how texts are turned into vectors.
 
     Raises:
-        BadVariableError: The provider is none of the known ones.
+        SettingsError: The provider is none of the known ones.
     """
-    value = environment.get(EMBED_PROVIDER) or EmbedProvider.NONE.value
-    choices = [provider.value for provider in EmbedProvider]
-    if value not in choices:
-        raise BadVariableError(EMBED_PROVIDER, value, f"write one of {', '.join(choices)}")
+    provider = _read_choice(environment, EMBED_PROVIDER, EmbedProvider.NONE)
     url = environment.get(EMBED_URL) or None
     # OpenAI's key must not be sent to another server that speaks the same protocol.
     is_openai = (url or OPENAI_URL).rstrip("/") == OPENAI_URL
     key = environment.get(EMBED_KEY) or (environment.get(OPENAI_KEY) if is_openai else None)
     model = environment.get(EMBED_MODEL) or None
-    return EmbedOptions(provider=EmbedProvider(value), url=url, model=model, key=key or None)
+    return EmbedOptions(provider=provider, url=url, model=model, key=key or None)
 
 
 def read_storage_options(environment: Mapping[str, str]) -> dict[str, str]:
     """Return options for the object store, under Lance's names.
 
     Raises:
-        BadVariableError: A switch is neither on nor off.
+        SettingsError: A switch is neither on nor off.
     """
     storage: dict[str, str] = {}
     endpoint = next((environment[name] for name in ENDPOINTS if environment.get(name)), None)
@@ -168,13 +150,23 @@ def read_storage_options(environment: Mapping[str, str]) -> dict[str, str]:
     return storage
 
 
+def _read_choice(environment: Mapping[str, str], variable: str, default: Choice) -> Choice:
+    """Return the choice that a variable names, or the default if it is not set."""
+    value = environment.get(variable) or default.value
+    choices = type(default)
+    names = [choice.value for choice in choices]
+    if value not in names:
+        raise SettingsError.bad_variable(variable, value, f"write one of {', '.join(names)}")
+    return choices(value)
+
+
 def _read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
     """Return whether a variable is switched on; None if it is not set."""
     value = environment.get(variable, "")
     if not value:
         return None
     if value.lower() not in _TRUE | _FALSE:
-        raise BadVariableError(variable, value)
+        raise SettingsError.bad_variable(variable, value)
     return value.lower() in _TRUE
 
 
@@ -182,7 +174,7 @@ def _read_bytes(environment: Mapping[str, str], variable: str) -> int | None:
     """Return a number of bytes, which may be 0; None if the variable is not set."""
     text = environment.get(variable, "")
     if text and not (text.isascii() and text.isdigit()):
-        raise BadVariableError(variable, text, "write a whole number of bytes")
+        raise SettingsError.bad_variable(variable, text, "write a whole number of bytes")
     return int(text) if text else None
 
 
@@ -190,7 +182,7 @@ def _read_count(environment: Mapping[str, str], variable: str, default: int) -> 
     """Return a whole number above 0, or the default if the variable is not set."""
     text = environment.get(variable, "")
     if text and not (text.isascii() and text.isdigit() and int(text)):
-        raise BadVariableError(variable, text, "write a whole number above 0")
+        raise SettingsError.bad_variable(variable, text, "write a whole number above 0")
     return int(text) if text else default
 
 
@@ -214,5 +206,5 @@ def _read_limit(
     except ValueError:
         number = None
     if number is None or not 0 < number < math.inf:
-        raise BadVariableError(variable, text, f"write a number above 0, or `{NO_LIMIT}`")
+        raise SettingsError.bad_variable(variable, text, f"write a number above 0, or `{NO_LIMIT}`")
     return number

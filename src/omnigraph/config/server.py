@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from omnigraph.config.environment import BadVariableError, read_embedding_options
-from omnigraph.config.settings_file import SettingsError, SettingsSection, read_settings
+from omnigraph.config.environment import read_embedding_options
+from omnigraph.config.settings_file import SettingsSection, read_settings
 from omnigraph.config.tokens import MIN_TOKEN_CHARACTERS, TokenRecord, hash_token
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import Kind, OmnigraphError, SettingsError
 from omnigraph.locations import parse_scheme
-from omnigraph.ops.auto_optimize import ReconcilePolicy
+from omnigraph.ops.auto_maintenance import ReconcilePolicy
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.options import EmbedOptions, EmbedProvider
 from omnigraph.policy import Actor
@@ -24,25 +24,6 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _MIB = 1024 * 1024
-
-
-class BadBindError(OmnigraphError):
-    """An address that no server can listen on."""
-
-    kind = Kind.USAGE
-    code = "bad_bind"
-    given: str
-    message = "can't listen on `{given}`: write HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
-
-
-class BadGraphIdError(OmnigraphError):
-    """A graph can't be served under this name, or two graphs have the same."""
-
-    kind = Kind.USAGE
-    code = "bad_graph_id"
-    given: str
-    reason: str
-    message = "a graph can't be served as `{given}`: {reason}"
 
 
 class NothingToServeError(OmnigraphError):
@@ -120,8 +101,10 @@ class ServerConfig:
     limits: ServerLimits = field(default_factory=ServerLimits)
     embedding: EmbedOptions | None = None
     """How vectors are computed; None: by the environment's settings."""
+    compacts_tails: bool = True
+    """Whether writes keep the number of small fragments bounded."""
     maintenance: ReconcilePolicy | None = None
-    """The share of time in which the server optimises its graphs; None: it does not."""
+    """The rounds in which the server optimises its graphs and removes old data; None: there are none."""
     recovery_seconds: float = 60.0
     """The interval of recovery from operations of other processes that died."""
     scrub_days: float = 30.0
@@ -155,10 +138,8 @@ def build_server_config(
     """Build the configuration from a file, with the graphs (`ID=URI`, or a URI alone) and address of a command line.
 
     Raises:
-        SettingsError: The file has an invalid setting.
-        BadBindError, BadGraphIdError: The command line has an invalid address or graph.
+        SettingsError: The file, the command line or the environment has an invalid setting.
         NothingToServeError: There is no graph.
-        BadVariableError: The environment has an invalid token.
     """
     config = ServerConfig(graphs=()) if file is None else _read_config_file(file, environment)
     hosted = (*config.graphs, *map(_parse_graph_argument, graphs))
@@ -167,9 +148,9 @@ def build_server_config(
     ids = [graph.id for graph in hosted]
     for id_ in ids:
         if not _ID.fullmatch(id_):
-            raise BadGraphIdError(id_, "use at most 63 letters (A–Z, a–z), digits, `-` and `_`")
+            raise SettingsError.bad_graph_id(id_, "use at most 63 letters (A–Z, a–z), digits, `-` and `_`")
         if ids.count(id_) > 1:
-            raise BadGraphIdError(id_, "two graphs have that name; write ID=URI to give one another name")
+            raise SettingsError.bad_graph_id(id_, "two graphs have that name; write ID=URI to give one another name")
     config = replace(config, graphs=hosted, given_tokens=parse_token_variable(environment))
     if bind is not None:
         host, port = parse_bind(bind)
@@ -181,18 +162,18 @@ def parse_token_variable(environment: Mapping[str, str]) -> tuple[TokenRecord, .
     """Return the tokens of the environment.
 
     Raises:
-        BadVariableError: The variable is invalid. The error does not show the tokens.
+        SettingsError: The variable is invalid. The error does not show the tokens.
     """
     tokens = []
     for pair in environment.get(TOKENS_VARIABLE, "").split():
         actor, sign, token = pair.partition("=")
         if not sign or len(token) < MIN_TOKEN_CHARACTERS:
             way_out = f"write actor=token, separated by spaces, each token of {MIN_TOKEN_CHARACTERS} characters or more"
-            raise BadVariableError(TOKENS_VARIABLE, "…", way_out)
+            raise SettingsError.bad_variable(TOKENS_VARIABLE, "…", way_out)
         try:
             check_actor(actor)
         except (ActorRefusedError, CommitTextTooLongError) as error:
-            raise BadVariableError(TOKENS_VARIABLE, "…", str(error)) from error
+            raise SettingsError.bad_variable(TOKENS_VARIABLE, "…", str(error)) from error
         tokens.append(TokenRecord(actor=Actor(name=actor), digest=hash_token(token)))
     return tuple(tokens)
 
@@ -201,14 +182,14 @@ def parse_bind(text: str) -> tuple[str, int]:
     """Return host and port of `HOST:PORT`.
 
     Raises:
-        BadBindError: It has another form.
+        SettingsError: It has another form.
     """
     host, sign, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     is_port = port.isascii() and port.isdigit() and int(port) < 2**16
     # An IPv6 address without brackets would be ambiguous.
     if not sign or not host or not is_port or (":" in host and not text.startswith("[")):
-        raise BadBindError(text)
+        raise SettingsError.bad_bind(text)
     return host, int(port)
 
 
@@ -223,7 +204,7 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
     bind = server.get_text("bind")
     try:
         host, port = (DEFAULT_HOST, DEFAULT_PORT) if bind is None else parse_bind(bind)
-    except BadBindError as error:
+    except SettingsError as error:
         raise server.build_error("bind", str(error)) from error
     config = ServerConfig(
         graphs=tuple(_read_hosted_graph(name, section) for name, section in root.iter_sections("graphs")),
@@ -235,6 +216,7 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
         drain_seconds=server.get_seconds("drain_seconds", defaults.drain_seconds),
         limits=_read_limits(limits),
         embedding=_read_embedding(embedding, environment),
+        compacts_tails=maintenance.get_switch("auto", default=defaults.compacts_tails),
         maintenance=_read_maintenance(maintenance),
         recovery_seconds=maintenance.get_seconds("recovery_seconds", defaults.recovery_seconds),
         scrub_days=scrub.get_days("days", defaults.scrub_days),
@@ -273,8 +255,13 @@ def _read_maintenance(section: SettingsSection) -> ReconcilePolicy | None:
     if percent > 100:
         raise section.build_error("budget_percent", "write a whole number from 1 to 100")
     # All settings were read before, so that invalid ones are reported even while maintenance is off.
-    is_on = section.get_switch("auto", default=False)
-    return ReconcilePolicy(every_seconds=interval, budget=percent / 100) if is_on else None
+    policy = ReconcilePolicy(
+        every_seconds=interval,
+        budget=percent / 100,
+        optimizes=section.get_switch("optimize", default=False),
+        cleanup_days=section.get_days("cleanup_days", defaults.cleanup_days),
+    )
+    return policy if policy.optimizes or policy.cleanup_days else None
 
 
 def _read_hosted_graph(name: str, section: SettingsSection) -> HostedGraph:
@@ -321,8 +308,6 @@ def _parse_graph_argument(text: str) -> HostedGraph:
 
 
 __all__ = [
-    "BadBindError",
-    "BadGraphIdError",
     "HostedGraph",
     "NothingToServeError",
     "ServerConfig",

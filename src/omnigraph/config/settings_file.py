@@ -7,26 +7,19 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from omnigraph.errors import FileDeniedError, FileMissingError, FileUnreadableError, Kind, NotAFileError, OmnigraphError
+from omnigraph.errors import (
+    BadFileError,
+    FileDeniedError,
+    FileMissingError,
+    FileUnreadableError,
+    SettingsError,
+)
 from omnigraph.lang.spelling import find_closest
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(B|kB|KiB|MB|MiB|GB|GiB)")
 _UNITS = {"B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 # A larger file was named by mistake; at most one byte more of it is read into memory.
 _MAX_FILE_BYTES = 1024 * 1024
-
-
-class SettingsError(OmnigraphError):
-    """A settings file has an invalid value; `key` names the setting."""
-
-    kind = Kind.USAGE
-    code = "bad_settings"
-    path: str
-    key: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {f'`{self.key}`: ' if self.key else ''}{self.reason}"
 
 
 class SettingsSection:
@@ -182,7 +175,7 @@ def read_settings(path: Path) -> SettingsSection:
 
     Raises:
         SettingsError: It is not valid TOML.
-        FileMissingError, NotAFileError, FileDeniedError, FileUnreadableError: It can't be read.
+        FileMissingError, BadFileError, FileDeniedError, FileUnreadableError: It can't be read.
     """
     text = read_text(path)
     try:
@@ -196,7 +189,7 @@ def read_text(path: Path) -> str:
 
     Raises:
         SettingsError: It is not UTF-8, or has more than 1 MiB.
-        FileMissingError, NotAFileError, FileDeniedError, FileUnreadableError: It can't be read.
+        FileMissingError, BadFileError, FileDeniedError, FileUnreadableError: It can't be read.
     """
     try:
         with path.open("rb") as file:
@@ -204,7 +197,7 @@ def read_text(path: Path) -> str:
     except FileNotFoundError as error:
         raise FileMissingError(str(path)) from error
     except IsADirectoryError as error:
-        raise NotAFileError(str(path)) from error
+        raise BadFileError.not_a_file(str(path)) from error
     except PermissionError as error:
         raise FileDeniedError(str(path), "read") from error
     except OSError as error:

@@ -3,14 +3,15 @@
 import hashlib
 import os
 import re
-import secrets
 import stat
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from omnigraph.clock import format_instant
-from omnigraph.config.settings_file import SettingsError, SettingsSection, read_settings
+from omnigraph.config.settings_file import SettingsSection, read_settings
+from omnigraph.errors import SettingsError
+from omnigraph.ids import draw_text
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
 from omnigraph.policy import Actor
 
@@ -51,7 +52,7 @@ def hash_token(token: str) -> bytes:
 
 def generate_token() -> str:
     """Generate a random token."""
-    return TOKEN_PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+    return TOKEN_PREFIX + draw_text(_RANDOM_BYTES)
 
 
 def format_token_entry(token: str, actor: str, groups: tuple[str, ...] = (), expires: datetime | None = None) -> str:
@@ -75,7 +76,7 @@ def read_tokens(path: Path) -> tuple[TokenRecord, ...]:
 
     Raises:
         SettingsError: The file is invalid, or users other than its owner may write it.
-        FileMissingError, NotAFileError, FileDeniedError, FileUnreadableError: It can't be read.
+        FileMissingError, BadFileError, FileDeniedError, FileUnreadableError: It can't be read.
     """
     root = read_settings(path)
     if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from omnigraph.demo.synthetic_data import SyntheticData
-from omnigraph.errors import FileDeniedError, Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError, FileDeniedError
 
 # A file that marks a directory as the tour's, so that it may be emptied.
 MARK = ".omnigraph-demo"
@@ -15,20 +15,11 @@ GRAPH, DATA = "library.omni", "data"
 TEXTS = ("schema.pg", "queries.gq")
 
 
-class DemoPlaceTakenError(OmnigraphError):
-    """The directory for the tour holds files that the tour did not create."""
-
-    kind = Kind.USAGE
-    code = "demo_place_taken"
-    directory: str
-    message = "`{directory}` is not empty and was not created by an earlier tour: name another directory"
-
-
 def prepare(directory: Path) -> None:
     """Create an empty directory with the schema and queries of the tour; files of an earlier tour are removed.
 
     Raises:
-        DemoPlaceTakenError: It holds other files.
+        BadArgumentError: It holds other files.
         FileDeniedError: It can't be written.
     """
     try:
@@ -39,10 +30,10 @@ def prepare(directory: Path) -> None:
 
 def _prepare(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
-        raise DemoPlaceTakenError(str(directory))
+        raise BadArgumentError.demo_place_taken(str(directory))
     directory.mkdir(parents=True, exist_ok=True)
     if not (directory / MARK).exists() and any(directory.iterdir()):
-        raise DemoPlaceTakenError(str(directory))
+        raise BadArgumentError.demo_place_taken(str(directory))
     (directory / MARK).touch()
     for name in (GRAPH, DATA):
         if (directory / name).exists():

@@ -11,7 +11,7 @@ from io import TextIOBase
 from typing import TextIO
 
 from omnigraph.clock import Clock, SystemClock
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BugError
 from omnigraph.spark.session.java_runtime import set_variables
 from omnigraph.telemetry import PROCESS_TELEMETRY, RequestCounts
 
@@ -20,17 +20,6 @@ _MAX_WIDTH = 110
 
 # Runs the command line with these words, and returns the exit code.
 RunCommand = Callable[[Sequence[str]], int]
-
-
-class DemoFailedError(OmnigraphError):
-    """A step of the tour did not end as expected; its output shows why."""
-
-    kind = Kind.INTERNAL
-    code = "demo_failed"
-    command: str
-    expected: int
-    found: int
-    message = "the tour stops here: `{command}` ended with exit code {found} instead of {expected}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +106,7 @@ class TourRunner:
         if code != 0:
             self.write(f"({_format_exit(code)})\n")
         if code != expected:
-            raise DemoFailedError(shown, expected, code)
+            raise BugError.demo_failed(shown, expected, code)
         self.write("\n")
 
     @contextmanager

@@ -34,7 +34,7 @@ def play(tour: Tour, runner: TourRunner) -> None:
     """Run all steps.
 
     Raises:
-        DemoFailedError: A command did not end as expected.
+        BugError: A command did not end as expected.
     """
     data = _generate_data(tour, runner)
     cast = _choose_cast(data)

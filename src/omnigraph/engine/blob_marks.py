@@ -3,13 +3,13 @@
 A placeholder is bytes like every other value of its column, so no step that passes the column on has to know about it.
 """
 
-import secrets
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.ids import draw_bytes
+
 # Random and new in each process, so that no input can contain it.
-_MARK = secrets.token_bytes(24)
+_MARK = draw_bytes(24)
 URI_MARK = _MARK + b"u"
 ROW_MARK = _MARK + b"r"
 

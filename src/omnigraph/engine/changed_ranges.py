@@ -16,7 +16,8 @@ from omnigraph.schema.identity import Aliases
 from omnigraph.storage.arrow_buffers import build_array
 from omnigraph.storage.columnar_sets import Mask, Positions, are_equal, repeat_scalar, to_mask
 from omnigraph.storage.deletion_vectors import invert_offsets
-from omnigraph.storage.lance_table import ADDRESS, Fragment, LanceTable
+from omnigraph.storage.fragment_list import Fragment
+from omnigraph.storage.lance_table import ADDRESS, LanceTable
 
 # Columns that only the later version has, by name, with the value that existing rows got; None is null.
 Fills = Mapping[str, pa.Scalar | None]

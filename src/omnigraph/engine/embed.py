@@ -6,75 +6,36 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import Kind, OmnigraphError, variant
 from omnigraph.schema.catalog import Property
 from omnigraph.schema.types import VectorOf
 
 
-class NoProviderError(OmnigraphError):
-    """A text must become a vector, but no provider is configured."""
+class EmbeddingError(OmnigraphError):
+    """A text can't become a vector of the property: change the text, the schema or the model."""
 
-    kind = Kind.USAGE
-    code = "no_embedding_provider"
-    property: str
-    instead: str | None = None
+    kind = Kind.INVALID
 
-    def __str__(self) -> str:
-        other_way = f", or {self.instead}" if self.instead else ""
+    @variant
+    def embedding_model_differs(self, property: str, declared: str, model: str) -> str:
+        """A vector is declared to be computed by another model than the provider's."""
         return (
-            f"a text must become a vector of `{self.property}`, but no embedding provider is configured: set"
-            f" OMNIGRAPH_EMBED_PROVIDER to `openai` or `hash`{other_way}"
+            f"`{property}` is computed by the model `{declared}` (@embed), but the provider's is"
+            f" `{model}`: vectors of two models don't compare; set OMNIGRAPH_EMBED_MODEL, or change the schema"
         )
 
+    @variant
+    def embedding_size_differs(self, property: str, size: int, model: str, given: int) -> str:
+        """A provider returns vectors of another size than the property has."""
+        return (
+            f"`{property}` is a Vector({size}), but the model `{model}` makes vectors of {given}"
+            " numbers: choose another model, or declare that size"
+        )
 
-class ProviderSettingsError(OmnigraphError):
-    """A provider is chosen, but its settings are incomplete or wrong."""
-
-    kind = Kind.USAGE
-    code = "embedding_settings"
-    provider: str
-    reason: str
-    message = "the embedding provider `{provider}` can't be used: {reason}"
-
-
-class ModelDiffersError(OmnigraphError):
-    """A vector is declared to be computed by another model than the provider's."""
-
-    kind = Kind.INVALID
-    code = "embedding_model_differs"
-    property: str
-    declared: str
-    model: str
-    message = (
-        "`{property}` is computed by the model `{declared}` (@embed), but the provider's is"
-        " `{model}`: vectors of two models don't compare; set OMNIGRAPH_EMBED_MODEL, or change the schema"
-    )
-
-
-class VectorSizeError(OmnigraphError):
-    """A provider returns vectors of another size than the property has."""
-
-    kind = Kind.INVALID
-    code = "embedding_size_differs"
-    property: str
-    size: int
-    model: str
-    given: int
-    message = (
-        "`{property}` is a Vector({size}), but the model `{model}` makes vectors of {given}"
-        " numbers: choose another model, or declare that size"
-    )
-
-
-class ProviderRefusedError(OmnigraphError):
-    """The provider rejected the request: a wrong key, model or text. Trying again does not help."""
-
-    kind = Kind.INVALID
-    code = "embedding_refused"
-    provider: str
-    status: int
-    reason: str
-    message = "the embedding provider `{provider}` refused (HTTP {status}): {reason}"
+    @variant
+    def embedding_refused(self, provider: str, status: int, reason: str) -> str:
+        """The provider rejected the request: a wrong key, model or text. Trying again does not help."""
+        return f"the embedding provider `{provider}` refused (HTTP {status}): {reason}"
 
 
 class ProviderFailedError(OmnigraphError):
@@ -109,7 +70,7 @@ class Provider(Protocol):
         """Return one row per text: of the requested size, or of the model's own if it supports no other.
 
         Raises:
-            ProviderRefusedError, ProviderFailedError: The provider returned no vectors.
+            EmbeddingError, ProviderFailedError: The provider returned no vectors.
         """
         ...
 
@@ -118,15 +79,14 @@ def check_fits(provider: Provider, prop: Property) -> int:
     """Check that a provider can embed a Vector property, and return the size of its vectors.
 
     Raises:
-        ModelDiffersError: `@embed` names another model.
-        VectorSizeError: The provider supports only another size.
+        EmbeddingError: `@embed` names another model, or the provider supports only another size.
     """
     assert isinstance(prop.type, VectorOf)  # noqa: S101 - the binder and `@embed` allow nothing else
     declared = None if prop.embedding is None else prop.embedding.model
     if declared is not None and declared != provider.model:
-        raise ModelDiffersError(prop.name, declared, provider.model)
+        raise EmbeddingError.embedding_model_differs(prop.name, declared, provider.model)
     if provider.dimension not in (None, prop.type.size):
-        raise VectorSizeError(prop.name, prop.type.size, provider.model, provider.dimension or 0)
+        raise EmbeddingError.embedding_size_differs(prop.name, prop.type.size, provider.model, provider.dimension or 0)
     return prop.type.size
 
 
@@ -134,8 +94,7 @@ def embed_texts(provider: Provider, prop: Property, texts: Sequence[str]) -> NDA
     """Return the vectors of these texts for a property, one row per text.
 
     Raises:
-        ModelDiffersError, VectorSizeError: The provider does not fit the property.
-        ProviderRefusedError, ProviderFailedError: The provider returned no vectors, or unusable ones.
+        EmbeddingError, ProviderFailedError: The provider does not fit the property, or returned no usable vectors.
     """
     # Checked before the request: vectors of another model or size can't be stored.
     size = check_fits(provider, prop)
@@ -144,7 +103,7 @@ def embed_texts(provider: Provider, prop: Property, texts: Sequence[str]) -> NDA
     vectors = provider.embed(texts, size)
     # `dimension` may be None, so the size is only certain once vectors have arrived.
     if vectors.shape[1] != size:
-        raise VectorSizeError(prop.name, size, provider.model, vectors.shape[1])
+        raise EmbeddingError.embedding_size_differs(prop.name, size, provider.model, vectors.shape[1])
     # Stored vectors have finite numbers only: a deep check reports others as broken rule `finite`.
     if vectors.shape[0] != len(texts) or not np.isfinite(vectors).all():
         raise ProviderFailedError(provider.name, "its response has values that are not numbers, or too few vectors")

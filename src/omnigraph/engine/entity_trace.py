@@ -12,7 +12,8 @@ from omnigraph.engine.table_diff import TableDiff, UpdatedRows, iter_updated_row
 from omnigraph.schema.arrow import ID
 from omnigraph.storage import filters
 from omnigraph.storage.columnar_sets import Positions
-from omnigraph.storage.lance_table import ADDRESS, ROW_NUMBER, Fragment, LanceTable
+from omnigraph.storage.fragment_list import Fragment
+from omnigraph.storage.lance_table import ADDRESS, ROW_NUMBER, LanceTable
 
 # The ids of a range of up to this many rows are read and searched here; a larger range is searched by a Lance filter.
 MAX_IDS_READ = 4_096

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from omnigraph.engine.embed import NoProviderError
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
@@ -12,6 +11,7 @@ from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology
 from omnigraph.engine.view import View
+from omnigraph.errors import SettingsError
 from omnigraph.options import Traversal
 from omnigraph.schema.catalog import EdgeType, Property
 
@@ -23,9 +23,9 @@ def refuse_embedding(text: str, property: Property) -> Sequence[float]:  # noqa:
     """Reject every text, as the provider of a graph that has none.
 
     Raises:
-        NoProviderError: Always.
+        SettingsError: Always.
     """
-    raise NoProviderError(property.name, "give a vector")
+    raise SettingsError.no_embedding_provider(property.name, "give a vector")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,8 +61,8 @@ def execute(
 
     Raises:
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget is exhausted, or the caller cancelled.
-        CountOverflowError: There are more matches than 64 bits count.
-        AggregateOverflowError: A count or sum is too large for its type.
+        LimitError: There are more matches than 64 bits count.
+        QueryError: A count or sum is too large for its type.
     """
     chunk_rows = _limit_chunk_rows(context, chunk_rows)
     _, row_limit = resolve_row_range(query, context.inputs)
@@ -92,7 +92,7 @@ def solve(plan: PhysicalPlan, context: ExecutionContext, *, chunk_rows: int = CH
 
     Raises:
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget is exhausted, or the caller cancelled.
-        CountOverflowError: There are more matches than 64 bits count.
+        LimitError: There are more matches than 64 bits count.
     """
     executor = _Executor(context, _limit_chunk_rows(context, chunk_rows))
     try:

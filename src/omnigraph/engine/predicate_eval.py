@@ -15,7 +15,7 @@ from omnigraph.engine.in_list_eval import is_in_items, is_in_list
 from omnigraph.engine.numeric_compare import compare_exactly, round_fractions
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.scalar_eval import OverflowLog, evaluate_case, evaluate_computed
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BugError
 from omnigraph.query.expr import (
     Aggregate,
     And,
@@ -44,7 +44,6 @@ from omnigraph.query.expr import (
 from omnigraph.query.expr_tree import walk
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
-from omnigraph.storage.arrow_buffers import build_scalar
 
 Column: TypeAlias = pa.ChunkedArray | pa.Array
 Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
@@ -60,15 +59,6 @@ _ARROW_OPS: dict[Op, Callable[[Operand, Operand], Operand]] = {
 }
 # Every value of these types is exact in both I64 and F64.
 _SMALL_INTEGERS = (Scalar.I32, Scalar.U32)
-
-
-class SearchNotHereError(OmnigraphError):
-    """A text search reached the evaluation of column values; the planner should have kept them apart."""
-
-    kind = Kind.INTERNAL
-    code = "search_not_here"
-    function: str
-    message = "`{function}` can't be evaluated by comparing values: please report this as a bug, with the query"
 
 
 def get_column_name(expr: RowValue) -> str:
@@ -128,14 +118,14 @@ class _SingleTable:
         return None
 
     def match_text(self, expr: TextMatch) -> Column:
-        raise SearchNotHereError(expr.mode.value)
+        raise BugError.search_not_here(expr.mode.value)
 
 
 def evaluate(expr: Expr, rows: pa.Table, inputs: QueryInputs) -> Column:
     """Return the value of an expression in every row of one table. A predicate is true, false or null (unknown).
 
     Raises:
-        SearchNotHereError: The expression contains a text search.
+        BugError: The expression contains a text search.
     """
     return evaluate_over(expr, _SingleTable(rows), inputs)
 
@@ -150,7 +140,7 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
     """Return the value in every row, or a scalar if it is the same in all."""
     match expr:
         case Const() | ParamRef() | Now():
-            return build_scalar(inputs.resolve(expr), to_arrow_type(expr.type))
+            return pa.scalar(inputs.resolve(expr), to_arrow_type(expr.type))
         case Prop() | Identity():
             return values.read_column(expr)
         case IsNull():

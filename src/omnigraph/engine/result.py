@@ -13,7 +13,7 @@ import pyarrow as pa
 from omnigraph.engine.output.result_pipeline import ResultFrame
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result_files import ResultFormat, build_json_objects, open_output, resolve_format, write_batches
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import LibraryMissingError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,15 +59,6 @@ def _render_cell(value: object) -> str:
     text = "null" if value is None else str(value)
     clipped = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
     return f"<td>{escape(clipped)}</td>"
-
-
-class LibraryMissingError(OmnigraphError):
-    """A result was requested in the form of a library that is not installed."""
-
-    kind = Kind.USAGE
-    code = "library_missing"
-    library: str
-    message = "this needs {library}, which is not installed: `pip install {library}`"
 
 
 @dataclass(frozen=True, slots=True)

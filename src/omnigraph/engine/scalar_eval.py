@@ -19,7 +19,7 @@ from omnigraph.query.expr import Case, Computed, Expr
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import Scalar
-from omnigraph.storage.arrow_buffers import build_array, build_scalar, read_booleans
+from omnigraph.storage.arrow_buffers import build_array, read_booleans
 from omnigraph.storage.columnar_sets import concat_chunks
 
 Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
@@ -71,7 +71,7 @@ def evaluate_computed(
     Rows that overflow are null, and are added to `log`.
     """
     if expr.function is _F.TODAY:
-        return build_scalar(inputs.now.astimezone(UTC).date(), pa.date32())
+        return pa.scalar(inputs.now.astimezone(UTC).date(), pa.date32())
     if expr.function is _F.COALESCE:
         return _coalesce(expr, evaluate, log)
     operands = [evaluate(argument, log) for argument in expr.arguments]

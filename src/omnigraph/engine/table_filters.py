@@ -33,7 +33,6 @@ from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType
 from omnigraph.storage import filters
-from omnigraph.storage.arrow_buffers import build_scalar
 
 # Longer lists of `in` are not pushed down.
 MAX_PUSHED_VALUES = 4_096
@@ -98,17 +97,17 @@ def _build_comparison(op: Op, column: RowValue, value: Value, value_type: ValueT
         # `!=` passes nearly every row, including NaN, for which filters of floats are not reliable.
         if (op is Op.NE and type_.is_float) or (type_ is Scalar.BOOL and op is not Op.EQ):
             return None
-        return filters.build_comparison(get_column_name(column), _SQL_OPS[op], build_scalar(low, to_arrow_type(type_)))
+        return filters.build_comparison(get_column_name(column), _SQL_OPS[op], pa.scalar(low, to_arrow_type(type_)))
     match op:
         case Op.NE:
             return None
         case Op.GT | Op.GE:
-            return filters.build_comparison(get_column_name(column), ">=", build_scalar(high, to_arrow_type(type_)))
+            return filters.build_comparison(get_column_name(column), ">=", pa.scalar(high, to_arrow_type(type_)))
         case Op.LT | Op.LE:
-            return filters.build_comparison(get_column_name(column), "<=", build_scalar(low, to_arrow_type(type_)))
+            return filters.build_comparison(get_column_name(column), "<=", pa.scalar(low, to_arrow_type(type_)))
         case Op.EQ:
             # No value of the column's type equals this one; the filter passes one neighbour, the predicate none.
-            return filters.build_comparison(get_column_name(column), "=", build_scalar(low, to_arrow_type(type_)))
+            return filters.build_comparison(get_column_name(column), "=", pa.scalar(low, to_arrow_type(type_)))
 
 
 def _build_rounded_comparison(op: Op, column: RowValue, value: Value) -> str | None:
@@ -159,7 +158,7 @@ def _build_containment(column: Prop, type_: Scalar, value: Value, value_type: Va
     bounds = find_bounds(value, type_)
     if bounds is None or bounds[0] != value or _is_rounded(type_, value_type):
         return None
-    return filters.build_list_contains(column.name, build_scalar(bounds[0], to_arrow_type(type_)))
+    return filters.build_list_contains(column.name, pa.scalar(bounds[0], to_arrow_type(type_)))
 
 
 def _round_operand(value: Value, value_type: ValueType, type_: Scalar | None) -> Value:

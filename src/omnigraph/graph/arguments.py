@@ -3,8 +3,8 @@
 import os
 from collections.abc import Mapping
 
+from omnigraph.errors import BadArgumentError
 from omnigraph.lang.source import Source
-from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.schema.values import format_value
 
 

@@ -39,11 +39,11 @@ class GraphBranches:
         No table is copied: it takes the same few requests for a graph of any size.
 
         Raises:
-            BadBranchNameError: The name is not valid for a branch.
+            BadArgumentError: The name is not valid for a branch.
             BranchExistsError: The name is taken.
             BranchMissingError, CommitMissingError: There is no such state to start from.
             BranchGoneError: `from_` was deleted in the meantime.
-            BranchOutcomeUnknownError: The store stopped answering; `list` shows later whether the branch exists.
+            OutcomeUnknownError: The store stopped answering; `list` shows later whether the branch exists.
         """
         return lazy_ops.branch.create_branch(
             self._session, name, source=from_, commit_id=snapshot, at=at, actor=self._session.resolve_signer(actor)
@@ -53,9 +53,9 @@ class GraphBranches:
         """Delete a branch with its commits, and return it. Clients that still use it get a BranchGoneError.
 
         Raises:
-            BadBranchNameError: It is main, which every graph has.
+            BadArgumentError: It is main, which every graph has.
             BranchMissingError: There is no such branch.
             BranchHasChildrenError: Other branches were created from it: delete those first.
-            BranchOutcomeUnknownError: The store stopped answering; `list` shows later whether the branch exists.
+            OutcomeUnknownError: The store stopped answering; `list` shows later whether the branch exists.
         """
         return lazy_ops.branch.delete_branch(self._session, name)

@@ -15,12 +15,7 @@ from omnigraph.graph.arguments import build_query_source, check_parameters
 from omnigraph.graph.blame import blames_damage
 from omnigraph.graph.history import HistoryMethods
 from omnigraph.graph.maintenance import MaintenanceMethods
-from omnigraph.graph.spark_bridge import (
-    build_distributed_algorithms,
-    check_master,
-    import_spark_module,
-    select_reader,
-)
+from omnigraph.graph.spark_bridge import build_distributed_algorithms, check_master, load_spark, select_reader
 from omnigraph.lang.source import Source
 from omnigraph.locations import resolve_local_path
 from omnigraph.ops.argument_checks import check_if_exists, check_max_errors, check_text, parse_choice
@@ -53,6 +48,8 @@ class Graph(HistoryMethods, MaintenanceMethods):
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        # Writes call it when small fragments have become many; only then the modules of compaction are imported.
+        session.tails.compact = _compact_tail
 
     @classmethod
     def create(cls, uri: str, schema: Source, *, actor: str, runtime: Runtime) -> "Graph":
@@ -104,10 +101,9 @@ class Graph(HistoryMethods, MaintenanceMethods):
         The returned object reads one state. Access the property again to see what was written since.
 
         Raises:
-            SparkMissingError: PySpark is not installed.
+            LibraryMissingError: PySpark is not installed.
         """
-        spark_graph: SparkGraph = import_spark_module("spark_graph").SparkGraph(self._session, self.snapshot())
-        return spark_graph
+        return load_spark().open_graph(self._session, self.snapshot())
 
     def table(
         self, type_name: str, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
@@ -146,10 +142,10 @@ class Graph(HistoryMethods, MaintenanceMethods):
 
         Raises:
             SourceError: The text has mistakes.
-            QueryMissingError, QueryAmbiguousError, NotAReadError: The text has no such query, several, or a mutation.
+            MissingError, BadArgumentError: The text has no such query, or several; or the call names two states.
+            QueryError: It is a mutation, or a sum or count is too large for its type.
             ParameterError: The parameters don't match those of the query.
-            BranchMissingError, CommitMissingError, TargetAmbiguousError: There is no such state.
-            AggregateOverflowError: A sum or count is too large for its type.
+            BranchMissingError, CommitMissingError: There is no such state.
             QueryTimeoutError, QueryMemoryError: The query exceeds its limits.
         """
         call = QueryCall(
@@ -178,16 +174,15 @@ class Graph(HistoryMethods, MaintenanceMethods):
         The whole result is fetched; `spark.sql` returns a DataFrame instead. `master` is as for `load`.
 
         Raises:
-            SqlError: Spark rejects the statement, or its result can't be represented.
+            SparkInputError: Spark rejects the statement, or its result can't be represented.
             BranchMissingError, CommitMissingError: There is no such state.
-            SparkMissingError, JavaMissingError, SparkNotStartedError: Spark is not available.
+            LibraryMissingError, JavaMissingError, SparkFailedError: Spark is not available.
         """
         # Checked here too, before Spark is started.
         self._session.allow(Action.EXPORT, branch)
-        result: Result = import_spark_module("sql_result").execute(
+        return load_spark().execute_sql(
             self._session, statement, branch=branch, snapshot=snapshot, at=at, master=master
         )
-        return result
 
     def explain(  # noqa: PLR0913 - all but the text by name
         self,
@@ -246,13 +241,14 @@ class Graph(HistoryMethods, MaintenanceMethods):
 
         Raises:
             SourceError: The text has mistakes.
-            QueryMissingError, QueryAmbiguousError, NotAMutationError: The text has no such query, several, or a read.
+            MissingError, BadArgumentError, QueryError: The text has no such query, several, or a read.
             ParameterError: The parameters don't match those of the mutation.
             KeyReusedError: The commit with this idempotency key is not a mutation's.
             ConstraintError: The result would break the schema; the error lists up to 20 violations.
             BlobSourceError: The URI of a Blob is not allowed by the settings, or can't be read.
             BranchMissingError: There is no such branch.
-            ConflictError: Another writer changed data that this mutation relied on: read again and retry.
+            ConflictError: `if_commit` is not the head, or other processes kept changing data that it relied on:
+                read again and retry.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
         call = lazy_ops.mutate.MutationCall(
@@ -322,9 +318,9 @@ class Graph(HistoryMethods, MaintenanceMethods):
             BadArgumentError, KeyReusedError: The arguments contradict each other, or the key belongs to another load.
             RecordError, ColumnError, FileDamagedError: An input can't be read at all.
             ConflictError: Another writer changed data that this load relied on: read again and retry.
-            BranchMissingError, BadBranchNameError, BranchExistsError: The branch does not exist, or can't be created.
+            BranchMissingError, BranchExistsError: The branch does not exist, or exists already.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
-            SparkMissingError, JavaMissingError, SparkNotStartedError: Spark is not available.
+            LibraryMissingError, JavaMissingError, SparkFailedError: Spark is not available.
         """
         check_max_errors(max_errors, has_directory=on_error is not None)
         check_if_exists(if_exists, has_source=from_ is not None)
@@ -382,7 +378,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             BranchMissingError: There is no such branch.
             ExportTargetError: The target can't be written.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
-            SparkMissingError, JavaMissingError, SparkNotStartedError: Spark is not available.
+            LibraryMissingError, JavaMissingError, SparkFailedError: Spark is not available.
         """
         state = self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
         export_format = parse_choice("format", lazy_ops.export.ExportFormat, format)
@@ -390,7 +386,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         check_master(chosen_engine, master)
         # Unlike in `load`, `auto` uses Spark only with a master: executors write directories instead of files.
         if chosen_engine is Engine.SPARK or (chosen_engine is Engine.AUTO and master is not None):
-            spark_graph: SparkGraph = import_spark_module("spark_graph").open_on_master(self._session, state, master)
+            spark_graph = load_spark().open_on_master(self._session, state, master)
             return spark_graph.export(target, format=export_format, types=types, progress=progress)
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
         session = with_limits(self._session, limits, "export", "")
@@ -435,8 +431,13 @@ class Graph(HistoryMethods, MaintenanceMethods):
         The stream reads one state (the newest, a commit's or an instant's), whatever is written in the meantime.
 
         Raises:
-            TypeMissingError, BlobPropertyMissingError, RowMissingError: There is no such type, property or row.
+            TypeMissingError, MissingError: There is no such type, property or row.
             BranchMissingError, CommitMissingError: There is no such state.
         """
         state = self.snapshot(branch=branch, snapshot=snapshot, at=at)
         return lazy_ops.blob.read_blob(self._session, state, type_name, id, property)
+
+
+def _compact_tail(session: Session, table_key: str, is_stopped: Callable[[], bool], max_fragments: int) -> None:
+    """Compact the small fragments of a table after a write, see `TailKeeper`."""
+    lazy_ops.auto_maintenance.compact_tail(session, table_key, is_stopped, max_fragments)

@@ -77,20 +77,27 @@ class HistoryMethods:
         limit: int | None = None,
         before: str | None = None,
         all_branches: bool = False,
+        include_maintenance: bool = False,
     ) -> list[Commit]:
         """List the commits of a branch, newest first; with `before`, only those older than that commit.
 
         The branch's own commits are followed by those of the branch it was created from. `all_branches` lists the
         commits of every branch, each once, by time, and ignores `branch`. A commit must pass all `filters`: `actor`,
         `branch`, `operation`, `type` and `key` must be equal, `message` is a substring, `since` and `until` are times.
+        Commits of automatic maintenance, which change no row, are listed only with `include_maintenance`.
 
         Raises:
-            BadFilterError: There is no such filter, or its value can't be parsed.
+            BadArgumentError: There is no such filter, or its value can't be parsed.
             BranchMissingError, CommitMissingError: There is no such branch, or `before` is not one of its commits.
         """
         session = self._session if all_branches else self._session.checkout(branch)
         return lazy_ops.history.list_commits(
-            session, filters=filters, limit=limit, before=before, all_branches=all_branches
+            session,
+            filters=filters,
+            limit=limit,
+            before=before,
+            all_branches=all_branches,
+            include_maintenance=include_maintenance,
         )
 
     def commit_page(
@@ -101,11 +108,17 @@ class HistoryMethods:
         limit: int | None = None,
         before: str | None = None,
         all_branches: bool = False,
+        include_maintenance: bool = False,
     ) -> "CommitPage":
         """Return a page of `commits`, with those that cleanup has collected, and the cursor of the next page."""
         session = self._session if all_branches else self._session.checkout(branch)
         return lazy_ops.history.read_commit_page(
-            session, filters=filters, limit=limit, before=before, all_branches=all_branches
+            session,
+            filters=filters,
+            limit=limit,
+            before=before,
+            all_branches=all_branches,
+            include_maintenance=include_maintenance,
         )
 
     def commit(self, commit_id: str, *, branch: str | None = None) -> Commit:
@@ -166,7 +179,7 @@ class HistoryMethods:
 
         Raises:
             BranchMissingError: There is no such branch.
-            TypeMissingError, EntityMissingError: There is no such type, or never was such a node or edge.
+            TypeMissingError, MissingError: There is no such type, or never was such a node or edge.
         """
         return lazy_ops.entity_history.read_entity_history(self._session.checkout(branch), type_name, id, limit=limit)
 
@@ -210,7 +223,7 @@ class HistoryMethods:
             MergeConflictsError: There are conflicts; the error's `result` lists them.
             BadArgumentError: Source and target are the same branch, or there is no such strategy.
             BranchMissingError, BranchGoneError: One of the branches does not exist, or was deleted.
-            MergeBaseGoneError, MergeBaseDroppedError: The merge base can no longer be read: its commits were collected,
+            CorruptError, DataDroppedError: The merge base can no longer be read: its commits were collected,
                 or its data was dropped permanently.
             ConflictError: In the meantime the target's schema was changed, one of its tables overwritten, or another
                 branch merged into it; or other writers kept changing the same tables.
@@ -269,7 +282,7 @@ class HistoryMethods:
             SourceError: The text has mistakes.
             SchemaUnsupportedError: A change has no migration; the message suggests an alternative.
             SchemaDropsDataError: Rows or values would be dropped, and neither argument allows it.
-            SchemaUnfitError: Existing rows break a new constraint; the error names the first of them.
+            ConstraintError: Existing rows break a new constraint; the error names the first of them.
             ConflictError: Another writer changed the schema in the meantime, or kept writing the types that the change
                 affects: plan again and retry.
             BranchMissingError: There is no such branch.
@@ -300,7 +313,7 @@ class HistoryMethods:
 
         Raises:
             BranchMissingError: A name in `branches` is not a branch.
-            PlaceTakenError, CloneBusyError, NestedPlacesError: The target is not empty, in use, or overlaps the graph.
+            PlaceTakenError, BadArgumentError: The target is not empty, in use, or overlaps the graph.
         """
         names = None if branches is None else tuple(branches)
         return lazy_ops.clone.clone(

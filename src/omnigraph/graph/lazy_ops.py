@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from omnigraph.ops import (
-        auto_optimize,
+        auto_maintenance,
         blob,
         branch,
         change_feed,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "auto_optimize",
+    "auto_maintenance",
     "blob",
     "branch",
     "change_feed",

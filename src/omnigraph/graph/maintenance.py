@@ -18,7 +18,7 @@ from omnigraph.ops.session import Session
 from omnigraph.options import Engine
 
 if TYPE_CHECKING:
-    from omnigraph.ops.auto_optimize import Reconciler, ReconcileRound
+    from omnigraph.ops.auto_maintenance import Reconciler, ReconcileRound
     from omnigraph.ops.check import CheckProgress, CheckResult
     from omnigraph.ops.cleanup import CleanupProgress, CleanupResult
     from omnigraph.ops.embed import EmbedProgress, EmbedResult
@@ -43,7 +43,11 @@ class MaintenanceMethods:
         self.close()
 
     def close(self) -> None:
-        """Do nothing: memory is freed with the handle. Present so that a graph, like a client, works in `with`."""
+        """End a short-lived use of the graph: compact small fragments if the options give this a time, else do nothing.
+
+        Memory is freed with the handle, which can still be used.
+        """
+        self._session.tails.close()
 
     def embed(  # noqa: PLR0913 - the choices of a run, all by name but the type
         self,
@@ -69,10 +73,10 @@ class MaintenanceMethods:
         the defaults. A `budget` replaces both limits, and lets the caller cancel the run.
 
         Raises:
-            TypeMissingError, NotEmbeddedError: There is no such type, or no such property to compute.
-            NoProviderError, ProviderSettingsError: No provider is configured, or its settings are invalid.
-            ModelDiffersError, VectorSizeError: The model or vector size differs from what the schema declares.
-            ProviderRefusedError, ProviderFailedError: The provider rejected the request or did not answer.
+            TypeMissingError, MissingError: There is no such type, or no such property to compute.
+            SettingsError: No provider is configured, or its settings are invalid.
+            EmbeddingError: The model or vector size is not what the schema declares, or the provider rejected a text.
+            ProviderFailedError: The provider did not answer.
             BranchMissingError: There is no such branch.
             ConflictError: Other writers kept changing the rows of a batch; earlier batches stay committed.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; likewise.
@@ -155,10 +159,13 @@ class MaintenanceMethods:
             BadArgumentError, ActorRefusedError: The interval, the budget or the actor's name is invalid.
             ReadOnlyError: The graph was opened read-only.
         """
-        # Without an actor, the default of the policy applies.
-        overrides = {} if actor is None else {"actor": actor}
-        policy = lazy_ops.auto_optimize.ReconcilePolicy(every_seconds=every_seconds, budget=budget, **overrides)
-        return lazy_ops.auto_optimize.Reconciler(self._session, policy, tell)
+        policy = lazy_ops.auto_maintenance.ReconcilePolicy(
+            every_seconds=every_seconds,
+            budget=budget,
+            # The same author as that of the maintenance that writes start.
+            actor=lazy_ops.auto_maintenance.DEFAULT_ACTOR if actor is None else actor,
+        )
+        return lazy_ops.auto_maintenance.Reconciler(self._session, policy, tell)
 
     def cleanup(
         self,
@@ -273,10 +280,9 @@ class MaintenanceMethods:
 
         Raises:
             BranchMissingError: There is no such branch.
-            CommitAlteredError: A commit does not match its digest, or the branch's state does not match its commit.
-            DigestUnknownError: No commit of the history has that digest.
-            FilesDamagedError: A file that the branch needs is missing or damaged.
-            HistoryUnrecordedError: The history was written by an older release, and has no digests.
+            VerificationError: A commit does not match its digest, the branch's state does not match its commit, no
+                commit of the history has that digest, or a file that the branch needs is missing or damaged.
+            MissingError: The history was written by an older release, and has no digests.
         """
         call = lazy_ops.verify.VerifyCall(branch=branch, digest=digest, progress=progress)
         return lazy_ops.verify.verify(self._session, call)
@@ -311,7 +317,7 @@ class MaintenanceMethods:
 
         Raises:
             BranchMissingError: There is no such branch.
-            AnotherGraphError: `source` is not a copy of this graph.
+            BadArgumentError: `source` is not a copy of this graph.
             ConflictError: Other writers kept changing the tables under repair; none of these repairs is published.
         """
         call = lazy_ops.repair.RepairCall(

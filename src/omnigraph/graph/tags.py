@@ -31,12 +31,12 @@ class GraphTags:
         the same name.
 
         Raises:
-            BadTagNameError: The name is not valid for a tag.
+            BadArgumentError: The name is not valid for a tag.
             TagExistsError, BranchExistsError: The name is taken.
             BranchMissingError, CommitMissingError: There is no such state.
             CommitCollectedError: Cleanup has collected it.
             BranchGoneError: Its branch was deleted in the meantime.
-            TagOutcomeUnknownError: The store stopped answering; `list` shows later whether the tag exists.
+            OutcomeUnknownError: The store stopped answering; `list` shows later whether the tag exists.
         """
         return lazy_ops.tag.create_tag(self._session, name, ref=ref, actor=self._session.resolve_signer(actor))
 
@@ -44,7 +44,7 @@ class GraphTags:
         """Delete a tag, and return it. The state that it named stays until a cleanup collects it.
 
         Raises:
-            TagMissingError: There is no such tag.
-            TagOutcomeUnknownError: The store stopped answering; `list` shows later whether the tag exists.
+            MissingError: There is no such tag.
+            OutcomeUnknownError: The store stopped answering; `list` shows later whether the tag exists.
         """
         return lazy_ops.tag.delete_tag(self._session, name)

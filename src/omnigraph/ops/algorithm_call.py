@@ -8,32 +8,10 @@ import pyarrow as pa
 
 from omnigraph.commit.manifest_types import MAIN
 from omnigraph.engine.algorithms.shortest_paths import Direction
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import QueryError
 from omnigraph.ops.limits import ResourceLimits
 from omnigraph.ops.load import LoadResult
 from omnigraph.options import Engine
-
-
-class MixedEndsError(OmnigraphError):
-    """An edge type connects two different node types, but an algorithm needs edges between nodes of one type."""
-
-    kind = Kind.INVALID
-    code = "mixed_ends"
-    edge: str
-    source: str
-    target: str
-    message = "`{edge}` connects {source} to {target}; an algorithm needs edges between nodes of one type"
-
-
-class AlgorithmArgumentError(OmnigraphError):
-    """An argument of an algorithm is invalid; `reason` states what is expected."""
-
-    kind = Kind.INVALID
-    code = "algorithm_argument"
-    name: str
-    value: str
-    reason: str
-    message = "{name}={value}: {reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +47,7 @@ class Pagerank:
     def __post_init__(self) -> None:
         # The end points are excluded: 0 ignores all edges, and 1 need not converge.
         if not 0 < self.damping < 1:
-            raise AlgorithmArgumentError("damping", str(self.damping), "a number between 0 and 1 is needed")
+            raise QueryError.algorithm_argument("damping", str(self.damping), "a number between 0 and 1 is needed")
         _check_positive("tolerance", self.tolerance)
         _check_positive("max_rounds", self.max_rounds)
 
@@ -151,4 +129,4 @@ class AlgorithmResult:
 def _check_positive(name: str, value: float) -> None:
     # Written with `not`, so that NaN is rejected too.
     if not value > 0:
-        raise AlgorithmArgumentError(name, str(value), "a number above 0 is needed")
+        raise QueryError.algorithm_argument(name, str(value), "a number above 0 is needed")

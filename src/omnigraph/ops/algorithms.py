@@ -20,15 +20,14 @@ from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.view import View
+from omnigraph.errors import QueryError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.algorithm_call import (
     Algorithm,
-    AlgorithmArgumentError,
     AlgorithmCall,
     AlgorithmResult,
     Components,
     LabelPropagation,
-    MixedEndsError,
     Pagerank,
     ShortestPaths,
     TriangleCount,
@@ -96,7 +95,7 @@ def run_algorithm(
     The values belong to the snapshot that was read. Values of nodes that were deleted before the write are dropped.
 
     Raises:
-        TypeMissingError, MixedEndsError, AlgorithmArgumentError: The call is invalid.
+        TypeMissingError, QueryError: The call is invalid.
         QueryTimeoutError, QueryMemoryError: It exceeds its deadline or memory limit.
         LoadError: A value violates a constraint of the property.
         ConflictError: Other writers kept changing the same nodes.
@@ -175,7 +174,7 @@ def _compute_distances(
     start = pc.index(named.ids, algorithm.start).as_py()
     if start < 0:
         reason = f"{subject.node.name} has no node of this id"
-        raise AlgorithmArgumentError("start", repr(algorithm.start), reason)
+        raise QueryError.algorithm_argument("start", repr(algorithm.start), reason)
     name = algorithm.weight
     if name is None:
         hops = compute_hops(named.network, start, algorithm.direction, budget)
@@ -190,7 +189,7 @@ def _read_weights(values: pa.Array, edge: str, name: str) -> NDArray[np.float64]
     invalid = int(values.null_count) or pc.sum(pc.less(values.cast(pa.float64()), 0.0)).as_py() or 0
     if invalid:
         reason = f"{invalid:,} edges of {edge} have no weight, or a negative one"
-        raise AlgorithmArgumentError("weight", name, reason)
+        raise QueryError.algorithm_argument("weight", name, reason)
     return np.asarray(values.cast(pa.float64()))
 
 
@@ -201,7 +200,7 @@ def _resolve_input(view: View, call: AlgorithmCall, algorithm: Algorithm) -> Alg
     catalog = view.catalog
     edge = find_edge_type(catalog, call.edge)
     if edge.source != edge.target:
-        raise MixedEndsError(edge.name, edge.source, edge.target)
+        raise QueryError.mixed_ends(edge.name, edge.source, edge.target)
     node = catalog.nodes[edge.source]
     if isinstance(algorithm, ShortestPaths) and algorithm.weight is not None:
         _check_weight(edge, algorithm.weight)
@@ -214,7 +213,7 @@ def _check_weight(edge: EdgeType, name: str) -> None:
     if prop is None or prop.type not in _NUMERIC_TYPES:
         near = find_closest(name, [p.name for p in edge.properties if p.type in _NUMERIC_TYPES])
         hint = f"; did you mean `{near}`?" if near else ""
-        raise AlgorithmArgumentError("weight", name, f"{edge.name} has no numeric property of this name{hint}")
+        raise QueryError.algorithm_argument("weight", name, f"{edge.name} has no numeric property of this name{hint}")
 
 
 _FLOAT_TYPES = frozenset({Scalar.F32, Scalar.F64})
@@ -225,29 +224,29 @@ def _resolve_target(node: NodeType, into: str, algorithm: Algorithm) -> Property
     """Return the property that a call writes its values to.
 
     Raises:
-        AlgorithmArgumentError: There is no such property, or it can't store these values.
+        QueryError: There is no such property, or it can't store these values.
     """
     check_text("into", into)
     type_name, dot, name = into.partition(".")
     if not dot or type_name != node.name:
-        raise AlgorithmArgumentError(
+        raise QueryError.algorithm_argument(
             "into", into, f"expected `{node.name}.property`, because the values belong to {node.name}"
         )
     prop = node.by_name.get(name)
     if prop is None:
         near = find_closest(name, [p.name for p in node.properties])
         hint = f"; did you mean `{near}`?" if near else "; add it to the schema first"
-        raise AlgorithmArgumentError("into", into, f"{node.name} has no property `{name}`{hint}")
+        raise QueryError.algorithm_argument("into", into, f"{node.name} has no property `{name}`{hint}")
     if name in node.key:
-        raise AlgorithmArgumentError("into", into, "a key can't be changed")
+        raise QueryError.algorithm_argument("into", into, "a key can't be changed")
     is_text = algorithm.type == pa.string()
     has_right_type = prop.type is Scalar.STRING if is_text else prop.type in _NUMERIC_TYPES
     if not has_right_type:
         expected = "a String" if is_text else "a number"
-        raise AlgorithmArgumentError("into", into, f"the values of {algorithm.name} need {expected}")
+        raise QueryError.algorithm_argument("into", into, f"the values of {algorithm.name} need {expected}")
     # Ranks are fractions. Weighted distances are floats too, but may all be whole, so any number type is accepted.
     if isinstance(algorithm, Pagerank) and prop.type not in _FLOAT_TYPES:
-        raise AlgorithmArgumentError("into", into, f"ranks need an F64 or F32, but this is {prop.type}")
+        raise QueryError.algorithm_argument("into", into, f"ranks need an F64 or F32, but this is {prop.type}")
     return prop
 
 
@@ -270,7 +269,7 @@ def _write_values(
         values = result.values.cast(to_arrow_type(subject.target.type))
     except pa.ArrowInvalid as error:
         reason = f"{subject.target.type} can't store every value: {error}"
-        raise AlgorithmArgumentError("into", f"{subject.node.name}.{name}", reason) from error
+        raise QueryError.algorithm_argument("into", f"{subject.node.name}.{name}", reason) from error
     columns = {**_build_key_columns(session, subject, result.ids), name: values}
     message = call.message or f"{algorithm.name} of {subject.edge.name} at {subject.snapshot.commit.id}"
     return load(

@@ -5,26 +5,11 @@ from enum import Enum
 from operator import index
 from typing import SupportsFloat, SupportsIndex, TypeVar
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.schema.values import format_value
 
 Choice = TypeVar("Choice", bound=Enum)
-
-
-class BadArgumentError(OmnigraphError):
-    """An argument of a call has an invalid value; `expected` states which values are valid."""
-
-    kind = Kind.USAGE
-    code = "bad_argument"
-    argument: str
-    value: str
-    expected: str
-
-    def __str__(self) -> str:
-        # An identifier is a parameter's name and is quoted; anything else is a description, such as "a state".
-        what = f"`{self.argument}`" if self.argument.isidentifier() else self.argument
-        return f"{what} can't be {self.value}: {self.expected}"
 
 
 def parse_choice(argument: str, choices: type[Choice], value: Choice | str) -> Choice:

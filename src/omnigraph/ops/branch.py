@@ -2,21 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 
-from omnigraph.commit.branch_errors import BranchMissingError, BranchOutcomeUnknownError
+from omnigraph.commit.branch_errors import BranchMissingError, OutcomeUnknownError
 from omnigraph.commit.branches import BranchDraft
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.manifest_types import MAIN, BranchRecord, Snapshot
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class Branch(JsonStruct, frozen=True, kw_only=True):
     """A branch and the commit that it was created from; main has none."""
 
     name: str
@@ -26,17 +25,6 @@ class Branch:
     parent_commit: str | None = None
     created_at: str | None = None
     created_by: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "name": self.name,
-            "id": self.id,
-            "parent_branch": self.parent_branch,
-            "parent_commit": self.parent_commit,
-            "created_at": self.created_at,
-            "created_by": self.created_by,
-        }
 
 
 def list_branches(session: Session) -> list[Branch]:
@@ -59,10 +47,10 @@ def create_branch(
     The cost does not depend on the number of tables, rows and commits; none of them is copied or read.
 
     Raises:
-        BadBranchNameError, BranchExistsError: The name is invalid or taken.
+        BadArgumentError, BranchExistsError: The name is invalid or taken.
         BranchMissingError, CommitMissingError: There is no such source.
         BranchGoneError: `source` was deleted in the meantime.
-        BranchOutcomeUnknownError: The store stopped answering; the branch may have been created.
+        OutcomeUnknownError: The store stopped answering; the branch may have been created.
     """
     check_text("name", name)
     with draft_branch(session, name, source=source, commit_id=commit_id, at=at, actor=actor) as draft:
@@ -99,7 +87,7 @@ def draft_branch(
     try:
         session.branches.register(draft)
     # The branch may be registered, so its files must stay.
-    except BranchOutcomeUnknownError:
+    except OutcomeUnknownError:
         raise
     # The registration has failed for certain, so no reader can see the draft.
     except Exception:
@@ -127,10 +115,10 @@ def delete_branch(session: Session, name: str) -> Branch:
     """Delete a branch, and return what it was. Its commits are lost, except those that were merged.
 
     Raises:
-        BadBranchNameError: It is main, or not a valid name.
+        BadArgumentError: It is main, or not a valid name.
         BranchMissingError: There is no such branch.
         BranchHasChildrenError: Other branches were created from it; delete those first.
-        BranchOutcomeUnknownError: The store stopped answering; the branch may have been deleted.
+        OutcomeUnknownError: The store stopped answering; the branch may have been deleted.
     """
     session.allow(Action.BRANCH_DELETE, name)
     session.check_writable()

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from omnigraph.backoff import OutageBackoff
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.gc_horizon import check_commit_retained
 from omnigraph.commit.history_reader import find_position, find_restored_tables, read_next_commits
@@ -15,10 +16,10 @@ from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MAIN, Commit
 from omnigraph.commit.purges import build_dropped_error
 from omnigraph.commit.time_travel import CommitMissingError, expect_versions
+from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
-from omnigraph.ops.argument_checks import BadArgumentError, check_count, check_number
+from omnigraph.ops.argument_checks import check_count, check_number
 from omnigraph.ops.commit_changes import ChangeSet, TypeFilter, build_change_set
-from omnigraph.ops.diff import list_types
 from omnigraph.ops.history import find_commit
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.revision import resolve_commit
@@ -28,13 +29,8 @@ from omnigraph.policy import Action
 from omnigraph.schema.identity import renumber_catalog
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.object_store import StoreDeniedError, StoreUnavailableError
-from omnigraph.telemetry import log as telemetry_log
 
 POLL_SECONDS = 1.0
-# A follower gives up when the store has not answered for this long.
-MAX_OUTAGE_SECONDS = 600.0
-_FIRST_WAIT_SECONDS = 0.1
-_MAX_WAIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +76,7 @@ class ChangeFeed:
             check_commit_retained(session.log, head, self._position.commit)
         self._type_filter = self._resolve_types(head, call.types)
         self._emitted = 0
-        self._backoff = _OutageBackoff(session)
+        self._backoff = OutageBackoff(session.runtime.clock, session.runtime.ids)
         self._waiting: deque[Commit] = deque()
         # By path, the table version that was opened last.
         self._tables: dict[str, LanceTable] = {}
@@ -226,10 +222,10 @@ class ChangeFeed:
             return TypeFilter()
         snapshot = head.snapshot
         # Tables keep their paths when types are renamed, so the filter also matches earlier names of a type.
-        types = list_types(self._session.load_catalog(snapshot))
+        types = self._session.load_catalog(snapshot).types
         paths = {type_.name: snapshot.pins[type_.table_key].path for type_ in types}
         schema_id = self._position.schema_id
-        earlier_types = [] if schema_id is None else list_types(self._schemas.load_catalog(head, schema_id))
+        earlier_types = [] if schema_id is None else self._schemas.load_catalog(head, schema_id).types
         earlier_names = {type_.name for type_ in earlier_types}
         for name in names:
             if name not in paths and name not in earlier_names:
@@ -255,33 +251,6 @@ class ChangeFeed:
             if path not in live:
                 raise BranchGoneError(branch) from error
         self._backoff.wait(error)
-
-
-class _OutageBackoff:
-    """Exponential back-off with jitter during an outage of the store, up to `MAX_OUTAGE_SECONDS`."""
-
-    def __init__(self, session: Session) -> None:
-        self._clock = session.runtime.clock
-        self._ids = session.runtime.ids
-        self._since: float | None = None
-        self._tries = 0
-
-    def wait(self, error: StoreUnavailableError) -> None:
-        now = self._clock.monotonic()
-        if self._since is None:
-            self._since = now
-            telemetry_log.warning("the store is unavailable, retrying: %s", error)
-        elif now - self._since > MAX_OUTAGE_SECONDS:
-            raise error
-        seconds = min(_FIRST_WAIT_SECONDS * 2**self._tries, _MAX_WAIT_SECONDS)
-        self._tries += 1
-        # Half of the wait is random, so that followers do not all come back at the same moment.
-        self._clock.sleep(seconds / 2 + self._ids.jitter(seconds / 2))
-
-    def reset(self) -> None:
-        """Forget the outage, once the store has answered."""
-        self._since = None
-        self._tries = 0
 
 
 def commit_changes(

@@ -4,14 +4,15 @@ Damage becomes a finding with a way out, even in a graph that can't be opened. O
 because then nothing is known.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from omnigraph.commit.manifest_log import ManifestLog, expect_pins
 from omnigraph.commit.manifest_types import MAIN
-from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError, Kind, OmnigraphError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.check_files import (
     BranchPinnedVersion,
     FileCheckResult,
@@ -78,9 +79,13 @@ class CheckCall:
     progress: Callable[[CheckProgress], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
+class CheckResult(JsonStruct, frozen=True, kw_only=True):
     """All findings, errors first, and the amount of data that was checked."""
+
+    json_keys = (
+        "uri branches commits versions files bytes=nbytes rows_read verified unrecorded recorded errors warnings "
+        "notes findings"
+    )
 
     uri: str
     branches: tuple[str, ...]
@@ -96,33 +101,31 @@ class CheckResult:
     """The number of files, and directories of blobs and indexes, that a deep check compared with their checksums."""
     unrecorded: int = 0
     """The number of those that have no checksum to compare with."""
-    recorded: Mapping[str, str] = field(default_factory=dict)
+    recorded: Mapping[str, str] = {}
     """By branch, the commit that recorded missing checksums."""
 
     @property
     def has_errors(self) -> bool:
         """Whether anything is lost, wrong or unreadable."""
-        return any(finding.severity is FindingSeverity.ERROR for finding in self.findings)
+        return self.errors > 0
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        count = Counter(finding.severity for finding in self.findings)
-        return {
-            "uri": self.uri,
-            "branches": list(self.branches),
-            "commits": self.commits,
-            "versions": self.versions,
-            "files": self.files,
-            "bytes": self.nbytes,
-            "rows_read": self.rows_read,
-            "verified": self.verified,
-            "unrecorded": self.unrecorded,
-            "recorded": dict(self.recorded),
-            "errors": count[FindingSeverity.ERROR],
-            "warnings": count[FindingSeverity.WARNING],
-            "notes": count[FindingSeverity.NOTE],
-            "findings": [finding.to_json() for finding in self.findings],
-        }
+    @property
+    def errors(self) -> int:
+        """The number of findings that are errors."""
+        return self._count(FindingSeverity.ERROR)
+
+    @property
+    def warnings(self) -> int:
+        """The number of findings that are warnings."""
+        return self._count(FindingSeverity.WARNING)
+
+    @property
+    def notes(self) -> int:
+        """The number of findings that are notes."""
+        return self._count(FindingSeverity.NOTE)
+
+    def _count(self, severity: FindingSeverity) -> int:
+        return sum(finding.severity is severity for finding in self.findings)
 
 
 def check(session: Session, call: CheckCall) -> CheckResult:
@@ -154,7 +157,7 @@ def check(session: Session, call: CheckCall) -> CheckResult:
     if not call.is_record or last.result.has_errors or last.retained is None:
         return last.result
     recorded = record_checksums(session, last.session, last.retained, actor=call.actor, message=call.message)
-    return replace(last.result, recorded=recorded)
+    return msgspec.structs.replace(last.result, recorded=recorded)
 
 
 @dataclass(frozen=True, slots=True)

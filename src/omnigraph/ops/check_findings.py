@@ -1,7 +1,11 @@
 """The findings of a check: each has a code, a subject, a location and a way out."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
+
+from omnigraph.json_struct import JsonStruct
 
 
 class FindingSeverity(Enum):
@@ -240,9 +244,10 @@ _ORDER = {code: position for position, code in enumerate(CODES)}
 _RANK = {FindingSeverity.ERROR: 0, FindingSeverity.WARNING: 1, FindingSeverity.NOTE: 2}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(JsonStruct, frozen=True, kw_only=True):
     """One result of a check."""
+
+    json_keys = "severity code thing place branches message count bytes=nbytes way_out"
 
     code: str
     thing: str
@@ -271,26 +276,12 @@ class Finding:
         """The sort key of findings: by severity, then in the order of `CODES`."""
         return _RANK[self.severity], _ORDER[self.code], self.branches, self.thing, self.place, self.message
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "severity": self.severity.value,
-            "code": self.code,
-            "thing": self.thing,
-            "place": self.place,
-            "branches": list(self.branches),
-            "message": self.message,
-            "count": self.count,
-            "bytes": self.nbytes,
-            "way_out": self.way_out,
-        }
-
 
 def sort_findings(findings: list[Finding]) -> tuple[Finding, ...]:
     """Sort findings for display, and merge those that differ in their branches only."""
     # A dict instead of a set keeps the order of the branches.
     branches: dict[Finding, dict[str, None]] = {}
     for finding in findings:
-        branches.setdefault(replace(finding, branches=()), {}).update(dict.fromkeys(finding.branches))
-    merged = [replace(finding, branches=tuple(names)) for finding, names in branches.items()]
+        branches.setdefault(msgspec.structs.replace(finding, branches=()), {}).update(dict.fromkeys(finding.branches))
+    merged = [msgspec.structs.replace(finding, branches=tuple(names)) for finding, names in branches.items()]
     return tuple(sorted(merged, key=lambda finding: finding.rank))

@@ -15,8 +15,10 @@ read; the next run continues.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from omnigraph.clock import format_instant
 from omnigraph.commit.commit_references import (
@@ -32,8 +34,9 @@ from omnigraph.commit.gc_retention import Horizons, RetentionPolicy, Times
 from omnigraph.commit.manifest_check import inspect_manifest
 from omnigraph.commit.sidecar import read_store_clock
 from omnigraph.engine.tables.derived_format import read_files
-from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.argument_checks import BadArgumentError, check_count, check_duration
+from omnigraph.errors import BadArgumentError, Kind, OmnigraphError
+from omnigraph.json_struct import JsonStruct
+from omnigraph.ops.argument_checks import check_count, check_duration
 from omnigraph.ops.cleanup_files import (
     DERIVED_LOCATION,
     CleanupLocation,
@@ -120,25 +123,15 @@ class CleanupCall:
     progress: Callable[[CleanupProgress], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweptBranch:
+class SweptBranch(JsonStruct, frozen=True, kw_only=True):
     """The number of a branch's own commits that are kept and collected."""
 
     branch: str
     commits_kept: int
     commits_collected: int
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "branch": self.branch,
-            "commits_kept": self.commits_kept,
-            "commits_collected": self.commits_collected,
-        }
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweptTable:
+class SweptTable(JsonStruct, frozen=True, kw_only=True):
     """What was removed from a table or a manifest; in a preview, what would be."""
 
     table_key: str
@@ -148,21 +141,11 @@ class SweptTable:
     old_versions_removed: int = 0
     error: str | None = None
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "table_key": self.table_key,
-            "location": self.location,
-            "files_removed": self.files_removed,
-            "bytes_removed": self.bytes_removed,
-            "old_versions_removed": self.old_versions_removed,
-            "error": self.error,
-        }
 
+class CleanupResult(JsonStruct, frozen=True, kw_only=True):
+    """The data that a cleanup kept and removed. A preview shows what would be, and has changed nothing."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupResult:
-    """What was kept and removed. A preview shows what would be, and has changed nothing."""
+    json_keys = "preview=is_preview before epoch bytes_removed branches tables unknown_files versions_read"
 
     is_preview: bool
     before: str
@@ -186,19 +169,6 @@ class CleanupResult:
         """Whether some table could not be cleaned up; the others were."""
         return any(table.error is not None for table in self.tables)
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "preview": self.is_preview,
-            "before": self.before,
-            "epoch": self.epoch,
-            "bytes_removed": self.bytes_removed,
-            "branches": [branch.to_json() for branch in self.branches],
-            "tables": [table.to_json() for table in self.tables],
-            "unknown_files": list(self.unknown_files),
-            "versions_read": self.versions_read,
-        }
-
 
 def cleanup(session: Session, call: CleanupCall) -> CleanupResult:
     """Remove the data that no kept commit needs; without confirmation, only return what would be removed.
@@ -206,7 +176,7 @@ def cleanup(session: Session, call: CleanupCall) -> CleanupResult:
     Raises:
         BadArgumentError: Neither `keep` nor `older_than` is set, or one is invalid.
         ConflictError: Another cleanup is running, or branches and tags kept changing.
-        ManifestRolledBackError: A manifest has lost commits that something else references.
+        CorruptError: A manifest has lost commits that something else references.
         StoreFullError: The disk is full, and the data that can be removed immediately frees too little space.
     """
     session.allow_on_graph(Action.MAINTAIN)
@@ -309,7 +279,7 @@ class _Cleanup:
         """Check that no manifest has lost commits: the data that only lost commits need looks like garbage.
 
         Raises:
-            ManifestRolledBackError: A commit that something references is missing.
+            CorruptError: A commit that something references is missing.
         """
         store = self._session.store
         references = list(find_operation_references(find_operation_files(store).sidecars))
@@ -494,7 +464,7 @@ class _Cleanup:
             log.warning("%s was not cleaned up: %s", location.path, failure)
             error = failure
         swept = _build_swept_table(location, TableGarbage(tuple(removed)))
-        return swept if error is None else replace(swept, error=str(error))
+        return swept if error is None else msgspec.structs.replace(swept, error=str(error))
 
     # --- report ------------------------------------------------------------------------------------
 
@@ -506,7 +476,7 @@ class _Cleanup:
         epoch: int | None,
     ) -> CleanupResult:
         tables = [
-            replace(table, table_key=self._sorter.find_table_key(location, journals))
+            msgspec.structs.replace(table, table_key=self._sorter.find_table_key(location, journals))
             for location, table in swept.items()
             if table.files_removed or table.error is not None
         ]
@@ -536,7 +506,7 @@ def _get_file_name(key: str) -> str:
 
 def _add_swept(early: SweptTable, late: SweptTable) -> SweptTable:
     """Return the sum of what was removed from a location in two steps."""
-    return replace(
+    return msgspec.structs.replace(
         late,
         files_removed=early.files_removed + late.files_removed,
         bytes_removed=early.bytes_removed + late.bytes_removed,

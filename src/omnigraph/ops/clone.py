@@ -22,8 +22,9 @@ from omnigraph.commit.key_index import find_run_fault
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, UnfinishedCloneError
 from omnigraph.commit.manifest_types import MAIN, KeyRun, Manifest
 from omnigraph.commit.sidecar import CLONE, CloneOrigin
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError, PlaceTakenError
 from omnigraph.faults import NoFaults
+from omnigraph.json_struct import JsonStruct
 from omnigraph.locations import Location
 from omnigraph.ops.clone_tables import (
     CloneProgress,
@@ -34,7 +35,7 @@ from omnigraph.ops.clone_tables import (
     plan_tables,
     remove_unneeded,
 )
-from omnigraph.ops.create import PlaceTakenError, check_conditions
+from omnigraph.ops.create import check_conditions
 from omnigraph.ops.session import Session
 from omnigraph.options import Durability
 from omnigraph.policy import Action
@@ -51,16 +52,6 @@ MAX_ATTEMPTS = 10
 CONCURRENT_GRAPH = "a graph that was created at the same time"
 
 
-class NestedPlacesError(OmnigraphError):
-    """The target of a clone is inside its source, contains it, or is the same location."""
-
-    kind = Kind.USAGE
-    code = "nested_places"
-    source: str
-    target: str
-    message = "{target} is inside {source}, contains it, or is the same: choose a separate location"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneCall:
     """The arguments of a clone."""
@@ -71,9 +62,10 @@ class CloneCall:
     progress: Callable[[CloneProgress], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloneResult:
+class CloneResult(JsonStruct, frozen=True, kw_only=True):
     """The branches and the amount of data in a clone."""
+
+    json_keys = "source target branches rows tables versions collected files bytes=nbytes"
 
     source: str
     target: str
@@ -89,20 +81,6 @@ class CloneResult:
     """The number of files copied; files that an earlier attempt had copied are not counted."""
     nbytes: int
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "source": self.source,
-            "target": self.target,
-            "branches": dict(self.branches),
-            "rows": dict(self.rows),
-            "tables": self.tables,
-            "versions": self.versions,
-            "collected": self.collected,
-            "files": self.files,
-            "bytes": self.nbytes,
-        }
-
 
 def clone(session: Session, call: CloneCall) -> CloneResult:
     """Clone a graph to another location, atomically: the clone exists completely or not at all.
@@ -112,9 +90,9 @@ def clone(session: Session, call: CloneCall) -> CloneResult:
 
     Raises:
         BranchMissingError: There is no such branch.
-        PlaceTakenError: The target holds a graph, other files, or an unfinished clone of another graph.
-        CloneBusyError: Another clone is being written there.
-        NestedPlacesError: One location is inside the other.
+        PlaceTakenError: The target holds a graph, other files, or an unfinished clone of another graph; or another
+            clone is being written there.
+        BadArgumentError: One location is inside the other.
         PinUnreadableError: Files of a current version are missing or do not match their checksums. Damaged versions
             of earlier commits are left out instead.
         DamagedError: A manifest of the source is damaged.
@@ -141,14 +119,14 @@ def check_not_nested(source: Location, target: Location) -> None:
     """Check that neither location is inside the other.
 
     Raises:
-        NestedPlacesError: One is, or both are the same.
+        BadArgumentError: One is, or both are the same.
     """
     if source.bucket != target.bucket:
         return
     # Not strict: the shorter path contains the longer one if all of its parts are equal.
     parts = zip(_split_location(source), _split_location(target), strict=False)
     if all(source_part == target_part for source_part, target_part in parts):
-        raise NestedPlacesError(source.uri, target.uri)
+        raise BadArgumentError.nested_places(source.uri, target.uri)
 
 
 def _split_location(location: Location) -> tuple[str, ...]:

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from omnigraph.commit.manifest_types import Commit
 from omnigraph.engine.changed_ranges import Fills
 from omnigraph.engine.migrating.type_changes import TypeChange
-from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.diff import list_types
+from omnigraph.errors import CorruptError
 from omnigraph.ops.row_diff import Document, Pair, RowChangeCounts, RowChanges, drop_zeros, encode
 from omnigraph.ops.schema_change import SchemaChange
 from omnigraph.schema.catalog import AnyType, Catalog
@@ -25,20 +24,6 @@ from omnigraph.storage.table_cache import PinUnreadableError
 
 # JSON lines are joined to blocks of about this size, so that a large commit is streamed in bounded memory.
 BLOCK_BYTES = 64 * 1024
-
-
-class ChangeUnreadableError(OmnigraphError):
-    """The change set of a commit can't be computed, because a table version before or after it can't be read."""
-
-    kind = Kind.CORRUPT
-    code = "change_unreadable"
-    commit_id: str
-    table_key: str
-    reason: str
-    message = (
-        "the changes of commit {commit_id} to {table_key} can't be read: {reason}."
-        " To continue following, export a later snapshot and resume the feed after its commit"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +46,7 @@ class ChangeSet:
         """Yield chunks of rows with the same kind of change.
 
         Raises:
-            ChangeUnreadableError: A table version that it needs is damaged.
+            CorruptError: A table version that it needs is damaged.
         """
         for pair in self.pairs:
             with self._wrap_read_errors(pair):
@@ -135,7 +120,7 @@ class ChangeSet:
         try:
             yield
         except PinUnreadableError as error:
-            raise ChangeUnreadableError(self.cursor, pair.type.table_key, str(error)) from error
+            raise CorruptError.change_unreadable(self.cursor, pair.type.table_key, str(error)) from error
 
     def _build_header(self) -> Document:
         commit = self.commit
@@ -253,7 +238,7 @@ def _find_pins(
     commit: Commit, catalogs: tuple[Catalog | None, Catalog]
 ) -> tuple[dict[str, _TypedVersion], dict[str, _TypedVersion]]:
     """Return by path the tables that a commit changed, before it and after it; the latter in declared order."""
-    old, new = ({type_.table_key: type_ for type_ in list_types(catalog)} if catalog else {} for catalog in catalogs)
+    old, new = ({type_.table_key: type_ for type_ in catalog.types} if catalog else {} for catalog in catalogs)
     before: dict[str, _TypedVersion] = {}
     left: dict[str, tuple[str, _TypedVersion]] = {}
     for change in commit.changes:
@@ -289,13 +274,11 @@ def _build_schema_change(
     A table at the same path is the same type, and so is a table key that the commit did not change.
     """
     touched = {change.table_key for change in commit.changes}
-    olds: Sequence[AnyType] = () if catalogs[0] is None else list_types(catalogs[0])
+    olds: Sequence[AnyType] = () if catalogs[0] is None else catalogs[0].types
     untouched = {type_.table_key: type_ for type_ in olds if type_.table_key not in touched}
     moved = {after[path].type.table_key: before[old_path].type for path, old_path in old_paths.items()}
     twins = moved | untouched
-    lasting = [
-        TypeChange(twins[type_.table_key], type_) for type_ in list_types(catalogs[1]) if type_.table_key in twins
-    ]
+    lasting = [TypeChange(twins[type_.table_key], type_) for type_ in catalogs[1].types if type_.table_key in twins]
     return SchemaChange(
         before=schemas[0],
         after=schemas[1],

@@ -7,14 +7,14 @@ from omnigraph.commit.manifest_log import ManifestLog, NotAGraphError
 from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
 from omnigraph.commit.publisher import initialise
 from omnigraph.commit.schema_copy import put_schema_copy, write_schema_copy
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import Kind, OmnigraphError, PlaceTakenError
 from omnigraph.lang.source import Source
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
 from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.bind import load_schema
-from omnigraph.schema.catalog import AnyType, Catalog, NodeType
+from omnigraph.schema.catalog import AnyType, NodeType
 from omnigraph.schema.catalog_codec import compute_fingerprint, encode_catalog
 from omnigraph.schema.identity import assign_identities
 from omnigraph.storage.cas_table_errors import SwapLostError
@@ -23,16 +23,6 @@ from omnigraph.storage.layout import RECOVERY, TOP_LEVEL, build_table_path
 from omnigraph.storage.object_store import ObjectChangedError, ObjectExistsError
 from omnigraph.storage.table_cache import TableCache
 from omnigraph.storage.uri import parse_uri
-
-
-class PlaceTakenError(OmnigraphError):
-    """The location is not empty: it holds a graph, or files that are not part of one."""
-
-    kind = Kind.CONFLICT
-    code = "place_taken"
-    uri: str
-    found: str
-    message = "{uri} holds {found}; choose an empty location, or remove it first"
 
 
 class StoreUnfitError(OmnigraphError):
@@ -65,7 +55,7 @@ def create(uri: str, schema: Source, *, actor: str, runtime: Runtime) -> Session
         catalog=encode_catalog(catalog).decode(),
         fingerprint=compute_fingerprint(catalog),
     )
-    tables = [_build_new_table(type_, used_paths) for type_ in list_types(catalog)]
+    tables = [_build_new_table(type_, used_paths) for type_ in catalog.types]
     # Before the manifest: if the init died after it, no recovery would write the copy.
     put_schema_copy(store, schema.text)
     try:
@@ -97,11 +87,6 @@ def check_conditions(store: GraphStorage) -> None:
             raise StoreUnfitError(store.location.uri)
     finally:
         objects.delete(key)
-
-
-def list_types(catalog: Catalog) -> list[AnyType]:
-    """Return the node types, then the edge types, each in declared order."""
-    return [*catalog.nodes.values(), *catalog.edges.values()]
 
 
 def _check_target(store: GraphStorage) -> set[str]:

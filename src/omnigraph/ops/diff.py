@@ -81,7 +81,7 @@ class _CatalogPair:
         self.new = renumber_catalog(session.load_catalog(after), self.same)
         self.old_types = _match_types(self.old, self.new)
         lasting = {type_.name for type_ in self.old_types.values()}
-        self.dropped = [type_ for type_ in list_types(self.old) if type_.name not in lasting]
+        self.dropped = [type_ for type_ in self.old.types if type_.name not in lasting]
 
     def check_names(self, names: Sequence[str] | None) -> None:
         """Check that at least one of the states has each type.
@@ -89,7 +89,7 @@ class _CatalogPair:
         Raises:
             TypeMissingError: Neither state has a type of that name.
         """
-        type_names = {type_.name for catalog in (self.old, self.new) for type_ in list_types(catalog)}
+        type_names = {type_.name for catalog in (self.old, self.new) for type_ in catalog.types}
         for name in names or ():
             if name not in type_names:
                 raise TypeMissingError(name, find_closest(name, type_names))
@@ -100,7 +100,7 @@ class _CatalogPair:
         new = self.after.manifest.schema
         if old.fingerprint == new.fingerprint:
             return None
-        new_types = list_types(self.new)
+        new_types = self.new.types
         matched = [TypeChange(self.old_types[type_.name], type_) for type_ in new_types if type_.name in self.old_types]
         added = (type_ for type_ in new_types if type_.name not in self.old_types)
         change = SchemaChange(
@@ -117,7 +117,7 @@ class _CatalogPair:
 def _build_pairs(session: Session, catalogs: _CatalogPair, names: Sequence[str] | None) -> list[Pair]:
     """Return the tables that differ, in declared order; those of dropped types come last."""
     pairs: list[Pair] = []
-    for type_ in list_types(catalogs.new):
+    for type_ in catalogs.new.types:
         old_type = catalogs.old_types.get(type_.name)
         if not _is_selected(names, type_, old_type):
             continue  # its pin is not even resolved: a state that lost the data of one type can still be compared
@@ -142,8 +142,8 @@ def _is_selected(names: Sequence[str] | None, *types: AnyType | None) -> bool:
 
 def _match_types(old: Catalog, new: Catalog) -> dict[str, AnyType]:
     """Return the old type of each new one, by the new name: the same identity, else the same kind and name."""
-    unmatched = {type_.identity: type_ for type_ in list_types(old)}
-    new_types = list_types(new)
+    unmatched = {type_.identity: type_ for type_ in old.types}
+    new_types = new.types
     by_name = {type_.name: unmatched.pop(type_.identity) for type_ in new_types if type_.identity in unmatched}
     # A type that was dropped and declared again has another identity. Its rows are compared all the same.
     by_key = {type_.table_key: type_ for type_ in unmatched.values()}
@@ -157,8 +157,3 @@ def _adopt_identities(old: AnyType, new: AnyType) -> AnyType:
     identities = {(p.name, p.type): p.identity for p in new.properties}
     properties = tuple(replace(p, identity=identities.get((p.name, p.type), p.identity)) for p in old.properties)
     return replace(old, properties=properties)
-
-
-def list_types(catalog: Catalog) -> list[AnyType]:
-    """Return all types with a table, in declared order, nodes first."""
-    return [*catalog.nodes.values(), *catalog.edges.values()]

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.requirements import RowsUnchanged
-from omnigraph.engine.embed import NoProviderError, Provider, check_fits, embed_texts
+from omnigraph.engine.embed import Provider, check_fits, embed_texts
 from omnigraph.engine.embedders.factory import create_provider
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import list_blob_properties, reference_blobs
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import MissingError, SettingsError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count
 from omnigraph.ops.open_table import TypeMissingError
@@ -37,22 +38,6 @@ DEFAULT_BATCH = 1_000
 _SCAN_ROWS = 8_192
 # Memory of an id that waits for its batch: a Python string and its slot in a list.
 _ID_BYTES = 90
-
-
-class NotEmbeddedError(OmnigraphError):
-    """The type has no vector computed from a text, or the named property is not one; `near` was likely meant."""
-
-    kind = Kind.NOT_FOUND
-    code = "embedding_not_declared"
-    type: str
-    property: str | None
-    near: str | None
-
-    def __str__(self) -> str:
-        way_out = f"; did you mean `{self.near}`?" if self.near else ': declare one with @embed("text")'
-        if self.property is None:
-            return f"`{self.type}` has no vector that is computed from a text{way_out}"
-        return f"`{self.type}.{self.property}` is not a vector that is computed from a text{way_out}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +63,7 @@ class EmbedProgress:
     total: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedProperty:
+class EmbeddedProperty(JsonStruct, frozen=True, kw_only=True):
     """The row counts of one property.
 
     `waiting` rows had no vector when the run began, `embedded` got one, `without_text` have no text to compute it from.
@@ -91,20 +75,11 @@ class EmbeddedProperty:
     embedded: int
     without_text: int
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "property": self.property,
-            "source": self.source,
-            "waiting": self.waiting,
-            "embedded": self.embedded,
-            "without_text": self.without_text,
-        }
 
+class EmbedResult(JsonStruct, frozen=True, kw_only=True):
+    """The computed vectors of a type; each batch is one of `commits`, oldest first."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbedResult:
-    """The result of a run; `commits` are those it made, oldest first."""
+    json_keys = "type target.branch=branch provider model dry_run properties commits"
 
     type: str
     branch: str
@@ -114,26 +89,14 @@ class EmbedResult:
     properties: tuple[EmbeddedProperty, ...]
     commits: tuple[str, ...]
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "type": self.type,
-            "target": {"branch": self.branch},
-            "provider": self.provider,
-            "model": self.model,
-            "dry_run": self.dry_run,
-            "properties": [prop.to_json() for prop in self.properties],
-            "commits": list(self.commits),
-        }
-
 
 def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress], None] | None = None) -> EmbedResult:
     """Compute the missing vectors of a type, or all of them again.
 
     Raises:
-        TypeMissingError, NotEmbeddedError: No type or computed vector has that name.
-        NoProviderError, ProviderSettingsError, ModelDiffersError, VectorSizeError: The provider does not fit.
-        ProviderRefusedError, ProviderFailedError: The provider failed; batches committed before stay.
+        TypeMissingError, MissingError: No type or computed vector has that name.
+        SettingsError, EmbeddingError, ProviderFailedError: The provider does not fit, or failed; batches committed
+            before stay.
         ConflictError: Other writers kept changing the rows of a batch.
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; batches
             committed before stay.
@@ -147,7 +110,7 @@ def embed(session: Session, call: EmbedCall, progress: Callable[[EmbedProgress],
     type_, properties = _select_properties(session.load_catalog(snapshot), call)
     provider = create_provider(session.runtime, session.watch)
     if provider is None:
-        raise NoProviderError(f"{type_.name}.{properties[0].name}")
+        raise SettingsError.no_embedding_provider(f"{type_.name}.{properties[0].name}")
     # Before the first batch: no commit is made if the provider fits only some of the properties.
     for prop in properties:
         check_fits(provider, prop)
@@ -179,9 +142,9 @@ def _select_properties(catalog: Catalog, call: EmbedCall) -> tuple[NodeType, lis
         near = find_closest(call.property, [p.name for p in embedded])
         embedded = [p for p in embedded if p.name == call.property]
         if not embedded:
-            raise NotEmbeddedError(type_.name, call.property, near)
+            raise MissingError.embedding_not_declared(type_.name, call.property, near)
     if not embedded:
-        raise NotEmbeddedError(type_.name, None, None)
+        raise MissingError.embedding_not_declared(type_.name, None, None)
     return type_, embedded
 
 
@@ -247,7 +210,7 @@ class _EmbedRun:
         type_, properties = _select_properties(catalog, self.call)
         prop = next((p for p in properties if p.name == name), None)
         if prop is None:
-            raise NotEmbeddedError(type_.name, name, None)
+            raise MissingError.embedding_not_declared(type_.name, name, None)
         pending = WriteBuffer(View(catalog, self.session.open_tables(head.snapshot)), self.session.blob_sources)
         table = pending.get_table(type_)
         stored = table.table.find_rows(ID, ids, table.schema.names, with_address=True)

@@ -18,11 +18,11 @@ from omnigraph.commit.manifest_types import Commit, PinChange
 from omnigraph.commit.time_travel import expect_versions
 from omnigraph.engine.entity_trace import RowLocation, compare_row, locate_row, locate_row_before, read_row
 from omnigraph.engine.migrating.type_changes import TypeChange
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import MissingError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count, check_text
 from omnigraph.ops.commit_changes import build_fills
-from omnigraph.ops.diff import list_types
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.row_diff import Document, build_documents, encode_type_name, list_visible_columns, to_jsonl_name
 from omnigraph.ops.schema_change import describe_reshape
@@ -44,23 +44,7 @@ MIN_LOOKAHEAD = 16
 MAX_SUGGESTION_IDS = 5_000
 
 
-class EntityMissingError(OmnigraphError):
-    """No node or edge of the type has or ever had that id; `near` is the id that was likely meant."""
-
-    kind = Kind.NOT_FOUND
-    code = "entity_not_found"
-    type: str
-    id: str
-    branch: str
-    near: str | None
-
-    def __str__(self) -> str:
-        way_out = f"; did you mean `{self.near}`?" if self.near else ""
-        return f"the branch `{self.branch}` has no {self.type} `{self.id}` in its history{way_out}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityVersion:
+class EntityVersion(JsonStruct, frozen=True, kw_only=True):
     """The version of a node or edge that one commit made; blobs are named in `changed` and omitted from documents.
 
     `reshaped` is a version made by a schema change alone. `as_of` is the row after the oldest commit that can be read,
@@ -97,17 +81,12 @@ class EntityVersion:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityHistory:
-    """The versions of a node or edge, newest first."""
+class EntityHistory(JsonStruct, frozen=True, kw_only=True):
+    """The versions of a node or edge, newest first; `ends_before` is set if older ones can no longer be read."""
 
     versions: tuple[EntityVersion, ...]
     ends_before: str | None = None
     """The oldest commit that could be read, if the state before it was collected or permanently dropped."""
-
-    def to_json(self) -> Document:
-        """Return the JSON form."""
-        return {"versions": [version.to_json() for version in self.versions], "ends_before": self.ends_before}
 
 
 def read_entity_history(session: Session, type_name: str, row_id: str, *, limit: int | None = None) -> EntityHistory:
@@ -115,7 +94,7 @@ def read_entity_history(session: Session, type_name: str, row_id: str, *, limit:
 
     Raises:
         TypeMissingError: The branch has and had no type of that name.
-        EntityMissingError: No row of the type has or had that id.
+        MissingError: No row of the type has or had that id.
     """
     session.allow(Action.READ)
     check_text("type_name", type_name)
@@ -125,7 +104,7 @@ def read_entity_history(session: Session, type_name: str, row_id: str, *, limit:
     walk = _HistoryWalk(session, head, _locate_table(session, head, type_name), row_id)
     versions = tuple(islice(walk.iter_versions(), limit))
     if not versions and not walk.has_row:
-        raise EntityMissingError(type_name, row_id, session.log.branch, walk.find_near_id())
+        raise MissingError.entity_not_found(type_name, row_id, session.log.branch, walk.find_near_id())
     return EntityHistory(versions=versions, ends_before=walk.ends_before)
 
 
@@ -146,7 +125,7 @@ def _locate_table(session: Session, head: Head, name: str) -> str:
         change = None if type_ is None else next((c for c in commit.changes if c.table_key == type_.table_key), None)
         if change is not None:
             return _get_old_path(change)
-    raise TypeMissingError(name, find_closest(name, {candidate.name for candidate in list_types(catalog)}))
+    raise TypeMissingError(name, find_closest(name, {candidate.name for candidate in catalog.types}))
 
 
 def _get_old_path(change: PinChange) -> str:
@@ -381,7 +360,7 @@ class _HistoryWalk:
 
 
 def _find_type(catalog: Catalog, table_key: str) -> AnyType:
-    return next(type_ for type_ in list_types(catalog) if type_.table_key == table_key)
+    return next(type_ for type_ in catalog.types if type_.table_key == table_key)
 
 
 def _find_earlier_table(commit: Commit, after: PinChange, old: Catalog, new: Catalog) -> PinChange | None:

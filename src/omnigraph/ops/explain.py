@@ -9,6 +9,7 @@ from omnigraph.engine.planning.explain import build_plan_json, format_plan
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_profile import QueryProfile
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.query import QueryCall, begin, resolve_snapshot, start_budget
 from omnigraph.ops.session import Session
 from omnigraph.query.explain import explain_output
@@ -18,9 +19,10 @@ from omnigraph.query.logical_plan import ReadQuery
 _INDENT = "  "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryMeasurement:
+class QueryMeasurement(JsonStruct, frozen=True, kw_only=True):
     """The measured run of a query: its rows, time and requests, including those to read the result, and planning."""
+
+    json_keys = "rows ms requests planning.ms=planning_ms planning.requests=planning_requests"
 
     rows: int
     seconds: float
@@ -29,11 +31,15 @@ class QueryMeasurement:
     planning_requests: int
     """Store requests for column statistics that no earlier plan had read."""
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        planning = {"ms": round(self.planning_seconds * 1e3, 3), "requests": self.planning_requests}
-        ms = round(self.seconds * 1e3, 3)
-        return {"rows": self.rows, "ms": ms, "requests": self.requests, "planning": planning}
+    @property
+    def ms(self) -> float:
+        """The time of the run in milliseconds."""
+        return round(self.seconds * 1e3, 3)
+
+    @property
+    def planning_ms(self) -> float:
+        """The time of planning in milliseconds."""
+        return round(self.planning_seconds * 1e3, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,10 @@ import pyarrow.parquet as pa_parquet
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.jsonl_encoding import iter_json_lines
 from omnigraph.engine.writing.blobs import iter_stored_by_id, list_blob_properties
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError, Kind, OmnigraphError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
-from omnigraph.locations import BadPlaceError, Location, locate, parse_scheme, resolve_local_path
+from omnigraph.locations import Location, locate, parse_scheme, resolve_local_path
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
@@ -52,17 +53,12 @@ class ExportTargetError(OmnigraphError):
     message = "can't export to {target}: {reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class Exported(JsonStruct, frozen=True, kw_only=True):
     """The result of an export: the exported commit, and the number of rows by type."""
 
     commit_id: str
     format: ExportFormat
     rows: dict[str, int]
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {"commit_id": self.commit_id, "format": self.format.value, "rows": dict(self.rows)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +126,7 @@ def select_types(catalog: Catalog, names: Sequence[str] | None) -> list[AnyType]
     Raises:
         TypeMissingError: The schema has no type of that name.
     """
-    all_types: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    all_types = list(catalog.types)
     if names is None:
         return all_types
     selected: set[str] = set()
@@ -246,8 +242,9 @@ def locate_target(target: str | os.PathLike[str]) -> Location:
     text = os.fspath(target)
     try:
         return locate(text) if parse_scheme(text) is not None else Location(str(resolve_local_path(text).absolute()))
-    except BadPlaceError as error:
-        raise ExportTargetError(f"`{text}`", error.reason) from error
+    except BadArgumentError as error:
+        _, reason = error.args
+        raise ExportTargetError(f"`{text}`", reason) from error
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class Algorithms:
     for the keyword arguments of all of them.
 
     Raises:
-        TypeMissingError, MixedEndsError, AlgorithmArgumentError: The call is wrong.
+        TypeMissingError, QueryError: The call is wrong.
         QueryTimeoutError, QueryMemoryError: It exceeds its time or memory limit.
         LoadError, ConflictError: The values can't be written.
     """

@@ -11,10 +11,10 @@ from omnigraph.clock import parse_instant
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
 from omnigraph.commit.gc_horizon import build_collected_predicate
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
-from omnigraph.commit.manifest_types import MAIN, Commit, MergedFrom
+from omnigraph.commit.manifest_types import MAIN, MAINTAIN, Commit, MergedFrom
 from omnigraph.commit.ref_names import looks_like_id
 from omnigraph.commit.time_travel import CommitMissingError
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count, check_text
 from omnigraph.ops.revision import resolve_commit
@@ -22,16 +22,6 @@ from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
 
 FILTERS = ("actor", "branch", "key", "message", "operation", "since", "type", "until")
-
-
-class BadFilterError(OmnigraphError):
-    """A filter of `commit list` does not exist, or its value can't be parsed."""
-
-    kind = Kind.USAGE
-    code = "bad_filter"
-    name: str
-    reason: str
-    message = "can't filter commits by `{name}`: {reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +47,17 @@ def list_commits(
     limit: int | None = None,
     before: str | None = None,
     all_branches: bool = False,
+    include_maintenance: bool = False,
 ) -> list[Commit]:
     """Return the branch's commits, newest first; `limit` bounds both the result and, without filters, the cost.
 
-    With `all_branches`, return those of every readable branch, each once, by time.
+    With `all_branches`, return those of every readable branch, each once, by time. Commits of automatic maintenance are
+    left out, unless `include_maintenance` or a filter on their operation asks for them.
 
     `before` names a commit of the history by id, tag, branch or time; only older commits are returned.
 
     Raises:
-        BadFilterError: There is no such filter, or its value can't be parsed.
+        BadArgumentError: There is no such filter, or its value can't be parsed.
         CommitMissingError: `before` is not in the branch's history.
     """
     if not all_branches:
@@ -74,6 +66,8 @@ def list_commits(
     # `islice` accepts no larger number.
     max_commits = None if limit is None else min(limit, sys.maxsize)
     tests = [_build_filter(name, value) for name, value in (filters or {}).items()]
+    if not include_maintenance and (filters or {}).get("operation") != MAINTAIN:
+        tests.append(lambda commit: not commit.is_automatic)
     newest = _merge_histories(session) if all_branches else session.log.iter_history(session.head())
     history = _with_cancellation(session, newest)
     if before is not None:
@@ -126,9 +120,17 @@ def read_commit_page(
     limit: int | None = None,
     before: str | None = None,
     all_branches: bool = False,
+    include_maintenance: bool = False,
 ) -> CommitPage:
     """Return `list_commits` as a page, with its collected commits and the start of the next page."""
-    commits = list_commits(session, filters=filters, limit=limit, before=before, all_branches=all_branches)
+    commits = list_commits(
+        session,
+        filters=filters,
+        limit=limit,
+        before=before,
+        all_branches=all_branches,
+        include_maintenance=include_maintenance,
+    )
     # A page that ends with the first commit of the graph is the last one, also when it is full.
     is_full = bool(commits) and len(commits) == limit and commits[-1].parent is not None
     return CommitPage(
@@ -272,7 +274,7 @@ def _build_filter(name: str, value: str) -> Callable[[Commit], bool]:
     """Build the predicate of a filter.
 
     Raises:
-        BadFilterError: There is no such filter, or its value can't be parsed.
+        BadArgumentError: There is no such filter, or its value can't be parsed.
     """
     match name:
         case "actor":
@@ -296,11 +298,11 @@ def _build_filter(name: str, value: str) -> Callable[[Commit], bool]:
             until = _parse_instant(name, value)
             return lambda commit: parse_instant(commit.at) <= until
     near = find_closest(name, FILTERS)
-    raise BadFilterError(name, f"did you mean `{near}`?" if near else f"use one of {', '.join(FILTERS)}")
+    raise BadArgumentError.bad_filter(name, f"did you mean `{near}`?" if near else f"use one of {', '.join(FILTERS)}")
 
 
 def _parse_instant(name: str, text: str) -> datetime:
     try:
         return parse_instant(text)
     except ValueError as error:
-        raise BadFilterError(name, str(error)) from error
+        raise BadArgumentError.bad_filter(name, str(error)) from error

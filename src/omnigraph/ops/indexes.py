@@ -1,11 +1,11 @@
 """Report the declared and stored indexes of a graph's tables, and their coverage. Read-only."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.tables.index_advisor import RecommendedIndex, recommend_indexes
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
@@ -28,9 +28,13 @@ class IndexState(Enum):
     """Stored, though the schema does not declare it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexReport:
-    """The report of an index of a table."""
+class IndexReport(JsonStruct, frozen=True, kw_only=True):
+    """An index that is declared or exists, and the number of rows that it covers."""
+
+    json_keys = (
+        "type=type_name property=column kind name state rows rows_covered=covered rows_uncovered=uncovered coverage "
+        "segments bytes=nbytes"
+    )
 
     type_name: str
     column: str
@@ -44,27 +48,16 @@ class IndexReport:
     nbytes: int = 0
 
     @property
+    def uncovered(self) -> int:
+        """The number of rows that it does not cover."""
+        return self.rows - self.covered
+
+    @property
     def coverage(self) -> float:
         """The fraction of rows that it covers; 1 for an empty table."""
         if self.name is None:
             return 0.0
         return self.covered / self.rows if self.rows else 1.0
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "type": self.type_name,
-            "property": self.column,
-            "kind": self.kind,
-            "name": self.name,
-            "state": self.state.value,
-            "rows": self.rows,
-            "rows_covered": self.covered,
-            "rows_uncovered": self.rows - self.covered,
-            "coverage": self.coverage,
-            "segments": self.segments,
-            "bytes": self.nbytes,
-        }
 
 
 def list_indexes(session: Session, snapshot: Snapshot) -> list[IndexReport]:
@@ -82,7 +75,7 @@ def list_indexes(session: Session, snapshot: Snapshot) -> list[IndexReport]:
 
 def map_types(catalog: Catalog) -> Mapping[str, AnyType]:
     """Return the types by table key, in declared order."""
-    types: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    types = catalog.types
     return {type_.table_key: type_ for type_ in types}
 
 

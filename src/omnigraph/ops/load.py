@@ -4,14 +4,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.idempotency import check_same_request, find_earlier_commit
 from omnigraph.commit.manifest_log import Head
 from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode
 from omnigraph.engine.bulk.load_errors import LoadError, Problem
 from omnigraph.engine.bulk.rejected_records import Quarantine, settle_published
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.load_call import PUBLISHING, LoadCall, LoadResult, Progress, TypeCounts, restore_result
 from omnigraph.ops.load_digest import RequestDigest
@@ -258,4 +260,4 @@ class _Load:
             return result
         if done.is_repeated:
             return restore_result(done.commit, call, batch.view.catalog, result.branch)
-        return replace(result, commit_id=done.commit.id)
+        return msgspec.structs.replace(result, commit_id=done.commit.id)

@@ -11,8 +11,8 @@ from typing import BinaryIO, TypeAlias, cast
 
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_files import ArrowStream
-from omnigraph.ops.argument_checks import BadArgumentError
-from omnigraph.ops.load_inputs import BadInputNameError, GraphSource, LoadInput, PathLike, TypedSource, parse_maps
+from omnigraph.errors import BadArgumentError
+from omnigraph.ops.load_inputs import GraphSource, LoadInput, PathLike, TypedSource, parse_maps
 from omnigraph.schema.python_values import to_items, to_python_value
 from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, format_value
 
@@ -37,8 +37,7 @@ def build_load_input(
 
     Raises:
         TypeError: An argument can't be read by a load.
-        BadArgumentError: No input is given.
-        BadInputNameError: A column is mapped for a type that is not loaded from columns.
+        BadArgumentError: No input is given, or a column is mapped for a type that is not loaded from columns.
     """
     if data is None and nodes is None and edges is None:
         raise BadArgumentError("data", "left out", "name what to load: graph JSONL, or rows by `nodes` and `edges`")
@@ -53,7 +52,7 @@ def build_load_input(
     # Each source has taken the columns of its type: what is left belongs to none.
     if maps:
         name = next(iter(maps))
-        raise BadInputNameError(name, "the name of a type that is loaded from columns")
+        raise BadArgumentError.bad_input_name(name, "the name of a type that is loaded from columns")
     return LoadInput(graph=() if data is None else tuple(_iter_graph_sources(data)), typed=typed)
 
 

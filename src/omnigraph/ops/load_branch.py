@@ -1,11 +1,10 @@
 """Load into a new branch: branch and records become visible together, or not at all."""
 
-from dataclasses import replace
+import msgspec
 
-from omnigraph.commit.branch_errors import BranchExistsError, BranchMissingError
+from omnigraph.commit.branch_errors import BranchExistsError, BranchMissingError, OutcomeUnknownError
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.idempotency import find_earlier_commit
-from omnigraph.commit.manifest_log import OutcomeUnknownError
 from omnigraph.commit.ref_names import check_branch_name
 from omnigraph.ops.branch import draft_branch
 from omnigraph.ops.load import OPERATION, LoadCall, LoadResult, load
@@ -34,7 +33,7 @@ def load_on_new_branch(
 
     Raises:
         What `load` raises, and:
-        BadBranchNameError, BranchExistsError: The name is invalid or in use.
+        BadArgumentError, BranchExistsError: The name is invalid or in use.
         BranchMissingError: There is no branch `source`.
         ConflictError: With `uses_existing`, another writer created the branch in the meantime, and the input can
             be read only once.
@@ -61,7 +60,7 @@ def load_on_new_branch(
 def _load_on_draft(session: Session, call: LoadCall, branch: str, source: str, reader: Reader) -> LoadResult:
     if call.is_dry_run:
         session.branches.check_name(branch)
-        return replace(load(session.checkout(source), call, reader), branch=branch)
+        return msgspec.structs.replace(load(session.checkout(source), call, reader), branch=branch)
     if _is_repeated(session, call, branch):
         return load(session.checkout(branch), call, reader)
     with draft_branch(session, branch, source=source, actor=call.actor) as draft:

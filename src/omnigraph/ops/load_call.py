@@ -7,6 +7,7 @@ from pathlib import Path
 from omnigraph.commit.idempotency import KeyReusedError
 from omnigraph.commit.manifest_types import Commit
 from omnigraph.engine.bulk.load_batch import LoadMode
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.load_inputs import LoadInput
 from omnigraph.schema.catalog import Catalog
 
@@ -67,8 +68,7 @@ class LoadCall:
 
 
 # Stored in the summary of a commit, from which `restore_result` builds it again: a field, once added, must stay.
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeCounts:
+class TypeCounts(JsonStruct, frozen=True, kw_only=True):
     """The row counts of one type. `read` counts accepted records, `unchanged` those equal to their existing row."""
 
     read: int = 0
@@ -77,31 +77,22 @@ class TypeCounts:
     unchanged: int = 0
     deleted: int = 0
 
-    def to_json(self) -> dict[str, int]:
-        """Return the JSON form, which is also stored in the commit."""
-        return {
-            "read": self.read,
-            "inserted": self.inserted,
-            "updated": self.updated,
-            "unchanged": self.unchanged,
-            "deleted": self.deleted,
-        }
-
     @property
     def changes(self) -> int:
         """The number of rows inserted, updated or deleted."""
         return self.inserted + self.updated + self.deleted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadResult:
-    """The result of a load. There is no commit if nothing changed, or in a dry run."""
+class LoadResult(JsonStruct, frozen=True, kw_only=True):
+    """The result of a load, by type. There is no commit if nothing changed, or in a dry run."""
+
+    json_keys = "mode target.branch=branch commit_id nodes edges rejected quarantine dry_run=is_dry_run"
 
     mode: LoadMode
     branch: str
     commit_id: str | None
-    nodes: Mapping[str, TypeCounts] = field(default_factory=dict)
-    edges: Mapping[str, TypeCounts] = field(default_factory=dict)
+    nodes: Mapping[str, TypeCounts] = {}
+    edges: Mapping[str, TypeCounts] = {}
     rejected: int = 0
     quarantine: str | None = None
     """The directory with the rejected records, if there are any."""
@@ -113,19 +104,6 @@ class LoadResult:
         nodes = sum(counts.changes for counts in self.nodes.values())
         edges = sum(counts.changes for counts in self.edges.values())
         return nodes, edges
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "mode": self.mode.value,
-            "target": {"branch": self.branch},
-            "commit_id": self.commit_id,
-            "nodes": {name: counts.to_json() for name, counts in self.nodes.items()},
-            "edges": {name: counts.to_json() for name, counts in self.edges.items()},
-            "rejected": self.rejected,
-            "quarantine": self.quarantine,
-            "dry_run": self.is_dry_run,
-        }
 
     def summary(self) -> dict[str, dict[str, int]]:
         """Return the summary stored in the commit, from which a repeated call gets the same result."""

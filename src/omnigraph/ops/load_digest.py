@@ -19,7 +19,7 @@ import pyarrow as pa
 from omnigraph.engine.decoding.input_files import translate_file_errors
 from omnigraph.engine.decoding.json_lines import iter_chunks
 from omnigraph.engine.decoding.typed_files import ArrowStream
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, PathLike, list_files
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile

@@ -24,7 +24,7 @@ from omnigraph.engine.decoding.json_lines import iter_chunks
 from omnigraph.engine.decoding.record_error import Reject, refuse
 from omnigraph.engine.decoding.typed_files import ArrowStream, TypedFile, TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows
-from omnigraph.errors import FileMissingError, Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError, FileMissingError, MissingError
 from omnigraph.ids import Ids
 from omnigraph.lang.spelling import find_closest
 from omnigraph.locations import parse_scheme, resolve_local_path
@@ -38,67 +38,6 @@ PathLike: TypeAlias = str | os.PathLike[str]
 _PATTERN_SIGNS = frozenset("*?[")
 # Formats with columns of one type, which can't contain graph JSONL.
 _TYPED_ONLY_ENDINGS = frozenset({".parquet", ".csv", ".orc"})
-
-
-class NoInputError(OmnigraphError):
-    """A directory or pattern selects no file; `reason` states why."""
-
-    kind = Kind.NOT_FOUND
-    code = "no_input"
-    path: str
-    reason: str
-    message = "`{path}` names nothing to load: {reason}"
-
-
-class InputTwiceError(OmnigraphError):
-    """A file is named twice, so its records would be loaded twice, or as two types."""
-
-    kind = Kind.USAGE
-    code = "input_twice"
-    path: str
-    first: str
-
-    def __str__(self) -> str:
-        again = "" if self.first == self.path else f" (it is the same file as `{self.first}`)"
-        return f"`{self.path}` is named twice{again}; name every file once"
-
-
-class BadInputNameError(OmnigraphError):
-    """An argument such as `Person=people.csv` or `Person.name=full_name` is malformed."""
-
-    kind = Kind.USAGE
-    code = "bad_input_name"
-    text: str
-    form: str
-    message = "`{text}` is not of the form `{form}`"
-
-
-class InputElsewhereError(OmnigraphError):
-    """An input has an address that a load can't read from."""
-
-    kind = Kind.USAGE
-    code = "input_elsewhere"
-    address: str
-    message = (
-        "`{address}` is not a path: a load reads files on this machine, or shared with Spark's machines, and"
-        " `s3://bucket/key` where the graph itself is opened."
-        " Copy the data to a file, mount the store, or let Spark read it:"
-        " `graph.spark.load(nodes={{...: spark.read...}})`"
-    )
-
-
-class TypeKindError(OmnigraphError):
-    """Rows of a node type are given as edges, or the other way round; `given_as` is `nodes` or `edges`."""
-
-    kind = Kind.USAGE
-    code = "type_kind"
-    name: str
-    given_as: str
-
-    def __str__(self) -> str:
-        is_node = self.given_as == "edges"
-        actual, way_out = ("a node", "`nodes` (--node)") if is_node else ("an edge", "`edges` (--edge)")
-        return f"`{self.name}` is {actual} type, but its rows are given as {self.given_as}; pass them as {way_out}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,12 +123,11 @@ def expand_inputs(
 
     Raises:
         FileMissingError: A path does not exist.
-        NoInputError: A directory or pattern selects no file.
+        MissingError: A directory or pattern selects no file.
         FileFormatError: A file name has an unknown ending.
         TypeMissingError: The schema has no type of that name.
-        TypeKindError: Rows of a node type are given as edges, or the other way round.
-        InputTwiceError: A file is named twice.
-        InputElsewhereError: An address can't be read from.
+        BadArgumentError: Rows of a node type are given as edges, or the other way round; a file is named twice; an
+            address can't be read from.
         StoreDeniedError, StoreUnavailableError: A bucket can't be listed.
     """
     inputs: list[InputSource] = []
@@ -235,10 +173,12 @@ def parse_maps(texts: Iterable[str]) -> dict[str, dict[str, str]]:
         target, sign, column = text.partition("=")
         type_name, dot, name = target.partition(".")
         if not (sign and dot and type_name and name and column):
-            raise BadInputNameError(text, "Type.property=column")
+            raise BadArgumentError.bad_input_name(text, "Type.property=column")
         columns = maps.setdefault(type_name, {})
         if columns.get(name, column) != column:
-            raise BadInputNameError(text, f"Type.property=column, each property once (`{columns[name]}` came before)")
+            raise BadArgumentError.bad_input_name(
+                text, f"Type.property=column, each property once (`{columns[name]}` came before)"
+            )
         columns[name] = column
     return maps
 
@@ -293,7 +233,7 @@ def resolve_type(source: TypedSource, catalog: Catalog) -> AnyType:
     """Return the type of the rows of a source.
 
     Raises:
-        TypeKindError: A node type is given as edges, or the other way round.
+        BadArgumentError: A node type is given as edges, or the other way round.
         TypeMissingError: The schema has no type of that name.
     """
     candidates: Mapping[str, AnyType] = catalog.edges if source.is_edge else catalog.nodes
@@ -301,7 +241,7 @@ def resolve_type(source: TypedSource, catalog: Catalog) -> AnyType:
     type_ = catalog.find_edge(source.type) if source.is_edge else catalog.nodes.get(source.type)
     if type_ is None:
         if source.type in (catalog.nodes if source.is_edge else catalog.edges):
-            raise TypeKindError(source.type, "edges" if source.is_edge else "nodes")
+            raise BadArgumentError.type_kind(source.type, "edges" if source.is_edge else "nodes")
         raise TypeMissingError(source.type, find_closest(source.type, candidates))
     return type_
 
@@ -336,7 +276,7 @@ def list_files(address: PathLike, storage: Mapping[str, str] | None = None) -> S
         case "s3" if storage is not None:
             return _list_remote_files(text, storage)
         case _:
-            raise InputElsewhereError(text)
+            raise BadArgumentError.input_elsewhere(text)
     text = str(path)
     with translate_file_errors(text):
         if path.is_dir():
@@ -349,7 +289,7 @@ def list_files(address: PathLike, storage: Mapping[str, str] | None = None) -> S
         matched = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - also absolute patterns
         files = [file for match in matched if not _is_hidden(match.name) for file in _list_matched_files(match)]
     if not files:
-        raise NoInputError(text, "no file matches the pattern")
+        raise MissingError.no_input(text, "no file matches the pattern")
     # A pattern such as `**` matches a directory and the files below it.
     return list(dict.fromkeys(files))
 
@@ -364,9 +304,9 @@ def _list_remote_files(address: str, storage: Mapping[str, str]) -> list[RemoteF
     for match in visible:
         for name in match.remaining_names[:-1]:
             if "=" in name:
-                raise NoInputError(address, _describe_partition(name))
+                raise MissingError.no_input(address, _describe_partition(name))
     if not visible:
-        raise NoInputError(address, "no object matches the pattern or is below it, apart from hidden ones")
+        raise MissingError.no_input(address, "no object matches the pattern or is below it, apart from hidden ones")
     return [match.file for match in visible]
 
 
@@ -388,11 +328,11 @@ def _list_files_below(directory: Path) -> list[Path]:
         if not entry.is_dir():
             files.append(entry)
         elif "=" in entry.name:
-            raise NoInputError(str(directory), _describe_partition(entry.name))
+            raise MissingError.no_input(str(directory), _describe_partition(entry.name))
         else:
             files += _list_files_below(entry)
     if not files:
-        raise NoInputError(str(directory), "the directory holds no files")
+        raise MissingError.no_input(str(directory), "the directory holds no files")
     return files
 
 
@@ -416,5 +356,5 @@ def _check_distinct(inputs: list[InputSource]) -> None:
         # Two paths may name the same file through links or `..`.
         file = path.resolve() if isinstance(path, Path) else path
         if file in seen:
-            raise InputTwiceError(item.name, seen[file])
+            raise BadArgumentError.input_twice(item.name, seen[file])
         seen[file] = item.name

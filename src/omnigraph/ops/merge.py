@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
+from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.commit_plan import AdoptedTable, CommitPlan, Move
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import CommitCollectedError
@@ -12,7 +13,7 @@ from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MAIN, Commit, Manifest, Pin, SchemaRecord, Snapshot, TableRecord
 from omnigraph.commit.merge_base import Ancestry, BranchDivergence, MergeBaseGoneError, Tip
 from omnigraph.commit.publisher import ArmedWrite, abandon, arm, publish, reshape
-from omnigraph.commit.purges import DataDroppedError, MergeBaseDroppedError
+from omnigraph.commit.purges import DataDroppedError
 from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.commit.time_travel import CommitMissingError
@@ -29,7 +30,7 @@ from omnigraph.engine.merging.schema_agreement import (
 )
 from omnigraph.engine.merging.table_merge import MergedTable, MergeInputs, build_merged_snapshot, merge_tables
 from omnigraph.engine.view import View
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult, Strategy, TableMerge
 from omnigraph.ops.retry import MAX_ATTEMPTS
@@ -92,7 +93,7 @@ def merge(session: Session, call: MergeCall) -> MergeResult:
         MergeConflictsError: The branches conflict, or their merged state breaks the schema. Nothing is published.
         BadArgumentError: A branch can't be merged into itself.
         BranchMissingError, BranchGoneError: One of the branches does not exist, or was deleted.
-        MergeBaseGoneError, MergeBaseDroppedError: The merge base can't be read: its commits were collected, or data of
+        MergeBaseGoneError, DataDroppedError: The merge base can't be read: its commits were collected, or data of
             it was permanently dropped.
         ConflictError: In the meantime the target's schema was changed, one of its tables was overwritten, or another
             merge was published; or other writers kept writing the same tables.
@@ -117,7 +118,6 @@ def _merge_until_published(session: Session, call: MergeCall) -> MergeResult:
     newest = source.head()
     # `head` may have replaced the log, if the name belongs to a new branch: read the log only now.
     theirs = Tip(source.log, newest)
-    runtime = session.runtime
     for number in range(1, MAX_ATTEMPTS):
         head = target.head()
         try:
@@ -127,7 +127,7 @@ def _merge_until_published(session: Session, call: MergeCall) -> MergeResult:
             commits = target.log.read_since(target.head(), head.snapshot.commit.seq)
             if any(_is_blocking(commit, theirs.commit.id) for commit in commits):
                 raise
-            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
+            wait_for_retry(session.runtime, number)
     return _MergeAttempt(target, target.head(), theirs, call).run()
 
 
@@ -167,7 +167,7 @@ class _MergeAttempt:
             check_constraints_of_merge(inputs, tables, self.session.handles, conflicts)
         except DataDroppedError as error:
             branches = self.call.source, self.call.into
-            raise MergeBaseDroppedError(
+            raise DataDroppedError.merge_base_dropped(
                 *branches, error.table_key, error.what, error.branch, error.commit_id
             ) from error
         if conflicts.total:

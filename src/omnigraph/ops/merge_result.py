@@ -1,11 +1,11 @@
 """The result of a merge."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
 from omnigraph.engine.merging.conflicts import Conflict
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.json_struct import JsonStruct
 
 
 class MergeOutcome(Enum):
@@ -28,8 +28,7 @@ class Strategy(Enum):
     THEIRS = "theirs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableMerge:
+class TableMerge(JsonStruct, frozen=True, kw_only=True):
     """The effect of a merge on one table of the target."""
 
     table: str
@@ -46,22 +45,14 @@ class TableMerge:
     updated: int | None = None
     deleted: int | None = None
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "table": self.table,
-            "how": self.how,
-            "rows_before": self.rows_before,
-            "rows_after": self.rows_after,
-            "inserted": self.inserted,
-            "updated": self.updated,
-            "deleted": self.deleted,
-        }
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeResult:
+class MergeResult(JsonStruct, frozen=True, kw_only=True):
     """The result of a merge or dry run. With conflicts there is no commit; `conflicts` has the first of them."""
+
+    json_keys = (
+        "outcome source into source_commit base_commit commit_id dry_run=is_dry_run tables restored_edges "
+        "conflicts.total=conflict_total conflicts.kinds=conflict_counts conflicts.shown=conflicts"
+    )
 
     outcome: MergeOutcome
     source: str
@@ -75,32 +66,13 @@ class MergeResult:
     # Conflicts are listed up to a limit, and counted without one.
     conflict_counts: Mapping[str, int]
     """The number of conflicts by kind."""
-    restored_edges: Mapping[str, int] = field(default_factory=dict)
+    restored_edges: Mapping[str, int] = {}
     """By table, the number of edges kept with a node that `strategy` keeps, although the other side deleted both."""
 
     @property
     def conflict_total(self) -> int:
         """The number of all conflicts, also of those that are not listed."""
         return sum(self.conflict_counts.values())
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "outcome": self.outcome.value,
-            "source": self.source,
-            "into": self.into,
-            "source_commit": self.source_commit,
-            "base_commit": self.base_commit,
-            "commit_id": self.commit_id,
-            "dry_run": self.is_dry_run,
-            "tables": [table.to_json() for table in self.tables],
-            "restored_edges": dict(self.restored_edges),
-            "conflicts": {
-                "total": self.conflict_total,
-                "kinds": dict(self.conflict_counts),
-                "shown": [conflict.to_json() for conflict in self.conflicts],
-            },
-        }
 
 
 class MergeConflictsError(OmnigraphError):
@@ -115,8 +87,13 @@ class MergeConflictsError(OmnigraphError):
         return {"conflicts": [conflict.to_json() for conflict in self.result.conflicts], "merge": self.result.to_json()}
 
     def __str__(self) -> str:
-        total = self.result.conflict_total
-        count = "1 conflict" if total == 1 else f"{total} conflicts"
         # The message names one conflict; clients get the others from `facts`.
         first = self.result.conflicts[0].message
-        return f"{count} between `{self.result.source}` and `{self.result.into}`: nothing was merged. First: {first}"
+        return f"{format_conflict_count(self.result)}. First: {first}"
+
+
+def format_conflict_count(result: MergeResult) -> str:
+    """Return the first sentence about the conflicts of a merge: their number, and that nothing was merged."""
+    total = result.conflict_total
+    count = "1 conflict" if total == 1 else f"{total} conflicts"
+    return f"{count} between `{result.source}` and `{result.into}`: nothing was merged"

@@ -9,25 +9,30 @@ from itertools import chain, repeat
 import msgspec
 import pyarrow as pa
 
+from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.idempotency import find_earlier_commit
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit
+from omnigraph.commit.publisher import publish_or_replan
+from omnigraph.commit.rebase import check_if_commit
+from omnigraph.engine.constraints.check import check_constraints
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.search.search_arguments import check_search_arguments
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import list_blob_properties
-from omnigraph.engine.writing.constraints import check_constraints
 from omnigraph.engine.writing.statements import run_statements
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
-from omnigraph.errors import NotAMutationError
+from omnigraph.errors import QueryError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.printer import print_queries
-from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read
+from omnigraph.lang.query_ast import Query, QueryFile, Read
 from omnigraph.lang.source import Source
+from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.select_query import choose_query
-from omnigraph.ops.session import ReadOnlyError, Session
-from omnigraph.ops.write_tables import TableWrite, write_tables
+from omnigraph.ops.session import Session
+from omnigraph.ops.write_tables import TableWrite, keep_tails_short, stage_plan
 from omnigraph.policy import Action
 from omnigraph.query.bind import bind_query
 from omnigraph.query.mutation_plan import Delete, MutationQuery, Update
@@ -39,27 +44,20 @@ from omnigraph.storage.staging import RowStream
 OPERATION = "mutate"
 # Estimated memory of a pending row beside its values: Python strings of its id, in a few sets and lists.
 _ROW_BYTES = 400
+# A mutation whose first run took longer is not run again while other writers wait, but by its own thread.
+MAX_QUEUED_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MutationResult:
+class MutationResult(JsonStruct, frozen=True, kw_only=True):
     """The result of a mutation, each node and edge counted once; there is no commit if nothing changed."""
+
+    json_keys = "query_name target.branch=branch commit_id affected_nodes affected_edges"
 
     query_name: str
     branch: str
     commit_id: str | None
     affected_nodes: int
     affected_edges: int
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "query_name": self.query_name,
-            "target": {"branch": self.branch},
-            "commit_id": self.commit_id,
-            "affected_nodes": self.affected_nodes,
-            "affected_edges": self.affected_edges,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,75 +76,117 @@ class MutationCall:
 def mutate(session: Session, call: MutationCall) -> MutationResult:
     """Run a mutation on the newest state.
 
-    If another writer commits first, a mutation that only inserts is run again. One that updates or deletes rows it has
-    read is not: if these rows have changed, its meaning may have changed too, and it fails with ConflictError.
+    If another writer commits first, and that changes what the mutation read, the mutation is run again on the newer
+    state, as if it had arrived later. With `if_commit` it is not.
 
     Raises:
-        SourceError, QueryMissingError, QueryAmbiguousError, NotAMutationError, ParameterError: The call is wrong.
+        SourceError, MissingError, BadArgumentError, QueryError, ParameterError: The call is wrong.
         ConstraintError: The result would break the schema.
-        ConflictError: Another writer changed rows that this depends on, or `if_commit` is not the head.
+        ConflictError: `if_commit` is not the head, or other writers kept changing what this depends on.
         KeyReusedError: The actor's idempotency key belongs to another request: a load, another query, other parameters.
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; nothing was changed.
     """
     session.allow(Action.CHANGE, signed=call.actor)
-    if session.is_read_only:
-        raise ReadOnlyError(session.uri)
+    session.check_writable()
+    check_signature(call.actor, call.message, call.idempotency_key)
     chosen = choose_query(call.source, call.name)
     if isinstance(chosen.body, Read):
-        raise NotAMutationError(chosen.name.text)
-    now = session.runtime.clock.now()
-    # Inserts read no rows, so running them again has the same meaning.
-    is_blind = call.if_commit is None and all(isinstance(statement, Insert) for statement in chosen.body)
-    if is_blind:
-        # A cached head saves a request. If it is outdated, the publisher rebases the write or reports a conflict.
-        heads = chain([session.cached_head], repeat(session.head))
-        return rerun_on_conflict(session.runtime, lambda: _attempt(session, call, chosen, now, next(heads)()))
+        raise QueryError.not_a_mutation(chosen.name.text)
+    mutation = _Mutation(session, call, chosen, session.runtime.clock.now())
+    # A cached head saves a request. If it is outdated, the publisher moves the write, or has it run again.
+    heads = chain([session.cached_head], repeat(session.head))
+    if call.if_commit is None:
+        return rerun_on_conflict(session.runtime, lambda: mutation.attempt(next(heads)()))
     try:
-        return _attempt(session, call, chosen, now, session.head())
+        return mutation.attempt(next(heads)())
     except ConflictError:
         # The other writer may have been this very call, sent twice with its idempotency key.
-        if _find_earlier_commit(session, session.head(), call, chosen) is None:
+        if mutation.find_earlier_commit(session.head()) is None:
             raise
-    return _attempt(session, call, chosen, now, session.head())
+    return mutation.attempt(session.head())
 
 
-def _attempt(session: Session, call: MutationCall, chosen: Query, now: datetime, head: Head) -> MutationResult:
-    snapshot = head.snapshot
-    earlier = _find_earlier_commit(session, head, call, chosen)
-    if earlier is not None:
-        return _build_result(chosen.name.text, snapshot.branch, earlier)
-    catalog = session.load_catalog(snapshot)
-    query = _bind_mutation(chosen, catalog, call.source)
-    inputs = QueryInputs(check_params(query.params, call.params, session.check_cancelled), now)
-    check_search_arguments(
-        (statement.where for statement in query.statements if isinstance(statement, Update | Delete)), inputs
-    )
-    if call.if_commit is not None and call.if_commit != snapshot.commit.id:
-        raise ConflictError("graph_head", call.if_commit, snapshot.commit.id, "the branch has moved on")
-    pending = WriteBuffer(View(catalog, session.open_tables(snapshot)), session.blob_sources, session.watch)
-    read = run_statements(query, pending, inputs, session.runtime.ids, session.check_cancelled)
-    size = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)
-    pending.check_size(size, "what the mutation writes")
-    checked = check_constraints(pending)
-    affected = pending.count_affected()
-    done = write_tables(
-        session,
-        [_build_write(table) for table in pending.touched],
-        operation=OPERATION,
-        actor=call.actor,
-        base=head,
-        requirements=(*read, *checked),
-        message=call.message,
-        idempotency_key=call.idempotency_key,
-        request=_digest_request(call, chosen),
-        if_commit=call.if_commit,
-        affected=affected,
-    )
-    if done is None:
-        return MutationResult(
-            query_name=query.name, branch=snapshot.branch, commit_id=None, affected_nodes=0, affected_edges=0
+@dataclass(frozen=True, slots=True)
+class _Mutation:
+    """One call of a mutation, which may be run several times."""
+
+    session: Session
+    call: MutationCall
+    chosen: Query
+    now: datetime
+
+    def attempt(self, head: Head) -> MutationResult:
+        """Run the mutation on a state and publish it."""
+        session = self.session
+        name, branch = self.chosen.name.text, head.snapshot.branch
+        earlier = self.find_earlier_commit(head)
+        if earlier is not None:
+            return _build_result(name, branch, earlier)
+        start = session.runtime.clock.monotonic()
+        parts, writes = self._evaluate(head)
+        staged = stage_plan(session, parts, writes)
+        if staged is None:
+            return _build_empty_result(name, branch)
+        is_quick = session.runtime.clock.monotonic() - start < MAX_QUEUED_SECONDS
+        done = publish_or_replan(session.log, session.handles, *staged, self._replan if is_quick else None)
+        if done is None:
+            return _build_empty_result(name, branch)
+        keep_tails_short(session, staged[0], done)
+        return _build_result(name, branch, done.commit)
+
+    def find_earlier_commit(self, head: Head) -> Commit | None:
+        """Return the commit that this call made when it was sent before; None without an idempotency key."""
+        return find_earlier_commit(
+            self.session.log,
+            head,
+            operation=OPERATION,
+            actor=self.call.actor,
+            key=self.call.idempotency_key,
+            request=_digest_request(self.call, self.chosen),
         )
-    return _build_result(query.name, snapshot.branch, done.commit)
+
+    def _replan(self, head: Head) -> CommitPlan | None:
+        """Run the mutation again on a state, while other writers wait; None if it changes nothing there.
+
+        Raises:
+            ConflictError: It has become so large that it must not keep them waiting.
+        """
+        parts, writes = self._evaluate(head)
+        if any(write.is_streamed for write in writes):
+            raise ConflictError("graph_head", head.snapshot.commit.id, head.snapshot.commit.id, "it changes many rows")
+        staged = stage_plan(self.session, parts, writes)
+        return None if staged is None else staged[0]
+
+    def _evaluate(self, head: Head) -> tuple[CommitPlan, list[TableWrite]]:
+        """Run all statements on a state; return the commit without its moves, and the writes to stage."""
+        session, call = self.session, self.call
+        snapshot = head.snapshot
+        catalog = session.load_catalog(snapshot)
+        query = _bind_mutation(self.chosen, catalog, call.source)
+        inputs = QueryInputs(check_params(query.params, call.params, session.check_cancelled), self.now)
+        check_search_arguments(
+            (statement.where for statement in query.statements if isinstance(statement, Update | Delete)), inputs
+        )
+        check_if_commit(call.if_commit, session.log.iter_history(head))
+        pending = WriteBuffer(View(catalog, session.open_tables(snapshot)), session.blob_sources, session.watch)
+        read = run_statements(query, pending, inputs, session.runtime.ids, session.check_cancelled)
+        size = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)
+        pending.check_size(size, "what the mutation writes")
+        checked = check_constraints(pending)
+        completed = [requirement for table in pending.touched for requirement in table.omitted.build_read_set()]
+        parts = CommitPlan(
+            base=head,
+            operation=OPERATION,
+            actor=call.actor,
+            requirements=(*read, *completed, *checked),
+            message=call.message,
+            idempotency_key=call.idempotency_key,
+            request=_digest_request(call, self.chosen),
+            if_commit=call.if_commit,
+            affected=pending.count_affected(),
+            watch=session.watch,
+        )
+        return parts, [_build_write(table) for table in pending.touched]
 
 
 def _bind_mutation(chosen: Query, catalog: Catalog, source: Source) -> MutationQuery:
@@ -173,17 +213,6 @@ def _build_write(table: PendingTable) -> TableWrite:
     return TableWrite(table_key=key, upsert=rows, located=table.located)
 
 
-def _find_earlier_commit(session: Session, head: Head, call: MutationCall, chosen: Query) -> Commit | None:
-    return find_earlier_commit(
-        session.log,
-        head,
-        operation=OPERATION,
-        actor=call.actor,
-        key=call.idempotency_key,
-        request=_digest_request(call, chosen),
-    )
-
-
 def _digest_request(call: MutationCall, chosen: Query) -> str | None:
     """Return the digest of a request with an idempotency key: of its query and parameters. None without a key."""
     if call.idempotency_key is None:
@@ -202,3 +231,7 @@ def _build_result(query_name: str, branch: str, commit: Commit) -> MutationResul
         affected_nodes=commit.affected_nodes or 0,
         affected_edges=commit.affected_edges or 0,
     )
+
+
+def _build_empty_result(query_name: str, branch: str) -> MutationResult:
+    return MutationResult(query_name=query_name, branch=branch, commit_id=None, affected_nodes=0, affected_edges=0)

@@ -2,8 +2,7 @@
 
 from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.recovery import RecoveryReport, recover_quietly
-from omnigraph.errors import OmnigraphError
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError, OmnigraphError
 from omnigraph.ops.session import Session
 from omnigraph.runtime import Runtime
 from omnigraph.storage.graph_storage import GraphStorage

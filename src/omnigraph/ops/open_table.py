@@ -1,7 +1,7 @@
 """Open the table of a type at its pinned version, for other tools that read Lance."""
 
 from omnigraph.commit.manifest_types import Snapshot
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import Kind, MissingError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.session import Session
@@ -10,7 +10,7 @@ from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.storage.table_cache import PinnedDataset
 
 
-class TypeMissingError(OmnigraphError):
+class TypeMissingError(MissingError):
     """The schema has no type, or no edge type, of that name; `near` is the name that was likely meant."""
 
     kind = Kind.NOT_FOUND

@@ -9,9 +9,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
+from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import TooSlowError
 from omnigraph.errors import OmnigraphError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.indexes import map_types
@@ -20,14 +22,11 @@ from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.optimize_table import OptimizeAttempt, TableUpkeep, UpkeepCall
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.storage.compaction import OutdatedRewriteError
-from omnigraph.storage.index_staging import OutdatedSegmentError
+from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.telemetry import log
 
 # Number of times a table is planned because other writers keep rewriting it.
 MAX_ATTEMPTS = 10
-# The back-off doubles with each attempt, up to 32 times its start.
-_MAX_DOUBLINGS = 5
 # Interval between checks for cancellation while tables are optimized.
 _POLL_SECONDS = 0.1
 
@@ -53,9 +52,8 @@ class OptimizeCall:
     progress: Callable[[OptimizeProgress], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizeResult:
-    """The result of an optimize run by table, in declared order."""
+class OptimizeResult(JsonStruct, frozen=True, kw_only=True):
+    """The changes of an optimization by table, in declared order."""
 
     branch: str
     tables: tuple[TableUpkeep, ...]
@@ -69,10 +67,6 @@ class OptimizeResult:
     def due(self) -> tuple[TableUpkeep, ...]:
         """The tables for which a dry run found work."""
         return tuple(table for table in self.tables if table.is_due)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {"branch": self.branch, "tables": [table.to_json() for table in self.tables]}
 
 
 def optimize(session: Session, call: OptimizeCall, worker: OptimizeWorker | None = None) -> OptimizeResult:
@@ -133,24 +127,25 @@ def _optimize_isolated(session: Session, table_key: str, call: OptimizeCall, wor
     try:
         if call.is_dry_run:
             return OptimizeAttempt(session, session.head(), table_key, call.upkeep, worker).preview()
-        return _optimize_table(session, table_key, call.upkeep, worker)
+        return optimize_table(session, table_key, call.upkeep, worker)
     except OmnigraphError as error:
         log.warning("%s was not optimized: %s", table_key, error)
         return TableUpkeep(table_key=table_key, error=str(error))
 
 
-def _optimize_table(session: Session, table_key: str, call: UpkeepCall, worker: OptimizeWorker) -> TableUpkeep:
+def optimize_table(
+    session: Session, table_key: str, call: UpkeepCall, worker: OptimizeWorker, attempts: int = MAX_ATTEMPTS
+) -> TableUpkeep:
     """Plan, rewrite and publish a table; start over if another writer has rewritten it in the meantime."""
-    runtime = session.runtime
-    for attempt in range(MAX_ATTEMPTS):
+    for attempt in range(attempts):
         head = session.head()
         if table_key not in head.snapshot.pins:
             return TableUpkeep(table_key=table_key, skipped="the table was dropped in the meantime")
         try:
             return OptimizeAttempt(session, head, table_key, call, worker).run()
-        except (ConflictError, TooSlowError, OutdatedRewriteError, OutdatedSegmentError) as error:
+        except (ConflictError, TooSlowError, OutdatedError) as error:
             log.info("planning %s again: %s", table_key, error)
-            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2 ** min(attempt, _MAX_DOUBLINGS)))
+            wait_for_retry(session.runtime, attempt)
     return TableUpkeep(
-        table_key=table_key, skipped=f"other writers rewrote it {MAX_ATTEMPTS} times in the meantime; try again later"
+        table_key=table_key, skipped=f"other writers rewrote it {attempts} times in the meantime; try again later"
     )

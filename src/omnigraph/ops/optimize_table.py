@@ -1,18 +1,29 @@
 """Optimize one table: plan compaction and index builds on one head, stage them, and publish them in one commit."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from omnigraph.commit.commit_plan import CommitPlan, Move
+from omnigraph.commit.group_commit import PublishResult
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.publisher import ArmedWrite, PublishResult, abandon, arm, lay_out, publish
+from omnigraph.commit.publisher import ArmedWrite, abandon, arm, lay_out, publish
 from omnigraph.engine.tables.index_advisor import RecommendedIndex, recommend_indexes
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.indexes import find_matching_index, map_types
 from omnigraph.ops.maintenance_worker import OptimizeWorker, UpkeepFiles
 from omnigraph.ops.session import Session
 from omnigraph.storage.blobs import measure_blobs
 from omnigraph.storage.compaction import SegmentBuild, list_unused_files, map_fragment_segments, stage_rewrite
-from omnigraph.storage.compaction_planner import find_fragments_to_weigh, plan_rewrite_groups
+from omnigraph.storage.compaction_planner import (
+    find_fragments_to_weigh,
+    is_in_tail,
+    plan_rewrite_groups,
+    plan_tail_groups,
+)
+from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.index_staging import (
     SegmentCoverage,
     SegmentPlan,
@@ -31,9 +42,13 @@ NOTHING_TO_DO = "nothing to do"
 DRY_RUN_DUE = "worth doing; this was a dry run"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableUpkeep:
+class TableUpkeep(JsonStruct, frozen=True, kw_only=True):
     """The result of optimizing one table; `skipped` is the reason if nothing was done, `error` if it failed."""
+
+    json_keys = (
+        "table_key fragments_removed fragments_added indexes_built indexes_pending committed=is_committed commit_id "
+        "manifest_version skipped error"
+    )
 
     table_key: str
     fragments_removed: int = 0
@@ -48,24 +63,18 @@ class TableUpkeep:
     error: str | None = None
 
     @property
+    def is_committed(self) -> bool:
+        """Whether a commit was made."""
+        return self.commit_id is not None
+
+    @property
     def is_due(self) -> bool:
         """Whether a dry run found something worth doing."""
         return self.skipped == DRY_RUN_DUE
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "table_key": self.table_key,
-            "fragments_removed": self.fragments_removed,
-            "fragments_added": self.fragments_added,
-            "indexes_built": list(self.indexes_built),
-            "indexes_pending": list(self.indexes_pending),
-            "committed": self.commit_id is not None,
-            "commit_id": self.commit_id,
-            "manifest_version": self.manifest_version,
-            "skipped": self.skipped,
-            "error": self.error,
-        }
+
+def _never_stop() -> None:
+    """Do nothing: the default of a call that is never stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +85,13 @@ class UpkeepCall:
     message: str | None = None
     all_indexes: bool = False
     """Whether to build also declared indexes that no query consults."""
+    operation: str = OPERATION
+    is_tail: bool = False
+    """Whether to compact only the newest small fragments, and to complete only indexes that exist."""
+    max_fragments: int = sys.maxsize
+    """The maximum number of fragments of a tail that are compacted."""
+    check: Callable[[], None] = _never_stop
+    """Called before each step until the commit is published; an error that it raises ends the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,22 +129,25 @@ class OptimizeAttempt:
         If nothing pays off, nothing is written, and only the fragments and indexes of the version are listed.
         """
         groups = self._choose_groups()
-        # Indexes are planned again after compaction; here it only matters whether there is any work.
-        if not groups and not any(self._plan_index_work(self._table)):
+        # Indexes are planned again after compaction; here it only matters whether there is any work. They alone are no
+        # reason to compact a tail.
+        if not groups and (self._call.is_tail or not any(self._plan_index_work(self._table))):
             return TableUpkeep(table_key=self._key, skipped=NOTHING_TO_DO)
-        armed = arm(self._session.log, self._head, operation=OPERATION, actor=self._call.actor)
+        armed = arm(self._session.log, self._head, operation=self._call.operation, actor=self._call.actor)
         files = UpkeepFiles(armed.lease)
         try:
+            self._call.check()
             staged, report = self._stage(groups, files)
+            self._call.check()
         # Interrupts too: nothing is visible yet, so all files may be removed.
         except BaseException as error:
             abandon(self._session.log, armed, files.written, error)
             raise
         if not staged.has_effect:
             abandon(self._session.log, armed, files.written)
-            return replace(report, skipped=NOTHING_TO_DO)
+            return msgspec.structs.replace(report, skipped=NOTHING_TO_DO)
         done = self._publish(staged, armed)
-        return replace(report, commit_id=done.commit.id, manifest_version=done.commit.manifest_version)
+        return msgspec.structs.replace(report, commit_id=done.commit.id, manifest_version=done.commit.manifest_version)
 
     def preview(self) -> TableUpkeep:
         """Return what `run` would do now, without writing anything.
@@ -151,12 +170,29 @@ class OptimizeAttempt:
         """Return the groups of fragments to rewrite, by their listed sizes and the sizes of their blobs."""
         fragments = self._table.list_fragments()
         segments = map_fragment_segments(list_stored_indexes(self._table))
+        if self._call.is_tail:
+            return self._choose_tail_groups(fragments, segments)
         if not any(is_blob(field) for field in self._table.schema):
             return plan_rewrite_groups(fragments, self._options, segments)
         # Measuring blobs costs a listing per data file, so only fragments that may be rewritten are measured.
         measured = find_fragments_to_weigh(fragments, self._options, segments)
         candidates = [fragment for fragment in fragments if fragment.number in measured]
         return plan_rewrite_groups(candidates, self._options, segments, measure_blobs(self._table, measured))
+
+    def _choose_tail_groups(
+        self, fragments: Sequence[Fragment], segments: Mapping[int, frozenset[str]]
+    ) -> tuple[tuple[int, ...], ...]:
+        """Return the groups of small fragments to compact; empty while there are few of them."""
+        blob_bytes: Mapping[int, int] = {}
+        if any(is_blob(field) for field in self._table.schema):
+            tail = {fragment.number for fragment in fragments if is_in_tail(fragment, self._options)}
+            if len(tail) > self._options.tail_fragments:
+                blob_bytes = measure_blobs(self._table, tail)
+        groups = plan_tail_groups(fragments, self._options, segments, blob_bytes)
+        if sum(map(len, groups)) <= self._call.max_fragments:
+            return groups
+        # The newest: they are the smallest, and the rest is done by the next writers.
+        return (max(groups, key=len)[-self._call.max_fragments :],)
 
     # --- the work -----------------------------------------------------------------------------------
 
@@ -173,7 +209,7 @@ class OptimizeAttempt:
             rewrite = lay_out(self._session.handles, rewrite)
             files.on_complete(rewrite.files)
             table = LanceTable(self._session.handles, table.path, rewrite.preview)
-            report = replace(
+            report = msgspec.structs.replace(
                 report,
                 fragments_removed=sum(len(result.old) for result in results),
                 fragments_added=sum(len(result.new) for result in results),
@@ -185,7 +221,7 @@ class OptimizeAttempt:
         new = tuple(text for segments in built.values() for text in segments or ())
         # An index that could not be built keeps its old segments.
         old = tuple(text for work in index_work if work.name not in pending for text in work.replaced)
-        report = replace(
+        report = msgspec.structs.replace(
             report,
             indexes_built=tuple(work.name for work in index_work if work.name not in pending),
             indexes_pending=tuple(sorted(pending)),
@@ -197,7 +233,7 @@ class OptimizeAttempt:
     def _publish(self, staged: StagedWrite, armed: ArmedWrite) -> PublishResult:
         plan = CommitPlan(
             base=self._head,
-            operation=OPERATION,
+            operation=self._call.operation,
             actor=self._call.actor,
             message=self._call.message,
             moves=(Move(table_key=self._key, staged=staged),),
@@ -230,13 +266,24 @@ class OptimizeAttempt:
                 SegmentCoverage(segment.uuid, segment.fragments, lost.get(segment.uuid, 0)) for segment in segments
             ]
             plan = plan_segments(rows, covered, self._options.index_segments)
+            if self._call.is_tail and self._exceeds_tail(plan, rows):
+                # Without merging segments, only the rows that the index lacks are added.
+                plan = plan_segments(rows, covered, sys.maxsize)
+                # An index stays correct without the rows that it lacks: they are scanned until `optimize` adds them.
+                if self._exceeds_tail(plan, rows):
+                    continue
             if not plan.is_empty:
                 name = stored.name if stored is not None else _choose_free_name(recommended, names)
                 names.add(name)
                 yield _IndexWork(recommended, name, plan, stored)
 
+    def _exceeds_tail(self, plan: SegmentPlan, rows: Mapping[int, int]) -> bool:
+        return sum(rows[number] for number in plan.build) > self._options.tail_result_rows
+
     def _is_worth_building(self, recommended: RecommendedIndex, rows: int) -> bool:
         """Return whether an index that does not exist yet is worth building."""
+        if self._call.is_tail:
+            return False
         if recommended.is_consulted:
             return rows >= max(self._options.index_rows, 1)
         return self._call.all_indexes and rows > 0

@@ -1,7 +1,5 @@
 """Cache physical plans: the same query over the same snapshot is planned once."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -10,6 +8,7 @@ from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.physical_plan import PhysicalPlan
 from omnigraph.engine.planning.planner import plan_read
+from omnigraph.lru_cache import LruCache
 from omnigraph.query.expr import Compare, Expr, Identity, MetaColumn, Now, Op, ParamRef, Prop
 from omnigraph.query.expr_tree import split_conjuncts, walk
 from omnigraph.query.logical_plan import Pattern, ReadQuery
@@ -38,7 +37,7 @@ class _CachedQuery:
     null_params: tuple[str, ...]
     """Parameters that change the plan only by being null or not."""
     is_time_independent: bool
-    plans: OrderedDict[_Key, PhysicalPlan] = field(default_factory=OrderedDict)
+    plans: LruCache[_Key, PhysicalPlan] = field(default_factory=lambda: LruCache(MAX_PLANS_PER_QUERY))
 
     def build_key(self, snapshot: Snapshot, params: Mapping[str, Value]) -> _Key | None:
         """Return the key under which the plan of a call is cached, or None if it must not be cached."""
@@ -64,38 +63,28 @@ class PlanCache:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._queries: OrderedDict[int, _CachedQuery] = OrderedDict()
+        self._queries: LruCache[int, _CachedQuery] = LruCache(MAX_QUERIES)
 
     def get_or_plan(self, query: ReadQuery, snapshot: Snapshot, context: ExecutionContext) -> PhysicalPlan:
         """Return the cached plan of a query, or plan it and cache the plan.
 
         Two threads may plan the same query at the same time; both plans are equal, and the later one stays.
         """
-        with self._lock:
-            cached = self._get_or_analyze(query, context.view.catalog)
-            key = cached.build_key(snapshot, context.inputs.params)
-            plan = None if key is None else cached.plans.get(key)
-            if key is not None and plan is not None:
-                cached.plans.move_to_end(key)
-                return plan
-        # Planning may read column statistics from storage, so it runs without the lock: other queries must not wait.
+        cached = self._get_or_analyze(query, context.view.catalog)
+        key = cached.build_key(snapshot, context.inputs.params)
+        plan = None if key is None else cached.plans.get(key)
+        if plan is not None:
+            return plan
         plan = plan_read(query, context)
         if key is not None:
-            with self._lock:
-                cached.plans[key] = plan
-                if len(cached.plans) > MAX_PLANS_PER_QUERY:
-                    cached.plans.popitem(last=False)
+            cached.plans.put(key, plan)
         return plan
 
     def _get_or_analyze(self, query: ReadQuery, catalog: Catalog) -> _CachedQuery:
         cached = self._queries.get(id(query))
         if cached is None or cached.query is not query:
             cached = _analyze_query(query, catalog)
-            self._queries[id(query)] = cached
-            if len(self._queries) > MAX_QUERIES:
-                self._queries.popitem(last=False)
-        self._queries.move_to_end(id(query))
+            self._queries.put(id(query), cached)
         return cached
 
 

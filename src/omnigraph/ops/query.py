@@ -17,7 +17,7 @@ from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.result import Result, Target
 from omnigraph.engine.search.search_arguments import check_search_arguments
 from omnigraph.engine.view import View
-from omnigraph.errors import Kind, NotAReadError, OmnigraphError
+from omnigraph.errors import BadArgumentError, QueryError
 from omnigraph.lang.source import Source
 from omnigraph.ops.limits import ResourceLimits, resolve_budget
 from omnigraph.ops.session import Session
@@ -28,14 +28,6 @@ from omnigraph.query.params import ParameterError, ParameterProblem, check_param
 MAX_PARAMS = 1_000
 # A result of at most this number of rows is complete when the query returns; a larger one is fetched while it is read.
 MAX_EAGER_ROWS = 4_096
-
-
-class TargetAmbiguousError(OmnigraphError):
-    """A query names both a commit and an instant to read."""
-
-    kind = Kind.USAGE
-    code = "target_ambiguous"
-    message = "a query reads one state: give either a snapshot or a time, not both"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +51,9 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
     A caller that may want to cancel it passes a `budget`, which replaces the call's own limits.
 
     Raises:
-        SourceError, TextTooLargeError, QueryMissingError, QueryAmbiguousError, NotAReadError, ParameterError: The call
-            is wrong; nothing was read.
-        BranchMissingError, CommitMissingError, TargetAmbiguousError: There is no such state.
-        AggregateOverflowError: A sum or count is too large for its type.
+        SourceError, LimitError, MissingError, BadArgumentError, ParameterError: The call is wrong; nothing was read.
+        QueryError: It is a mutation, or a sum or count is too large for its type.
+        BranchMissingError, CommitMissingError: There is no such state.
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
     """
     snapshot = resolve_snapshot(session, call)
@@ -77,7 +68,7 @@ def resolve_snapshot(session: Session, call: QueryCall) -> Snapshot:
     """Return the state that a call reads, after checking that the caller may read it."""
     session.allow(Action.READ, call.branch)
     if call.snapshot is not None and call.at is not None:
-        raise TargetAmbiguousError
+        raise BadArgumentError.target_ambiguous()
     return session.checkout(call.branch).resolve_snapshot(commit_id=call.snapshot, at=call.at)
 
 
@@ -93,7 +84,7 @@ def begin(
     catalog = session.load_catalog(snapshot)
     bound = session.prepared.get_or_prepare(call.source, call.name, snapshot.manifest.schema.id, catalog)
     if not isinstance(bound, ReadQuery):
-        raise NotAReadError(bound.name)
+        raise QueryError.not_a_read(bound.name)
     if len(call.params) > MAX_PARAMS:
         problem = f"{len(call.params):,} parameters are given, and a query takes at most {MAX_PARAMS:,}"
         raise ParameterError([ParameterProblem("*", problem)])

@@ -1,12 +1,11 @@
 """LRU caches of decoded schemas and of parsed, bound and rewritten queries."""
 
-import threading
-from collections import OrderedDict
 from typing import TypeAlias
 
 from omnigraph.commit.manifest_types import SchemaRecord
-from omnigraph.errors import TextTooLargeError
+from omnigraph.errors import LimitError
 from omnigraph.lang.source import Source
+from omnigraph.lru_cache import LruCache
 from omnigraph.ops.select_query import choose_query
 from omnigraph.query.bind import bind_query
 from omnigraph.query.logical_plan import BoundQuery
@@ -31,20 +30,11 @@ class CatalogCache:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._catalogs: OrderedDict[str, Catalog] = OrderedDict()
+        self._catalogs: LruCache[str, Catalog] = LruCache(MAX_CATALOGS)
 
     def get_or_decode(self, schema: SchemaRecord) -> Catalog:
         """Return the cached catalog of a schema, or decode and cache it."""
-        # Decoding stays under the lock: two threads must not make two catalog objects of one schema.
-        with self._lock:
-            catalog = self._catalogs.get(schema.id)
-            if catalog is None:
-                catalog = self._catalogs[schema.id] = decode_catalog(schema.catalog.encode())
-            self._catalogs.move_to_end(schema.id)
-            if len(self._catalogs) > MAX_CATALOGS:
-                self._catalogs.popitem(last=False)
-            return catalog
+        return self._catalogs.get_or_build(schema.id, lambda: decode_catalog(schema.catalog.encode()))
 
 
 class QueryCache:
@@ -55,39 +45,27 @@ class QueryCache:
 
     def __init__(self, max_characters: int) -> None:
         self._max_characters = max_characters
-        self._lock = threading.Lock()
-        self._bound: OrderedDict[_Key, BoundQuery] = OrderedDict()
-        self._nbytes = 0
+        self._bound: LruCache[_Key, BoundQuery] = LruCache(MAX_TEXT_BYTES)
 
     def get_or_prepare(self, source: Source, name: str | None, schema_id: str, catalog: Catalog) -> BoundQuery:
         """Return the query of that name, or the only one of a text, ready to be planned.
 
         Raises:
-            TextTooLargeError: The text is longer than the limit.
+            LimitError: The text is longer than the limit.
             SourceError: It has mistakes.
-            QueryMissingError, QueryAmbiguousError: It is not clear which query is meant.
+            MissingError, BadArgumentError: It is not clear which query is meant.
         """
         key = (source.text, name, schema_id)
-        with self._lock:
-            cached = self._bound.get(key)
-            if cached is not None:
-                self._bound.move_to_end(key)
-                return cached
-        # Binding runs without the lock, so that other queries need not wait for it.
+        cached = self._bound.get(key)
+        if cached is not None:
+            return cached
+        # Two threads may bind the same query at the same time, so that other queries need not wait for it.
         if len(source.text) > self._max_characters:
-            raise TextTooLargeError(source.name, self._max_characters)
+            raise LimitError.text_too_large(source.name, self._max_characters)
         prepared = prepare(source, name, catalog)
-        self._store(key, prepared)
+        # The least size of an entry limits the number of entries.
+        self._bound.put(key, prepared, max(len(source.text), MAX_TEXT_BYTES // MAX_QUERIES))
         return prepared
-
-    def _store(self, key: _Key, prepared: BoundQuery) -> None:
-        with self._lock:
-            if key not in self._bound:
-                self._nbytes += len(key[0])
-            self._bound[key] = prepared
-            while len(self._bound) > MAX_QUERIES or self._nbytes > MAX_TEXT_BYTES:
-                dropped, _ = self._bound.popitem(last=False)
-                self._nbytes -= len(dropped[0])
 
 
 def prepare(source: Source, name: str | None, catalog: Catalog) -> BoundQuery:

@@ -1,10 +1,9 @@
 """List the audit log of recovery: what it did about operations that died. The log outlives their branches."""
 
-from dataclasses import dataclass
-
 import msgspec
 
 from omnigraph.commit import recovery_log
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.argument_checks import check_count
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
@@ -26,8 +25,7 @@ class _Outcomes(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[TableOutcome, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
+class Recovery(JsonStruct, frozen=True, kw_only=True):
     """An operation that recovery has rolled forward or back."""
 
     id: str
@@ -44,21 +42,6 @@ class Recovery:
     tables: tuple[TableOutcome, ...]
     bytes_reclaimed: int
     at: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "id": self.id,
-            "operation_id": self.operation_id,
-            "kind": self.kind,
-            "operation": self.operation,
-            "actor": self.actor,
-            "branch": self.branch,
-            "commit_id": self.commit_id,
-            "tables": [msgspec.structs.asdict(table) for table in self.tables],
-            "bytes_reclaimed": self.bytes_reclaimed,
-            "at": self.at,
-        }
 
 
 def list_recoveries(session: Session, *, limit: int | None = None, before: str | None = None) -> list[Recovery]:

@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import msgspec
+
 from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.commit.commit_plan import AdoptedTable, CommitPlan, Move, NewTable
 from omnigraph.commit.commit_references import CommitReference, find_merge_references, find_operation_references
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import TooSlowError
+from omnigraph.commit.group_commit import PublishResult
 from omnigraph.commit.manifest_check import (
     ManifestFault,
     ManifestFaultKind,
@@ -32,14 +35,14 @@ from omnigraph.commit.manifest_repair import (
     put_aside,
 )
 from omnigraph.commit.manifest_types import MAIN, Manifest, Snapshot, TableRecord
-from omnigraph.commit.publisher import PublishResult, publish
+from omnigraph.commit.publisher import publish
 from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.engine.checking.edge_integrity import check_ends
 from omnigraph.engine.view import View
+from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
-from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.check import open_fresh_session
 from omnigraph.ops.check_files import list_tables
 from omnigraph.ops.check_manifests import find_lost_marks, find_manifest_marks, find_unregistered, refuse_no_graph
@@ -49,7 +52,7 @@ from omnigraph.ops.repair_from_copy import repair_from
 from omnigraph.ops.repair_plan import BranchPlanner, Certainty, Remedy, TableRepairPlan, VersionStateCache
 from omnigraph.ops.repair_result import HistoryRepair, ManifestRepair, RepairOutcome, RepairResult, TableRepair
 from omnigraph.ops.session import Session, with_cancellation
-from omnigraph.policy import Action, ActorDiffersError
+from omnigraph.policy import Action, WrongActorError
 from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, NodeType
 from omnigraph.schema.catalog_codec import CatalogCorruptError, decode_catalog
@@ -169,7 +172,7 @@ def repair(session: Session, call: RepairCall) -> RepairResult:
         ForeignFileError: A link, a pipe or a device lies among the tables.
         NotAGraphError: There is no graph and no trace of one.
         BranchMissingError: There is no branch of that name.
-        AnotherGraphError: The copy to fetch files from is of another graph.
+        BadArgumentError: The copy to fetch files from is of another graph.
         ConflictError: Other writers kept writing to the tables that are repaired.
         TooSlowError: Cleanups kept running in the meantime.
     """
@@ -216,7 +219,7 @@ def _allow(session: Session, call: RepairCall) -> None:
         return
     session.allow_on_graph(Action.MAINTAIN)
     if session.actor is not None and session.actor.name != call.actor:
-        raise ActorDiffersError(session.actor.name, call.actor)
+        raise WrongActorError.actor_differs(session.actor.name, call.actor)
 
 
 def _inspect_manifests(session: Session, branch: str | None) -> list[ManifestInspection]:
@@ -347,13 +350,13 @@ def _repair_manifest(session: Session, inspection: ManifestInspection, call: Rep
     is_hopeless = snapshot is None or inspection.fault.kind is ManifestFaultKind.FORMAT
     if is_hopeless or not call.confirm or not call.force:
         is_refused = is_hopeless or (call.confirm and not call.force)
-        return replace(planned, outcome=RepairOutcome.REFUSED if is_refused else RepairOutcome.PLANNED)
+        return msgspec.structs.replace(planned, outcome=RepairOutcome.REFUSED if is_refused else RepairOutcome.PLANNED)
     session.runtime.faults.reach("repair.looked")
     # The versions that a rolled-back manifest lost are not there to be put aside.
     if inspection.fault.kind is not ManifestFaultKind.ROLLED_BACK:
         put_aside(session.store, inspection)
     head = _publish_beyond(open_fresh_session(session), inspection, inspection.newest, call)
-    return replace(planned, outcome=RepairOutcome.PUBLISHED, commit_id=head.snapshot.commit.id)
+    return msgspec.structs.replace(planned, outcome=RepairOutcome.PUBLISHED, commit_id=head.snapshot.commit.id)
 
 
 def _finish_manifest(session: Session, inspection: ManifestInspection, call: RepairCall) -> None:
@@ -404,10 +407,10 @@ def _repair_history(session: Session, inspection: ManifestInspection, call: Repa
     if not call.confirm:
         return [planned]
     if not call.force or not damage.lost:
-        return [replace(planned, outcome=RepairOutcome.REFUSED)]
+        return [msgspec.structs.replace(planned, outcome=RepairOutcome.REFUSED)]
     message = call.message or f"the history before commit {damage.oldest.id} can't be read"
     new_head = cut_history(log, head, damage, actor=call.actor, message=message)
-    return [replace(planned, outcome=RepairOutcome.PUBLISHED, commit_id=new_head.snapshot.commit.id)]
+    return [msgspec.structs.replace(planned, outcome=RepairOutcome.PUBLISHED, commit_id=new_head.snapshot.commit.id)]
 
 
 def _choose_head(log: ManifestLog, inspection: ManifestInspection, call: RepairCall) -> Head:

@@ -24,7 +24,7 @@ from omnigraph.commit.manifest_log import (
     read_head,
 )
 from omnigraph.commit.manifest_types import MAIN, Pin
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError, OmnigraphError
 from omnigraph.ops.check import open_fresh_session
 from omnigraph.ops.clone import check_not_nested
 from omnigraph.ops.repair_result import FileRepair, RepairOutcome
@@ -67,25 +67,11 @@ _OLDER = "commits that were made after the copy are not in it"
 _UNKNOWN = "no file left here shows that it belongs to this graph"
 
 
-class AnotherGraphError(OmnigraphError):
-    """The source of a repair is not a copy of this graph but another graph."""
-
-    kind = Kind.USAGE
-    code = "another_graph"
-    uri: str
-    source: str
-    message = (
-        "{source} is no copy of {uri}: they do not begin with the same commit."
-        " Name a clone or a backup of this very graph"
-    )
-
-
 def repair_from(session: Session, uri: str, *, is_confirmed: bool, is_deep: bool) -> tuple[FileRepair, ...]:
     """Fetch missing and damaged files from a copy of the graph, or only report them without `is_confirmed`.
 
     Raises:
-        AnotherGraphError: The copy is of another graph.
-        NestedPlacesError: It is the graph itself, or lies inside it.
+        BadArgumentError: The copy is of another graph, is the graph itself, or lies inside it.
         ForeignFileError: The copy contains a link, a pipe or a device.
         NotAGraphError: There is no graph at that URI.
     """
@@ -125,7 +111,7 @@ def _check_same_graph(store: GraphStorage, source: GraphStorage) -> None:
     else:
         is_copy = bool(_list_unique_names(store) & _list_unique_names(source))
     if not is_copy:
-        raise AnotherGraphError(store.location.uri, source.location.uri)
+        raise BadArgumentError.another_graph(store.location.uri, source.location.uri)
 
 
 def _list_unique_names(store: GraphStorage) -> set[str]:

@@ -10,6 +10,7 @@ from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import Commit, Pin, PinChange
 from omnigraph.engine.checking.index_integrity import check_lookups
 from omnigraph.engine.checking.row_integrity import find_differing_columns
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.check_files import find_table_faults
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import DST, ID, SRC
@@ -59,9 +60,10 @@ class Remedy(Enum):
     """Create a new table without rows; the old one is left alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostStep:
+class LostStep(JsonStruct, frozen=True, kw_only=True):
     """A commit whose changes to a table are undone."""
+
+    json_keys = "commit_id at actor operation rows_before rows_after changed_rows=is_content"
 
     commit_id: str
     at: str
@@ -71,18 +73,6 @@ class LostStep:
     rows_after: int
     is_content: bool
     """Whether it changed rows; maintenance does not."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "commit_id": self.commit_id,
-            "at": self.at,
-            "actor": self.actor,
-            "operation": self.operation,
-            "rows_before": self.rows_before,
-            "rows_after": self.rows_after,
-            "changed_rows": self.is_content,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +94,22 @@ class TableRepairPlan:
     """The number of rows dropped because their files can't be read."""
     lost_fragments: tuple[int, ...] = ()
     """The fragments of the pinned version that hold those rows."""
+
+    # Versions are text: detached ones exceed the integers that JSON readers represent exactly.
+    @property
+    def from_version(self) -> str:
+        """The pinned version, as text."""
+        return str(self.pin.version)
+
+    @property
+    def to_version(self) -> str | None:
+        """The version of the new pin, as text."""
+        return None if self.target is None else str(self.target.version)
+
+    @property
+    def rows_after(self) -> int:
+        """The number of rows after the repair."""
+        return 0 if self.target is None else self.target.rows
 
 
 @dataclass(frozen=True, slots=True)

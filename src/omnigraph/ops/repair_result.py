@@ -1,9 +1,9 @@
 """The results of a repair."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.repair_plan import Certainty, TableRepairPlan
 
 
@@ -17,9 +17,13 @@ class RepairOutcome(Enum):
     """It was not done, because it may lose data and was not forced, or because it is impossible."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestRepair:
+class ManifestRepair(JsonStruct, frozen=True, kw_only=True):
     """A manifest whose newest version can't be used."""
+
+    json_keys = (
+        "branch place=path reason from_version to_version to_commit to_time certainty classification=certainty "
+        "outcome action=outcome commit_id"
+    )
 
     branch: str
     path: str
@@ -37,27 +41,14 @@ class ManifestRepair:
         """Always unverifiable: it is unknown what the damaged versions have published."""
         return Certainty.UNVERIFIABLE
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "branch": self.branch,
-            "place": self.path,
-            "reason": self.reason,
-            "from_version": self.from_version,
-            "to_version": self.to_version,
-            "to_commit": self.to_commit,
-            "to_time": self.to_time,
-            "certainty": self.certainty.value,
-            "classification": self.certainty.value,
-            "outcome": self.outcome.value,
-            "action": self.outcome.value,
-            "commit_id": self.commit_id,
-        }
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryRepair:
+class HistoryRepair(JsonStruct, frozen=True, kw_only=True):
     """A part of a branch's history that can't be read. Without it, the history begins later."""
+
+    json_keys = (
+        "branch place reason oldest_commit oldest_time certainty classification=certainty outcome action=outcome "
+        "commit_id"
+    )
 
     branch: str
     place: str
@@ -73,25 +64,17 @@ class HistoryRepair:
         """Always unverifiable: the lost commits are unknown."""
         return Certainty.UNVERIFIABLE
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "branch": self.branch,
-            "place": self.place,
-            "reason": self.reason,
-            "oldest_commit": self.oldest_commit,
-            "oldest_time": self.oldest_time,
-            "certainty": self.certainty.value,
-            "classification": self.certainty.value,
-            "outcome": self.outcome.value,
-            "action": self.outcome.value,
-            "commit_id": self.commit_id,
-        }
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRepair:
+class TableRepair(JsonStruct, frozen=True, kw_only=True):
     """A damaged table of a branch, and what was done about it."""
+
+    json_keys = (
+        "branch table_key=plan.pin.table_key place=plan.pin.path remedy=plan.remedy certainty=plan.certainty "
+        "classification=plan.certainty reasons=plan.reasons from_version=plan.from_version "
+        "to_version=plan.to_version rows_before=plan.pin.rows rows_after=plan.rows_after "
+        "dropped_indexes=plan.dropped_indexes lost_rows=plan.lost_rows lost=plan.lost dangling outcome "
+        "action=outcome commit_id"
+    )
 
     branch: str
     plan: TableRepairPlan
@@ -100,36 +83,11 @@ class TableRepair:
     dangling: tuple[str, ...] = ()
     """Descriptions of edges whose end nodes are missing after the repair."""
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        plan = self.plan
-        target = plan.target
-        # Versions are text: detached ones exceed the integers that JSON readers represent exactly.
-        return {
-            "branch": self.branch,
-            "table_key": plan.pin.table_key,
-            "place": plan.pin.path,
-            "remedy": plan.remedy.value,
-            "certainty": plan.certainty.value,
-            "classification": plan.certainty.value,
-            "reasons": list(plan.reasons),
-            "from_version": str(plan.pin.version),
-            "to_version": None if target is None else str(target.version),
-            "rows_before": plan.pin.rows,
-            "rows_after": 0 if target is None else target.rows,
-            "dropped_indexes": list(plan.dropped_indexes),
-            "lost_rows": plan.lost_rows,
-            "lost": [step.to_json() for step in plan.lost],
-            "dangling": list(self.dangling),
-            "outcome": self.outcome.value,
-            "action": self.outcome.value,
-            "commit_id": self.commit_id,
-        }
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileRepair:
+class FileRepair(JsonStruct, frozen=True, kw_only=True):
     """A missing or damaged file, and its replacement in a copy of the graph."""
+
+    json_keys = "owner place reason bytes=nbytes outcome action=outcome trouble"
 
     owner: str
     """The key of its table, or the manifest it belongs to."""
@@ -142,22 +100,11 @@ class FileRepair:
     trouble: str | None = None
     """The reason why it can't be replaced, if it can't."""
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "owner": self.owner,
-            "place": self.place,
-            "reason": self.reason,
-            "bytes": self.nbytes,
-            "outcome": self.outcome.value,
-            "action": self.outcome.value,
-            "trouble": self.trouble,
-        }
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairResult:
+class RepairResult(JsonStruct, frozen=True, kw_only=True):
     """All damage found, by branch, and what was done about it."""
+
+    json_keys = "uri confirmed=is_confirmed manifests histories tables files moved_heads=moved_versions"
 
     uri: str
     is_confirmed: bool
@@ -166,8 +113,13 @@ class RepairResult:
     histories: tuple[HistoryRepair, ...] = ()
     files: tuple[FileRepair, ...] = ()
     """Files fetched from a copy of the graph, if one was named."""
-    moved_heads: Mapping[str, int] = field(default_factory=dict)
+    moved_heads: Mapping[str, int] = {}
     """Tables that other tools have written to: harmless, because the graph reads pinned versions."""
+
+    @property
+    def moved_versions(self) -> dict[str, str]:
+        """The versions of `moved_heads` as text, since they may exceed what JSON numbers hold exactly."""
+        return {key: str(version) for key, version in self.moved_heads.items()}
 
     @property
     def has_refused(self) -> bool:
@@ -175,15 +127,3 @@ class RepairResult:
         repairs: list[ManifestRepair | HistoryRepair | TableRepair | FileRepair] = [*self.manifests, *self.histories]
         repairs += [*self.tables, *self.files]
         return self.is_confirmed and any(repair.outcome is RepairOutcome.REFUSED for repair in repairs)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "uri": self.uri,
-            "confirmed": self.is_confirmed,
-            "manifests": [manifest.to_json() for manifest in self.manifests],
-            "histories": [history.to_json() for history in self.histories],
-            "tables": [table.to_json() for table in self.tables],
-            "files": [file.to_json() for file in self.files],
-            "moved_heads": {key: str(version) for key, version in self.moved_heads.items()},
-        }

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.runtime import Runtime
 
@@ -20,6 +21,5 @@ def rerun_on_conflict(runtime: Runtime, attempt: Callable[[], T]) -> T:
         try:
             return attempt()
         except ConflictError:
-            # Exponential back-off with jitter, so that competing writers do not meet again at once.
-            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
+            wait_for_retry(runtime, number)
     return attempt()

@@ -1,6 +1,5 @@
 """Resolve a revision, such as a branch, a tag, a commit id or `branch@time`, to a state of the graph."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from omnigraph.clock import parse_instant
@@ -9,6 +8,7 @@ from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.manifest_types import MAIN, Snapshot
 from omnigraph.commit.ref_names import looks_like_id
 from omnigraph.commit.time_travel import CommitMissingError, find_commit_at
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.session import Session
@@ -18,20 +18,16 @@ from omnigraph.policy import Action, DeniedError
 SEPARATOR = "@"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedSchema:
+class AcceptedSchema(JsonStruct, frozen=True, kw_only=True):
     """The schema of one state, with its source text."""
+
+    json_keys = "target.branch=branch commit_id id fingerprint source"
 
     branch: str
     commit_id: str
     id: str
     fingerprint: str
     source: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        head: dict[str, object] = {"target": {"branch": self.branch}, "commit_id": self.commit_id}
-        return {**head, "id": self.id, "fingerprint": self.fingerprint, "source": self.source}
 
 
 def show_schema(

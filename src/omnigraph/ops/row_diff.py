@@ -10,7 +10,7 @@ import pyarrow as pa
 from omnigraph.engine.changed_ranges import Fills
 from omnigraph.engine.jsonl_encoding import encode_json_column
 from omnigraph.engine.table_diff import COMPARED_ROWS, iter_diff_chunks, iter_updated_rows, match_columns, read_rows_at
-from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.arrow import DST, END_NAMES, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.identity import Aliases
 from omnigraph.storage.columnar_sets import Mask, Positions
@@ -161,12 +161,9 @@ def encode_type_name(type_: AnyType) -> dict[str, str]:
     return {"edge": type_.name} if isinstance(type_, EdgeType) else {"type": type_.name}
 
 
-_JSONL_NAMES = {SRC: "from", DST: "to"}
-
-
 def to_jsonl_name(column: str) -> str:
     """Return the name of a column in graph JSONL."""
-    return _JSONL_NAMES.get(column, column)
+    return END_NAMES.get(column, column)
 
 
 def build_documents(type_: AnyType, rows: pa.Table | None) -> list[Document]:
@@ -174,7 +171,7 @@ def build_documents(type_: AnyType, rows: pa.Table | None) -> list[Document]:
     if rows is None:
         return []
     ends = (SRC, DST) if isinstance(type_, EdgeType) else ()
-    columns = {_JSONL_NAMES[name]: rows.column(name).to_pylist() for name in ends}
+    columns = {END_NAMES[name]: rows.column(name).to_pylist() for name in ends}
     for p in type_.properties:
         if p.name in rows.schema.names:
             columns[p.name] = encode_json_column(p.type, rows.column(p.name).combine_chunks())

@@ -1,20 +1,29 @@
 """Change the schema: plan the migration, check existing rows against it, and apply it in one atomic commit."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import msgspec
+
+from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.commit_plan import CommitPlan, Move, NewTable
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
 from omnigraph.commit.publisher import ArmedWrite, abandon, arm, publish
 from omnigraph.commit.requirements import TableUnchanged
+from omnigraph.engine.constraints.violations import (
+    MAX_REPORTED_PROBLEMS,
+    ConstraintError,
+    ConstraintViolation,
+    quote_value,
+)
 from omnigraph.engine.migrating.constraint_check import check_rows, find_touched_tables
 from omnigraph.engine.migrating.dropped_data import count_dropped
 from omnigraph.engine.migrating.type_changes import CatalogChange, diff_catalogs
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, ConstraintViolation, quote_value
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.source import Source
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.retry import MAX_ATTEMPTS
@@ -28,10 +37,9 @@ from omnigraph.schema.catalog_codec import compute_fingerprint, decode_catalog, 
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.migration_planner import plan_migration
 from omnigraph.schema.migration_steps import CONSTRAINT_VIOLATED, MigrationPlan, Step, count_losses, mark_drops_hard
-from omnigraph.storage.cas_table_errors import SwapLostError
+from omnigraph.storage.cas_table_errors import OutdatedError, SwapLostError
 from omnigraph.storage.layout import build_table_path
 from omnigraph.storage.schema_staging import stage_columns
-from omnigraph.storage.staging import OutdatedColumnsError
 
 OPERATION = "schema_apply"
 # New identities start at a random distance of up to 2^40 from the last one, so that two branches never choose the same
@@ -77,21 +85,15 @@ class SchemaDropsDataError(OmnigraphError):
         return "\n".join([*lines, "this would drop data, and drops were not allowed: nothing was changed"])
 
 
-class SchemaUnfitError(OmnigraphError):
+class SchemaUnfitError(ConstraintError):
     """Existing rows violate constraints of the requested schema. `violations` are the first of `total`."""
 
     kind = Kind.INVALID
     code = "schema_unfit"
 
-    def __init__(self, violations: Sequence[ConstraintViolation], total: int) -> None:
-        super().__init__(tuple(violations), total)
-        self.violations = tuple(violations)
-        self.total = total
-
     def facts(self) -> dict[str, object]:
         """Return the listed violations and their total number."""
-        violations = [{"rule": v.rule, "type": v.type, "id": v.id, "message": v.message} for v in self.violations]
-        return {"violations": violations, "total": self.total, "diagnostic": CONSTRAINT_VIOLATED}
+        return {**super().facts(), "diagnostic": CONSTRAINT_VIOLATED}
 
     def __str__(self) -> str:
         lines = [_describe_violation(violation) for violation in self.violations]
@@ -124,9 +126,13 @@ class SchemaCall:
     """Whether dropped types and properties lose their data permanently, in the branch's earlier states too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaResult:
+class SchemaResult(JsonStruct, frozen=True, kw_only=True):
     """The result of a schema change; without steps there is no commit."""
+
+    json_keys = (
+        "target.branch=branch commit_id held_by?=shown_holders steps=plan.steps safe=plan.is_safe "
+        "supported=plan.is_supported drops_values=plan.drops_values notes=plan.notes"
+    )
 
     plan: MigrationPlan
     branch: str
@@ -134,12 +140,10 @@ class SchemaResult:
     held_by: tuple[str, ...] = ()
     """Other branches that still have the data dropped permanently here: it stays on disk while they do."""
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        head: dict[str, object] = {"target": {"branch": self.branch}, "commit_id": self.commit_id}
-        if self.plan.loses_data:
-            head["held_by"] = list(self.held_by)
-        return {**head, **self.plan.to_json()}
+    @property
+    def shown_holders(self) -> list[str] | None:
+        """The branches in `held_by`; None if nothing was dropped permanently."""
+        return list(self.held_by) if self.plan.loses_data else None
 
 
 def plan_schema(session: Session, source: Source, *, allows_data_loss: bool = False) -> MigrationPlan:
@@ -169,7 +173,7 @@ def _iter_earlier_catalogs(session: Session, head: Head) -> Iterator[Catalog]:
 
 
 def _add_notes(plan: MigrationPlan, notes: tuple[str, ...]) -> MigrationPlan:
-    return replace(plan, notes=(*plan.notes, *notes))
+    return msgspec.structs.replace(plan, notes=(*plan.notes, *notes))
 
 
 def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
@@ -188,14 +192,14 @@ def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
     session.allow(Action.SCHEMA_APPLY, signed=call.actor)
     session.check_writable()
     check_signature(call.actor, call.message, None)
-    runtime, head = session.runtime, session.head()
+    head = session.head()
     base_schema_id = head.snapshot.manifest.schema.id
     for number in range(1, MAX_ATTEMPTS):
         try:
             return _attempt(session, call, head)
-        except (ConflictError, OutdatedColumnsError, SwapLostError):
+        except (ConflictError, OutdatedError, SwapLostError):
             # A writer of the same table was faster, maintenance moved one, or a new table's path was taken.
-            runtime.clock.sleep(runtime.ids.jitter(runtime.options.backoff_seconds * 2**number))
+            wait_for_retry(session.runtime, number)
         head = session.head()
         schema_id = head.snapshot.manifest.schema.id
         # The caller's change was made for the earlier schema, and may be wrong for this one.

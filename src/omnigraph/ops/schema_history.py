@@ -1,9 +1,8 @@
 """Look up the earlier schemas of a branch by their ids."""
 
-from collections import OrderedDict
-
 from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, ManifestLog, find_schema
+from omnigraph.lru_cache import LruCache
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.catalog_codec import decode_catalog
 
@@ -11,11 +10,11 @@ MAX_CATALOGS = 16
 
 
 class SchemaHistory:
-    """An LRU cache of the schemas in a branch's journal. Not thread-safe."""
+    """An LRU cache of the schemas in a branch's journal."""
 
     def __init__(self, log: ManifestLog) -> None:
         self._log = log
-        self._catalogs: OrderedDict[str, Catalog] = OrderedDict()
+        self._catalogs: LruCache[str, Catalog] = LruCache(MAX_CATALOGS)
 
     def load_catalog(self, head: Head, schema_id: str) -> Catalog:
         """Return the catalog of a schema in the history of a state.
@@ -28,8 +27,6 @@ class SchemaHistory:
             record = find_schema(self._log, head, schema_id)
             if record is None:
                 raise ManifestCorruptError(f"the schema `{schema_id}` of a past state is not in the journal")
-            catalog = self._catalogs[schema_id] = decode_catalog(record.catalog.encode())
-        self._catalogs.move_to_end(schema_id)
-        if len(self._catalogs) > MAX_CATALOGS:
-            self._catalogs.popitem(last=False)
+            catalog = decode_catalog(record.catalog.encode())
+            self._catalogs.put(schema_id, catalog)
         return catalog

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
-from omnigraph.clock import format_instant
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.manifest_types import MAIN
 from omnigraph.commit.retained_versions import RetainedVersions, find_retained_versions
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.scrub_damage import (
     DamagedFile,
     DamageRegistry,
@@ -75,9 +75,10 @@ class ScrubState(Enum):
     """The store did not respond, or the manifest can't be read; it will be retried."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScrubReport:
-    """The progress of a scrub, and the damaged files."""
+class ScrubReport(JsonStruct, frozen=True, kw_only=True):
+    """The progress of the background verification of a graph's files, and the damaged ones."""
+
+    json_keys = "state files bytes=nbytes skipped pass_began last_pass damaged_files damaged"
 
     state: ScrubState
     files: int
@@ -90,18 +91,10 @@ class ScrubReport:
     """The end of the last complete pass."""
     damaged: tuple[DamagedFile, ...]
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "state": self.state.value,
-            "files": self.files,
-            "bytes": self.nbytes,
-            "skipped": self.skipped,
-            "pass_began": None if self.pass_began is None else format_instant(self.pass_began),
-            "last_pass": None if self.last_pass is None else format_instant(self.last_pass),
-            "damaged_files": len(self.damaged),
-            "damaged": [file.to_json() for file in self.damaged],
-        }
+    @property
+    def damaged_files(self) -> int:
+        """The number of damaged files."""
+        return len(self.damaged)
 
 
 def compute_rest(weight: int, total: int, days: float, spent: float) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from omnigraph.commit.manifest_types import MAIN
 from omnigraph.commit.retained_versions import RetainedVersions
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.session import Session
 from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.integrity_check import translate_damage
@@ -18,8 +19,7 @@ from omnigraph.telemetry import log
 MAX_DAMAGED = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DamagedFile:
+class DamagedFile(JsonStruct, frozen=True, kw_only=True):
     """A file of a retained state that differs from its recorded checksum or size."""
 
     table: str
@@ -29,10 +29,6 @@ class DamagedFile:
     reason: str
     branches: tuple[str, ...]
     """The branches whose current state needs it; empty if only earlier commits do."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {"table": self.table, "file": self.file, "reason": self.reason, "branches": list(self.branches)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

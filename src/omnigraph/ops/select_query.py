@@ -1,6 +1,6 @@
 """Select a query of a source text by name."""
 
-from omnigraph.errors import QueryAmbiguousError, QueryMissingError
+from omnigraph.errors import BadArgumentError, MissingError
 from omnigraph.lang.diagnostics import Diagnostic, StageResult
 from omnigraph.lang.query_ast import Query
 from omnigraph.lang.query_parser import parse_queries
@@ -14,18 +14,18 @@ def choose_query(source: Source, name: str | None) -> Query:
 
     Raises:
         SourceError: The text is no query file, or has two queries of that name.
-        QueryMissingError: It has no such query.
-        QueryAmbiguousError: It has several, and no name was given.
+        MissingError: It has no such query.
+        BadArgumentError: It has several, and no name was given.
     """
     if name is not None:
         check_text("name", name)
     file = parse_queries(source).require(source)
     names = tuple(query.name.text for query in file.queries)
     if name is None and len(names) > 1:
-        raise QueryAmbiguousError(source.name, names)
+        raise BadArgumentError.query_ambiguous(source.name, names)
     chosen = [query for query in file.queries if name in (None, query.name.text)]
     if not chosen:
-        raise QueryMissingError(name or "", source.name, find_closest(name or "", names), names)
+        raise MissingError.query_not_found(name or "", source.name, find_closest(name or "", names), names)
     # Two queries of other names don't matter here; only the requested name must be unique.
     duplicates = tuple(
         Diagnostic("Q002", again.name.span, f"there is already a query `{again.name.text}` in this file")

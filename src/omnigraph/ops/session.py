@@ -15,20 +15,22 @@ from omnigraph.commit.ref_names import looks_like_id
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.commit.tag_errors import TagMissingError
 from omnigraph.commit.time_travel import CommitMissingError, find_journal, read_at_commit, read_at_time, read_at_version
+from omnigraph.engine.constraints.record_size import MAX_BLOB_BYTES
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.tables.graph_cache import GraphCache
-from omnigraph.engine.writing.record_size import MAX_BLOB_BYTES
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_instant, check_text
 from omnigraph.ops.plan_cache import PlanCache
 from omnigraph.ops.query_cache import CatalogCache, QueryCache
-from omnigraph.policy import Action, Actor, ActorDiffersError, DeniedError, require
+from omnigraph.ops.tail_keeper import TailKeeper
+from omnigraph.policy import Action, Actor, DeniedError, WrongActorError, require
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.blob_sources import BlobSources
 from omnigraph.storage.derived_cache import DerivedCache
 from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.key_cache import KeyCache
 from omnigraph.storage.table_cache import TableCache
 
 # The author of commits if a call names none.
@@ -62,6 +64,8 @@ class Session:
     prepared: QueryCache = field(init=False)
     plans: PlanCache = field(default_factory=PlanCache, init=False, repr=False)
     branches: BranchRegistry = field(init=False)
+    tails: TailKeeper = field(init=False, repr=False)
+    """Compacts small fragments after writes."""
     _catalogs: CatalogCache = field(default_factory=CatalogCache, init=False, repr=False)
     actor: Actor | None = field(default=None, init=False)
     """The actor it acts for, if any: the policy is evaluated for this actor, who signs commits."""
@@ -79,6 +83,8 @@ class Session:
         self.handles.explain = partial(explain_pin, self.branches)
         derived = DerivedCache(self.store, is_read_only=self.is_read_only or self.keep_derived is False)
         self.reads = GraphCache(self.store.runtime.options, derived)
+        self.handles.keys = KeyCache(self.reads.lru)
+        self.tails = TailKeeper(self.store.runtime.options)
         self.prepared = QueryCache(self.store.runtime.options.query_text_characters)
 
     @property
@@ -132,11 +138,11 @@ class Session:
         `branch` is the session's own unless another is named. `signed` is the author that a commit would name.
 
         Raises:
-            DeniedError, NobodyActsError: The policy does not allow it.
-            ActorDiffersError: The session acts for another actor than `signed`.
+            DeniedError: The policy does not allow it.
+            WrongActorError: The session acts for another actor than `signed`, or for none although there is a policy.
         """
         if signed is not None and self.actor is not None and signed != self.actor.name:
-            raise ActorDiffersError(self.actor.name, signed)
+            raise WrongActorError.actor_differs(self.actor.name, signed)
         policy = self.runtime.policy
         if policy is not None:
             require(policy, self.actor, action, self.log.branch if branch is None else branch, self.through)

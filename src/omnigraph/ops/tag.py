@@ -1,9 +1,8 @@
 """Create, list and delete tags: names of states that cleanup keeps."""
 
-from dataclasses import dataclass
-
 from omnigraph.commit.manifest_types import MAIN, TagRecord
 from omnigraph.commit.tag_errors import TagMissingError
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.commit_signature import check_actor
@@ -12,8 +11,7 @@ from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tag:
+class Tag(JsonStruct, frozen=True, kw_only=True):
     """A name for a commit, and the branch the commit was made on, which may have been deleted."""
 
     name: str
@@ -21,16 +19,6 @@ class Tag:
     branch: str
     created_at: str
     created_by: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "name": self.name,
-            "commit_id": self.commit_id,
-            "branch": self.branch,
-            "created_at": self.created_at,
-            "created_by": self.created_by,
-        }
 
 
 def list_tags(session: Session) -> list[Tag]:
@@ -42,10 +30,10 @@ def create_tag(session: Session, name: str, *, ref: str = MAIN, actor: str) -> T
     """Tag the state that `ref` names now: the newest of a branch, a commit, a time of a branch, or another tag.
 
     Raises:
-        BadTagNameError, TagExistsError, BranchExistsError: The name is invalid or in use.
+        BadArgumentError, TagExistsError, BranchExistsError: The name is invalid or in use.
         BranchMissingError, CommitMissingError, CommitCollectedError: There is no such state, or no longer.
         BranchGoneError: Its branch was deleted in the meantime.
-        TagOutcomeUnknownError: The store stopped responding; the tag may exist.
+        OutcomeUnknownError: The store stopped responding; the tag may exist.
     """
     session.allow(Action.BRANCH_CREATE, name, signed=actor)
     session.check_writable()
@@ -62,7 +50,7 @@ def delete_tag(session: Session, name: str) -> Tag:
 
     Raises:
         TagMissingError: There is no tag of that name.
-        TagOutcomeUnknownError: The store stopped responding; the tag may be deleted.
+        OutcomeUnknownError: The store stopped responding; the tag may be deleted.
     """
     session.allow(Action.BRANCH_DELETE, name)
     session.check_writable()

@@ -15,9 +15,9 @@ from omnigraph.commit.manifest_check import inspect_manifest, iter_own_commits
 from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.commit.manifest_log import Head, expect_pins
 from omnigraph.commit.manifest_types import MAIN, Commit, MergedFrom
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError, Kind, MissingError, OmnigraphError, variant
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
-from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.check import MAX_PASSES, CheckProgress, open_fresh_session
 from omnigraph.ops.check_files import Thoroughness, check_files, find_pinned_versions, list_tables
 from omnigraph.ops.check_findings import FindingSeverity
@@ -31,59 +31,40 @@ from omnigraph.storage.layout import MANIFEST
 _DIGEST = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
-class CommitAlteredError(OmnigraphError):
-    """A commit does not match its digest, or the head contradicts its history."""
+class VerificationError(OmnigraphError):
+    """A branch is not what its commits made: a commit, a file or the whole history was changed.
+
+    Its code decides which of these attributes it has besides `branch`.
+    """
 
     kind = Kind.CORRUPT
-    code = "commit_altered"
+    branch: str
     commit_id: str
-    branch: str
-    reason: str
-    message = "commit {commit_id} of `{branch}` was altered: {reason}; run `omnigraph check`"
-
-
-class DigestUnknownError(OmnigraphError):
-    """No commit of a branch's history has the digest that was written down."""
-
-    kind = Kind.CORRUPT
-    code = "digest_unknown"
     digest: str
-    branch: str
     head: str | None
-
-    def __str__(self) -> str:
-        now = "has no digests" if self.head is None else f"ends with {self.head}"
-        return (
-            f"the history of `{self.branch}` does not contain the digest {self.digest}, and {now}: it is another graph"
-            " or branch, or its history was changed since the digest was written down"
-        )
-
-
-class FilesDamagedError(OmnigraphError):
-    """Files of a branch's current state are missing or differ from those that its commits made."""
-
-    kind = Kind.CORRUPT
-    code = "files_damaged"
-    branch: str
     place: str
     reason: str
     count: int
 
-    def __str__(self) -> str:
-        more = f", and {self.count - 1} more" if self.count > 1 else ""
-        return f"{self.reason} ({self.place}{more}); `omnigraph check --branch {self.branch}` shows what can be done"
+    @variant
+    def commit_altered(self, commit_id: str, branch: str, reason: str) -> str:
+        """A commit does not match its digest, or the head contradicts its history."""
+        return f"commit {commit_id} of `{branch}` was altered: {reason}; run `omnigraph check`"
 
+    @variant
+    def digest_unknown(self, digest: str, branch: str, head: str | None) -> str:
+        """No commit of a branch's history has the digest that was written down."""
+        now = "has no digests" if head is None else f"ends with {head}"
+        return (
+            f"the history of `{branch}` does not contain the digest {digest}, and {now}: it is another graph"
+            " or branch, or its history was changed since the digest was written down"
+        )
 
-class HistoryUnrecordedError(OmnigraphError):
-    """The history of a branch has no digests, because an older release made it."""
-
-    kind = Kind.NOT_FOUND
-    code = "history_unrecorded"
-    branch: str
-    message = (
-        "the commits of `{branch}` have no digests, since an older release began it: nothing can be proved."
-        " `omnigraph check --record` makes one commit that records what is there, and digests begin with it"
-    )
+    @variant
+    def files_damaged(self, branch: str, place: str, reason: str, count: int) -> str:
+        """Files of a branch's current state are missing or differ from those that its commits made."""
+        more = f", and {count - 1} more" if count > 1 else ""
+        return f"{reason} ({place}{more}); `omnigraph check --branch {branch}` shows what can be done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +77,8 @@ class VerifyCall:
     progress: Callable[[CheckProgress], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyResult:
-    """What was verified about a branch."""
+class VerifyResult(JsonStruct, frozen=True, kw_only=True):
+    """The verified part of a branch's history."""
 
     uri: str
     branch: str
@@ -124,24 +104,6 @@ class VerifyResult:
     commits_since: int | None
     """The number of commits after it."""
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "uri": self.uri,
-            "branch": self.branch,
-            "commit_id": self.commit_id,
-            "digest": self.digest,
-            "commits": self.commits,
-            "first_commit_id": self.first_commit_id,
-            "is_from_start": self.is_from_start,
-            "merges": self.merges,
-            "merges_gone": self.merges_gone,
-            "unproven": list(self.unproven),
-            "versions": self.versions,
-            "found_commit_id": self.found_commit_id,
-            "commits_since": self.commits_since,
-        }
-
 
 def verify(session: Session, call: VerifyCall) -> VerifyResult:
     """Verify the current state of a branch, back to where its digests begin. Nothing is changed.
@@ -149,10 +111,9 @@ def verify(session: Session, call: VerifyCall) -> VerifyResult:
     Raises:
         BadArgumentError: The argument is no digest.
         BranchMissingError: There is no such branch.
-        CommitAlteredError: A commit does not match its digest, or a pin its commit.
-        DigestUnknownError: No commit of the history has the requested digest.
-        FilesDamagedError: A file that the branch needs is missing or damaged.
-        HistoryUnrecordedError: The history has no digests.
+        VerificationError: A commit does not match its digest, or a pin its commit; no commit of the history has the
+            requested digest; or a file that the branch needs is missing or damaged.
+        MissingError: The history has no digests.
         ManifestCorruptError: A manifest or a journal can't be read.
     """
     session.allow(Action.MAINTAIN, call.branch)
@@ -231,9 +192,9 @@ class _Proof:
         self._walk()
         # A caller that names a digest expects digests: their absence then means another history.
         if digest is None and self._call.digest is None:
-            raise HistoryUnrecordedError(self._call.branch)
+            raise MissingError.history_unrecorded(self._call.branch)
         if digest is None or (self._call.digest is not None and self._digest_commit is None):
-            raise DigestUnknownError(self._call.digest or "", self._call.branch, digest)
+            raise VerificationError.digest_unknown(self._call.digest or "", self._call.branch, digest)
         present, missing = self._check_merges()
         versions = self._check_files()
         return self._build_result(digest, present, missing, versions)
@@ -286,7 +247,7 @@ class _Proof:
 
     def _refuse(self, altered: list[AlteredCommit]) -> None:
         if altered:
-            raise CommitAlteredError(altered[0].commit.id, self._call.branch, altered[0].reason)
+            raise VerificationError.commit_altered(altered[0].commit.id, self._call.branch, altered[0].reason)
 
     def _check_merges(self) -> tuple[int, int]:
         """Compare merged commits with their own journals; return how many of them still exist, and how many don't."""
@@ -320,7 +281,7 @@ class _Proof:
         )
         errors = [finding for finding in files.findings if finding.severity is FindingSeverity.ERROR]
         if errors:
-            raise FilesDamagedError(self._call.branch, errors[0].place, errors[0].message, len(errors))
+            raise VerificationError.files_damaged(self._call.branch, errors[0].place, errors[0].message, len(errors))
         return len(pinned)
 
     def _report_progress(self, phase: str, done: int, total: int) -> None:

@@ -1,15 +1,18 @@
 """Write to several tables in one commit, with Arrow rows that are already checked. All data operations end here."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from omnigraph.commit.commit_plan import CommitPlan, Move
+from omnigraph.commit.group_commit import PublishResult
 from omnigraph.commit.idempotency import find_earlier_commit
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.publisher import ArmedWrite, PublishResult, abandon, arm, publish
+from omnigraph.commit.manifest_types import Commit
+from omnigraph.commit.publisher import ArmedWrite, abandon, arm, publish
 from omnigraph.commit.requirements import IdsAbsent, Requirement, TableUnchanged
+from omnigraph.commit.row_changes import MAX_KEPT_BYTES, MAX_KEPT_ROWS, RowChange
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.session import Session
@@ -100,27 +103,59 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
     if requirements and base is None:
         raise ValueError("requirements need the base that they were read from")
     head = session.cached_head() if base is None else base
-    earlier = find_earlier_commit(
-        session.log, head, operation=operation, actor=actor, key=idempotency_key, request=request
+    parts = CommitPlan(
+        base=head,
+        operation=operation,
+        actor=actor,
+        requirements=tuple(requirements),
+        message=message,
+        idempotency_key=idempotency_key,
+        request=request,
+        if_commit=if_commit,
+        affected=affected,
+        summary=summary,
+        watch=session.watch,
     )
+    earlier = _find_earlier_commit(session, parts)
     # Checked before staging: the rows of the earlier run would conflict with those staged now.
     if earlier is not None:
         return PublishResult(earlier, head, is_repeated=True)
-    is_streamed = any(write.is_streamed for write in writes)
-    if armed is None and is_streamed:
-        armed = arm(session.log, head, operation=operation, actor=actor)
-    moves = stage_writes(session, session.open_tables(head.snapshot), writes, armed)
-    if base is None and not any(move.staged.has_effect for move in moves):
-        _abandon(session, armed, moves)
+    staged = stage_plan(session, parts, writes, armed)
+    if base is None and staged is None:
         # Without a commit no swap would reveal that the cached head is old, so try again on the newest.
-        head = session.head()
-        earlier = find_earlier_commit(
-            session.log, head, operation=operation, actor=actor, key=idempotency_key, request=request
-        )
+        parts = replace(parts, base=session.head())
+        earlier = _find_earlier_commit(session, parts)
         if earlier is not None:
-            return PublishResult(earlier, head, is_repeated=True)
-        armed = arm(session.log, head, operation=operation, actor=actor) if is_streamed else None
-        moves = stage_writes(session, session.open_tables(head.snapshot), writes, armed)
+            return PublishResult(earlier, parts.base, is_repeated=True)
+        staged = stage_plan(session, parts, writes)
+    if staged is None:
+        return None
+    done = publish(session.log, session.handles, *staged)
+    keep_tails_short(session, staged[0], done, is_staged=any(write.staged for write in writes))
+    return done
+
+
+def _find_earlier_commit(session: Session, plan: CommitPlan) -> Commit | None:
+    return find_earlier_commit(
+        session.log,
+        plan.base,
+        operation=plan.operation,
+        actor=plan.actor,
+        key=plan.idempotency_key,
+        request=plan.request,
+    )
+
+
+def stage_plan(
+    session: Session, parts: CommitPlan, writes: Sequence[TableWrite], armed: ArmedWrite | None = None
+) -> tuple[CommitPlan, ArmedWrite | None] | None:
+    """Stage writes on the base of a plan without moves, and return it with the moves; None if nothing would change.
+
+    The plan comes with its sidecar: `armed`, or for streamed rows a new one.
+    """
+    if armed is None and any(write.is_streamed for write in writes):
+        armed = arm(session.log, parts.base, operation=parts.operation, actor=parts.actor)
+    moves = stage_writes(session, session.open_tables(parts.base.snapshot), writes, armed)
     effective = tuple(move for move in moves if move.staged.has_effect)
     if not effective:
         _abandon(session, armed, moves)
@@ -134,21 +169,15 @@ def write_tables(  # noqa: PLR0913 - the parts of a commit, all by name but the 
             if len(move.staged.keys) and not move.staged.has_effect
         ),
     )
-    plan = CommitPlan(
-        base=head,
-        operation=operation,
-        actor=actor,
-        moves=effective,
-        requirements=(*requirements, *strict),
-        message=message,
-        idempotency_key=idempotency_key,
-        request=request,
-        if_commit=if_commit,
-        affected=affected,
-        summary=summary,
-        watch=session.watch,
-    )
-    return publish(session.log, session.handles, plan, armed)
+    return replace(parts, moves=effective, requirements=(*parts.requirements, *strict)), armed
+
+
+def keep_tails_short(session: Session, plan: CommitPlan, done: PublishResult, *, is_staged: bool = False) -> None:
+    """Have the small fragments of the tables of a small write compacted where they are many."""
+    rows = sum(move.staged.written_rows for move in plan.moves)
+    # Bulk loads and executors write few large fragments: they leave the work to the next small write.
+    if rows < session.runtime.options.upkeep.tail_rows and not is_staged:
+        session.tails.on_write(session, done.head.snapshot, [move.table_key for move in plan.moves])
 
 
 class _StagedFiles:
@@ -181,12 +210,24 @@ def stage_writes(
             session.check_cancelled()
             staged = write.stage(tables.open_table(write.table_key), files)
             files.on_complete(staged.files)
-            moves.append(Move(table_key=write.table_key, staged=staged))
+            moves.append(Move(table_key=write.table_key, staged=staged, change=_build_change(write, staged)))
     # Interrupts too: nothing is visible yet, so all files may be removed.
     except BaseException as error:
         abandon(session.log, armed, files.complete, error)
         raise
     return tuple(moves)
+
+
+def _build_change(write: TableWrite, staged: StagedWrite) -> RowChange | None:
+    """Return the rows that a write changes, if they are few and in memory."""
+    rows = write.append if write.append is not None else write.upsert
+    located = write.located if write.located is not None and write.located.version == staged.base else None
+    if write.delete is not None and len(write.delete) <= MAX_KEPT_ROWS:
+        return RowChange(ids=frozenset(write.delete), rows=None, is_fresh=False, located=located)
+    if not isinstance(rows, pa.Table) or rows.num_rows > MAX_KEPT_ROWS or rows.nbytes > MAX_KEPT_BYTES:
+        return None
+    ids = frozenset(rows.column("id").to_pylist())
+    return RowChange(ids=ids, rows=rows, is_fresh=not staged.taken_rows, located=located)
 
 
 def _abandon(session: Session, armed: ArmedWrite | None, moves: Sequence[Move]) -> None:

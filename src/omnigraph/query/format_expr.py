@@ -1,9 +1,7 @@
 """Format bound expressions in the syntax of the query language, for plans and messages."""
 
-from datetime import date, datetime
 from typing import assert_never
 
-from omnigraph.lang.expression_printer import print_float, quote
 from omnigraph.query.expr import (
     Aggregate,
     And,
@@ -30,12 +28,8 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scalar_functions import ScalarFunction
-from omnigraph.schema.catalog import Value
-from omnigraph.schema.values import format_date, format_datetime
+from omnigraph.schema.values import format_value
 
-# Longer lists and texts are clipped: a line of a plan stays readable, whatever the literals of the query.
-_MAX_ITEMS = 8
-_MAX_CHARACTERS = 80
 # How a mutation writes the columns of the current row.
 _ROW_COLUMN_NAMES = {"src": "from", "dst": "to", "id": "@id"}
 
@@ -44,7 +38,7 @@ def format_expr(expr: Expr) -> str:
     """Format an expression in query syntax; long lists and texts are clipped. Equal expressions have equal texts."""
     match expr:
         case Const():
-            return format_value(expr.value)
+            return format_value(expr.value, in_query=True)
         case ParamRef():
             return f"${expr.name}"
         case Now():
@@ -140,36 +134,3 @@ def _format_nested(expr: Expr) -> str:
 
 def _format_call(name: str, *arguments: Expr) -> str:
     return f"{name}({', '.join(map(format_expr, arguments))})"
-
-
-def format_value(value: Value) -> str:
-    """Format a typed value as a literal of the query language."""
-    match value:
-        case None:
-            return "null"
-        # Before `int` and `date`: in Python a bool is an int and a datetime is a date.
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return str(value)
-        case float():
-            return print_float(value)
-        case str():
-            return quote(value if len(value) <= _MAX_CHARACTERS else f"{value[: _MAX_CHARACTERS - 1]}…")
-        case datetime():
-            return f'datetime("{format_datetime(value)}")'
-        case date():
-            return f'date("{format_date(value)}")'
-        case bytes():
-            return f"<{len(value)} bytes>"
-        case list() | tuple():
-            return _format_list(value)
-        case _:
-            assert_never(value)
-
-
-def _format_list(values: list[Value] | tuple[Value, ...]) -> str:
-    items = [format_value(value) for value in values[:_MAX_ITEMS]]
-    if len(values) > _MAX_ITEMS:
-        items.append(f"… {len(values) - _MAX_ITEMS} more")
-    return f"[{', '.join(items)}]"

@@ -18,6 +18,8 @@ IDENTITY_KEY = b"omnigraph:identity"
 GENERATED_ID_KEY = b"omnigraph:made"
 
 ID, SRC, DST = "id", "src", "dst"
+# The names of these columns in records, mutations and messages.
+END_NAMES = {SRC: "from", DST: "to"}
 
 _SCALARS: dict[Scalar, pa.DataType] = {
     Scalar.STRING: pa.utf8(),

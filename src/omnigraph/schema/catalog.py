@@ -117,6 +117,11 @@ class Cardinality:
     low: int = 0
     high: int | None = None
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether some number of edges is not allowed."""
+        return self.low > 0 or self.high is not None
+
     def __str__(self) -> str:
         return f"{self.low}..{'*' if self.high is None else self.high}"
 
@@ -156,6 +161,11 @@ class Catalog:
     edges: Mapping[str, EdgeType]
     interfaces: Mapping[str, InterfaceType]
     next_identity: int = 1
+
+    @property
+    def types(self) -> tuple[AnyType, ...]:
+        """The types that have a table: the node types, then the edge types, each in declared order."""
+        return (*self.nodes.values(), *self.edges.values())
 
     # The binder rejects edge types that differ only in case, so the lower-case name is unique.
     @cached_property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import NoReturn, TypeVar
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError, Kind
 from omnigraph.schema.catalog import (
     AnnotationValue,
     Cardinality,
@@ -38,7 +38,7 @@ from omnigraph.schema.values import (
 T = TypeVar("T")
 
 
-class CatalogCorruptError(OmnigraphError):
+class CatalogCorruptError(CorruptError):
     """The stored catalog is damaged."""
 
     kind = Kind.CORRUPT
@@ -531,7 +531,7 @@ def _encode_untyped(value: Value) -> Json:
 CATALOG_FORMAT = "omnigraph-catalog/1"
 
 
-class CatalogFormatError(OmnigraphError):
+class CatalogFormatError(CorruptError):
     """The stored catalog has a format that this version does not read."""
 
     kind = Kind.CORRUPT

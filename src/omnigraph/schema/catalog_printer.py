@@ -25,7 +25,7 @@ from omnigraph.schema.values import format_date, format_datetime, to_json
 
 def print_catalog(catalog: Catalog) -> str:
     """Print a schema in the formatter's layout: interfaces, node types, edge types."""
-    types: tuple[AnyType, ...] = (*catalog.nodes.values(), *catalog.edges.values())
+    types = catalog.types
     parts = [*map(_format_interface, catalog.interfaces.values()), *map(_format_type, types)]
     # Parsed and printed once more, so that the formatter decides the layout.
     source = Source("\n".join(parts), "merged.pg")

@@ -80,7 +80,7 @@ class _IdentityCounter:
 
 
 def _find_highest_identity(catalog: Catalog) -> int:
-    types = (*catalog.nodes.values(), *catalog.edges.values())
+    types = catalog.types
     return max((n for t in types for n in (t.identity, *(p.identity for p in t.properties))), default=0)
 
 

@@ -1,11 +1,14 @@
 """A migration plan as data: ordered steps, each with its effect on existing rows."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import Enum
 from typing import TypeAlias
 
+import msgspec
+
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.diagnostic_codes import MIGRATION_CODES
 from omnigraph.lang.expression_printer import print_float, quote
 from omnigraph.schema.catalog import AnyType, Cardinality, CheckRule, Property, RangeRule, Value
@@ -163,13 +166,14 @@ class StepKind(Enum):
         return self in (StepKind.DROP_TYPE, StepKind.DROP_PROPERTY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(JsonStruct, frozen=True, kw_only=True):
     """One step of a migration.
 
     `type`, `property_name` and the columns of `rule` are names after the previous steps: a dropped type has its old
     name, and so have the columns of a dropped constraint, which is dropped before properties are renamed.
     """
+
+    json_keys = "step=kind type property=property_name code safe=is_safe validates message details table? soft?"
 
     kind: StepKind
     type: str
@@ -184,7 +188,7 @@ class Step:
     """The constraint that `rule` replaces."""
     changes: tuple[MetadataChange, ...] = ()
     """The changes of an `update_metadata` step."""
-    facts: Mapping[str, Json] = field(default_factory=dict, hash=False)
+    facts: Mapping[str, Json] = {}
     """Further fields of `details`."""
     code: str | None = None
     validates: bool = False
@@ -216,6 +220,11 @@ class Step:
         return self.kind is not StepKind.UNSUPPORTED_CHANGE
 
     @property
+    def soft(self) -> bool | None:
+        """Whether a drop leaves the data in earlier states; None for a step that drops none."""
+        return not self.is_hard if self.kind.drops_data else None
+
+    @property
     def details(self) -> Details:
         """The content of the message as fields, which depend on the kind of the step."""
         details: Details = {}
@@ -232,24 +241,6 @@ class Step:
             details["changes"] = [change.to_json() for change in self.changes]
         return {**details, **self.facts}
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form; it has `table` only for a step of a table, and `soft` only for a drop."""
-        fields: dict[str, object] = {
-            "step": self.kind.value,
-            "type": self.type,
-            "property": self.property_name,
-            "code": self.code,
-            "safe": self.is_safe,
-            "validates": self.validates,
-            "message": self.message,
-            "details": self.details,
-        }
-        if self.table is not None:
-            fields["table"] = self.table
-        if self.kind.drops_data:
-            fields["soft"] = not self.is_hard
-        return fields
-
     def __str__(self) -> str:
         if not self.is_supported:
             mark = "unsupported"
@@ -261,14 +252,15 @@ class Step:
         return f"{mark:<11} {self.kind.value:<18} {self.message}{code}"
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationPlan:
+class MigrationPlan(JsonStruct, frozen=True):
     """The steps from one schema to another, in an order in which each can be applied.
 
     Names are freed before they are taken: types and properties are dropped, then renamed, then added. Edge types are
     dropped before and added after the node types at their ends. Renames that form a cycle are consecutive, and are
     applied together.
     """
+
+    json_keys = "steps safe=is_safe supported=is_supported drops_values notes"
 
     steps: tuple[Step, ...] = ()
     notes: tuple[str, ...] = ()
@@ -309,16 +301,6 @@ class MigrationPlan:
         """Whether a step drops a type or property permanently, from earlier states too."""
         return any(step.is_hard for step in self.steps)
 
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "steps": [step.to_json() for step in self.steps],
-            "safe": self.is_safe,
-            "supported": self.is_supported,
-            "drops_values": self.drops_values,
-            "notes": list(self.notes),
-        }
-
     def render(self) -> str:
         """Format the plan as text: one line per step and note, and a verdict."""
         if self.is_empty:
@@ -354,7 +336,7 @@ Losses: TypeAlias = Mapping[tuple[str | None, str | None], int]
 
 def mark_drops_hard(plan: MigrationPlan) -> MigrationPlan:
     """Return the plan with hard drops, for an apply that allows data loss."""
-    return _map_drops(plan, lambda step: replace(step, is_hard=True))
+    return _map_drops(plan, lambda step: msgspec.structs.replace(step, is_hard=True))
 
 
 def count_losses(plan: MigrationPlan, losses: Losses) -> MigrationPlan:
@@ -362,14 +344,14 @@ def count_losses(plan: MigrationPlan, losses: Losses) -> MigrationPlan:
 
     def count(step: Step) -> Step:
         noun = "values" if step.kind is StepKind.DROP_PROPERTY else "rows"
-        return replace(step, facts={**step.facts, noun: losses[step.table, step.property_name]})
+        return msgspec.structs.replace(step, facts={**step.facts, noun: losses[step.table, step.property_name]})
 
     return _map_drops(plan, count)
 
 
 def describe_drop(step: Step) -> Step:
     """Return a drop with its message, which depends on its count and on whether it is hard."""
-    return replace(step, message=_format_message(step))
+    return msgspec.structs.replace(step, message=_format_message(step))
 
 
 def _format_message(step: Step) -> str:
@@ -397,4 +379,4 @@ def _format_message(step: Step) -> str:
 def _map_drops(plan: MigrationPlan, change: Callable[[Step], Step]) -> MigrationPlan:
     """Return the plan with `change` applied to each drop, and its message updated."""
     steps = (describe_drop(change(step)) if step.kind.drops_data else step for step in plan.steps)
-    return replace(plan, steps=tuple(steps))
+    return msgspec.structs.replace(plan, steps=tuple(steps))

@@ -70,7 +70,7 @@ class TypeForm:
 def build_forms(catalog: Catalog) -> dict[int, TypeForm]:
     """Return the node and edge types by identity, in declared order."""
     nodes = {node.name: node.identity for node in catalog.nodes.values()}
-    types: tuple[AnyType, ...] = (*catalog.nodes.values(), *catalog.edges.values())
+    types = catalog.types
     return {type_.identity: _build_type_form(type_, nodes) for type_ in types}
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any, TypeAlias, assert_never
 
+from omnigraph.lang.expression_printer import print_float, quote
 from omnigraph.lang.literals import (
     BoolLiteral,
     DateLiteral,
@@ -32,6 +33,9 @@ from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, Value
 # Messages stay short whatever the value: long texts are clipped, and long enums and numbers are not spelled out.
 _MAX_TEXT_LENGTH = 60
 _MAX_TYPE_ENUM_VALUES = 8
+# The same for literals: a line of a plan stays readable, whatever the literals of the query.
+_MAX_LITERAL_LENGTH = 80
+_MAX_ITEMS = 8
 # The languages accept numbers of up to 40 digits.
 _MAX_NUMBER = 10**40
 
@@ -43,25 +47,52 @@ class InvalidValue:
     reason: str
 
 
-def format_value(value: object) -> str:
-    """Format a JSON-like value for a message: on one line, text in quotes, and never long."""
+def format_value(value: object, *, is_typed: bool = False, in_query: bool = False) -> str:
+    """Format a value on one line, text in quotes, and never long.
+
+    In its JSON form, for messages and reports. `is_typed` says that a property has the value, so that dates and times
+    are shown; of others, which may be anything that a caller has given, only the kind. With `in_query`, a typed value
+    is formatted as a literal of the query language, for plans.
+    """
     match value:
         case None:
             return "null"
+        # Before `int` and `date`: in Python a bool is an int and a datetime is a date.
         case bool():
             return "true" if value else "false"
         case int() if abs(value) >= _MAX_NUMBER:
             return "a number of more than 40 digits"
+        case float() if in_query:
+            return print_float(value)
         case int() | float():
             return str(value)
+        case str() if in_query:
+            return quote(value if len(value) <= _MAX_LITERAL_LENGTH else f"{value[: _MAX_LITERAL_LENGTH - 1]}…")
         case str():
             return _quote_text(value)
+        case datetime() if is_typed or in_query:
+            text = format_value(format_datetime(value))
+            return f"datetime({text})" if in_query else text
+        case date() if is_typed or in_query:
+            text = format_value(format_date(value))
+            return f"date({text})" if in_query else text
+        case bytes() if in_query:
+            return f"<{len(value)} bytes>"
+        case list() | tuple() if in_query:
+            return _format_list(value)
         case list() | tuple():
             return f"a list of {len(value)} {'item' if len(value) == 1 else 'items'}"
         case Mapping():
             return "an object"
         case _:
             return f"a {type(value).__name__}"
+
+
+def _format_list(values: Sequence[object]) -> str:
+    items = [format_value(value, in_query=True) for value in values[:_MAX_ITEMS]]
+    if len(values) > _MAX_ITEMS:
+        items.append(f"… {len(values) - _MAX_ITEMS} more")
+    return f"[{', '.join(items)}]"
 
 
 def format_type(type_: ValueType) -> str:

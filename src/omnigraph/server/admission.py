@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from omnigraph.config.server import ServerLimits
-from omnigraph.server.http_errors import ServerBusyError, TooManyRequestsError
+from omnigraph.server.http_errors import RequestLimitError, ServerUnavailableError
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class Admission:
         """Count a request of an actor as in progress for the duration of the block.
 
         Raises:
-            TooManyRequestsError: The actor has reached the limit of concurrent requests.
+            RequestLimitError: The actor has reached the limit of concurrent requests.
         """
         with _limit_in_flight(self._requests, actor, self._limits.requests_per_actor, "requests"):
             try:
@@ -61,7 +61,7 @@ class Admission:
         """Count a write of an actor as in progress for the duration of the block.
 
         Raises:
-            TooManyRequestsError: The actor has reached the limit of concurrent writes.
+            RequestLimitError: The actor has reached the limit of concurrent writes.
         """
         with _limit_in_flight(self._writes, actor, self._limits.writes_per_actor, "writes"):
             yield
@@ -77,11 +77,11 @@ class Admission:
         Work that has started runs to its end, even if its caller is cancelled in the meantime.
 
         Raises:
-            ServerBusyError: The queue is full.
+            ServerUnavailableError: The queue is full.
         """
         # One bound for all actors: `threads` calls run, `waiting` more may queue.
         if self._pending >= self._limits.threads + self._limits.waiting:
-            raise ServerBusyError
+            raise ServerUnavailableError.server_busy()
         self._pending += 1
         try:
             async with self._shares.setdefault(actor, asyncio.Semaphore(self._share)):
@@ -97,7 +97,7 @@ class Admission:
 @contextmanager
 def _limit_in_flight(counts: Counter[str], actor: str, limit: int, what: str) -> Iterator[None]:
     if counts[actor] >= limit:
-        raise TooManyRequestsError(what, limit)
+        raise RequestLimitError.too_many_requests(what, limit)
     counts[actor] += 1
     try:
         yield

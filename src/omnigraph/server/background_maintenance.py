@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.ops.auto_optimize import ReconcilePolicy, Reconciler
+from omnigraph.ops.auto_maintenance import ReconcilePolicy, Reconciler
 from omnigraph.ops.open import heal, open_session
 from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.telemetry import log

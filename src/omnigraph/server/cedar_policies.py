@@ -1,8 +1,6 @@
 """Cedar policies: validated when loaded, evaluated by every operation. What no policy permits is denied."""
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,8 @@ from typing import Protocol
 import cedarpy
 
 from omnigraph.config.settings_file import read_text
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import SettingsError
+from omnigraph.lru_cache import LruCache
 from omnigraph.policy import Access, Action, Actor, Decision
 
 SUFFIX = ".cedar"
@@ -35,22 +34,6 @@ action "{Action.GRAPH_LIST.value}" appliesTo {{
 """
 
 
-class PoliciesError(OmnigraphError):
-    """Policies are invalid; `problems` lists the mistakes, each with its file."""
-
-    kind = Kind.USAGE
-    code = "bad_policies"
-    path: str
-    problems: tuple[str, ...]
-
-    def facts(self) -> dict[str, object]:
-        """Return the directory, and the mistakes in it."""
-        return {"path": self.path, "problems": list(self.problems)}
-
-    def __str__(self) -> str:
-        return "\n".join([f"the policies of `{self.path}` can't be used:", *self.problems])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyName:
     """The name of a policy in reasons and messages: its `@id`, or else its file and position there."""
@@ -71,43 +54,38 @@ class CedarPolicies:
         self.names = dict(names)
         self.examples = tuple(dict.fromkeys(_iter_branch_names(text)))[:_MAX_EXAMPLES]
         """Branch names that the policies may treat specially: for each pattern in them, one that matches."""
-        self._lock = threading.Lock()
-        self._cache: OrderedDict[tuple[str, Access], Decision] = OrderedDict()
+        self._cache: LruCache[tuple[str, Access], Decision] = LruCache(_MAX_CACHED_DECISIONS)
 
     @classmethod
     def load(cls, directory: Path) -> "CedarPolicies":
         """Load the policies of all `.cedar` files of a directory.
 
         Raises:
-            PoliciesError: A policy has a mistake, or there is no policy at all, which would deny everything.
+            SettingsError: A policy has a mistake, or there is no policy at all, which would deny everything.
         """
         files = {path.name: read_text(path) for path in sorted(directory.glob(f"*{SUFFIX}"))}
         problems = [f"{name}: {problem}" for name, text in files.items() for problem in _validate(text)]
         if problems:
-            raise PoliciesError(str(directory), tuple(problems))
+            raise SettingsError.bad_policies(str(directory), tuple(problems))
         # Cedar numbers the policies of the concatenated text in order, as `policy0`, `policy1` and so on.
         names: dict[str, PolicyName] = {}
         for name, text in files.items():
             for number, id_ in enumerate(_read_ids(text), start=1):
                 names[f"policy{len(names)}"] = PolicyName(file=name, number=number, id=id_)
         if not names:
-            raise PoliciesError(str(directory), (f"its {SUFFIX} files have no policy, so everything would be denied",))
+            raise SettingsError.bad_policies(
+                str(directory), (f"its {SUFFIX} files have no policy, so everything would be denied",)
+            )
         return cls("\n".join(files.values()), names)
 
     def decide(self, graph: str, access: Access) -> Decision:
         """Return whether an actor may perform an action on a graph, and the policies that decided it."""
         key = (graph, access)
-        with self._lock:
-            decision = self._cache.get(key)
-            if decision is not None:
-                self._cache.move_to_end(key)
-                return decision
-        # Evaluated outside the lock: two threads may evaluate the same request, with the same result.
-        decision = self._evaluate(graph, access)
-        with self._lock:
-            self._cache[key] = decision
-            if len(self._cache) > _MAX_CACHED_DECISIONS:
-                self._cache.popitem(last=False)
+        decision = self._cache.get(key)
+        if decision is None:
+            # Two threads may evaluate the same request, with the same result.
+            decision = self._evaluate(graph, access)
+            self._cache.put(key, decision)
         return decision
 
     def of_graph(self, graph: str) -> "GraphPolicy":

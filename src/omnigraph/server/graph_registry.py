@@ -9,12 +9,13 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.graph import Graph
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session, with_cancellation
+from omnigraph.options import Maintenance
 from omnigraph.policy import Access, Action, Actor, DeniedError, Policy, require
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
 from omnigraph.server.auth import ReadOnlyPolicy
 from omnigraph.server.cedar_policies import GraphPolicy
-from omnigraph.server.http_errors import GraphMissingError, GraphUnavailableError
+from omnigraph.server.http_errors import ResourceMissingError, ServerUnavailableError
 from omnigraph.server.policy_reload import ReloadingPolicies
 from omnigraph.server.stored_queries import StoredQueries
 from omnigraph.telemetry import log
@@ -72,7 +73,7 @@ class ServedGraph:
         Operations that may take long call `check_cancelled`, and end with the error it raises.
 
         Raises:
-            GraphUnavailableError: The graph could not be opened; opening it is retried in the background.
+            ServerUnavailableError: The graph could not be opened; opening it is retried in the background.
         """
         if self.session is None:
             # Retried in a separate thread, so that no request waits for a store that does not respond.
@@ -80,7 +81,7 @@ class ServedGraph:
             if now - self.tried_at > _RETRY_SECONDS:
                 self.tried_at = now
                 threading.Thread(target=self._retry_open, name=f"open {self.id}", daemon=True).start()
-            raise GraphUnavailableError(self.id)
+            raise ServerUnavailableError.graph_unavailable(self.id)
         return Graph(with_cancellation(self.session.acting_as(actor, through=through), check_cancelled))
 
     def _retry_open(self) -> None:
@@ -123,7 +124,7 @@ class GraphRegistry:
         """Load the policies; graphs are opened by `open_all`.
 
         Raises:
-            PoliciesError: The policies can't be used.
+            SettingsError: The policies can't be used.
         """
         self._policies = None if config.policies is None else ReloadingPolicies(config.policies, runtime.clock)
         self._is_open_to_all = is_open_to_all
@@ -133,6 +134,7 @@ class GraphRegistry:
             query_memory_bytes=config.limits.memory_bytes,
             query_text_characters=config.limits.query_characters,
             embedding=config.embedding or runtime.options.embedding,
+            maintenance=runtime.options.maintenance if config.compacts_tails else Maintenance.OFF,
         )
         self.graphs = {
             graph.id: ServedGraph(
@@ -153,7 +155,7 @@ class GraphRegistry:
         """Open all graphs; unless strict, only log a graph whose store does not respond or that is damaged.
 
         Raises:
-            NotAGraphError, StoredQueriesError, BadUriError: The settings name something that can't be served.
+            NotAGraphError, StoredQueriesError, BadArgumentError: The settings name something that can't be served.
         """
         for hosted in self.graphs.values():
             try:
@@ -167,7 +169,7 @@ class GraphRegistry:
         """Return a graph by name, for an operation on a branch, or on the whole graph if `branch` is None.
 
         Raises:
-            GraphMissingError: There is no such graph.
+            ResourceMissingError: There is no such graph.
             DeniedError: There is no such graph, and the policy would not let the actor read it.
         """
         hosted = self.graphs.get(graph)
@@ -178,7 +180,7 @@ class GraphRegistry:
         access = Access(actor=actor, action=Action.READ, branch=branch)
         if policy is not None and not policy.decide(access).is_allowed:
             raise DeniedError(actor.name, Action.READ.value, branch)
-        raise GraphMissingError(graph)
+        raise ResourceMissingError.graph_not_found(graph)
 
     @property
     def redactions(self) -> dict[str, str]:

@@ -27,7 +27,7 @@ class ReloadingPolicies:
         """Load the policies of a directory.
 
         Raises:
-            PoliciesError: They can't be used.
+            SettingsError: They can't be used.
         """
         self._directory, self._clock = directory, clock
         self._lock = threading.Lock()

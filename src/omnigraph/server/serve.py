@@ -12,13 +12,12 @@ import uvicorn
 from omnigraph.api import load_runtime
 from omnigraph.config.server import CONFIG_FILE, ServerConfig, load_server_config
 from omnigraph.config.tokens import read_tokens
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import SettingsError
 from omnigraph.runtime import Runtime
-from omnigraph.server.allocators import share_freed_memory
 from omnigraph.server.graph_registry import GraphRegistry
 from omnigraph.server.http.app import build_app
 from omnigraph.server.http.header_timeout import build_protocol
-from omnigraph.server.http_errors import OpenServerError
+from omnigraph.server.http_errors import ServerUnavailableError
 from omnigraph.server.logs import FIELDS, log, start_logging
 from omnigraph.server.service import Service
 
@@ -27,16 +26,6 @@ _KEEP_ALIVE_SECONDS = 30
 # Short, as requests have had `drain_seconds` before Uvicorn begins to shut down.
 _SHUTDOWN_SECONDS = 2
 _MAX_CONNECTIONS = 4_096
-
-
-class AddressUnavailableError(OmnigraphError):
-    """A server can't listen on its address."""
-
-    kind = Kind.UNAVAILABLE
-    code = "address_unavailable"
-    address: str
-    reason: str
-    message = "can't listen on {address}: {reason}; choose another with --bind HOST:PORT"
 
 
 def serve(
@@ -53,15 +42,14 @@ def serve(
     loopback, other addresses need two.
 
     Raises:
-        OpenServerError: There are no tokens, and the user did not confirm that.
-        AddressUnavailableError: The address is in use, or the process may not listen there.
-        SettingsError, PoliciesError, StoredQueriesError, NotAGraphError: The settings can't be served.
+        SettingsError: There are no tokens, and the user did not confirm that; or a setting is invalid.
+        ServerUnavailableError: The address is in use, or the process may not listen there.
+        StoredQueriesError, NotAGraphError: The settings can't be served.
     """
     settings = load_server_config(graphs, config, bind)
     check_authentication(settings, unauthenticated)
     machine = runtime or load_runtime()
     start_logging(machine.clock)
-    share_freed_memory()  # before there are threads
     service = Service.start(settings, machine, is_open_to_all=bool(unauthenticated))
     # Only now: a server that listens has its graphs open, or knows that they can't be.
     listener = _open_listener(settings)
@@ -105,22 +93,22 @@ def check_authentication(config: ServerConfig, unauthenticated: int) -> None:
     """Check that a server has tokens, or that the user confirmed that it needs none.
 
     Raises:
-        OpenServerError: It has neither, both, or too few confirmations for its address.
+        SettingsError: It has neither, both, or too few confirmations for its address.
     """
     address = _format_address(config.host, config.port)
     if unauthenticated and config.has_tokens:
-        raise OpenServerError(
+        raise SettingsError.open_server(
             address, "--unauthenticated allows access without a token, but there are tokens: remove one of the two"
         )
     if unauthenticated == 1 and not config.is_loopback:
         reason = "every client that reaches it could do everything: bind to 127.0.0.1, or give --unauthenticated twice"
-        raise OpenServerError(address, reason)
+        raise SettingsError.open_server(address, reason)
     if not unauthenticated and not config.has_tokens:
         reason = (
             f"there are no tokens: name a tokens file as `tokens` in [server] of {CONFIG_FILE} (`omnigraph token new`"
             " creates one), set OMNIGRAPH_TOKENS, or give --unauthenticated"
         )
-        raise OpenServerError(address, reason)
+        raise SettingsError.open_server(address, reason)
 
 
 class DrainingServer(uvicorn.Server):
@@ -173,7 +161,7 @@ def _open_listener(config: ServerConfig) -> socket.socket:
         listener.listen()  # connections queue from now on, until the server accepts them
     except OSError as error:
         listener.close()
-        raise AddressUnavailableError(
+        raise ServerUnavailableError.address_unavailable(
             _format_address(config.host, config.port), error.strerror or str(error)
         ) from error
     return listener

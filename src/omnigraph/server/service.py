@@ -1,10 +1,12 @@
 """The state that all requests of a server share, and the record of a single request."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
@@ -18,11 +20,10 @@ from omnigraph.ops.scrub import ScrubReport
 from omnigraph.policy import Action, Actor
 from omnigraph.runtime import Runtime
 from omnigraph.server.admission import Admission
-from omnigraph.server.allocators import read_resident_bytes
 from omnigraph.server.auth import Tokens
 from omnigraph.server.background_maintenance import Healer, MaintenanceWorker
 from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
-from omnigraph.server.http_errors import RequestTooLongError
+from omnigraph.server.http_errors import RequestLimitError
 from omnigraph.server.metrics import Metrics, Samples
 from omnigraph.server.scrubber import Scrubber
 from omnigraph.storage.io_counters import count_process_requests
@@ -127,7 +128,7 @@ class Service:
         `read` is the branch that the operation reads first, if it is not `branch`.
 
         Raises:
-            GraphMissingError: There is no such graph.
+            ResourceMissingError: There is no such graph.
             DeniedError: There is no such graph, and the policy would not let the actor read it.
         """
         exchange = get_exchange(request)
@@ -149,7 +150,7 @@ class Service:
     ) -> Graph:
         """Return a handle on the graph of a request that acts for its actor; each operation checks the policy.
 
-        `budget` is for operations that take none themselves: they end when it is cancelled, or with RequestTooLongError
+        `budget` is for operations that take none themselves: they end when it is cancelled, or with RequestLimitError
         when its time is over.
         """
         hosted = self.find_graph(request, graph, action, branch, read=read)
@@ -249,12 +250,12 @@ def _check_time(budget: Budget) -> None:
     """Check a budget like `Budget.check`, for operations that are not queries.
 
     Raises:
-        RequestTooLongError: Its time is over.
+        RequestLimitError: Its time is over.
     """
     try:
         budget.check()
     except QueryTimeoutError as error:
-        raise RequestTooLongError(error.seconds) from None
+        raise RequestLimitError.request_too_long(error.seconds) from None
 
 
 async def _cancel_on_disconnect(receive: Receive, budget: Budget) -> None:
@@ -270,8 +271,11 @@ def _sample_arrow_bytes() -> Samples:
 
 
 def _sample_resident_bytes() -> Samples:
-    nbytes = read_resident_bytes()
-    return [] if nbytes is None else [({}, nbytes)]
+    # Where the system does not report it, there is no sample.
+    with suppress(OSError, ValueError, IndexError):
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return [({}, pages * os.sysconf("SC_PAGE_SIZE"))]
+    return []
 
 
 def _declare_metrics(service: Service) -> None:

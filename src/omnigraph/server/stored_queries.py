@@ -33,10 +33,6 @@ class StoredQueriesError(OmnigraphError):
     path: str
     problems: tuple[str, ...]
 
-    def facts(self) -> dict[str, object]:
-        """Return the directory, and the mistakes in it."""
-        return {"path": self.path, "problems": list(self.problems)}
-
     def __str__(self) -> str:
         return "\n".join([f"the stored queries of `{self.path}` can't be used:", *self.problems])
 

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from omnigraph.engine.algorithms.shortest_paths import Direction
+from omnigraph.errors import QueryError
 from omnigraph.ops.algorithm_call import (
     Algorithm,
-    AlgorithmArgumentError,
     Components,
     LabelPropagation,
     Pagerank,
@@ -83,7 +83,7 @@ class SparkAlgorithms:
                 start = nodes.where(f.col(ID) == algorithm.start).select("node").first()
                 if start is None:
                     reason = f"{subject.node.name} has no node of this id"
-                    raise AlgorithmArgumentError("start", repr(algorithm.start), reason)
+                    raise QueryError.algorithm_argument("start", repr(algorithm.start), reason)
                 if algorithm.weight is not None:
                     _check_weights(edges, subject.edge.name, algorithm.weight)
                 return _collect(nodes, _compute_distances(edges, start.node, algorithm), algorithm.type)
@@ -318,7 +318,9 @@ def _orient_edges(edges: DataFrame, direction: Direction) -> DataFrame:
 def _check_weights(edges: DataFrame, edge: str, name: str) -> None:
     wrong = edges.where(f.col("weight").isNull() | (f.col("weight") < 0)).count()
     if wrong:
-        raise AlgorithmArgumentError("weight", name, f"{wrong:,} edges of {edge} have no weight, or a negative one")
+        raise QueryError.algorithm_argument(
+            "weight", name, f"{wrong:,} edges of {edge} have no weight, or a negative one"
+        )
 
 
 def _count_triangles(edges: DataFrame) -> DataFrame:

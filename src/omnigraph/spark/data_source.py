@@ -28,17 +28,16 @@ from ulid import ULID
 from omnigraph.api import load_runtime
 from omnigraph.clock import parse_instant
 from omnigraph.engine.bulk.load_batch import LoadMode
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.open import open_session
-from omnigraph.ops.query import TargetAmbiguousError
-from omnigraph.runtime_memory import reuse_batch_memory
 from omnigraph.spark.data_source_writer import BatchSink, StreamSink, WriteTarget
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema
 from omnigraph.spark.read.table_scan import ScanTask, TableScan, find_type, plan_scan, plan_scan_tasks, read_task
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.handshake import Build, check_build, compute_build
+from omnigraph.spark.spark_errors import SparkUsageError
 
 NAME = "omnigraph"
 # The object store's settings as JSON. Spark redacts options whose names contain "secret".
@@ -47,18 +46,6 @@ _WRITE_OPTIONS = frozenset({"graph", "type", "branch", "mode", "actor", "message
 # Options that Spark itself passes on to every source.
 _SPARK_OPTIONS = frozenset({"checkpointlocation", "path"})
 _READ_OPTIONS = frozenset({"graph", "type", "branch", "snapshot", "at", "columns", "filter", "partitions", STORAGE})
-
-
-class SourceOptionError(OmnigraphError):
-    """An option of the data source is missing, unknown or malformed."""
-
-    kind = Kind.USAGE
-    code = "source_option"
-    option: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"the option `{self.option}` of the data source `{NAME}`: {self.reason}"
 
 
 def register(spark: SparkSession) -> SparkSession:
@@ -98,7 +85,7 @@ class OmnigraphSource(DataSource):
         with carry_errors():
             # Spark skips `schema` when the user passes one with `.schema(…)`.
             if self._scan is None:
-                raise SourceOptionError(
+                raise SparkUsageError.source_option(
                     "schema", f"it comes from the graph; select columns with `columns` ({', '.join(schema.names)})"
                 )
             return ScanReader(self._scan, self.driver, _parse_partitions(dict(self.options)))
@@ -150,7 +137,6 @@ class ScanReader(DataSourceReader):
         return self._read_rows(partition.task)
 
     def _read_rows(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
-        reuse_batch_memory()
         with carry_errors():
             check_build(self._driver)
             yield from read_task(self._scan, task)
@@ -162,7 +148,7 @@ class ScanReader(DataSourceReader):
 def _plan_read(options: Mapping[str, str]) -> TableScan:
     checked = _check_options(options, _READ_OPTIONS)
     if checked.get("snapshot") and checked.get("at"):
-        raise TargetAmbiguousError
+        raise BadArgumentError.target_ambiguous()
     storage = checked.get(STORAGE)
     runtime = load_runtime(None if storage is None else json.loads(storage))
     session = open_session(_require_option(checked, "graph"), is_read_only=True, runtime=runtime)
@@ -180,7 +166,7 @@ def _parse_target(options: Mapping[str, str], *, is_overwrite: bool) -> WriteTar
     mode = checked.get("mode") or (LoadMode.OVERWRITE.value if is_overwrite else LoadMode.APPEND.value)
     modes = [load_mode.value for load_mode in LoadMode]
     if mode not in modes:
-        raise SourceOptionError("mode", f"`{mode}` is not one of {', '.join(modes)}")
+        raise SparkUsageError.source_option("mode", f"`{mode}` is not one of {', '.join(modes)}")
     return WriteTarget(
         location=GraphLocation.from_options(_require_option(checked, "graph"), checked.get(STORAGE)),
         type=_require_option(checked, "type"),
@@ -199,13 +185,13 @@ def _check_options(options: Mapping[str, str], allowed: frozenset[str]) -> dict[
         if name not in allowed | _SPARK_OPTIONS:
             near = find_closest(name, allowed)
             hint = f"did you mean `{near}`?" if near else f"the options are {', '.join(sorted(allowed))}"
-            raise SourceOptionError(name, f"there is no such option; {hint}")
+            raise SparkUsageError.source_option(name, f"there is no such option; {hint}")
     return lowered
 
 
 def _require_option(options: Mapping[str, str], name: str) -> str:
     if not options.get(name):
-        raise SourceOptionError(name, "it is required")
+        raise SparkUsageError.source_option(name, "it is required")
     return options[name]
 
 
@@ -213,11 +199,13 @@ def _parse_at(text: str | None) -> datetime | None:
     try:
         return None if text is None else parse_instant(text)
     except ValueError as error:
-        raise SourceOptionError("at", f"`{text}` is not a time with a zone, such as 2026-01-31T12:00:00Z") from error
+        raise SparkUsageError.source_option(
+            "at", f"`{text}` is not a time with a zone, such as 2026-01-31T12:00:00Z"
+        ) from error
 
 
 def _parse_partitions(options: Mapping[str, str]) -> int:
     text = options.get("partitions", "1")
     if not (text.isascii() and text.isdigit()):
-        raise SourceOptionError("partitions", f"`{text}` is not a number of tasks")
+        raise SparkUsageError.source_option("partitions", f"`{text}` is not a number of tasks")
     return int(text)

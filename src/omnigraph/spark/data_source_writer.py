@@ -35,7 +35,7 @@ from omnigraph.storage.object_store import ObjectStore
 CHUNK_BYTES = 32 * 1024 * 1024
 _CHUNK_SUFFIX = ".piece"
 # The local property in which Spark passes the id of a streaming query to its tasks.
-_QUERY_ID_PROPERTY = "sql.streaming.queryId"
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ def _write_chunks(target: WriteTarget, operation_id: str, batches: Iterator[pa.R
             pending = []
     if any(waiting.num_rows for waiting in pending):
         keys.append(_put_chunk(objects, operation_id, context.taskAttemptId(), len(keys), pending))
-    return WrittenChunks(operation_id, keys, context.getLocalProperty(_QUERY_ID_PROPERTY))
+    return WrittenChunks(operation_id, keys, context.getLocalProperty(QUERY_ID_PROPERTY))
 
 
 def _put_chunk(

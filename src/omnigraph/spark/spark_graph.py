@@ -12,8 +12,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.errors import BadArgumentError
 from omnigraph.locations import resolve_local_path
-from omnigraph.ops.argument_checks import BadArgumentError, check_max_errors, parse_choice
+from omnigraph.ops.argument_checks import check_max_errors, parse_choice
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress, ExportTargetError
 from omnigraph.ops.load import LoadCall, LoadMode, LoadResult, Progress, load
 from omnigraph.ops.load_arguments import TypedData, build_load_input
@@ -81,7 +82,7 @@ class SparkGraph:
         does not push the later steps of a DataFrame down to this read.
 
         Raises:
-            TypeMissingError, ColumnMissingError: There is no such type or column.
+            TypeMissingError, MissingError: There is no such type or column.
             SourceError: The predicate is invalid.
         """
         return self._read_frame(find_type(self._catalog, type_name), columns, where)
@@ -174,7 +175,7 @@ class SparkGraph:
             max_errors: With a directory, the limit of such records in a batch; more stop the stream.
 
         Raises:
-            BadMappingError: The mapping from rows to nodes and edges is invalid.
+            SparkUsageError: The mapping from rows to nodes and edges is invalid.
             TypeMissingError: There is no such type.
         """
         check_max_errors(max_errors, has_directory=on_error is not None)
@@ -243,12 +244,3 @@ def _resolve_path(path: str | os.PathLike[str]) -> str:
     """Return a path as an absolute one, since the JVM may have another directory; a URI stays unchanged."""
     text = os.fspath(path)
     return text if "://" in text else str(Path(text).absolute())
-
-
-def open_on_master(session: Session, snapshot: Snapshot, master: str | None) -> SparkGraph:
-    """Return a snapshot of a graph on a Spark master; by default, on the active session or the default master.
-
-    Raises:
-        JavaMissingError, SparkNotStartedError, OtherMasterError: Spark can't be used.
-    """
-    return SparkGraph(session, snapshot, spark_session(master))

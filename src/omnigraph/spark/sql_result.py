@@ -12,9 +12,10 @@ from omnigraph.engine.result import Result, Target
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import ArrowTypeError, type_from_arrow
 from omnigraph.schema.values import BASE64_PREFIX
-from omnigraph.spark.session.error_translation import SqlError, surface_errors
+from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.spark.session.job_monitor import run_job
 from omnigraph.spark.session.spark_session import session as spark_session
+from omnigraph.spark.spark_errors import SparkInputError
 from omnigraph.spark.spark_graph import SparkGraph
 
 NAME = "sql"
@@ -41,9 +42,9 @@ def execute(
     """Run a SQL statement over one snapshot, and return its whole result.
 
     Raises:
-        SqlError: Spark rejects the statement, or its result can't be shown.
+        SparkInputError: Spark rejects the statement, or its result can't be shown.
         BranchMissingError, CommitMissingError: There is no such snapshot.
-        JavaMissingError, SparkNotStartedError, OtherMasterError: Spark can't be used.
+        JavaMissingError, SparkFailedError, SparkUsageError: Spark can't be used.
     """
     state = session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
     spark = spark_session(master)
@@ -65,7 +66,9 @@ def _check_names(names: list[str]) -> None:
     # Rows become dictionaries by column name, where a second column of a name would replace the first one.
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
-        raise SqlError(f"two columns of the result are called `{duplicate}`; give each its own name with `as`")
+        raise SparkInputError.sql(
+            f"two columns of the result are called `{duplicate}`; give each its own name with `as`"
+        )
 
 
 def _convert_column(column: pa.Array) -> pa.Array:

@@ -9,8 +9,9 @@ from typing import IO, cast
 import lance
 import pyarrow as pa
 
+from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.io_counters import attribute_requests
-from omnigraph.storage.lance_table import Fragment, LanceTable, check_blobs_at
+from omnigraph.storage.lance_table import LanceTable, check_blobs_at
 from omnigraph.storage.table_cache import translate_read_errors
 
 # Buffer of a stream: one read of Lance per this many bytes.

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import lance
 import pyarrow as pa
@@ -41,7 +41,7 @@ from omnigraph.storage.layout import (
 )
 from omnigraph.storage.object_store import ForeignFileError, ObjectMissingError
 from omnigraph.storage.table_cache import PANIC
-from omnigraph.storage.verification import Mismatch
+from omnigraph.storage.verification import raise_mismatch
 from omnigraph.storage.version_notes import read_note
 from omnigraph.telemetry import log
 
@@ -188,10 +188,10 @@ class CasTable:
         """Delete this version, which turned out to be one that no reader may see."""
         self._store.objects.delete(f"{self.path}/{format_version_name(self.version)}")
 
-    def trim(self, keep: int) -> None:
-        """Remove all versions but the newest `keep`, with the files that only they use."""
+    def trim(self, keep: int, age: timedelta) -> None:
+        """Remove versions older than `age` but the newest `keep`, with the files that only they use."""
         with attribute_requests(self._store.runtime.telemetry, "manifest"):
-            self._dataset.cleanup_old_versions(retain_versions=keep)
+            self._dataset.cleanup_old_versions(older_than=age, retain_versions=keep)
 
     def _write(self, rows: pa.Table) -> list[FragmentMetadata]:
         with (
@@ -222,7 +222,7 @@ def _guard_read(table: CasTable, fragment: LanceFragment) -> Iterator[None]:
     try:
         # Without file checksums, the digest of the rows is the only check.
         if table.store.verifier.is_verifying_reads:
-            _raise_mismatch(table.store.verifier.find_data_mismatch(table.path, name))
+            raise_mismatch(table.store.verifier.find_data_mismatch(table.path, name), DamagedError)
         with attribute_requests(table.store.runtime.telemetry, "manifest"):
             yield
     except OmnigraphError:
@@ -237,11 +237,6 @@ def _guard_read(table: CasTable, fragment: LanceFragment) -> Iterator[None]:
         if type(error).__name__ != PANIC:
             raise
         raise DamagedError(key, f"Lance failed over it: {error}") from error
-
-
-def _raise_mismatch(mismatch: Mismatch | None) -> None:
-    if mismatch is not None:
-        raise DamagedError(mismatch.key, mismatch.reason)
 
 
 def create_cas_table(store: GraphStorage, path: str, head: pa.Table) -> CasTable:

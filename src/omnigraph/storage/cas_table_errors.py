@@ -1,6 +1,6 @@
 """Errors of compare-and-swap tables, for packages that may not import the tables themselves."""
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError, Kind, OmnigraphError, variant
 from omnigraph.storage.layout import AUDIT, BRANCHES, EDGES, MANIFEST, NODES
 
 # Ways to handle damage, the best first.
@@ -17,6 +17,30 @@ _OWNERS = {
     EDGES: "the edges of one type",
     AUDIT: "the list of recoveries",
 }
+
+
+class OutdatedError(OmnigraphError):
+    """A prepared change no longer fits the table, which was rewritten in the meantime: prepare it again."""
+
+    kind = Kind.CONFLICT
+
+    @variant
+    def rewrite_outdated(self, path: str, reason: str) -> str:
+        """Compacted fragments no longer fit the table."""
+        return f"compacted fragments of {path} no longer fit the table ({reason}); plan the compaction again"
+
+    @variant
+    def index_segment_outdated(self, path: str, index: str) -> str:
+        """An index segment was built from fragments that no longer exist, or that another segment covers by now."""
+        return (
+            f"the index {index} was built from rows of {path} that were rewritten or indexed in the meantime:"
+            " build it again"
+        )
+
+    @variant
+    def columns_outdated(self, path: str) -> str:
+        """A change of columns was staged on a version that is no longer the table's newest; stage it again."""
+        return f"the columns of {path} can't be changed: its files were rewritten in the meantime; retry"
 
 
 class SwapLostError(OmnigraphError):
@@ -38,7 +62,7 @@ class TableMissingError(OmnigraphError):
     message = "there is no table at {path}"
 
 
-class NewestVersionDamagedError(OmnigraphError):
+class NewestVersionDamagedError(CorruptError):
     """The newest version of a table can't be read, for instance after a power loss without flush."""
 
     kind = Kind.CORRUPT
@@ -54,7 +78,7 @@ class NewestVersionDamagedError(OmnigraphError):
     )
 
 
-class DamagedError(OmnigraphError):
+class DamagedError(CorruptError):
     """Stored data can't be read, although the store answers."""
 
     kind = Kind.CORRUPT

@@ -1,6 +1,5 @@
 """Vectorized hashes of columns. Equal rows have equal hashes; rows with equal hashes still have to be compared."""
 
-import secrets
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -9,15 +8,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.ids import draw_bits
+
 Hashes = npt.NDArray[np.uint64]
 
 # Rows per block, so that intermediate arrays stay in the processor's cache.
 BLOCK_ROWS = 32_768
 
 # Random, so that no input can be prepared in which all texts have the same hash.
-_SEED = np.uint64(secrets.randbits(64))
+_SEED = np.uint64(draw_bits(64))
 _FACTOR = np.uint64(0xFF51AFD7ED558CCD)
-_END_FACTOR = np.uint64(secrets.randbits(64) | 1)
+_END_FACTOR = np.uint64(draw_bits(64) | 1)
 _SHIFT = np.uint64(32)
 # Masks that keep the first n bytes of a word, by n.
 _BYTE_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance import LanceDataset, LanceFragment
 from lance.fragment import write_fragments
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BugError
 from omnigraph.storage.checksum_stamping import stamp_fragment
 from omnigraph.storage.io_counters import attribute_requests
 from omnigraph.storage.lance_table import LanceTable, check_fragment_blobs, is_blob, verify
@@ -25,19 +25,6 @@ from omnigraph.storage.table_cache import VerifyLevel, translate_read_errors, tr
 _BATCH_ROWS = 8_192
 # Smaller batches: each contains the bytes of its blobs.
 _BLOB_BATCH_ROWS = 256
-
-
-class PurgeMismatchError(OmnigraphError):
-    """Rewritten files do not have the rows of those that they replace. None of them is used."""
-
-    kind = Kind.INTERNAL
-    code = "purge_mismatch"
-    path: str
-    expected: int
-    found: int
-    message = (
-        "rewriting {expected} rows of {path} produced {found}; nothing was changed. This is a bug: please report it"
-    )
 
 
 def purge_dropped_columns(
@@ -96,7 +83,7 @@ def _rewrite_fragment(table: LanceTable, dataset: LanceDataset, fragment: LanceF
             raise
     row_counts = [new.physical_rows for new in written]
     if row_counts != [rows]:
-        raise PurgeMismatchError(table.path, rows, sum(row_counts))
+        raise BugError.purge_mismatch(table.path, rows, sum(row_counts))
     return stamp_fragment(store, table.path, written[0].to_json())
 
 

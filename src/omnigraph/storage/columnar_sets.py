@@ -115,12 +115,6 @@ def find_positions(values: Column, members: Column) -> Positions:
     return positions
 
 
-def tally(values: Column) -> tuple[pa.Array, Positions]:
-    """Count the distinct values: return each value once, and the number of its occurrences."""
-    counted = pa.table({"value": values}).group_by("value").aggregate([([], "count_all")])
-    return concat_chunks(counted.column("value")), counted.column("count_all").to_numpy()
-
-
 def rank_in_groups(groups: Positions) -> Positions:
     """Return for each row the number of earlier rows of the same group."""
     order = np.argsort(groups, kind="stable")

@@ -19,25 +19,33 @@ from lance import LanceOperation
 from lance.fragment import FragmentMetadata
 from lance.optimize import CompactionTask
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BugError, Kind, OmnigraphError
 from omnigraph.options import UpkeepOptions
+from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import Announce, stamp_deletions, stamp_fragment
 from omnigraph.storage.deletion_vectors import invert_offsets
+from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.index_staging import (
     IndexUntrainableError,
-    OutdatedSegmentError,
     StoredIndex,
     build_segment,
     list_stored_indexes,
 )
 from omnigraph.storage.io_counters import attribute_requests
-from omnigraph.storage.lance_table import Fragment, LanceTable, verify
+from omnigraph.storage.lance_table import LanceTable, verify
 from omnigraph.storage.layout import format_detached_name
+from omnigraph.storage.protobuf import iter_integers
 from omnigraph.storage.staging import StagedWrite, WriteKind, WriteObserver, list_blob_files, list_open_files, restage
 from omnigraph.storage.table_cache import VerifyLevel, translate_rewrite_errors
 
-# Numbers left free for fragments that other writers add in the meantime: an index refers to fragments by number.
-RESERVED_FRAGMENT_NUMBERS = 4_096
+# Numbers left free for fragments that other writers add in the meantime: an index refers to fragments by number. A
+# commit takes 10 ms and adds a fragment or two, and compacting 1,024 rows less than a millisecond.
+MIN_RESERVED_NUMBERS = 64
+MAX_RESERVED_NUMBERS = 4_096
+ROWS_PER_RESERVED_NUMBER = 1_024
+# Lance panics beyond this number: it is stored in 32 bits. At 64 numbers per compaction of 32 commits, a table takes
+# more than a billion commits to get there; at 4,096 for each it was 33 million.
+MAX_FRAGMENT_NUMBER = 2**32 - 1
 
 # The Protocol Buffers field of a stored version that has the highest fragment id.
 _MAX_FRAGMENT_ID_FIELD = 11
@@ -47,26 +55,15 @@ Offsets: TypeAlias = npt.NDArray[np.int64]
 _FragmentJson: TypeAlias = dict[str, Any]
 
 
-class OutdatedRewriteError(OmnigraphError):
-    """Compacted fragments no longer fit the table."""
+class FragmentNumbersExhaustedError(OmnigraphError):
+    """A table has used its last fragment number, so no row can be added to it. Reads are not affected."""
 
-    kind = Kind.CONFLICT
-    code = "rewrite_outdated"
+    kind = Kind.EXHAUSTED
+    code = "fragment_numbers_exhausted"
     path: str
-    reason: str
-    message = "compacted fragments of {path} no longer fit the table ({reason}); plan the compaction again"
-
-
-class RewriteMismatchError(OmnigraphError):
-    """A compaction wrote another number of rows than it read. None of it is used."""
-
-    kind = Kind.INTERNAL
-    code = "rewrite_mismatch"
-    path: str
-    expected: int
-    found: int
     message = (
-        "compacting {expected} rows of {path} produced {found}; nothing was changed. This is a bug: please report it"
+        "{path} has used all of its 2^32 fragment numbers; nothing was changed: export the graph, and load it into a"
+        " new one"
     )
 
 
@@ -98,16 +95,20 @@ def list_unused_files(staged: StagedWrite, published: LanceTable) -> tuple[str, 
 
 
 def stage_rewrite(table: LanceTable, groups: Sequence[CompactedGroup]) -> StagedWrite:
-    """Stage groups that were written from this version; their new fragments get unused numbers."""
+    """Stage groups that were written from this version; their new fragments get unused numbers.
+
+    Raises:
+        FragmentNumbersExhaustedError: There are none left.
+    """
     fragments = {fragment.number: fragment for fragment in table.list_fragments()}
-    number = find_highest_number(table) + RESERVED_FRAGMENT_NUMBERS
+    number = _reserve_numbers(table, groups, [fragments[old] for group in groups for old in group.old])
     rewrites: list[str] = []
     for group in groups:
         new = [json.loads(text) for text in group.new]
         expected = sum(fragments[old].rows - fragments[old].deleted for old in group.old)
         written_rows = sum(fragment["physical_rows"] for fragment in new)
         if expected != written_rows:
-            raise RewriteMismatchError(table.path, expected, written_rows)
+            raise BugError.rewrite_mismatch(table.path, expected, written_rows)
         for fragment in new:
             fragment["id"] = number
             number += 1
@@ -121,6 +122,17 @@ def stage_rewrite(table: LanceTable, groups: Sequence[CompactedGroup]) -> Staged
         rewrites=tuple(rewrites),
         blobs=list_blob_files(table, [text for group in groups for text in group.new]),
     )
+
+
+def _reserve_numbers(table: LanceTable, groups: Sequence[CompactedGroup], old: Sequence[Fragment]) -> int:
+    """Return the first number of the new fragments, after those reserved for other writers by the size of the work."""
+    highest = find_highest_number(table)
+    free = MAX_FRAGMENT_NUMBER - highest - sum(len(group.new) for group in groups)
+    if free < 0:
+        raise FragmentNumbersExhaustedError(table.path)
+    work = sum(fragment.rows for fragment in old) // ROWS_PER_RESERVED_NUMBER
+    # Near the end other writers need numbers too: half of the rest is left to them.
+    return highest + 1 + min(MIN_RESERVED_NUMBERS + work, MAX_RESERVED_NUMBERS, free // 2)
 
 
 def _encode_group(read: list[int], written: list[_FragmentJson], old: list[int], new: list[_FragmentJson]) -> str:
@@ -139,37 +151,8 @@ def find_highest_number(table: LanceTable) -> int:
     """
     dataset = table.handles.open(table.path, table.version)
     content = bytes(dataset._ds.serialized_manifest())  # noqa: SLF001 - no public API has it
-    stored = max(_iter_field_values(content, _MAX_FRAGMENT_ID_FIELD), default=0)
+    stored = max(iter_integers(content, _MAX_FRAGMENT_ID_FIELD), default=0)
     return max([stored, *(fragment.number for fragment in table.list_fragments())])
-
-
-def _iter_field_values(message: bytes, field: int) -> Iterator[int]:
-    """Yield the values of a varint field of a Protocol Buffers message."""
-    at = 0
-    while at < len(message):
-        tag, at = _read_varint(message, at)
-        match tag & 7:
-            case 0:
-                value, at = _read_varint(message, at)
-                if tag >> 3 == field:
-                    yield value
-            case 2:
-                length, at = _read_varint(message, at)
-                at += length
-            case wire_type:  # the two types of a fixed size
-                at += {1: 8, 5: 4}[wire_type]
-
-
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return a base-128 varint, and the position after it."""
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 127) << shift
-        at += 1
-        shift += 7
-        if byte < 128:  # the highest bit marks that more bytes follow
-            return value, at
 
 
 def map_fragment_segments(indexes: Sequence[StoredIndex]) -> dict[int, frozenset[str]]:
@@ -195,8 +178,7 @@ def rebase_staged(staged: StagedWrite, table: LanceTable) -> StagedWrite:
     """Return a staged write of any kind, rebased onto another version of its table.
 
     Raises:
-        OutdatedRewriteError: A compaction has to be planned again.
-        OutdatedSegmentError: An index segment has to be built again.
+        OutdatedError: A compaction has to be planned, or an index segment built, again.
     """
     if staged.change not in (WriteKind.REWRITE, WriteKind.INDEX):
         return restage(staged, table)
@@ -222,17 +204,17 @@ def _rebase_groups(staged: StagedWrite, table: LanceTable) -> tuple[str, ...]:
     for group in map(json.loads, staged.rewrites):
         read, written = group["read"], group["written"]
         if any(fragment["id"] <= highest for fragment in written):
-            raise OutdatedRewriteError(staged.path, "other writers have added too many fragments")
+            raise OutdatedError.rewrite_outdated(staged.path, "other writers have added too many fragments")
         old = [number for number in read if _is_unchanged(old_fragments[number], new_fragments)]
         removed = _find_removed_rows(read, old, origin, table, old_fragments, new_fragments)
         new = list(_iter_without_rows(staged, table, written, removed)) if old else []
         groups.append((read, written, old, new))
     if not any(new for *_, new in groups):
-        raise OutdatedRewriteError(staged.path, "all its rows were rewritten or deleted")
+        raise OutdatedError.rewrite_outdated(staged.path, "all its rows were rewritten or deleted")
     # Lance compacts fragments together only if the same segments cover them.
     segments = map_fragment_segments(list_stored_indexes(table))
     if any(len({segments.get(number) for number in old}) > 1 for *_, old, _ in groups):
-        raise OutdatedRewriteError(staged.path, "some of its rows were indexed in the meantime")
+        raise OutdatedError.rewrite_outdated(staged.path, "some of its rows were indexed in the meantime")
     return tuple(_encode_group(*group) for group in groups)
 
 
@@ -261,7 +243,7 @@ def _find_removed_rows(
             before = _read_live_offsets(origin, old_fragments[number])
             after = _read_live_offsets(table, new_fragments[number])
             if not np.isin(after, before, assume_unique=True).all():
-                raise OutdatedRewriteError(table.path, "deleted rows exist again")
+                raise OutdatedError.rewrite_outdated(table.path, "deleted rows exist again")
             removed.append(start + np.flatnonzero(~np.isin(before, after, assume_unique=True)))
         start += live_rows
     return np.concatenate(removed) if removed else np.empty(0, np.int64)
@@ -306,7 +288,7 @@ def _find_replaced_segments(staged: StagedWrite, table: LanceTable, built_versio
     """Return the existing segments that the new ones, built from the version `built_version`, replace.
 
     Raises:
-        OutdatedSegmentError: The files of a covered fragment have changed, or another segment covers it by now.
+        OutdatedError: The files of a covered fragment have changed, or another segment covers it by now.
     """
     built = LanceTable(table.handles, staged.path, built_version)
     built_files = {fragment.number: fragment.files for fragment in built.list_fragments()}
@@ -323,7 +305,7 @@ def _find_replaced_segments(staged: StagedWrite, table: LanceTable, built_versio
         is_changed = any(files.get(number) != built_files[number] for number in covered)
         remaining = [other for other in stored.get(segment["name"], ()) if other.uuid not in replaced]
         if is_changed or any(other.fragments & covered for other in remaining):
-            raise OutdatedSegmentError(table.path, segment["name"])
+            raise OutdatedError.index_segment_outdated(table.path, segment["name"])
     return tuple(old.text for segments in stored.values() for old in segments if old.uuid in replaced)
 
 

@@ -9,12 +9,13 @@ Rewriting a fragment rewrites its blobs, so these count too. No version lists th
 `find_fragments_to_weigh`.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from omnigraph.options import UpkeepOptions
-from omnigraph.storage.lance_table import Fragment
+from omnigraph.storage.fragment_list import Fragment
 
 # A fragment joins smaller ones if its cost is at most this many times their total cost.
 MAX_SIZE_RATIO = 2
@@ -87,6 +88,36 @@ def plan_rewrite_groups(
     groups += [[candidate] for candidate in rest if _is_worn(candidate, options)]
     numbers = (sorted(candidate.number for candidate in group) for group in groups)
     return tuple(sorted(map(tuple, numbers)))
+
+
+def is_in_tail(fragment: Fragment, options: UpkeepOptions, blob_bytes: int = 0) -> bool:
+    """Return whether automatic maintenance may compact a fragment, given the size of its blobs."""
+    return fragment.rows < options.tail_rows and fragment.nbytes + blob_bytes < options.tail_bytes
+
+
+def plan_tail_groups(
+    fragments: Sequence[Fragment],
+    options: UpkeepOptions,
+    sorts: Mapping[int, frozenset[str]] | None = None,
+    blob_bytes: Mapping[int, int] | None = None,
+) -> tuple[tuple[int, ...], ...]:
+    """Return groups as `plan_rewrite_groups` does, of the small fragments only; empty while these are few.
+
+    Like the levels of a log-structured merge tree: of each size, at most a few fragments remain.
+    """
+    tail = [
+        fragment for fragment in fragments if is_in_tail(fragment, options, (blob_bytes or {}).get(fragment.number, 0))
+    ]
+    if len(tail) <= options.tail_fragments:
+        return ()
+    limits = replace(
+        options,
+        fragment_rows=options.tail_result_rows,
+        fragment_bytes=options.tail_result_bytes,
+        # No fragment is rewritten alone because of its deleted rows: that is left to `optimize`.
+        deleted_rows=sys.maxsize,
+    )
+    return plan_rewrite_groups(tail, limits, sorts, blob_bytes)
 
 
 def find_fragments_to_weigh(

@@ -1,6 +1,5 @@
 """The storage of one graph: its location, control objects and Lance settings, shared by all its tables."""
 
-import os
 import threading
 from collections.abc import Iterable
 
@@ -8,6 +7,7 @@ import xxhash
 from lance.lance import _Session as Session  # the name lance.dataset gives it is not exported to type checkers
 
 from omnigraph.clock import Clock
+from omnigraph.ids import draw_bytes
 from omnigraph.locations import Location
 from omnigraph.options import Durability
 from omnigraph.runtime import Runtime
@@ -126,7 +126,7 @@ class GraphStorage:
         try:
             info = self.local.stat(RESERVE)
             if info is None or info.size != size:
-                self.local.put_derived(RESERVE, [os.urandom(size)])  # no file system can compress random bytes
+                self.local.put_derived(RESERVE, [draw_bytes(size)])  # no file system can compress random bytes
         except StoreUnavailableError as error:
             log.warning("could not reserve disk space for cleanup: %s", error)
 

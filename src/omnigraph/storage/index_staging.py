@@ -88,18 +88,6 @@ _KINDS = {"BTree": "BTREE", "Bitmap": "BITMAP", "Inverted": "INVERTED", "LabelLi
 _UNTRAINABLE = "KMeans cannot train"
 
 
-class OutdatedSegmentError(OmnigraphError):
-    """An index segment was built from fragments that no longer exist, or that another segment covers by now."""
-
-    kind = Kind.CONFLICT
-    code = "index_segment_outdated"
-    path: str
-    index: str
-    message = (
-        "the index {index} was built from rows of {path} that were rewritten or indexed in the meantime: build it again"
-    )
-
-
 class IndexUntrainableError(OmnigraphError):
     """A vector index can't be trained: the column has no vector, or none with a direction."""
 

@@ -21,15 +21,16 @@ from omnigraph.storage import filters
 from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.checksums import parse_blob_checksum
 from omnigraph.storage.foreign_blobs import find_foreign_uris
+from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.index_staging import list_stored_indexes
 from omnigraph.storage.io_counters import attribute_requests, convert_store_error, extract_reason, is_unreachable
-from omnigraph.storage.lance_table import ADDRESS, Fragment, LanceTable, find_malformed_deletions, is_blob
+from omnigraph.storage.lance_table import ADDRESS, LanceTable, find_malformed_deletions, is_blob
 from omnigraph.storage.layout import build_version_key, format_deletion_name, parse_version_number
 from omnigraph.storage.object_store import ForeignFileError, ObjectInfo, StoreDeniedError, StoreUnavailableError
 from omnigraph.storage.row_addresses import Addresses
 from omnigraph.storage.table_cache import PANIC, PinnedDataset, PinUnreadableError
-from omnigraph.storage.verification import Mismatch
+from omnigraph.storage.verification import raise_mismatch
 from omnigraph.storage.version_files import PinnedFiles, list_version_files
 
 _FIRST_VERSION = 1
@@ -147,7 +148,7 @@ def inspect_version(table: LanceTable, listing: TableListing) -> VersionInspecti
     version_key = build_version_key(table.path, table.version)
     try:
         with translate_damage(version_key):
-            _raise_mismatch(table.handles.store.verifier.find_version_mismatch(table.path, table.version))
+            raise_mismatch(table.handles.store.verifier.find_version_mismatch(table.path, table.version), DamagedError)
             dataset = table.handles.open(table.path, table.version)
             parts = list_version_files(dataset, table.path)
             sizes = _read_data_sizes(dataset, table.path)
@@ -172,16 +173,11 @@ def inspect_version(table: LanceTable, listing: TableListing) -> VersionInspecti
     return VersionInspection(parts, tuple(faults))
 
 
-def _raise_mismatch(mismatch: Mismatch | None) -> None:
-    if mismatch is not None:
-        raise DamagedError(mismatch.key, mismatch.reason)
-
-
 def find_file_fault(store: GraphStorage, key: str, index: str | None = None) -> FileFault | None:
     """Compare a file, or a directory of blobs or of an index, with its checksum, before anything decodes it."""
     try:
         with translate_damage(key), _translate_bad_sectors(store, key):
-            _raise_mismatch(store.verifier.find_mismatch(key))
+            raise_mismatch(store.verifier.find_mismatch(key), DamagedError)
     except DamagedError as error:
         return FileFault(kind=FileFaultKind.UNREADABLE, place=error.place, reason=error.reason, index=index)
     return None

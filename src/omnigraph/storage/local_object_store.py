@@ -8,12 +8,12 @@ import errno
 import fcntl
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
+from omnigraph.ids import draw_bytes
 from omnigraph.storage.layout import RESERVE
 from omnigraph.storage.object_store import (
     ForeignFileError,
@@ -254,7 +254,7 @@ class LocalObjectStore:
         self, directory: int, parts: Sequence[memoryview | bytes], *, is_durable: bool
     ) -> Iterator[str]:
         """Write a temporary file and yield its name; after the block has renamed or linked it, flush the directory."""
-        temporary = f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        temporary = f"{_TEMPORARY_PREFIX}{draw_bytes(8).hex()}"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(temporary, flags, 0o666, dir_fd=directory), "wb") as file:

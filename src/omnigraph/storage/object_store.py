@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from omnigraph.clock import Clock
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError, Kind, OmnigraphError
 
 # The disk is full, or a quota is used up.
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
@@ -42,7 +42,7 @@ class ObjectChangedError(OmnigraphError):
     message = "the object `{key}` was changed or removed by another process"
 
 
-class ForeignFileError(OmnigraphError):
+class ForeignFileError(CorruptError):
     """A link, pipe, socket or device is below a graph's root. It is never followed or opened."""
 
     kind = Kind.CORRUPT

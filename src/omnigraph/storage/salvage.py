@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.integrity_check import (
     DecodeResults,
     FileFault,
@@ -12,7 +13,7 @@ from omnigraph.storage.integrity_check import (
     find_blob_faults,
     find_column_faults,
 )
-from omnigraph.storage.lance_table import Fragment, LanceTable
+from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.staging import StagedWrite, WriteKind
 from omnigraph.storage.table_cache import TableCache
 

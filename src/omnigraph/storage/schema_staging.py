@@ -18,6 +18,7 @@ from omnigraph.storage.checksum_stamping import stamp_fragment
 from omnigraph.storage.columnar_sets import repeat_scalar
 from omnigraph.storage.io_counters import attribute_requests
 from omnigraph.storage.lance_table import LanceTable, build_physical_schema
+from omnigraph.storage.protobuf import encode_integer, encode_text, iter_parts, join_parts, read_signed, read_text
 from omnigraph.storage.staging import StagedWrite, WriteKind
 from omnigraph.storage.table_cache import translate_rewrite_errors
 
@@ -94,11 +95,11 @@ def build_freed_schema(staged: StagedWrite, stored: LanceSchema) -> LanceSchema 
     """
     build, (metadata, *fields) = _split_schema(stored)
     columns = [field for field in map(bytes.fromhex, staged.fields) if _is_column(field)]
-    new_numbers = {_read_text(field, _NAME_PART): _read_number(field) for field in columns}
+    new_numbers = {read_text(field, _NAME_PART): _read_number(field) for field in columns}
 
     def free_name(field: bytes) -> bytes:
         number = _read_number(field)
-        is_taken = _is_column(field) and new_numbers.get(_read_text(field, _NAME_PART), number) != number
+        is_taken = _is_column(field) and new_numbers.get(read_text(field, _NAME_PART), number) != number
         return _replace_name(field, f"{_TEMPORARY_PREFIX}{number}") if is_taken else field
 
     freed = [free_name(field) for field in fields]
@@ -166,7 +167,7 @@ def _group_by_column(schema: LanceSchema) -> dict[str, list[bytes]]:
     current: list[bytes] = []
     for field in fields:
         if _is_column(field):
-            current = groups[_read_text(field, _NAME_PART)] = []
+            current = groups[read_text(field, _NAME_PART)] = []
         current.append(field)
     return groups
 
@@ -185,24 +186,14 @@ def _iter_renumbered(schema: pa.Schema, numbers: Mapping[str, Sequence[int]], fr
 
 
 def _replace_numbers(field: bytes, number: int, parent: int) -> bytes:
-    retained = [(part, data) for part, data in _iter_parts(field) if part not in (_NUMBER_PART, _PARENT_PART)]
-    replaced = [
-        (_NUMBER_PART, _encode_varint_part(_NUMBER_PART, number)),
-        (_PARENT_PART, _encode_varint_part(_PARENT_PART, parent)),
-    ]
-    return _join_parts([*retained, *replaced])
+    retained = [(part, data) for part, data in iter_parts(field) if part not in (_NUMBER_PART, _PARENT_PART)]
+    replaced = [encode_integer(_NUMBER_PART, number), encode_integer(_PARENT_PART, parent)]
+    return join_parts([*retained, *replaced])
 
 
 def _replace_name(field: bytes, name: str) -> bytes:
-    retained = [(part, data) for part, data in _iter_parts(field) if part != _NAME_PART]
-    text = name.encode()
-    # The length is a single byte, because a temporary name has less than 128.
-    return _join_parts([*retained, (_NAME_PART, bytes([_NAME_PART << 3 | 2, len(text)]) + text)])
-
-
-def _join_parts(parts: Sequence[tuple[int, bytes]]) -> bytes:
-    """Return a message from its parts, in the order of their field numbers."""
-    return b"".join(data for _, data in sorted(parts, key=lambda part: part[0]))
+    retained = [(part, data) for part, data in iter_parts(field) if part != _NAME_PART]
+    return join_parts([*retained, encode_text(_NAME_PART, name)])
 
 
 def _is_column(field: bytes) -> bool:
@@ -212,82 +203,16 @@ def _is_column(field: bytes) -> bool:
 def _make_nullable(field: bytes) -> bytes:
     if _is_nullable(field):
         return field
-    return _join_parts([*_iter_parts(field), (_NULLABLE_PART, _encode_varint_part(_NULLABLE_PART, 1))])
+    return join_parts([*iter_parts(field), encode_integer(_NULLABLE_PART, 1)])
 
 
 def _is_nullable(field: bytes) -> bool:
-    return bool(_read_signed(field, _NULLABLE_PART))
+    return bool(read_signed(field, _NULLABLE_PART))
 
 
 def _read_number(field: bytes) -> int:
-    return _read_signed(field, _NUMBER_PART)
+    return read_signed(field, _NUMBER_PART)
 
 
 def _read_parent(field: bytes) -> int:
-    return _read_signed(field, _PARENT_PART)
-
-
-def _read_signed(field: bytes, number: int) -> int:
-    """Return an integer of a field by its part number; 0, the default, is not stored."""
-    for part, data in _iter_parts(field):
-        if part == number:
-            # All part numbers here are below 16, so that the key is one byte.
-            value, _ = _read_varint(data, 1)
-            return value - (1 << 64) if value >> 63 else value
-    return 0
-
-
-def _read_text(field: bytes, number: int) -> str:
-    for part, data in _iter_parts(field):
-        if part == number:
-            size, start = _read_varint(data, 1)
-            return data[start : start + size].decode()
-    return ""
-
-
-def _iter_parts(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the parts of a Protocol Buffers message: the number of each, and its bytes including the key."""
-    position = 0
-    while position < len(message):
-        start = position
-        key, position = _read_varint(message, position)
-        # The lowest three bits are the wire type: varint, 64 bits, length-delimited, 32 bits.
-        match key & 7:
-            case 0:
-                _, position = _read_varint(message, position)
-            case 1:
-                position += 8
-            case 2:
-                size, position = _read_varint(message, position)
-                position += size
-            case 5:
-                position += 4
-            case wire_type:
-                msg = f"Lance wrote a schema field with the unknown wire type {wire_type}"
-                raise ValueError(msg)
-        yield key >> 3, message[start:position]
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a variable-length integer, and the position after it."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, position
-
-
-def _encode_varint_part(part: int, value: int) -> bytes:
-    if not value:
-        return b""
-    # Negative numbers are written as 64-bit two's complement.
-    rest = value & ((1 << 64) - 1)
-    encoded = [part << 3]
-    while True:
-        encoded.append((rest & 0x7F) | (0x80 if rest > 0x7F else 0))
-        rest >>= 7
-        if not rest:
-            return bytes(encoded)
+    return read_signed(field, _PARENT_PART)

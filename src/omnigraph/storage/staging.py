@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from lance.fragment import FragmentMetadata, write_fragments
 from lance.progress import FragmentWriteProgress
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError, Kind, OmnigraphError
+from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import stamp_deletions, stamp_fragment
 from omnigraph.storage.io_counters import attribute_requests, translate_store_errors
 from omnigraph.storage.key_lookup import MAX_KEYS_PER_PASS, RowLocations, find_existing
@@ -51,13 +52,8 @@ class WriteKind(Enum):
     SCHEMA = "schema"
 
 
-class StagedDecodeError(OmnigraphError):
-    """The JSON of a staged write can't be decoded."""
-
-    kind = Kind.CORRUPT
-    code = "staged_write_unreadable"
-    reason: str
-    message = "a staged write can't be read: {reason}"
+# The kinds of writes that leave all rows unchanged but those that they name.
+ROW_CHANGES = frozenset({WriteKind.APPEND, WriteKind.UPSERT, WriteKind.DELETE})
 
 
 class DuplicateRowError(OmnigraphError):
@@ -68,15 +64,6 @@ class DuplicateRowError(OmnigraphError):
     path: str
     row_id: str
     message = "two rows for {path} have the id `{row_id}`; give each id once"
-
-
-class OutdatedColumnsError(OmnigraphError):
-    """A change of columns was staged on a version that is no longer the table's newest; stage it again."""
-
-    kind = Kind.CONFLICT
-    code = "columns_outdated"
-    path: str
-    message = "the columns of {path} can't be changed: its files were rewritten in the meantime; retry"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,11 +165,11 @@ class StagedWrite:
         """Decode the result of `to_json`.
 
         Raises:
-            StagedDecodeError: A field is missing, unknown or of another type.
+            CorruptError: A field is missing, unknown or of another type.
         """
         expected = set(cls.__dataclass_fields__)
         if set(data) != expected:
-            raise StagedDecodeError(f"its fields are {sorted(data)}")
+            raise CorruptError.staged_write_unreadable(f"its fields are {sorted(data)}")
         try:
             return cls(
                 change=WriteKind(data["change"]),
@@ -206,7 +193,7 @@ class StagedWrite:
                 preview=int(_decode_text(data["preview"])),
             )
         except ValueError as error:
-            raise StagedDecodeError(str(error)) from error
+            raise CorruptError.staged_write_unreadable(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,12 +327,23 @@ def restage(staged: StagedWrite, table: LanceTable) -> StagedWrite:
     Not for maintenance: see `compaction.rebase_staged`.
 
     Raises:
-        OutdatedColumnsError: It is a change of columns, which names all files of one version.
+        OutdatedError: It is a change of columns, which names all files of one version.
     """
     if staged.fields:
-        raise OutdatedColumnsError(staged.path)
+        raise OutdatedError.columns_outdated(staged.path)
     rebased = replace(staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0)
     return _add_deletions(rebased, table)
+
+
+def restage_in_place(staged: StagedWrite, table: LanceTable, located: RowLocations | None) -> StagedWrite:
+    """Return the same write on another version, in which the rows that it replaces are at the same addresses.
+
+    `located` has these addresses; without it they are looked up.
+    """
+    rebased = replace(staged, base=table.version, base_rows=table.count(), updated=(), removed=(), taken_rows=0)
+    if not staged.taken_rows:
+        return rebased
+    return _add_deletions(rebased, table, None if located is None else replace(located, version=table.version))
 
 
 def list_deletion_files(table: LanceTable, updated: Sequence[str]) -> list[str]:
@@ -412,6 +410,8 @@ def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObs
                 raise failure from error
             raise
     stamped = [stamp_fragment(store, table.path, fragment.to_json(), observer.on_complete) for fragment in fragments]
+    if table.handles.keys is not None and isinstance(rows, pa.Table) and len(stamped) == 1:
+        table.handles.keys.note_written(table, tuple(file["path"] for file in stamped[0]["files"]), rows)
     return tuple(map(json.dumps, stamped))
 
 

@@ -1,18 +1,19 @@
 """Cache open tables: one handle per path and version, one Lance session per graph."""
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
 import lance
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.lru_cache import LruCache
 from omnigraph.storage.cas_table_errors import REPAIR_HINT
+from omnigraph.storage.fragment_list import Fragment, list_fragments
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.io_counters import attribute_requests, convert_store_error, extract_reason, is_io, is_unreachable
-from omnigraph.storage.verification import Mismatch
+from omnigraph.storage.key_cache import KeyCache
+from omnigraph.storage.verification import raise_mismatch
 
 # Limits of open handles in all, and per table. A handle holds the list of all fragments of its version.
 MAX_CACHED_HANDLES = 512
@@ -145,11 +146,6 @@ def translate_rewrite_errors(
             raise
 
 
-def _raise_mismatch(path: str, version: int, mismatch: Mismatch | None) -> None:
-    if mismatch is not None:
-        raise PinUnreadableError(path, version, f"{mismatch.key}: {mismatch.reason}")
-
-
 class VerifyLevel:
     """Bits for the files of a version that were compared with their checksums."""
 
@@ -166,15 +162,19 @@ class VerifyLevel:
 class TableCache:
     """An LRU cache of pinned Lance datasets by (path, version), which are immutable and never stale. Thread-safe."""
 
+    keys: KeyCache | None = None
+    """The cache of keys for lookups, if the owner has memory for one."""
+
     def __init__(self, store: GraphStorage, *, is_verifying: bool = True) -> None:
         self.store = store
         # Off for a search for damage, which also opens versions that do not match their checksums.
         self.is_verifying = is_verifying
         # Completes the error about a version that can't be read before it is raised.
         self.explain: Explain = lambda error: error
-        self._lock = threading.Lock()
-        self._verified: dict[tuple[str, int], int] = {}
-        self._open: OrderedDict[tuple[str, int], lance.LanceDataset] = OrderedDict()
+        self._verified: LruCache[tuple[str, int], int] = LruCache(MAX_CACHED_HANDLES)
+        self._open: LruCache[tuple[str, int], lance.LanceDataset] = LruCache(MAX_CACHED_HANDLES)
+        # The fragments of versions with a cached handle, as far as they were listed.
+        self._fragments: LruCache[tuple[str, int], tuple[Fragment, ...]] = LruCache(MAX_CACHED_HANDLES)
 
     def open(self, path: str, version: int) -> lance.LanceDataset:
         """Return the dataset at exactly this version.
@@ -182,14 +182,11 @@ class TableCache:
         Raises:
             PinUnreadableError: It is missing or damaged.
         """
-        key = (path, version)
-        with self._lock:
-            if key in self._open:
-                self._open.move_to_end(key)
-                return self._open[key]
-        # Opened without the lock, because it reads from the store: other tables must not wait.
-        dataset = self.open_uncached(path, version)
-        self.put(path, dataset)
+        dataset = self._open.get((path, version))
+        if dataset is None:
+            # Two threads may open the same version, so that other tables need not wait for the store.
+            dataset = self.open_uncached(path, version)
+            self.put(path, dataset)
         return dataset
 
     def open_uncached(self, path: str, version: int) -> lance.LanceDataset:
@@ -197,7 +194,10 @@ class TableCache:
         uri = self.store.resolve_table_uri(path)
         if self.is_verifying and self.store.verifier.is_verifying_reads:
             with self.translate_verify_errors(path):
-                _raise_mismatch(path, version, self.store.verifier.find_version_mismatch(path, version))
+                raise_mismatch(
+                    self.store.verifier.find_version_mismatch(path, version),
+                    lambda key, reason: PinUnreadableError(path, version, f"{key}: {reason}"),
+                )
         with attribute_requests(self.store.runtime.telemetry, "table"):
             try:
                 dataset = lance.dataset(
@@ -217,15 +217,35 @@ class TableCache:
             self._check_rows(path, version, dataset)
         return dataset
 
+    def list_fragments(self, path: str, version: int) -> tuple[Fragment, ...]:
+        """Return the fragments of a version, in order; needs no request once it is open. Raises as `open`."""
+        fragments = self._fragments.get((path, version))
+        return self._list_fragments(path, version) if fragments is None else fragments
+
+    def list_successor(self, path: str, base: int, version: int, changed: Collection[int]) -> None:
+        """List the fragments of a version that a write has made of `base`, if those of `base` are known.
+
+        Only the fragments in `changed` differ, and there may be new ones.
+        """
+        fragments = self._fragments.get((path, base))
+        if fragments is not None:
+            self._list_fragments(path, version, fragments, changed)
+
+    def _list_fragments(
+        self, path: str, version: int, base: Sequence[Fragment] = (), changed: Collection[int] = ()
+    ) -> tuple[Fragment, ...]:
+        fragments = list_fragments(self.open(path, version), base, changed)
+        if (path, version) in self._open:
+            self._fragments.put((path, version), fragments)
+        return fragments
+
     def get_verified_level(self, path: str, version: int) -> int:
         """Return the bits of `VerifyLevel` for the files of a version that matched."""
-        return self._verified.get((path, version), VerifyLevel.NOTHING)
+        return self._verified.get((path, version)) or VerifyLevel.NOTHING
 
     def mark_verified(self, path: str, version: int, level: int) -> None:
         """Record that files of a version match. This stays true, because files never change."""
-        self._verified[path, version] = self.get_verified_level(path, version) | level
-        while len(self._verified) > MAX_CACHED_HANDLES:
-            self._verified.pop(next(iter(self._verified)), None)
+        self._verified.put((path, version), self.get_verified_level(path, version) | level)
 
     @contextmanager
     def translate_verify_errors(self, path: str) -> Iterator[None]:
@@ -247,16 +267,14 @@ class TableCache:
 
     def list_open(self) -> list[tuple[str, int]]:
         """Return the versions with a cached handle, the most recently used ones last."""
-        with self._lock:
-            return list(self._open)
+        return self._open.list_keys()
 
     def put(self, path: str, dataset: lance.LanceDataset) -> None:
         """Cache a handle, such as one that a write has just created, so that reading it needs no request."""
-        with self._lock:
-            self._open[path, dataset.version] = dataset
-            self._open.move_to_end((path, dataset.version))
-            versions = [key for key in self._open if key[0] == path]
-            for key in versions[:-MAX_CACHED_VERSIONS]:
-                del self._open[key]
-            while len(self._open) > MAX_CACHED_HANDLES:
-                self._open.popitem(last=False)
+        dropped = self._open.put((path, dataset.version), dataset)
+        versions = [key for key in self._open.list_keys() if key[0] == path]
+        for key in versions[:-MAX_CACHED_VERSIONS]:
+            self._open.pop(key)
+            dropped.append(key)
+        for key in dropped:
+            self._fragments.pop(key)

@@ -1,28 +1,20 @@
 """Parse the URI of a graph: a local directory or an S3 prefix."""
 
-from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.locations import BadPlaceError, Location, locate, parse_scheme
-
-
-class BadUriError(OmnigraphError):
-    """The text is not a URI under which a graph can be stored."""
-
-    kind = Kind.USAGE
-    code = "bad_uri"
-    uri: str
-    reason: str
-    message = "`{uri}` can't hold a graph: {reason}"
+from omnigraph.errors import BadArgumentError
+from omnigraph.locations import Location, locate, parse_scheme
 
 
 def parse_uri(text: str) -> Location:
     """Return the location of a path, `file://…` or `s3://bucket/prefix`.
 
     Raises:
-        BadUriError: It is anything else.
+        BadArgumentError: It is anything else.
     """
     try:
-        if parse_scheme(text) in ("http", "https"):
-            raise BadUriError(text, "it is a server's address; use --server URL --graph ID")
-        return locate(text)
-    except BadPlaceError as error:
-        raise BadUriError(text, error.reason) from error
+        location = None if parse_scheme(text) in ("http", "https") else locate(text)
+    except BadArgumentError as error:
+        _, reason = error.args
+        raise BadArgumentError.bad_uri(text, reason) from error
+    if location is None:
+        raise BadArgumentError.bad_uri(text, "it is a server's address; use --server URL --graph ID")
+    return location

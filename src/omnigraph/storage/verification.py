@@ -15,6 +15,7 @@ import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from omnigraph.lru_cache import LruCache
 from omnigraph.options import Verify
 from omnigraph.storage.checksum_lists import ChecksumLists, FileChecksum, StoredFileReader
 from omnigraph.storage.checksums import (
@@ -54,6 +55,12 @@ class Mismatch:
     reason: str
 
 
+def raise_mismatch(mismatch: Mismatch | None, build_error: Callable[[str, str], Exception]) -> None:
+    """Raise the error for the key and the reason of a mismatch, if there is one."""
+    if mismatch is not None:
+        raise build_error(mismatch.key, mismatch.reason)
+
+
 class Verifier:
     """Compare the files of one graph with their recorded checksums, and remember those that matched."""
 
@@ -75,8 +82,8 @@ class Verifier:
         # Directories that are known to be no links.
         self._plain: set[str] = set()
         self.is_eager = level is Verify.ALWAYS
-        self._expected: dict[tuple[str, int], VersionRecord] = {}
-        self._matched: dict[str, None] = {}
+        self._expected: LruCache[tuple[str, int], VersionRecord] = LruCache(MAX_REMEMBERED_VERSIONS)
+        self._matched: LruCache[str, None] = LruCache(MAX_REMEMBERED_FILES)
         # The checksums of files whose names carry none.
         self.lists = ChecksumLists(files)
 
@@ -109,9 +116,7 @@ class Verifier:
         record = self._expected.get((path, version))
         if checksum is None and record is not None:
             checksum = record.checksum
-        self._expected[path, version] = VersionRecord(checksum, rows)
-        while len(self._expected) > MAX_REMEMBERED_VERSIONS:
-            self._expected.pop(next(iter(self._expected)), None)
+        self._expected.put((path, version), VersionRecord(checksum, rows))
 
     def get_expected(self, path: str, version: int) -> VersionRecord | None:
         """Return the record of a version, or None if no manifest that was read pins it."""
@@ -123,15 +128,13 @@ class Verifier:
 
     def trust(self, keys: Iterable[str]) -> None:
         """Record files as matching; this process has just computed their checksums."""
-        # A dictionary as an ordered set, so that the oldest entries are forgotten first.
-        self._matched |= dict.fromkeys(keys)
-        while len(self._matched) > MAX_REMEMBERED_FILES:
-            self._matched.pop(next(iter(self._matched)), None)
+        for key in keys:
+            self._matched.put(key, None)
 
     @property
     def matched(self) -> frozenset[str]:
         """The files that have matched so far."""
-        return frozenset(self._matched)
+        return frozenset(self._matched.list_keys())
 
     def is_trusted(self, key: str) -> bool:
         """Return whether a file has matched, or was written by this process."""

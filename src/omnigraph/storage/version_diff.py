@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.storage.columnar_sets import is_among
-from omnigraph.storage.lance_table import Fragment, LanceTable
+from omnigraph.storage.fragment_list import Fragment
+from omnigraph.storage.lance_table import LanceTable
 
 ID = "id"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import lance
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError, Kind
 from omnigraph.storage.io_counters import attribute_requests
 from omnigraph.storage.layout import build_version_key
 from omnigraph.storage.table_cache import TableCache, translate_read_errors
@@ -15,7 +15,7 @@ from omnigraph.storage.table_cache import TableCache, translate_read_errors
 _TRANSACTION = re.compile(rb"\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.txn")
 
 
-class UnknownPartError(OmnigraphError):
+class UnknownPartError(CorruptError):
     """A table version has a part whose files this release does not know, so it is neither copied nor cleaned up."""
 
     kind = Kind.CORRUPT

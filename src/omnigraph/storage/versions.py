@@ -10,8 +10,8 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import FragmentMetadata
 
-from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.compaction import build_rewrite_operation
+from omnigraph.errors import BugError
+from omnigraph.storage.compaction import FragmentNumbersExhaustedError, build_rewrite_operation
 from omnigraph.storage.dataset_creation import create_dataset
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.index_staging import index_from_json
@@ -22,19 +22,10 @@ from omnigraph.storage.schema_staging import build_freed_schema, build_relaxed_s
 from omnigraph.storage.staging import StagedWrite, WriteKind
 from omnigraph.storage.table_cache import TableCache
 
-
-class StaleBaseError(OmnigraphError):
-    """A staged write other than an append was about to be applied to a version that is not its base."""
-
-    kind = Kind.INTERNAL
-    code = "stale_base"
-    path: str
-    base: int
-    found: int
-    message = (
-        "a write of {path} was staged on version {base}, not {found};"
-        " applying it there would restore deleted rows, or duplicate rows"
-    )
+# The writes that leave all fragments as they are but those they name.
+_ROW_WRITES = (WriteKind.APPEND, WriteKind.UPSERT, WriteKind.DELETE)
+# Part of the message of Lance's panic about a fragment number.
+_NUMBER_PANIC = "TryFromIntError(PosOverflow)"
 
 
 def create_table(store: GraphStorage, path: str, schema: pa.Schema) -> int:
@@ -52,17 +43,20 @@ def apply(handles: TableCache, staged: StagedWrite, base: int) -> int:
     """Commit a detached version, `base` with the staged write, and return its number; no manifest pins it yet.
 
     Raises:
-        StaleBaseError: The write was staged on another version, and is not an append.
+        BugError: The write was staged on another version, and is not an append.
     """
     if staged.base != base and staged.change is not WriteKind.APPEND:
-        raise StaleBaseError(staged.path, staged.base, base)
+        raise BugError.stale_base(staged.path, staged.base, base)
     dataset = handles.open(staged.path, base)
     if staged.change is WriteKind.SCHEMA and staged.preview:
         return _commit(handles, staged.path, handles.open(staged.path, staged.preview), _build_purge_operation(staged))
     if staged.change is WriteKind.SCHEMA:
         return _commit_columns(handles, staged, dataset)
     if staged.change is not WriteKind.REWRITE:
-        return _commit(handles, staged.path, dataset, _build_operation(staged, dataset))
+        version = _commit(handles, staged.path, dataset, _build_operation(staged, dataset))
+        if staged.change in _ROW_WRITES:
+            handles.list_successor(staged.path, base, version, [json.loads(text)["id"] for text in staged.updated])
+        return version
     # The preview can be used only if the write was not rebased since.
     is_previewed = staged.preview and staged.base == staged.origin
     rewritten = staged.preview if is_previewed else build_preview(handles, staged)
@@ -108,13 +102,22 @@ def _commit_columns(handles: TableCache, staged: StagedWrite, dataset: LanceData
 
 def _commit(handles: TableCache, path: str, dataset: LanceDataset, operation: LanceOperation.BaseOperation) -> int:
     store = handles.store
-    with attribute_requests(store.runtime.telemetry, "table"), translate_store_errors(f"create a version of {path}"):
-        committed = LanceDataset.commit(
-            dataset,
-            Transaction(dataset.version, operation),
-            detached=True,
-            storage_options=store.lance_options,
-        )
+    try:
+        with (
+            attribute_requests(store.runtime.telemetry, "table"),
+            translate_store_errors(f"create a version of {path}"),
+        ):
+            committed = LanceDataset.commit(
+                dataset,
+                Transaction(dataset.version, operation),
+                detached=True,
+                storage_options=store.lance_options,
+            )
+    except BaseException as error:
+        # The panic of Lance when a fragment number exceeds 32 bits. It is no Exception, and has no public type.
+        if _NUMBER_PANIC in str(error):
+            raise FragmentNumbersExhaustedError(path) from error
+        raise
     handles.put(path, committed)
     # Its files are those of a verified version, and some that this process has just written.
     handles.mark_verified(path, int(committed.version), handles.get_verified_level(path, int(dataset.version)))

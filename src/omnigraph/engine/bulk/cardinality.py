@@ -1,37 +1,18 @@
 """Check `@card` for all rows of a load: each source has at least `min` and at most `max` edges of a type."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.commit.requirements import CountsWithin, Requirement
+from omnigraph.commit.requirements import Requirement
 from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, TypeBatch
-from omnigraph.engine.bulk.load_errors import GlobalProblem, RejectedRows
-from omnigraph.engine.writing.relations import count_per_source, format_cardinality
-from omnigraph.engine.writing.violations import format_row_value
+from omnigraph.engine.bulk.load_errors import GlobalProblem, RejectedRows, format_nth_of
+from omnigraph.engine.constraints.edge_constraints import NO_IDS, EdgeCounts, count_per_source
 from omnigraph.schema.arrow import ID, SRC
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.columnar_sets import Mask, Positions, concat_chunks, find_positions, is_among, rank_in_groups
 from omnigraph.storage.key_lookup import find_rows
-
-_NO_IDS = pa.array([], pa.string())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _EdgeCounts:
-    """The sources whose number of edges may be out of bounds, and their numbers of edges."""
-
-    sources: pa.Array
-    committed: Positions
-    """Number of committed edges that the load does not replace."""
-    loaded: Positions
-    """Number of edges of the load."""
-
-    @property
-    def total(self) -> Positions:
-        return self.committed + self.loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,30 +34,20 @@ def check_cardinality(batch: LoadBatch, edge: EdgeType) -> list[Requirement]:
     rows, nodes = batch.types.get(edge.name), batch.types.get(edge.source)
     if rows is None and (nodes is None or not limits.low):
         return []
-    if limits.low == 0 and limits.high is None:
+    if not limits.is_bounded:
         return []
     edges = _collect_edges(rows)
     counts = _count_edges(batch, edge, edges, _find_affected_sources(batch, edge, edges))
     excluded_before = batch.excluded_rows
     if limits.high is not None and rows is not None:
-        _refuse_surplus(batch, edge, edges, counts, limits.high)
+        _refuse_surplus(batch, edges, counts, limits.high)
     # If edges were rejected, `check_batch` runs all checks again, with counts without them.
     if limits.low and batch.excluded_rows == excluded_before:
         _refuse_too_few(batch, edge, edges, counts)
     # An overwrite requires that the table is unchanged, which covers its counts.
     if (rows is not None and rows.replaces_all) or not len(counts.sources):
         return []
-    return [
-        CountsWithin(
-            table_key=edge.table_key,
-            column=SRC,
-            keys=counts.sources,
-            added=counts.loaded,
-            low=limits.low,
-            high=limits.high,
-            own_ids=_NO_IDS if rows is None else rows.find_superseding_ids(),
-        )
-    ]
+    return [counts.build_requirement(NO_IDS if rows is None else rows.find_superseding_ids())]
 
 
 def _collect_edges(rows: TypeBatch | None) -> _LoadedEdges:
@@ -85,13 +56,13 @@ def _collect_edges(rows: TypeBatch | None) -> _LoadedEdges:
         return _LoadedEdges(
             rows=None,
             positions=nothing,
-            sources=_NO_IDS,
+            sources=NO_IDS,
             is_replacing=nothing.astype(np.bool_),
-            previous_sources=_NO_IDS,
+            previous_sources=NO_IDS,
         )
     remaining = rows.find_remaining_rows()
     is_replacing = rows.exists[remaining]
-    previous_sources = _NO_IDS
+    previous_sources = NO_IDS
     if is_replacing.any() and rows.existing is not None and rows.mode is LoadMode.MERGE:
         existing = rows.existing.at[remaining[is_replacing]]
         previous_sources = concat_chunks(rows.existing.fetch(existing, [SRC]).column(SRC))
@@ -123,17 +94,17 @@ def _find_affected_sources(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges
     return pa.concat_arrays([part.unique() for part in parts]).unique()
 
 
-def _count_edges(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, sources: pa.Array) -> _EdgeCounts:
+def _count_edges(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, sources: pa.Array) -> EdgeCounts:
     committed = np.zeros(len(sources), np.int64)
     if edges.rows is None or not edges.rows.replaces_all:
         rows = find_rows(batch.view.get_table(edge), SRC, sources, [ID, SRC])
         if edges.rows is not None and edges.is_replacing.any():
             rows = rows.filter(pa.array(~is_among(rows.column(ID), edges.rows.find_superseding_ids())))
         committed = count_per_source(rows.column(SRC), sources)
-    return _EdgeCounts(sources=sources, committed=committed, loaded=count_per_source(edges.sources, sources))
+    return EdgeCounts(edge=edge, sources=sources, stored=committed, added=count_per_source(edges.sources, sources))
 
 
-def _refuse_surplus(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, counts: _EdgeCounts, high: int) -> None:
+def _refuse_surplus(batch: LoadBatch, edges: _LoadedEdges, counts: EdgeCounts, high: int) -> None:
     rows = edges.rows
     if rows is None or not (counts.total > high).any():
         return
@@ -145,11 +116,11 @@ def _refuse_surplus(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, count
     order = np.argsort(~stays, kind="stable")
     rank = np.empty(len(source), np.int64)
     rank[order] = rank_in_groups(source[order])
-    surplus = np.flatnonzero(rank >= np.maximum(high - counts.committed[source], 0))
-    _refuse_edges(batch, edge, rows, edges.positions[surplus], counts, source[surplus], f"max {high}")
+    surplus = np.flatnonzero(rank >= np.maximum(high - counts.stored[source], 0))
+    _refuse(batch, rows, edges.positions[surplus], counts.take(source[surplus]))
 
 
-def _refuse_too_few(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, counts: _EdgeCounts) -> None:
+def _refuse_too_few(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, counts: EdgeCounts) -> None:
     """Reject new nodes with too few edges, and edges that are moved away from a node that needs them.
 
     A committed node that has too few edges for another reason is a problem of the load as a whole.
@@ -157,7 +128,6 @@ def _refuse_too_few(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, count
     lacking = np.flatnonzero(counts.total < edge.cardinality.low)
     if not len(lacking):
         return
-    bound = f"min {edge.cardinality.low}"
     source_ids = counts.sources.take(pa.array(lacking))
     nodes = batch.types.get(edge.source)
     if nodes is not None:
@@ -169,61 +139,37 @@ def _refuse_too_few(batch: LoadBatch, edge: EdgeType, edges: _LoadedEdges, count
         new_sources = lacking[is_loaded][is_new]
         # Rejected rows are listed in ascending order of their positions.
         order = np.argsort(rows[is_new])
-        batch.refuse(
-            nodes,
-            RejectedRows(
-                rows=rows[is_new][order],
-                rule="card",
-                property=None,
-                value=partial(_format_source, counts, new_sources[order]),
-                message=partial(_format_message, edge, counts, new_sources[order], bound),
-            ),
-        )
+        _refuse(batch, nodes, rows[is_new][order], counts.take(new_sources[order]))
         lacking = np.setdiff1d(lacking, new_sources)
     if edges.rows is not None and len(edges.previous_sources) and len(lacking):
         old = find_positions(edges.previous_sources, counts.sources)
         new = find_positions(edges.sources, counts.sources)[edges.is_replacing]
         is_moved = (old != new) & np.isin(old, lacking)
         moved = edges.positions[edges.is_replacing][is_moved]
-        _refuse_edges(batch, edge, edges.rows, moved, counts, old[is_moved], bound)
+        _refuse(batch, edges.rows, moved, counts.take(old[is_moved]))
         lacking = np.setdiff1d(lacking, old[is_moved])
+    counts = counts.take(lacking)
     batch.fail(
         GlobalProblem(
             type=edge.name,
             rule="card",
             property="from",
             count=len(lacking),
-            value=partial(_format_source, counts, lacking),
-            message=partial(_format_message, edge, counts, lacking, bound),
+            value=format_nth_of(counts.sources),
+            message=counts.format_violation,
         )
     )
 
 
-def _refuse_edges(
-    batch: LoadBatch,
-    edge: EdgeType,
-    rows: TypeBatch,
-    rejected: Positions,
-    counts: _EdgeCounts,
-    source: Positions,
-    bound: str,
-) -> None:
+def _refuse(batch: LoadBatch, rows: TypeBatch, rejected: Positions, counts: EdgeCounts) -> None:
+    """Reject rows, edges or their sources; `counts` has an entry for each."""
     batch.refuse(
         rows,
         RejectedRows(
             rows=rejected,
             rule="card",
-            property="from",
-            value=partial(_format_source, counts, source),
-            message=partial(_format_message, edge, counts, source, bound),
+            property="from" if isinstance(rows.type, EdgeType) else None,
+            value=format_nth_of(counts.sources),
+            message=counts.format_violation,
         ),
     )
-
-
-def _format_source(counts: _EdgeCounts, source: Positions, number: int) -> str:
-    return format_row_value(counts.sources[int(source[number])].as_py())
-
-
-def _format_message(edge: EdgeType, counts: _EdgeCounts, source: Positions, bound: str, number: int) -> str:
-    index = int(source[number])
-    return format_cardinality(edge, counts.sources[index].as_py(), int(counts.total[index]), bound)

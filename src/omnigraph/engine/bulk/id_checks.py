@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from omnigraph.commit.requirements import IdsAbsent, RowsUnchanged
 from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, TypeBatch
-from omnigraph.engine.bulk.load_errors import InputNames, RejectedRows
+from omnigraph.engine.bulk.load_errors import InputNames, RejectedRows, format_nth_of
 from omnigraph.engine.bulk.row_spool import FILE, LINE, build_left_out_name
-from omnigraph.engine.writing.violations import format_row_value, quote_value
+from omnigraph.engine.constraints.violations import quote_value
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.values import describe_type
 from omnigraph.storage.columnar_sets import Positions, find_true_positions
@@ -69,7 +69,7 @@ def _build_duplicate_rejection(rows: TypeBatch, later: Positions, first: Positio
         rows=later,
         rule="duplicate",
         property=ID,
-        value=lambda number: format_row_value(ids[number].as_py()),
+        value=format_nth_of(ids),
         message=message,
     )
 
@@ -81,7 +81,7 @@ def _build_existing_rejection(rows: TypeBatch) -> RejectedRows:
         rows=taken,
         rule="exists",
         property=ID,
-        value=lambda number: format_row_value(ids[number].as_py()),
+        value=format_nth_of(ids),
         message=lambda number: (
             f"{rows.type.name} {quote_value(ids[number].as_py())} exists already; the mode merge would change it"
         ),

@@ -14,10 +14,10 @@ from omnigraph.engine.bulk.load_errors import InputNames
 from omnigraph.engine.bulk.outdated import find_stale_embeddings
 from omnigraph.engine.bulk.rejected_records import encode_rows
 from omnigraph.engine.bulk.unique import check_unique
+from omnigraph.engine.constraints.values import BrokenValue, find_broken_values
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_rows import TypedRows
-from omnigraph.engine.writing.value_rules import BrokenValue, find_broken_values
-from omnigraph.engine.writing.violations import format_row_value
+from omnigraph.schema.values import format_value
 
 
 class RejectByRule(Protocol):
@@ -51,7 +51,7 @@ def reject_broken_rows(window: TypedRows, name: str, unit: str, reject: RejectBy
             window.lines[row].as_py(),
             window.type.name,
             value.property,
-            format_row_value(value.value),
+            format_value(value.value, is_typed=True),
             value.message,
             unit,
         )

@@ -6,14 +6,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from omnigraph.engine.bulk.row_spool import FILE, LINE, SpooledType
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.storage.columnar_sets import Positions
+from omnigraph.json_struct import JsonStruct
+from omnigraph.schema.values import format_value
+from omnigraph.storage.columnar_sets import Column, Positions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(JsonStruct, frozen=True, kw_only=True):
     """Why a record can't be loaded; without a file, a problem of the load as a whole."""
+
+    json_keys = "file line type property value rule message"
 
     rule: str
     file: str | None
@@ -23,18 +26,6 @@ class Problem:
     property: str | None
     value: str | None
     message: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "file": self.file,
-            "line": self.line,
-            "type": self.type,
-            "property": self.property,
-            "value": self.value,
-            "rule": self.rule,
-            "message": self.message,
-        }
 
     def __str__(self) -> str:
         return self.message if self.file is None else f"{self.file}, {self.unit} {self.line}: {self.message}"
@@ -77,6 +68,11 @@ class RejectedRows:
     # Functions, because a rule may reject millions of rows, and only the first messages are formatted.
     value: Callable[[int], str | None]
     message: Callable[[int], str]
+
+
+def format_nth_of(column: Column) -> Callable[[int], str]:
+    """Return a function that formats the n-th value of a column."""
+    return lambda number: format_value(column[number].as_py(), is_typed=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from omnigraph.engine.bulk.load_batch import TypeBatch
 from omnigraph.engine.bulk.load_errors import RejectedRows
 from omnigraph.engine.bulk.row_spool import build_left_out_name
-from omnigraph.engine.writing.stale_embeddings import format_missing_value
+from omnigraph.engine.constraints.values import format_missing_value
 from omnigraph.schema.catalog import AnyType, Property
 from omnigraph.storage.columnar_sets import are_equal, concat_chunks, to_mask
 

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from omnigraph.engine.bulk.load_errors import InputNames, Problem, Rejections, build_problem
 from omnigraph.engine.bulk.row_spool import FILE, LINE, SpooledType, build_left_out_name
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.jsonl_encoding import iter_json_lines
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType

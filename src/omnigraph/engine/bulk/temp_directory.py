@@ -8,10 +8,10 @@ import fcntl
 import os
 import shutil
 import tempfile
-import uuid
 import weakref
 from pathlib import Path
 
+from omnigraph.ids import draw_bytes
 from omnigraph.telemetry import log
 
 _LOCK = "lock"
@@ -25,7 +25,7 @@ class TempDirectory:
     """
 
     def __init__(self, prefix: str) -> None:
-        self.directory = Path(tempfile.gettempdir()) / f"{prefix}{uuid.uuid4().hex}"
+        self.directory = Path(tempfile.gettempdir()) / f"{prefix}{draw_bytes(16).hex()}"
         # The finalizer also runs when the interpreter exits, if an interrupt has prevented `close`. It is registered
         # before the directory exists, because an interrupt may come right after `mkdir`.
         locks: list[int] = []

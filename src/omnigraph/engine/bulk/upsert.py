@@ -9,13 +9,14 @@ import pyarrow as pa
 from omnigraph.engine.bulk.load_batch import LoadMode, TypeBatch
 from omnigraph.engine.bulk.load_errors import LoadError, Problem
 from omnigraph.engine.bulk.row_spool import build_left_out_name
+from omnigraph.engine.constraints.values import find_broken_values
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.engine.decoding.prefetch import prefetch
 from omnigraph.engine.writing.blob_claims import are_same_blobs, build_row_claims
 from omnigraph.engine.writing.blobs import list_blob_properties
 from omnigraph.engine.writing.omitted_values import fill_omitted, list_columns_to_read
-from omnigraph.engine.writing.value_rules import find_broken_values
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, format_row_value
 from omnigraph.schema.arrow import ID, build_arrow_schema
+from omnigraph.schema.values import format_value
 from omnigraph.storage.columnar_sets import Mask, Positions, are_equal, concat_chunks, to_mask
 from omnigraph.storage.lance_table import ADDRESS
 
@@ -142,7 +143,7 @@ def _check_sizes(rows: TypeBatch, merged: pa.RecordBatch) -> None:
                 unit="row",
                 type=rows.type.name,
                 property=value.property,
-                value=format_row_value(value.value),
+                value=format_value(value.value, is_typed=True),
                 message=value.message,
             )
             for value in broken[:MAX_REPORTED_PROBLEMS]

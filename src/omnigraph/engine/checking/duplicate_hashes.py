@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from omnigraph.engine.bulk.temp_directory import TempDirectory
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import LimitError
 from omnigraph.storage.column_hashing import Hashes
 
 # 128 MiB of hashes are held in memory; more are spilled to disk, in partitions that are sorted one after the other.
@@ -16,19 +16,6 @@ MAX_HASHES_IN_MEMORY = 16_777_216
 _PARTITION_BITS = 8
 _PARTITION_COUNT = 1 << _PARTITION_BITS
 _PREFIX = "omnigraph-check-"
-
-
-class CheckScratchError(OmnigraphError):
-    """The temporary files of a check can't be written or read, most likely because the disk is full."""
-
-    kind = Kind.EXHAUSTED
-    code = "check_scratch_failed"
-    directory: str
-    reason: str
-    message = (
-        "a check of many rows keeps eight bytes for each in `{directory}`, and that failed: {reason};"
-        " free some space, set TMPDIR to a directory that has more, or check with --quick"
-    )
 
 
 class DuplicateHashes:
@@ -99,9 +86,9 @@ class DuplicateHashes:
         assert self._scratch is not None  # noqa: S101 - only spilled hashes have files
         return self._scratch.directory / f"{number:03d}"
 
-    def _build_error(self, error: OSError) -> CheckScratchError:
+    def _build_error(self, error: OSError) -> LimitError:
         directory = "the directory for temporary files" if self._scratch is None else str(self._scratch.directory)
-        return CheckScratchError(directory, error.strerror or str(error))
+        return LimitError.check_scratch_failed(directory, error.strerror or str(error))
 
 
 def _find_duplicates(ordered: Hashes) -> Hashes:

@@ -12,24 +12,22 @@ import pyarrow as pa
 
 from omnigraph.engine.checking.row_integrity import BATCH_ROWS, Watch
 from omnigraph.engine.checking.rule_violations import RuleViolation, ViolationCounter
+from omnigraph.engine.constraints.edge_constraints import EdgeCounts, EdgeEnd, format_missing_endpoint, list_ends
+from omnigraph.engine.constraints.violations import quote_value
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.relations import format_cardinality, format_missing_endpoint
-from omnigraph.engine.writing.violations import quote_value
-from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.arrow import ID, SRC
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.columnar_sets import Mask, Positions
 from omnigraph.storage.key_lookup import MAX_KEYS_PER_PASS
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.string_hash_index import StringHashIndex
 
-_ENDS = {SRC: "from", DST: "to"}
-
 
 @dataclass(slots=True)
 class _EndpointMatches:
     """For each edge, in scan order, whether the node at one of its ends was found so far."""
 
-    column: str
+    end: EdgeEnd
     is_present: Mask
 
 
@@ -42,9 +40,9 @@ def check_ends(
     rows = edges.count()
     for node_name in dict.fromkeys((edge.source, edge.target)):
         # An edge type with the same node type at both ends needs one pass over the nodes, not two.
-        columns = [column for column, name in ((SRC, edge.source), (DST, edge.target)) if name == node_name]
-        endpoints = [_EndpointMatches(column, np.zeros(rows, np.bool_)) for column in columns]
-        is_counted = node_name == edge.source and (edge.cardinality.low > 0 or edge.cardinality.high is not None)
+        ends = [end for end in list_ends(edge) if end.node == node_name]
+        endpoints = [_EndpointMatches(end, np.zeros(rows, np.bool_)) for end in ends]
+        is_counted = node_name == edge.source and edge.cardinality.is_bounded
         # Without edges, only a minimum can be violated.
         if not rows and not (is_counted and edge.cardinality.low):
             continue
@@ -53,10 +51,13 @@ def check_ends(
             if rows:
                 counts = _mark_ends(edges, StringHashIndex(ids), endpoints, on_progress)
             if is_counted:
-                _check_counts(edge, ids, counts, violations)
+                edge_counts = EdgeCounts(edge=edge, sources=ids, stored=counts, added=np.zeros_like(counts))
+                wrong = edge_counts.find_wrong()
+                # `map` is lazy: only the first few examples are formatted.
+                violations.add("card", len(wrong), map(edge_counts.format_violation, wrong.tolist()))
         for endpoint in endpoints:
             missing = np.flatnonzero(~endpoint.is_present)
-            examples = _describe_missing_ends(edges, edge, node_name, endpoint.column, missing)
+            examples = _describe_missing_ends(edges, edge, endpoint.end, missing)
             violations.add("end_missing", len(missing), examples)
     return tuple(violations.list_violations())
 
@@ -67,30 +68,16 @@ def _mark_ends(
     """Mark the edges whose ends are among the keys, and return the number of outgoing edges of each key."""
     counts = np.zeros(len(keys), np.int64)
     start = 0
-    for batch in edges.iter_batches([endpoint.column for endpoint in endpoints], batch_rows=BATCH_ROWS):
+    for batch in edges.iter_batches([endpoint.end.column for endpoint in endpoints], batch_rows=BATCH_ROWS):
         for endpoint in endpoints:
-            positions = keys.find_positions(batch.column(endpoint.column))
+            positions = keys.find_positions(batch.column(endpoint.end.column))
             is_present = positions >= 0
             endpoint.is_present[start : start + len(positions)] |= is_present
-            if endpoint.column == SRC:
+            if endpoint.end.column == SRC:
                 counts += np.bincount(positions[is_present], minlength=len(keys))
         start += batch.num_rows
         on_progress(batch.num_rows)
     return counts
-
-
-def _check_counts(edge: EdgeType, ids: pa.Array, counts: Positions, violations: ViolationCounter) -> None:
-    limits = edge.cardinality
-    is_over = counts > limits.high if limits.high is not None else np.zeros(len(counts), np.bool_)
-    outside = np.flatnonzero(is_over | (counts < limits.low))
-    # A generator: only the first few examples are formatted.
-    examples = (
-        format_cardinality(
-            edge, ids[row].as_py(), int(counts[row]), f"max {limits.high}" if is_over[row] else f"min {limits.low}"
-        )
-        for row in outside.tolist()
-    )
-    violations.add("card", len(outside), examples)
 
 
 def _iter_id_blocks(nodes: LanceTable, block: int) -> Iterator[pa.Array]:
@@ -108,11 +95,9 @@ def _iter_id_blocks(nodes: LanceTable, block: int) -> Iterator[pa.Array]:
         yield pa.concat_arrays(columns).drop_null().unique()
 
 
-def _describe_missing_ends(
-    edges: LanceTable, edge: EdgeType, node_name: str, column: str, missing: Positions
-) -> Iterator[str]:
+def _describe_missing_ends(edges: LanceTable, edge: EdgeType, end: EdgeEnd, missing: Positions) -> Iterator[str]:
     """Yield a description of each edge whose node is missing; an edge is read when its description is needed."""
     for position in missing.tolist():
-        row = edges.take([position], [ID, column]).to_pylist()[0]
-        message = format_missing_endpoint(edge, _ENDS[column], node_name, row[column])
+        row = edges.take([position], [ID, end.column]).to_pylist()[0]
+        message = format_missing_endpoint(edge, end, row[end.column])
         yield f"{message} (the edge {quote_value(row[ID])})"

@@ -1,6 +1,6 @@
 """Check the stored rows of one type in one scan: ids, keys, values and unique groups."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -8,18 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.requirements import normalize_zeros
+from omnigraph.commit.requirements import select_complete
 from omnigraph.engine.checking.duplicate_hashes import DuplicateHashes
 from omnigraph.engine.checking.rule_violations import RuleViolation, ViolationCounter
+from omnigraph.engine.constraints.unique import find_row_clashes
+from omnigraph.engine.constraints.values import check_values
+from omnigraph.engine.constraints.violations import ConstraintFindings, quote_value
 from omnigraph.engine.decoding.row_ids import derive_ids
-from omnigraph.engine.writing.unique import format_unique_violation, get_row
-from omnigraph.engine.writing.value_rules import check_values
-from omnigraph.engine.writing.violations import ConstraintFindings, quote_value
 from omnigraph.schema.arrow import DST, ID, SRC, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Property
 from omnigraph.schema.types import EnumOf, Scalar, ValueType, VectorOf
 from omnigraph.storage.column_hashing import Hashes, hash_rows
-from omnigraph.storage.columnar_sets import concat_chunks, find_duplicates, to_mask
+from omnigraph.storage.columnar_sets import concat_chunks, to_mask
 from omnigraph.storage.lance_table import LanceTable, build_physical_schema
 
 BATCH_ROWS = 65_536
@@ -73,7 +73,7 @@ def check_rows(
             _check_values(ruled, chunk, violations, is_deep=is_deep)
             # Only hashes are collected here: 8 bytes per row and group, whatever the size of the values.
             for columns, group_hashes in zip(groups, hashes, strict=True):
-                group = _select_group(chunk, columns)
+                group = select_complete(chunk.select(list(columns)), columns)
                 group_hashes.add(hash_rows(group.columns) if group.num_rows else np.empty(0, np.uint64))
             on_progress(chunk.num_rows)
         for columns, group_hashes in zip(groups, hashes, strict=True):
@@ -146,44 +146,26 @@ def _count_not_finite(p: Property, column: pa.Array) -> int:
 # --- duplicate rows --------------------------------------------------------------------------------------
 
 
-def _select_group(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Return the columns of a unique group, for the rows without a null in it: null is never a duplicate."""
-    group = normalize_zeros(rows.select(list(columns)))
-    for name in columns:
-        column = group.column(name)
-        if column.null_count:
-            group = group.filter(pc.is_valid(column))
-    return group
-
-
 def _check_repeated(
     table: LanceTable, type_: AnyType, columns: tuple[str, ...], shared: Hashes, violations: ViolationCounter
 ) -> None:
     """Compare the rows that share a hash, and add those that are duplicates to the violations."""
     # Different rows can have the same hash, although hardly ever: values decide.
     suspects = pa.concat_tables(_iter_suspects(table, columns, shared))
-    later, first = find_duplicates(suspects.select(list(columns)).columns)
-    pairs = zip(later.tolist(), first.tolist(), strict=True)
-    ids = suspects.column(ID)
+    clashes = find_row_clashes(type_, columns, suspects)
     if columns == (ID,):
-        repeated = (f"{type_.name} {quote_value(ids[row].as_py())} is there twice" for row, _ in pairs)
-        violations.add("id_repeated", len(later), repeated)
-        return
-    values = suspects.select(list(columns))
-    examples = (
-        format_unique_violation(type_, columns, get_row(values, row), ids[holder].as_py(), ids[row].as_py())
-        for row, holder in pairs
-    )
-    violations.add("unique", len(later), examples)
+        repeated = (f"{type_.name} {quote_value(row_id.as_py())} is there twice" for row_id in clashes.ids)
+        violations.add("id_repeated", len(clashes), repeated)
+    else:
+        # `map` is lazy: only the first few examples are formatted.
+        violations.add("unique", len(clashes), map(clashes.format_violation, range(len(clashes))))
 
 
 def _iter_suspects(table: LanceTable, columns: tuple[str, ...], shared: Hashes) -> Iterator[pa.Table]:
     names = list(dict.fromkeys([ID, *columns]))
     count = 0
     for batch in table.iter_batches(names, batch_rows=BATCH_ROWS):
-        rows = normalize_zeros(pa.Table.from_batches([batch]))
-        for name in columns:
-            rows = rows.filter(pc.is_valid(rows.column(name)))
+        rows = select_complete(pa.Table.from_batches([batch]), columns)
         if rows.num_rows:
             rows = rows.filter(pa.array(np.isin(hash_rows(rows.select(list(columns)).columns), shared)))
         yield rows

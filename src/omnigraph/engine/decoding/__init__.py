@@ -1,1 +1,1 @@
-"""Strict decoding of files and records into typed Arrow rows, with a fast path for what is unambiguous."""
+"""Strict decoding of files and records into typed Arrow rows, whole columns at once."""

@@ -10,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.decoding.fast_columns import decode_texts
-from omnigraph.engine.decoding.json_columns import are_finite, decode_json_column
+from omnigraph.engine.decoding.json_columns import DecodedColumn, are_finite, decode_json_column, decode_texts
 from omnigraph.engine.decoding.record_error import ColumnError
-from omnigraph.engine.decoding.typed_rows import DecodedColumn
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Property
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf
@@ -75,17 +73,17 @@ _NO_ZONE = (
 _TEXT_FORMS = frozenset({Scalar.DATE, Scalar.DATETIME, Scalar.BLOB})
 
 
-def decode_id_array(column: pa.Array, file: str, type_name: str, name: str) -> DecodedColumn:
+def decode_id_array(p: Property, column: pa.Array, file: str, type_name: str) -> DecodedColumn:
     """Decode a column of ids.
 
     Raises:
         ColumnError: It is not text.
     """
-    plain = _remove_encodings(column, file, type_name, name)
+    plain = _remove_encodings(column, file, type_name, p.name)
     if not (_is_text(plain.type) or _IS.is_null(plain.type)):
-        reason = f"the column of `{name}` holds {plain.type}; an id is a string"
-        raise ColumnError(file, type_name, name, reason)
-    return _cast(Property(name=name, type=Scalar.STRING, nullable=True), plain)
+        reason = f"the column of `{p.name}` holds {plain.type}; an id is a string"
+        raise ColumnError(file, type_name, p.name, reason)
+    return _cast(p, plain)
 
 
 def decode_array(p: Property, column: pa.Array, file: str, type_name: str) -> DecodedColumn:
@@ -106,7 +104,7 @@ def decode_array(p: Property, column: pa.Array, file: str, type_name: str) -> De
         texts = _cast(Property(name=p.name, type=Scalar.STRING, nullable=True), plain)
         filled = decode_texts(p.type, texts.array)
         return DecodedColumn(array=filled.array, misfits={**filled.misfits, **texts.misfits})
-    return _decode_json(p, plain)
+    return decode_json_column(p.type, plain.to_pylist())
 
 
 def _cast(p: Property, column: pa.Array) -> DecodedColumn:
@@ -223,15 +221,6 @@ def _is_read_as_json(type_: ValueType, arrow: pa.DataType) -> bool:
             return False
         case _:
             return _is_text(arrow)
-
-
-def _decode_json(p: Property, column: pa.Array) -> DecodedColumn:
-    values: list[object] = column.to_pylist()
-    found = decode_json_column(p.type, values)
-    return DecodedColumn(
-        array=found.array,
-        misfits={row: (format_value(values[row]), misfit.reason) for row, misfit in found.misfits.items()},
-    )
 
 
 def _is_sound(array: pa.Array) -> bool:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from omnigraph.engine.decoding.csv_columns import decode_cell, decode_cells, decode_id_cells
+from omnigraph.engine.decoding.csv_columns import decode_cell, decode_cells
 from omnigraph.engine.decoding.csv_quoting import QuoteChecker
 from omnigraph.engine.decoding.csv_splitting import read_csv_chunks
 from omnigraph.engine.decoding.input_files import translate_file_errors
@@ -25,13 +25,10 @@ from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
 from omnigraph.engine.decoding.record_encoder import encode_record
 from omnigraph.engine.decoding.record_error import ColumnError, RecordError
 from omnigraph.engine.decoding.typed_rows import (
-    DecodedColumn,
     DecodedRows,
     RejectedRecord,
     TypedRows,
-    build_absent_column,
-    build_absent_ids,
-    list_id_columns,
+    decode_placed,
     validate_rows,
 )
 from omnigraph.engine.decoding.typed_source import TypedFile
@@ -149,14 +146,7 @@ def _number_rows(start: int, rows: int, refused: list[int]) -> npt.NDArray[np.in
 def _decode_batch(
     file: TypedFile, ids: Ids, batch: pa.RecordBatch, placed: Mapping[str, int], lines: npt.NDArray[np.int64]
 ) -> _Part:
-    columns: dict[str, DecodedColumn] = {}
-    for name in list_id_columns(file.type):
-        columns[name] = decode_id_cells(batch.column(placed[name])) if name in placed else build_absent_ids(len(lines))
-    for p in file.type.properties:
-        if p.name in placed:
-            columns[p.name] = decode_cells(p, batch.column(placed[p.name]))
-        else:
-            columns[p.name] = build_absent_column(p, len(lines))
+    columns = decode_placed(file.type, placed, len(lines), lambda p, place: decode_cells(p, batch.column(place)))
 
     def text_of(line: int) -> bytes:
         row = int(np.searchsorted(lines, line))

@@ -10,11 +10,11 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from omnigraph.errors import (
+    BadFileError,
     FileDeniedError,
     FileMissingError,
     FileUnreadableError,
     Kind,
-    NotAFileError,
     OmnigraphError,
 )
 from omnigraph.storage.s3_input_files import InputFile
@@ -67,7 +67,7 @@ def translate_file_errors(path: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise FileMissingError(path) from error
     except IsADirectoryError as error:
-        raise NotAFileError(path) from error
+        raise BadFileError.not_a_file(path) from error
     except PermissionError as error:
         raise FileDeniedError(path, "read") from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:

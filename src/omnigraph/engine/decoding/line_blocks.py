@@ -1,4 +1,4 @@
-"""Blocks of lines: found by numpy, stored as one buffer with offsets, never as a list of lines."""
+"""Blocks of lines: found by numpy, stored as one buffer with offsets, and copied in small slices to be decoded."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -6,17 +6,20 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK, is_skipped
 
 LinePositions = npt.NDArray[np.int64]
 """Positions of bytes or lines, or numbers of lines."""
 
-PADDING = 512
-"""The number of bytes after the last line that may be read, so that 8-byte words are compared without bounds checks."""
+SLICE_BYTES = 1024 * 1024
+"""The bytes of lines whose values are Python objects at the same time, which take several times that memory.
 
-_LINE_FEED, _RETURN, _OPENS, _CLOSES = b"\n\r{}"
+200,000 lines of 67 MB took 1.7 s of a core with slices of 1 MB and 2.1 s with 4 MB, whose values leave the caches. With
+100 types in one file, smaller slices have too few rows of each: 1.4 s instead of 1.0 s.
+"""
+
+_LINE_FEED, _OPENS, _COLON, _QUOTE, _BACKSLASH, _SPACE = b'\n{:"\\ '
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,41 +44,49 @@ class LineBlock:
         """Return the line with this number."""
         return self.get_line(number - self.first)
 
-    def to_numbers(self, positions: LinePositions) -> LinePositions:
-        """Return the numbers of the lines at these positions."""
-        return positions + self.first
+    def split(self, size: int = SLICE_BYTES) -> Iterator["LineSlice"]:
+        """Yield the chosen lines in slices of about `size` bytes."""
+        starts = self.offsets[self.chosen]
+        cuts = np.searchsorted(starts, np.arange(self.offsets[0] + size, self.offsets[-1], size))
+        for positions in np.split(self.chosen, np.unique(cuts)):
+            if len(positions):
+                yield self._build_slice(positions)
 
-    def find_whole(self, positions: LinePositions) -> LinePositions:
-        """Find the lines that start with `{` and end with `}`, ignoring a carriage return."""
-        values = np.frombuffer(self.data, np.uint8)
-        ends = self.offsets[positions + 1] - 2  # before the line feed; of an empty line, the byte before it
-        last = values[ends]
-        last = np.where(last == _RETURN, values[np.maximum(ends - 1, 0)], last)
-        whole: LinePositions = positions[(last == _CLOSES) & (values[self.offsets[positions]] == _OPENS)]
-        return whole
+    def _build_slice(self, positions: LinePositions) -> "LineSlice":
+        bounds = zip(self.offsets[positions].tolist(), (self.offsets[positions + 1] - 1).tolist(), strict=True)
+        first = int(positions[0])
+        keys = count_keys(self.data, self.offsets[first : int(positions[-1]) + 2])
+        return LineSlice(
+            lines=[self.data[start:end] for start, end in bounds],
+            numbers=positions + self.first,
+            keys=keys[positions - first],
+        )
 
-    def select(self, positions: LinePositions) -> "LineBlock":
-        """Return a block of these lines only, consecutive; their numbers are lost."""
-        first, last = int(positions[0]), int(positions[-1]) + 1
-        if last - first == len(positions):
-            return replace(self, offsets=self.offsets[first : last + 1])
-        chosen = self.to_array().take(pa.array(positions))
-        offsets = np.frombuffer(chosen.buffers()[1], np.int64, len(chosen) + 1)
-        return replace(self, data=chosen.buffers()[2].to_pybytes(), offsets=offsets)
 
-    def to_buffer(self) -> pa.Buffer:
-        """Return all lines as one buffer."""
-        start, end = int(self.offsets[0]), int(self.offsets[-1])
-        return pa.py_buffer(self.data).slice(start, end - start)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineSlice:
+    """Some lines of a block without their line feeds, with their numbers and counts of keys, see `count_keys`."""
 
-    def count(self, text: bytes) -> int:
-        """Count the occurrences of a text."""
-        return self.data.count(text, int(self.offsets[0]), int(self.offsets[-1]))
+    lines: list[bytes]
+    numbers: LinePositions
+    keys: LinePositions
 
-    def to_array(self) -> pa.Array:
-        """Return all lines, each with its line feed, as one array over the same bytes."""
-        buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
-        return pa.Array.from_buffers(pa.large_binary(), len(self.offsets) - 1, buffers, null_count=0)
+
+def count_keys(data: bytes, offsets: LinePositions) -> LinePositions:
+    """Count the keys of each line that is a JSON object, those of inner objects too.
+
+    A count is never too small. It is too large if a text has blanks, or a backslash and a quote, before a colon.
+    """
+    values = np.frombuffer(data, np.uint8)
+    start, end = offsets[[0, -1]]
+    colons = np.flatnonzero(values[start:end] == _COLON) + start
+    last = np.maximum(colons - 1, 0)
+    last -= (values[last] <= _SPACE) & (last > 0)
+    before, second = (values[np.maximum(last - back, 0)] for back in (1, 2))
+    # A quote after a single backslash is inside of a text. An even number of backslashes does not escape it.
+    is_end = (values[last] == _QUOTE) & ((before != _BACKSLASH) | (second == _BACKSLASH))
+    is_blank = values[last] <= _SPACE
+    return np.diff(np.searchsorted(colons[is_end | is_blank], offsets))
 
 
 def read_line_blocks(chunks: Iterable[bytes], *, limit: int, rows: int, size: int) -> Iterator[LineBlock]:
@@ -98,7 +109,7 @@ def read_line_blocks(chunks: Iterable[bytes], *, limit: int, rows: int, size: in
         if held_size > limit:
             start, too_long = slab.find(b"\n") + 1, (number,)
             number += 1
-        body = b"".join((*held, slab[start:cut], bytes(PADDING)))
+        body = b"".join((*held, slab[start:cut]))
         yield from (blocks := _split(body, number, limit, rows, too_long))
         number = blocks[-1].first + len(blocks[-1].offsets) - 1
         held, held_size = [slab[cut:]], len(slab) - cut
@@ -124,7 +135,7 @@ def _join_chunks(chunks: Iterable[bytes], rows: int, size: int) -> Iterator[byte
 
 
 def _split(body: bytes, number: int, limit: int, rows: int, too_long: tuple[int, ...]) -> list[LineBlock]:
-    ends = np.flatnonzero(np.frombuffer(body, np.uint8, len(body) - PADDING) == _LINE_FEED) + 1
+    ends = np.flatnonzero(np.frombuffer(body, np.uint8) == _LINE_FEED) + 1
     offsets = np.concatenate((np.zeros(1, np.int64), ends))
     if number == 1 and not too_long and body.startswith(BYTE_ORDER_MARK):
         offsets[0] = len(BYTE_ORDER_MARK)

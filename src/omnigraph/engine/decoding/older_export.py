@@ -6,16 +6,10 @@ be metadata: an object with one key that is reserved (`_…`) or `metadata`, who
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 
-import msgspec
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from omnigraph.engine.decoding.fast_columns import choose_json_type, find_rows_with, split_lists
-from omnigraph.engine.decoding.json_columns import Doubts
+from omnigraph.engine.decoding.object_decoder import Columns
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.types import ListOf, Scalar, ValueType
@@ -27,8 +21,6 @@ _FIRST_DAY, _LAST_DAY = date.min.toordinal() - _DAY_ZERO, date.max.toordinal() -
 _NO_ZONE = r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?)"
 _MAX_NAME_CHARACTERS = 80
 """The limit of characters that a message quotes from metadata; branch names and commit ids are shorter."""
-
-_decode = msgspec.json.Decoder().decode
 
 
 # --- metadata ----------------------------------------------------------------------------------------
@@ -83,47 +75,9 @@ def _normalize_value(type_: ValueType, value: object) -> object:
 # --- many records ------------------------------------------------------------------------------------
 
 
-def infer_older_data_type(type_: AnyType, line: bytes) -> pa.DataType | None:
-    """Return the Arrow type of `data` if this line has the older format; None if it has not.
-
-    The line also decides whether days are numbers: a file may have been edited by hand.
-    """
-    if b'"id"' not in line:
-        return None
-    try:
-        record = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    data = record.get("data") if isinstance(record, dict) else None
-    if not isinstance(data, dict) or ID not in data or ID in record:
-        return None
-    return pa.struct([(ID, pa.utf8()), *((p.name, _infer_type(p.type, data.get(p.name))) for p in type_.properties)])
-
-
-def _infer_type(type_: ValueType, value: object) -> pa.DataType:
-    if isinstance(type_, ListOf) and type_.element is Scalar.DATE:
-        items = value if isinstance(value, list) else []
-        return pa.list_(pa.utf8() if any(isinstance(item, str) for item in items) else pa.int32())
-    if type_ is Scalar.DATE and not isinstance(value, str):
-        return pa.int32()
-    return choose_json_type(type_)
-
-
-def normalize_column(type_: ValueType, column: pa.Array) -> tuple[pa.Array, Doubts | None]:
-    """Return a column of records of the older format in our spelling, and the rows that are ambiguous."""
-    if isinstance(type_, ListOf) and type_.element in (Scalar.DATE, Scalar.DATETIME):
-        items, offsets = split_lists(column)
-        spelt, doubts = normalize_column(type_.element, items)
-        mask = column.is_null() if column.null_count else None
-        lists = pa.ListArray.from_arrays(pa.array(offsets), spelt, mask=mask)
-        return lists, None if doubts is None else find_rows_with(doubts, offsets)
-    if type_ is Scalar.DATE and pa.types.is_integer(column.type):
-        days = column.fill_null(0).to_numpy(zero_copy_only=False)
-        doubts = (days < _FIRST_DAY) | (days > _LAST_DAY)
-        within = pa.array(
-            np.where(doubts, 0, days).astype(np.int32), mask=column.is_null().to_numpy(zero_copy_only=False)
-        )
-        return within.cast(pa.date32()).cast(pa.utf8()), doubts if doubts.any() else None
-    if type_ is Scalar.DATETIME:
-        return pc.replace_substring_regex(column, f"^{_NO_ZONE}$", r"\1Z"), None
-    return column, None
+def normalize_columns(type_: AnyType, columns: Columns, is_older: Iterable[object]) -> None:
+    """Change the columns of records to our spelling, in the rows of the older format."""
+    for p in type_.properties:
+        if (p.type.element if isinstance(p.type, ListOf) else p.type) in (Scalar.DATE, Scalar.DATETIME):
+            pairs = zip(columns[p.name], is_older, strict=True)
+            columns[p.name] = [_normalize_value(p.type, value) if is_other else value for value, is_other in pairs]

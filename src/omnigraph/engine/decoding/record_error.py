@@ -36,17 +36,6 @@ class ColumnError(OmnigraphError):
     message = "{file}: {reason}"
 
 
-class TableUnreadableError(OmnigraphError):
-    """A table or frame in memory can't be read as Arrow data; `what` is its Python type."""
-
-    kind = Kind.INVALID
-    code = "table_unreadable"
-    file: str
-    what: str
-    reason: str
-    message = "{file}: the {what} can't be read: {reason}"
-
-
 Reject: TypeAlias = Callable[[RecordError, bytes], None]
 """A callback for a bad record: the reason and its original text. The record is left out; raising stops the read."""
 

@@ -22,19 +22,18 @@ from omnigraph.engine.decoding.input_files import (
 )
 from omnigraph.engine.decoding.prefetch import prefetch
 from omnigraph.engine.decoding.record_encoder import encode_record, to_json_value
-from omnigraph.engine.decoding.record_error import ColumnError, Reject, TableUnreadableError, refuse
+from omnigraph.engine.decoding.record_error import ColumnError, Reject, refuse
 from omnigraph.engine.decoding.typed_jsonl import read_typed_lines
 from omnigraph.engine.decoding.typed_rows import (
-    DecodedColumn,
     DecodedRows,
     RejectedRecord,
     TypedRows,
-    build_absent_column,
-    build_absent_ids,
+    decode_placed,
     list_id_columns,
     validate_rows,
 )
 from omnigraph.engine.decoding.typed_source import ArrowStream, RowSource, TypedFile, TypedTable
+from omnigraph.errors import BadFileError
 from omnigraph.ids import Ids
 from omnigraph.schema.values import format_value
 from omnigraph.storage.s3_input_files import InputFile
@@ -62,7 +61,7 @@ def read_typed(source: TypedFile | TypedTable, ids: Ids, *, reject: Reject = ref
         ColumnError: A column is unknown, duplicate, missing, or of a type that no value of the property has.
         RecordError: A row is bad, and `reject` is the default.
         FileDamagedError: The file does not have the format of its extension.
-        TableUnreadableError: Arrow data can't be read.
+        BadFileError: Arrow data can't be read.
     """
     for rows, rejected in _read_source(source, ids):
         for error, text in rejected:
@@ -129,7 +128,7 @@ def _read_table(table: TypedTable) -> Iterator[pa.RecordBatch]:
         for batch in stream:
             yield from _slice_batch(batch, table.batch_rows)
     except pa.ArrowException as error:
-        raise TableUnreadableError(table.name, type(table.data).__name__, str(error)) from error
+        raise BadFileError.table_unreadable(table.name, type(table.data).__name__, str(error)) from error
 
 
 def open_stream(table: TypedTable) -> pa.RecordBatchReader:
@@ -137,7 +136,7 @@ def open_stream(table: TypedTable) -> pa.RecordBatchReader:
 
     Raises:
         ColumnError: A column of a frame can't be converted to Arrow.
-        TableUnreadableError: It is not a table, or has a type that Arrow does not know.
+        BadFileError: It is not a table, or has a type that Arrow does not know.
     """
     try:
         return pa.RecordBatchReader.from_stream(table.data)
@@ -149,7 +148,7 @@ def open_stream(table: TypedTable) -> pa.RecordBatchReader:
                 " which is not one of our types; convert its values to text, numbers, times or lists"
             )
             raise ColumnError(table.name, table.type.name, column[1], reason) from error
-        raise TableUnreadableError(
+        raise BadFileError.table_unreadable(
             table.name, type(table.data).__name__, _explain_unreadable(table.data, error)
         ) from error
 
@@ -190,17 +189,15 @@ def _decode_batches(source: RowSource, ids: Ids, batches: Iterator[pa.RecordBatc
 
 def _decode_batch(source: RowSource, ids: Ids, batch: pa.RecordBatch, placed: Mapping[str, int], start: int) -> _Part:
     rows = batch.num_rows
-    columns: dict[str, DecodedColumn] = {}
-    for name in list_id_columns(source.type):
-        if name in placed:
-            columns[name] = decode_id_array(batch.column(placed[name]), source.name, source.type.name, name)
-        else:
-            columns[name] = build_absent_ids(rows)
-    for p in source.type.properties:
-        if p.name in placed:
-            columns[p.name] = decode_array(p, batch.column(placed[p.name]), source.name, source.type.name)
-        else:
-            columns[p.name] = build_absent_column(p, rows)
+    own = list_id_columns(source.type)
+    columns = decode_placed(
+        source.type,
+        placed,
+        rows,
+        lambda p, place: (decode_id_array if p.name in own else decode_array)(
+            p, batch.column(place), source.name, source.type.name
+        ),
+    )
 
     def text_of(line: int) -> bytes:
         row = line - start

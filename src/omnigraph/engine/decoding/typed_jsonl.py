@@ -3,100 +3,79 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+import numpy as np
+
 from omnigraph.engine.decoding.file_ranges import read_line_chunks
-from omnigraph.engine.decoding.graph_jsonl import (
-    WINDOW_BYTES,
-    PendingRecords,
-    build_flat_shape,
-    compute_max_line_bytes,
-    read_flat_block,
-)
-from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, find_bad_number
-from omnigraph.engine.decoding.line_blocks import LineBlock, read_line_blocks
+from omnigraph.engine.decoding.graph_jsonl import WINDOW_BYTES, compute_max_line_bytes
+from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object
+from omnigraph.engine.decoding.line_blocks import LineBlock, LineSlice, read_line_blocks
+from omnigraph.engine.decoding.object_decoder import ObjectDecoder
 from omnigraph.engine.decoding.record_encoder import encode_record
 from omnigraph.engine.decoding.record_error import RecordError
-from omnigraph.engine.decoding.typed_rows import DecodedRows, RejectedRecord, TypedRows, concat_rows, validate_rows
-from omnigraph.engine.decoding.typed_source import RowSource, TypedFile, format_hint
+from omnigraph.engine.decoding.record_explainer import BadRecordError, RecordValues, explain_flat_line
+from omnigraph.engine.decoding.typed_rows import (
+    DecodedRows,
+    RejectedRecord,
+    TypedRows,
+    concat_rows,
+    decode_rows,
+    decode_values,
+    validate_rows,
+)
+from omnigraph.engine.decoding.typed_source import RowSource, TypedFile
 from omnigraph.ids import Ids
-from omnigraph.schema.values import format_value
 
 _Part: TypeAlias = tuple[TypedRows, list[RejectedRecord]]
 
 
-def read_typed_lines(
-    file: TypedFile, ids: Ids, *, chunks: Iterable[bytes] | None = None, is_strict: bool = False
-) -> Iterator[_Part]:
-    """Read the rows in blocks of lines, with the errors of the others; `is_strict` decodes each line individually.
+def read_typed_lines(file: TypedFile, ids: Ids, *, chunks: Iterable[bytes] | None = None) -> Iterator[_Part]:
+    """Read the rows in blocks of lines, with the errors of the others.
 
     `chunks` are the bytes of the file, if the caller reads them itself.
     """
-    names = file.build_targets()
+    targets = file.build_targets()
+    decoder = ObjectDecoder(targets)
     limit = compute_max_line_bytes([file.type])
     chunks = read_line_chunks(file.path, file.part) if chunks is None else chunks
     for block in read_line_blocks(chunks, limit=limit, rows=file.batch_rows, size=WINDOW_BYTES):
-        yield _decode_block(file, names, ids, block, limit, is_strict=is_strict)
+        rejected: list[RejectedRecord] = []
+        for number in block.too_long:
+            reason = f"the line has more than {limit} bytes, the limit of a record"
+            rejected.append((RecordError(file.name, number, file.type.name, None, None, reason), b""))
+        parts = [rows for lines in block.split() for rows in _decode_lines(file, targets, decoder, lines, rejected)]
+        if not parts:
+            parts.append(decode_values(file.type, [], []))
+
+        def text_of(number: int, block: LineBlock = block) -> bytes:
+            return _to_graph_line(file, targets, block.get_line_by_number(number))
+
+        finished, wrong = validate_rows(file.type, concat_rows(parts), file.build_origin("line"), ids, text_of)
+        yield finished, sorted([*rejected, *wrong], key=lambda one: one[0].line)
 
 
-def _decode_block(
-    file: RowSource, names: Mapping[str, str], ids: Ids, block: LineBlock, limit: int, *, is_strict: bool
-) -> _Part:
-    origin = file.build_origin("line")
-    rejected: list[RejectedRecord] = []
-
-    def refuse(number: int, reason: str, text: bytes, place: tuple[str | None, str | None] = (None, None)) -> None:
-        rejected.append((RecordError(origin.file, number, file.type.name, *place, reason), text))
-
-    for number in block.too_long:
-        refuse(number, f"the line has more than {limit} bytes, the limit of a record", b"")
-    parts: list[DecodedRows] = []
-    rest = block.chosen
-    if not is_strict:
-        parts, rest = read_flat_block(block, build_flat_shape(file.type, names))
-    pending = PendingRecords(file.type, frozenset(file.type.by_name))
-    for position in rest.tolist():
-        line = block.get_line(position)
+def _decode_lines(
+    file: RowSource,
+    targets: Mapping[str, str],
+    decoder: ObjectDecoder,
+    lines: LineSlice,
+    rejected: list[RejectedRecord],
+) -> Iterator[DecodedRows]:
+    columns, failed = decoder.decode(lines.lines)
+    rows = decode_rows(file.type, lines.numbers, columns)
+    is_right = rows.count_values() == lines.keys  # a key that is there twice is one more than there are values
+    is_right[failed] = False
+    yield rows.filter(is_right)
+    numbers: list[int] = []
+    explained: list[RecordValues] = []
+    for row in np.flatnonzero(~is_right).tolist():
+        line, number = lines.lines[row], int(lines.numbers[row])
         try:
-            data = _map_to_targets(file, names, decode_object(line))
-        except BadJsonError as error:
-            refuse(
-                block.first + position,
-                str(error),
-                _to_graph_line(file, names, line),
-                _locate_bad_number(names, line, error),
-            )
-        else:
-            pending.add(block.first + position, data, data)
-    if pending.lines or not parts:
-        parts.append(pending.read())
-
-    def text_of(number: int) -> bytes:
-        return _to_graph_line(file, names, block.get_line_by_number(number))
-
-    finished, wrong = validate_rows(file.type, concat_rows(parts), origin, ids, text_of)
-    return finished, sorted([*rejected, *wrong], key=lambda one: one[0].line)
-
-
-def _locate_bad_number(names: Mapping[str, str], line: bytes, error: BadJsonError) -> tuple[str | None, str | None]:
-    """Return property and value of an invalid number; twice None for any other fault."""
-    if error.number is None:
-        return None, None
-    try:
-        _, name = find_bad_number(line)
-    except (ValueError, AttributeError, RecursionError, BadJsonError):
-        return None, error.number  # the line has another fault too, further on
-    return None if name is None else names.get(name, name), error.number
-
-
-def _map_to_targets(file: RowSource, names: Mapping[str, str], record: dict[str, object]) -> dict[str, object]:
-    data: dict[str, object] = {}
-    for name, value in record.items():
-        target = names.get(name)
-        if target is None:
-            raise BadJsonError(f"unknown property {format_value(name)} of `{file.type.name}`{format_hint(name, names)}")
-        if target in data:
-            raise BadJsonError(f"`{target}` is there twice")
-        data[target] = value
-    return data
+            explained.append(explain_flat_line(line, file.type, targets))
+            numbers.append(number)
+        except BadRecordError as error:
+            rejected.append((RecordError(file.name, number, *error.args), _to_graph_line(file, targets, line)))
+    if explained:
+        yield decode_values(file.type, numbers, explained)
 
 
 def _to_graph_line(file: RowSource, names: Mapping[str, str], line: bytes) -> bytes:

@@ -1,16 +1,19 @@
 """Rows of one type from decoded columns: required values checked, ids assigned, in the schema of the table."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass, replace
+from itertools import repeat
+from operator import is_
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import UNSET, UnsetType
 
-from omnigraph.engine.decoding.json_columns import decode_json_column
+from omnigraph.engine.decoding.json_columns import DecodedColumn, decode_json_column
+from omnigraph.engine.decoding.object_decoder import Columns
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.row_ids import derive_ids, generate_ids
 from omnigraph.engine.writing.blob_claims import find_unreadable_claims
@@ -28,15 +31,6 @@ STORED_NAMES = {FROM: SRC, TO: DST}
 RejectedRecord: TypeAlias = tuple[RecordError, bytes]
 
 
-class AbsentValue(Enum):
-    """The type of `ABSENT`, a value that a record does not have; None is an explicit null."""
-
-    ABSENT = "absent"
-
-
-ABSENT = AbsentValue.ABSENT
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedRows:
     """Some records of one type.
@@ -52,15 +46,6 @@ class TypedRows:
     left_out: Mapping[str, pa.Array]
 
 
-@dataclass(slots=True, kw_only=True)
-class DecodedColumn:
-    """One property's column: null where a value does not fit, with its text and the reason by row."""
-
-    array: pa.Array
-    misfits: Mapping[int, tuple[str, str]] = field(default_factory=dict)
-    left_out: pa.Array | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedRows:
     """Decoded columns before validation: the properties, `id`, and for an edge `from` and `to`."""
@@ -68,8 +53,18 @@ class DecodedRows:
     lines: npt.NDArray[np.int64]
     columns: Mapping[str, DecodedColumn]
 
+    def count_values(self) -> npt.NDArray[np.int64]:
+        """Count the values that each row does not omit."""
+        counts = np.full(len(self.lines), len(self.columns))
+        for column in self.columns.values():
+            if column.left_out is not None:
+                counts -= column.left_out.to_numpy(zero_copy_only=False)
+        return counts
+
     def filter(self, is_kept: npt.NDArray[np.bool_]) -> "DecodedRows":
         """Return only these rows."""
+        if is_kept.all():
+            return self
         chosen, places = pa.array(is_kept), np.cumsum(is_kept) - 1
         columns = {
             name: DecodedColumn(
@@ -108,50 +103,52 @@ def list_id_columns(type_: AnyType) -> tuple[str, ...]:
     return (FROM, TO, ID) if isinstance(type_, EdgeType) else (ID,)
 
 
-def decode_property(p: Property, values: list[object]) -> DecodedColumn:
+def _list_columns(type_: AnyType) -> tuple[Property, ...]:
+    ids = [Property(name=name, type=Scalar.STRING, nullable=True) for name in list_id_columns(type_)]
+    return (*ids, *type_.properties)
+
+
+def decode_rows(type_: AnyType, lines: npt.NDArray[np.int64], columns: Columns) -> DecodedRows:
+    """Decode the JSON values of records: their ids and properties."""
+    return DecodedRows(
+        lines=lines, columns={p.name: _decode_property(p, columns[p.name]) for p in _list_columns(type_)}
+    )
+
+
+def decode_values(type_: AnyType, lines: Sequence[int], records: Sequence[Mapping[str, object]]) -> DecodedRows:
+    """Decode records with their JSON values by name."""
+    columns: Columns = {p.name: [record.get(p.name, UNSET) for record in records] for p in _list_columns(type_)}
+    return decode_rows(type_, np.array(lines, np.int64), columns)
+
+
+def _decode_property(p: Property, values: list[object]) -> DecodedColumn:
     """Decode a property's JSON values into a column; an omitted value becomes the default, or null."""
-    left_out = None
     kinds = set(map(type, values))
-    if AbsentValue in kinds:
-        left_out = pa.array([value is ABSENT for value in values], pa.bool_())
-        default = to_json(p.type, p.default) if p.has_default else None
-        values = [default if value is ABSENT else value for value in values]
-    column = decode_json_column(p.type, values)
-    misfits = {row: (format_value(values[row]), misfit.reason) for row, misfit in column.misfits.items()}
-    return DecodedColumn(array=column.array, misfits=misfits, left_out=left_out)
+    if UnsetType not in kinds:
+        return decode_json_column(p.type, values, kinds)
+    is_absent = np.fromiter(map(is_, values, repeat(UNSET)), bool, len(values))
+    default = to_json(p.type, p.default) if p.has_default else None
+    column = decode_json_column(p.type, [default if value is UNSET else value for value in values])
+    return replace(column, left_out=pa.array(is_absent))
 
 
-def decode_ids(values: list[object]) -> DecodedColumn:
-    """Decode JSON values into a column of ids."""
-    return decode_property(_TEXT, values)
+def decode_placed(
+    type_: AnyType, placed: Mapping[str, int], rows: int, decode: Callable[[Property, int], DecodedColumn]
+) -> dict[str, DecodedColumn]:
+    """Decode the columns of a source that has them at these places, and add those that it lacks."""
+    return {
+        p.name: decode(p, placed[p.name]) if p.name in placed else _build_absent_column(p, rows)
+        for p in _list_columns(type_)
+    }
 
 
-_TEXT = Property(name=ID, type=Scalar.STRING, nullable=True)
-
-
-def build_absent_column(p: Property, rows: int) -> DecodedColumn:
+def _build_absent_column(p: Property, rows: int) -> DecodedColumn:
     """Build the column of a property that no record has."""
     left_out = pa.array(np.ones(rows, bool))
     if not p.has_default or p.default is None:
         return DecodedColumn(array=pa.nulls(rows, to_arrow_type(p.type)), left_out=left_out)
-    return DecodedColumn(array=build_default_column(p, rows), left_out=left_out)
-
-
-def build_absent_ids(rows: int) -> DecodedColumn:
-    """Build the column of ids if no record has one."""
-    return build_absent_column(_TEXT, rows)
-
-
-def build_default_column(p: Property, rows: int) -> pa.Array:
-    """Build a column of the property's default."""
     one = decode_json_column(p.type, [to_json(p.type, p.default)]).array
-    return one.take(pa.array(np.zeros(rows, np.int64)))
-
-
-def replace_values(array: pa.Array, is_other: npt.NDArray[np.bool_], others: pa.Array) -> pa.Array:
-    """Replace the masked values by `others`, in order; unlike Arrow's own function it supports lists."""
-    places = np.where(is_other, len(array) - 1 + np.cumsum(is_other), np.arange(len(array)))
-    return pa.concat_arrays([array, others]).take(pa.array(places))
+    return DecodedColumn(array=one.take(pa.array(np.zeros(rows, np.int64))), left_out=left_out)
 
 
 def concat_rows(parts: Sequence[DecodedRows]) -> DecodedRows:

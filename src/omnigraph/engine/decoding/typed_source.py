@@ -5,7 +5,7 @@ omits that property.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -142,7 +142,7 @@ def _describe_separators(only: str) -> str:
     return "" if found is None else f": {found} stand between its names, and CSV has commas there"
 
 
-def format_hint(word: str, known: Mapping[str, object] | Sequence[str]) -> str:
+def format_hint(word: str, known: Iterable[str]) -> str:
     """Format the known word that was likely meant, as the end of a message."""
     near = find_closest(word, known)
     return f"; did you mean `{near}`?" if near else ""

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from omnigraph.engine.embed import NoProviderError, Provider, embed_texts
+from omnigraph.engine.embed import Provider, embed_texts
 from omnigraph.engine.embedders.hashing import HashProvider
 from omnigraph.engine.embedders.openai_http import OpenAIProvider
 from omnigraph.engine.execution_context import Embed
 from omnigraph.engine.query_budget import Budget
+from omnigraph.errors import SettingsError
 from omnigraph.options import EmbedProvider
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Embedding, Property
@@ -20,7 +21,7 @@ def create_provider(runtime: Runtime, budget: Budget | None = None) -> Provider 
     """Create the configured provider; return None if there is none.
 
     Raises:
-        ProviderSettingsError: Its settings are incomplete or invalid.
+        SettingsError: Its settings are incomplete or invalid.
     """
     options = runtime.options.embedding
     if options.provider is EmbedProvider.HASH:
@@ -40,7 +41,7 @@ def build_query_embedder(runtime: Runtime, budget: Budget) -> Embed:
             # Created here, so that a query that embeds nothing needs no valid settings.
             provider = create_provider(runtime, budget)
             if provider is None:
-                raise NoProviderError(prop.name, "give a vector")
+                raise SettingsError.no_embedding_provider(prop.name, "give a vector")
             cache[key] = embed_texts(provider, prop, [text])[0].tolist()
         return cache[key]
 

@@ -9,9 +9,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from omnigraph.backoff import compute_wait
 from omnigraph.clock import Clock
-from omnigraph.engine.embed import ProviderFailedError, ProviderRefusedError, ProviderSettingsError
+from omnigraph.engine.embed import EmbeddingError, ProviderFailedError
 from omnigraph.engine.query_budget import Budget
+from omnigraph.errors import SettingsError
 from omnigraph.options import OPENAI_URL, EmbedOptions
 
 if TYPE_CHECKING:
@@ -80,9 +82,9 @@ class OpenAIProvider:
         # The key becomes part of a header, and http.client would reject a line break with an error that shows the key.
         if not all("!" <= char <= "~" for char in self._key):
             reason = "its key contains a character that is not printable ASCII: check OMNIGRAPH_EMBED_KEY"
-            raise ProviderSettingsError(self.name, reason)
+            raise SettingsError.embedding_settings(self.name, reason)
         if not options.model:
-            raise ProviderSettingsError(self.name, "name its model with OMNIGRAPH_EMBED_MODEL")
+            raise SettingsError.embedding_settings(self.name, "name its model with OMNIGRAPH_EMBED_MODEL")
         self.model = options.model
         _check_url(self._url, has_key=bool(self._key))
 
@@ -92,15 +94,14 @@ class OpenAIProvider:
         return np.concatenate([self._request_with_retries(batch) for batch in _split_batches(texts)])
 
     def _request_with_retries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        wait = _FIRST_WAIT
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+        for attempt in range(MAX_ATTEMPTS):
             try:
                 return self._request(texts)
             except _Busy as busy:
-                if attempt == MAX_ATTEMPTS:
+                if attempt == MAX_ATTEMPTS - 1:
                     raise ProviderFailedError(self.name, f"{busy.reason}, after {MAX_ATTEMPTS} attempts") from None
-                self._sleep(min(busy.wait if busy.wait is not None else self._jitter(wait), _MAX_WAIT))
-                wait *= 2
+                wait = compute_wait(self._jitter, attempt, first=_FIRST_WAIT, limit=_MAX_WAIT)
+                self._sleep(min(busy.wait if busy.wait is not None else wait, _MAX_WAIT))
         raise AssertionError  # the last attempt returns or raises
 
     def _sleep(self, seconds: float) -> None:
@@ -146,7 +147,7 @@ class OpenAIProvider:
             )
         # Redirects are not followed either: the key is sent to the configured host and no other.
         if response.status != 200:
-            raise ProviderRefusedError(self.name, response.status, self._format_problem(content))
+            raise EmbeddingError.embedding_refused(self.name, response.status, self._format_problem(content))
         try:
             items = msgspec.json.decode(content, type=_Reply).data
         except msgspec.DecodeError as error:
@@ -175,9 +176,11 @@ def _check_url(url: SplitResult, *, has_key: bool) -> None:
     shown = f"{url.scheme}://{url.hostname or ''}"
     if url.scheme not in ("http", "https") or not url.hostname or url.username or url.password:
         reason = "OMNIGRAPH_EMBED_URL must be a URL such as https://host/v1, without a name and password"
-        raise ProviderSettingsError(OpenAIProvider.name, reason)
+        raise SettingsError.embedding_settings(OpenAIProvider.name, reason)
     if url.scheme == "http" and has_key and url.hostname not in _LOOPBACK:
-        raise ProviderSettingsError(OpenAIProvider.name, f"a key is not sent to {shown} in the clear: use https")
+        raise SettingsError.embedding_settings(
+            OpenAIProvider.name, f"a key is not sent to {shown} in the clear: use https"
+        )
 
 
 def _split_batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -1,17 +1,18 @@
 """Values of the base and both sides for rows that break a constraint of the merged state, as shown in conflicts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import msgspec
 import pyarrow as pa
 
-from omnigraph.engine.merging.conflict_values import ENDS, format_column
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS, ConstraintViolation
+from omnigraph.engine.merging.conflict_values import format_column
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
 from omnigraph.engine.merging.criss_cross_base import BaseTable
 from omnigraph.engine.merging.side_changes import find_column
 from omnigraph.engine.merging.table_merge import MergeInputs
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, ConstraintViolation
-from omnigraph.schema.arrow import ID, SRC
+from omnigraph.schema.arrow import END_NAMES, ID, SRC
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.columnar_sets import concat_chunks
 
@@ -29,7 +30,8 @@ class ConflictEvidence:
     def attach(self, conflict: Conflict, row_id: str | None) -> Conflict:
         """Return a conflict about that row with the values filled in."""
         key = row_id or ""
-        return replace(conflict, base=self.base.get(key), ours=self.ours.get(key), theirs=self.theirs.get(key))
+        values = {"base": self.base.get(key), "ours": self.ours.get(key), "theirs": self.theirs.get(key)}
+        return msgspec.structs.replace(conflict, **values)
 
 
 def read_evidence(sides: MergeInputs, type_: AnyType, ids: Sequence[str], columns: Sequence[str]) -> ConflictEvidence:
@@ -60,7 +62,7 @@ def _read_values(
         else [None] * rows.num_rows
         for name in columns
     ]
-    names = [ENDS.get(name, name) for name in columns]
+    names = [END_NAMES.get(name, name) for name in columns]
     values = parts[0] if len(parts) == 1 else [dict(zip(names, row, strict=True)) for row in zip(*parts, strict=True)]
     return dict(zip(rows.column(ID).to_pylist(), values, strict=True))
 
@@ -110,7 +112,7 @@ def _build_conflicts(
     type_: AnyType, violations: Iterable[ConstraintViolation], evidence: ConflictEvidence
 ) -> Iterable[Conflict]:
     for violation in violations:
-        names = [ENDS.get(name, name) for name in violation.properties]
+        names = [END_NAMES.get(name, name) for name in violation.properties]
         conflict = Conflict(
             kind=_get_kind(violation),
             table=type_.table_key,

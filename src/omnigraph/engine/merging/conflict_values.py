@@ -4,11 +4,7 @@ import pyarrow as pa
 
 from omnigraph.engine.jsonl_encoding import encode_json_column
 from omnigraph.engine.writing.blobs import REFERENCE
-from omnigraph.schema.arrow import DST, SRC
 from omnigraph.schema.catalog import AnyType
-
-# The names that mutations and loaded records use for the ends of an edge.
-ENDS = {SRC: "from", DST: "to"}
 
 
 def format_column(type_: AnyType, name: str, column: pa.Array) -> list[object]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, format_row_value
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
+from omnigraph.json_struct import JsonStruct
 
 
 class ConflictKind(Enum):
@@ -30,8 +31,7 @@ class ConflictKind(Enum):
 _OF_ROWS = (ConflictKind.DIVERGENT_INSERT, ConflictKind.DIVERGENT_UPDATE, ConflictKind.DELETE_VS_UPDATE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class Conflict(JsonStruct, frozen=True, kw_only=True):
     """A row, constraint or type on which the branches disagree.
 
     `base`, `ours` and `theirs` are JSON values: of the property, or a dict by name of several; None where a state has
@@ -50,20 +50,6 @@ class Conflict:
     ours: object = None
     theirs: object = None
     message: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON form."""
-        return {
-            "kind": self.kind.value,
-            "table": self.table,
-            "id": self.id,
-            "property": self.property,
-            "other_id": self.other_id,
-            "base": self.base,
-            "ours": self.ours,
-            "theirs": self.theirs,
-            "message": self.message,
-        }
 
 
 @dataclass(slots=True)
@@ -92,8 +78,3 @@ class Conflicts:
     def remaining(self) -> int:
         """The number of conflicts that may still be listed."""
         return MAX_REPORTED_PROBLEMS - len(self.listed)
-
-
-def format_conflict_value(value: object) -> str:
-    """Format a JSON value on one line, cut to a bounded length."""
-    return format_row_value(value)

@@ -1,10 +1,14 @@
 """Check the merged state against its schema: each side is valid, but the two together may violate a constraint."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.engine.constraints.check import check_counts, check_rows
+from omnigraph.engine.constraints.edge_constraints import EdgeEnd, build_node_lookup, find_missing_ends, list_ends
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS, ConstraintFindings, quote_value
 from omnigraph.engine.merging.conflict_evidence import add_violations, read_evidence
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
 from omnigraph.engine.merging.projected_table import ProjectedTables
@@ -12,15 +16,10 @@ from omnigraph.engine.merging.schema_agreement import Side
 from omnigraph.engine.merging.table_merge import MergedTable, MergeInputs, build_merged_snapshot
 from omnigraph.engine.table_diff import read_rows_at
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.relations import check_cardinality
-from omnigraph.engine.writing.unique import check_unique
-from omnigraph.engine.writing.value_rules import check_values
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS, ConstraintFindings, quote_value
 from omnigraph.engine.writing.write_buffer import WriteBuffer
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType, NodeType
 from omnigraph.storage.columnar_sets import concat_chunks, is_among
-from omnigraph.storage.key_lookup import find_existing_ids
 from omnigraph.storage.table_cache import TableCache
 
 
@@ -48,18 +47,14 @@ def check_constraints_of_merge(
             pending.get_table(table.type).delete(table.rows.disputed.to_pylist())
     findings = ConstraintFindings()
     for touched in pending.touched:
-        check_values(touched.type, touched.rows, findings)
-        check_unique(touched, findings)
-    names = {touched.type.name for touched in pending.touched}
+        check_rows(pending, touched, findings)
     # The check sees the sources of pending edges. Edges that the kept side itself removed are not pending.
     bereft = {
         table.key: table.bereft_sources
         for table in tables
         if table.bereft_sources is not None and len(table.bereft_sources)
     }
-    for edge in sides.catalog.edges.values():
-        if edge.name in names or edge.source in names or edge.table_key in bereft:
-            check_cardinality(pending, edge, findings, bereft.get(edge.table_key))
+    check_counts(pending, findings, bereft)
     types = {violation.type: view.get_type(violation.type) for violation in findings.violations}
     add_violations(sides, types, findings.violations, conflicts)
     for edge in sides.catalog.edges.values():
@@ -74,8 +69,8 @@ def _check_ends(sides: MergeInputs, pending: WriteBuffer, edge: EdgeType, side: 
     if after is None or not sides.has_changed(side, edge):
         return
     edge_ids: set[str] = set()
-    ends = ((SRC, pending.get_node_type(edge.source)), (DST, pending.get_node_type(edge.target)))
-    deleted = {node.name: _find_deleted(sides, node, other) for _, node in ends}
+    ends = list_ends(edge)
+    deleted = {end.node: _find_deleted(sides, pending.get_node_type(end.node), other) for end in ends}
     if not any(len(ids) for ids in deleted.values()):
         return
     columns = [ID, SRC, DST]
@@ -87,8 +82,8 @@ def _check_ends(sides: MergeInputs, pending: WriteBuffer, edge: EdgeType, side: 
         else:
             diff = sides.find_differences(edge, before, after)
             rows = read_rows_at(after.table, np.concatenate([diff.inserted, diff.later]), columns)
-        for column, node in ends:
-            is_dangling = is_among(rows.column(column), deleted[node.name])
+        for end in ends:
+            is_dangling = is_among(rows.column(end.column), deleted[end.node])
             edge_ids.update(rows.column(ID).filter(pa.array(is_dangling)).to_pylist())
     if edge_ids:
         _add_orphans(sides, pending, edge, sorted(edge_ids), side, conflicts)
@@ -113,33 +108,34 @@ def _add_orphans(
 ) -> None:
     """Add a conflict for each of these edges of `maker` that the merged state has without one of its end nodes."""
     rows = pending.get_table(edge).find_matching(ID, ids, [ID, SRC, DST])
-    for column, end, name in ((SRC, "from", edge.source), (DST, "to", edge.target)):
-        nodes = pending.get_table(pending.get_node_type(name))
-        # A node exists if the table has it and the merge does not delete it, or if the merge writes it.
-        stored = find_existing_ids(nodes.table, concat_chunks(rows.column(column).unique()))
-        stored = stored.filter(pa.array(~is_among(stored, pa.array(nodes.deleted, pa.string()))))
-        exists = is_among(rows.column(column), stored) | is_among(rows.column(column), nodes.rows.column(ID))
-        orphans = rows.filter(pa.array(~exists))
+    missing, _ = find_missing_ends(
+        edge,
+        lambda columns: [concat_chunks(rows.column(column)) for column in columns],
+        partial(build_node_lookup, pending),
+    )
+    for end, missing_ids in missing:
+        orphans = rows.filter(pa.array(is_among(rows.column(end.column), missing_ids)))
         if not orphans.num_rows:
             continue
         reported = orphans.slice(0, MAX_REPORTED_PROBLEMS).to_pylist()
-        evidence = read_evidence(sides, edge, [row[ID] for row in reported], [column])
+        evidence = read_evidence(sides, edge, [row[ID] for row in reported], [end.column])
         names = sides.names[maker], sides.names[sides.get_other(maker)]
         orphan_conflicts = [
-            evidence.attach(
-                _build_orphan_conflict(edge, row[ID], end, f"{name} {quote_value(row[column])}", names), row[ID]
-            )
+            evidence.attach(_build_orphan_conflict(edge, row[ID], end, row[end.column], names), row[ID])
             for row in reported
         ]
         conflicts.add(ConflictKind.ORPHAN_EDGE, orphan_conflicts, orphans.num_rows)
 
 
-def _build_orphan_conflict(edge: EdgeType, edge_id: str, end: str, node: str, names: tuple[str, str]) -> Conflict:
+def _build_orphan_conflict(
+    edge: EdgeType, edge_id: str, end: EdgeEnd, node_id: str, names: tuple[str, str]
+) -> Conflict:
     maker, deleter = names
+    node = f"{end.node} {quote_value(node_id)}"
     return Conflict(
         kind=ConflictKind.ORPHAN_EDGE,
         table=edge.table_key,
         id=edge_id,
-        property=end,
-        message=f"{edge.name} {quote_value(edge_id)} of `{maker}` leads {end} {node}, which `{deleter}` deleted",
+        property=end.name,
+        message=f"{edge.name} {quote_value(edge_id)} of `{maker}` leads {end.name} {node}, which `{deleter}` deleted",
     )

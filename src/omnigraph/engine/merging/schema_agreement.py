@@ -204,7 +204,7 @@ def find_declarations(catalogs: Sequence[Catalog], table: str, property_name: st
     identities = {type_.identity for type_ in types if type_ is not None}
     # A catalog without the name may have the same type under another one, with the same identity.
     types = [
-        type_ or next((other for other in list_types(catalog) if other.identity in identities), None)
+        type_ or next((other for other in catalog.types if other.identity in identities), None)
         for type_, catalog in zip(types, catalogs, strict=True)
     ]
     if property_name is None:
@@ -218,14 +218,9 @@ def find_declarations(catalogs: Sequence[Catalog], table: str, property_name: st
     return declarations
 
 
-def list_types(catalog: Catalog) -> list[AnyType]:
-    """Return all types with a table, nodes first."""
-    return [*catalog.nodes.values(), *catalog.edges.values()]
-
-
 def has_different_rules(type_: AnyType, merged: Catalog, other: Catalog) -> bool:
     """Return whether rows that are valid under the other schema must be checked, and perhaps reshaped, for `merged`."""
-    other_types: dict[int, AnyType] = {other_type.identity: other_type for other_type in list_types(other)}
+    other_types: dict[int, AnyType] = {other_type.identity: other_type for other_type in other.types}
     if other_types.get(type_.identity) != type_:
         return True
     # A minimum number of edges is declared by the edge type, but binds the rows of its source type.

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.commit.manifest_types import Pin, Snapshot
-from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts, format_conflict_value
+from omnigraph.engine.constraints.violations import quote_value
+from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
 from omnigraph.engine.merging.criss_cross_base import (
     BaseTable,
     BaseTables,
@@ -22,7 +23,6 @@ from omnigraph.engine.merging.schema_agreement import (
     build_dropped_property_conflict,
     build_dropped_type_conflict,
     has_different_rules,
-    list_types,
 )
 from omnigraph.engine.merging.side_changes import (
     TAKEN,
@@ -37,9 +37,9 @@ from omnigraph.engine.merging.three_way import Clash, Prefer, RowMerge, merge_th
 from omnigraph.engine.migrating.type_changes import TypeChange
 from omnigraph.engine.table_diff import TableDiff, diff_tables, read_rows_at
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.violations import quote_value
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
+from omnigraph.schema.values import format_value
 from omnigraph.storage.columnar_sets import concat_chunks, is_among
 from omnigraph.storage.key_lookup import find_rows
 from omnigraph.storage.row_addresses import Addresses
@@ -129,7 +129,7 @@ class MergeInputs:
         """Return the table of a type in a state, under any name; None if it has none."""
         types = self._types.get(id(view))
         if types is None:
-            types = self._types[id(view)] = {twin.identity: twin for twin in list_types(view.catalog)}
+            types = self._types[id(view)] = {twin.identity: twin for twin in view.catalog.types}
         twin = types.get(type_.identity)
         return None if twin is None else StateTable(type=twin, table=view.get_table(twin))
 
@@ -233,9 +233,9 @@ class MergeInputs:
 
 def merge_tables(sides: MergeInputs, conflicts: Conflicts) -> list[MergedTable]:
     """Merge all tables, and add the rows on which the sides disagree to `conflicts`."""
-    identities = {type_.identity for type_ in list_types(sides.catalog)}
+    identities = {type_.identity for type_ in sides.catalog.types}
     for side in _SIDES:
-        for dropped in list_types(sides.get_view(side).catalog):
+        for dropped in sides.get_view(side).catalog.types:
             if dropped.identity not in identities and sides.has_net_changes(side, dropped):
                 conflict = build_dropped_type_conflict(
                     dropped, sides.names[sides.get_other(side)], sides.names[side], sides.catalogs
@@ -245,7 +245,7 @@ def merge_tables(sides: MergeInputs, conflicts: Conflicts) -> list[MergedTable]:
     spared: dict[str, pa.Array] = {}
     nbytes = 0
     # Nodes come first: the nodes that stay decide which edges stay with them.
-    for type_ in list_types(sides.catalog):
+    for type_ in sides.catalog.types:
         restorable = _find_restorable_edges(sides, type_, spared) if isinstance(type_, EdgeType) else None
         table = _merge_table(sides, type_, conflicts, restorable)
         if table.rows is not None and len(table.rows.spared):
@@ -459,7 +459,7 @@ def _iter_conflicts(sides: MergeInputs, type_: AnyType, side: Side, clash: Clash
             ours=ours,
             theirs=theirs,
             message=_format_message(
-                sides, type_, clash, row_id, format_conflict_value(base) if is_known else None, ours, theirs
+                sides, type_, clash, row_id, format_value(base) if is_known else None, ours, theirs
             ),
         )
 
@@ -475,7 +475,7 @@ def _format_message(
             return f"{about} was deleted on `{dropper}`, and `{changer}` has it; it is not known whether it was changed"
         names = ", ".join(f"`{name}`" for name in row) if isinstance(row, dict) else ""
         return f"{about} was deleted on `{dropper}`, and `{changer}` changed its {names}"
-    both = f"{format_conflict_value(ours)} on `{ours_name}` and {format_conflict_value(theirs)} on `{theirs_name}`"
+    both = f"{format_value(ours)} on `{ours_name}` and {format_value(theirs)} on `{theirs_name}`"
     if clash.kind is ConflictKind.DIVERGENT_INSERT:
         return f"{about} was inserted on both sides, with `{clash.property}` {both}"
     subject = f"`{clash.property}` of {about}"

@@ -7,12 +7,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.merging.conflict_values import ENDS, format_column
+from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
+from omnigraph.engine.merging.conflict_values import format_column
 from omnigraph.engine.merging.conflicts import ConflictKind
 from omnigraph.engine.merging.side_changes import SideChanges
 from omnigraph.engine.writing.blobs import REFERENCE
-from omnigraph.engine.writing.violations import MAX_REPORTED_PROBLEMS
-from omnigraph.schema.arrow import ID
+from omnigraph.schema.arrow import END_NAMES, ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.columnar_sets import Mask, are_equal, concat_chunks, find_positions, is_among
 
@@ -170,7 +170,7 @@ class _ThreeWayMerge:
             if mask[selected].any():
                 values = self._format_values(rows, name, selected)
                 for position in np.flatnonzero(mask[selected]):
-                    documents[position][ENDS.get(name, name)] = values[position]
+                    documents[position][END_NAMES.get(name, name)] = values[position]
         return list(documents)
 
     def _format_values(self, rows: pa.Table, name: str, selected: np.ndarray) -> list[object]:
@@ -255,7 +255,7 @@ class _ThreeWayMerge:
         self.clashes.append(
             Clash(
                 kind=kind,
-                property=ENDS.get(name, name),
+                property=END_NAMES.get(name, name),
                 ids=kept.column(ID).take(pa.array(reported)).to_pylist(),
                 base=before,
                 is_base_known=is_base_known,

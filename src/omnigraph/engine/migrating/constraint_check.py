@@ -7,17 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.requirements import normalize_zeros
+from omnigraph.commit.requirements import select_complete
+from omnigraph.engine.constraints.edge_constraints import EdgeCounts, add_count_violations, count_per_source
+from omnigraph.engine.constraints.unique import add_unique_violations, find_row_clashes
+from omnigraph.engine.constraints.values import find_broken_values
+from omnigraph.engine.constraints.violations import ConstraintFindings
 from omnigraph.engine.migrating.type_changes import CatalogChange, TypeChange
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.relations import format_cardinality
-from omnigraph.engine.writing.unique import format_unique_violation, get_row
-from omnigraph.engine.writing.value_rules import find_broken_values
-from omnigraph.engine.writing.violations import ConstraintFindings
 from omnigraph.schema.arrow import ID, SRC, to_arrow_type
 from omnigraph.schema.catalog import Cardinality, Catalog, CheckRule, EdgeType, RangeRule
 from omnigraph.schema.migration_steps import MigrationPlan, Step, UniqueRule
-from omnigraph.storage.columnar_sets import concat_chunks, find_duplicates, find_positions, repeat_scalar
+from omnigraph.storage.columnar_sets import concat_chunks, repeat_scalar
 
 _BATCH_ROWS = 65_536
 
@@ -84,17 +84,8 @@ def _check_values(view: View, change: TypeChange, rule: RangeRule | CheckRule, f
 
 
 def _check_unique(view: View, change: TypeChange, columns: tuple[str, ...], findings: ConstraintFindings) -> None:
-    rows = normalize_zeros(_read_as_new(view, change, columns))
-    # Null is never a duplicate.
-    for name in columns:
-        rows = rows.filter(pc.is_valid(rows.column(name)))
-    values = rows.select(list(columns))
-    later, first = find_duplicates(values.columns)
-    for row, first_row in zip(later.tolist(), first.tolist(), strict=True):
-        row_id = rows.column(ID)[row].as_py()
-        holder = rows.column(ID)[first_row].as_py()
-        message = format_unique_violation(change.new, columns, get_row(values, row), holder, row_id)
-        findings.add("unique", change.new.name, row_id, message)
+    rows = select_complete(_read_as_new(view, change, columns), columns)
+    add_unique_violations(find_row_clashes(change.new, columns, rows), findings)
 
 
 def _read_as_new(view: View, change: TypeChange, columns: Sequence[str]) -> pa.Table:
@@ -118,18 +109,11 @@ def _check_cardinality(
     source = lasting.get(edge.source)
     if source is None:
         return  # a new node type has no nodes yet
-    limits = edge.cardinality
     nodes = concat_chunks(view.get_table(source.old).scan([ID]).column(ID))
     nodes = nodes.take(pc.sort_indices(nodes))
     counts = np.zeros(len(nodes), np.int64)
     edge_change = lasting.get(edge.name)
     # A new edge type has no edges yet, but may have a minimum that all nodes violate.
     if edge_change is not None:
-        sources = view.get_table(edge_change.old).scan([SRC]).column(SRC)
-        positions = find_positions(sources, nodes)
-        counts += np.bincount(positions[positions >= 0], minlength=len(nodes))
-    is_over = counts > limits.high if limits.high is not None else np.zeros(len(counts), np.bool_)
-    for row in np.flatnonzero(is_over | (counts < limits.low)).tolist():
-        bound = f"max {limits.high}" if is_over[row] else f"min {limits.low}"
-        node = nodes[row].as_py()
-        findings.add("card", edge.name, node, format_cardinality(edge, node, int(counts[row]), bound))
+        counts = count_per_source(view.get_table(edge_change.old).scan([SRC]).column(SRC), nodes)
+    add_count_violations(EdgeCounts(edge=edge, sources=nodes, stored=counts, added=np.zeros_like(counts)), findings)

@@ -66,17 +66,13 @@ class CatalogChange:
 
 def diff_catalogs(old: Catalog, new: Catalog) -> CatalogChange:
     """Compare the types of two catalogs by identity; `new` must have been assigned the identities of `old`."""
-    before = {type_.identity: type_ for type_ in _list_types(old)}
-    after = {type_.identity: type_ for type_ in _list_types(new)}
+    before = {type_.identity: type_ for type_ in old.types}
+    after = {type_.identity: type_ for type_ in new.types}
     return CatalogChange(
         lasting=tuple(TypeChange(before[identity], type_) for identity, type_ in after.items() if identity in before),
         dropped=tuple(type_ for identity, type_ in before.items() if identity not in after),
         added=tuple(type_ for identity, type_ in after.items() if identity not in before),
     )
-
-
-def _list_types(catalog: Catalog) -> list[AnyType]:
-    return [*catalog.nodes.values(), *catalog.edges.values()]
 
 
 def _build_scalar(p: Property, schema: pa.Schema) -> pa.Scalar:

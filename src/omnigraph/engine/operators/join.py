@@ -12,7 +12,7 @@ from omnigraph.engine.kernels import Check, argsort_stable, encode_dictionary, r
 from omnigraph.engine.operators.multiplicity import OVERFLOWED, multiply_counts, sum_counts
 from omnigraph.engine.query_budget import Budget
 from omnigraph.query.expr import Op
-from omnigraph.storage.arrow_buffers import build_scalar, fill_nulls
+from omnigraph.storage.arrow_buffers import fill_nulls
 
 
 def build_product(left: Bindings, right: Bindings, budget: Budget) -> Bindings:
@@ -118,7 +118,7 @@ def _encode_keys(
     both = pa.concat_arrays([left, right])
     if pa.types.is_floating(both.type):
         # -0.0 becomes 0.0, which it equals.
-        both = pc.add(both, build_scalar(0.0, both.type))
+        both = pc.add(both, pa.scalar(0.0, both.type))
     codes, distinct = encode_dictionary(both, check)
     numbers = fill_nulls(codes, -1).astype(np.int64)
     check()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import LimitError
 
 Counts = NDArray[np.int64]
 
@@ -20,14 +20,6 @@ OVERFLOWED = np.int64(2**63 - 1)
 _MAX_EXACT_FLOAT = 2.0**53
 # From here on, a sum computed in floating point may exceed 64 bits. The margin covers its rounding errors.
 _OVERFLOW_BOUND = 2.0**63 * (1 - 2.0**-40)
-
-
-class CountOverflowError(OmnigraphError):
-    """More matches than a 64-bit number counts."""
-
-    kind = Kind.EXHAUSTED
-    code = "count_overflow"
-    message = "the query has more matches than a 64-bit number can count: filter it, or ask for fewer hops"
 
 
 def multiply_counts(a: Counts | None, b: Counts | None) -> Counts | None:
@@ -59,10 +51,10 @@ def check_multiplicity(multiplicity: Counts | None) -> Counts | None:
     """Check the multiplicities of complete matches, and return them.
 
     Raises:
-        CountOverflowError: One of them exceeds 64 bits.
+        LimitError: One of them exceeds 64 bits.
     """
     if multiplicity is not None and multiplicity.max(initial=0) == OVERFLOWED:
-        raise CountOverflowError
+        raise LimitError.count_overflow()
     return multiplicity
 
 

@@ -20,7 +20,7 @@ from omnigraph.engine.output.distinct import (
 from omnigraph.engine.output.exact_sum import ExactSums, sum_floats, sum_whole
 from omnigraph.engine.output.projection import Frame, normalize_zeros
 from omnigraph.engine.output.sort_keys import compute_sort_keys
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import QueryError
 from omnigraph.query.expr import Aggregate, AggregateFunction, Expr, Prop
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.logical_plan import Grouping
@@ -31,23 +31,13 @@ Ints: TypeAlias = NDArray[np.int64]
 _NUMERIC_TYPES = (Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.F32, Scalar.F64)
 
 
-class AggregateOverflowError(OmnigraphError):
-    """An aggregate is larger than its type can hold."""
-
-    kind = Kind.INVALID
-    code = "aggregate_overflow"
-    aggregate: str
-    type: str
-    message = "`{aggregate}` is larger than {type} can hold: group by more, or filter first"
-
-
 def group(frame: Frame, grouping: Grouping) -> Frame:
     """Return a frame with one row per group and its aggregates; without keys exactly one row.
 
     Sums are exact and rounded once; an average is the exact sum divided by the count, and rounded once too.
 
     Raises:
-        AggregateOverflowError: A count or a sum of integers exceeds I64, or a sum of floats exceeds F64.
+        QueryError: A count or a sum of integers exceeds I64, or a sum of floats exceeds F64.
     """
     groups = group_rows(frame, grouping.keys)
     if not grouping.keys:
@@ -143,7 +133,7 @@ class _Aggregator:
             result = sums.average(np.maximum(counts, 1))
         # Stored floats are finite, so only an overflow can make a sum infinite.
         if not np.all(np.isfinite(result)):
-            raise AggregateOverflowError(format_expr(aggregate), str(Scalar.F64))
+            raise QueryError.aggregate_overflow(format_expr(aggregate), str(Scalar.F64))
         return pa.array(result) if counts.all() else pa.array(result, mask=counts == 0)
 
     def _read_numbers(self, argument: Expr) -> pa.Array:
@@ -191,5 +181,5 @@ def _build_valid_mask(values: pa.Array) -> NDArray[np.bool_] | None:
 def _check_int64(aggregate: Aggregate, sums: ExactSums) -> Ints:
     result = sums.to_int64()
     if result is None:
-        raise AggregateOverflowError(format_expr(aggregate), str(Scalar.I64))
+        raise QueryError.aggregate_overflow(format_expr(aggregate), str(Scalar.I64))
     return result

@@ -37,7 +37,7 @@ from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.schema.arrow import TYPE_KEY, to_arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX
-from omnigraph.storage.arrow_buffers import build_array, build_scalar
+from omnigraph.storage.arrow_buffers import build_array
 from omnigraph.storage.columnar_sets import concat_chunks
 
 # Row numbers within a frame, in any order; they may repeat.
@@ -93,7 +93,7 @@ class Frame:
         if expr.type is Scalar.BLOB and isinstance(value, str) and value.startswith(BASE64_PREFIX):
             # Blobs in parameters and literals are text with a prefix; the result has their bytes.
             value = base64.b64decode(value[len(BASE64_PREFIX) :])
-        return build_scalar(value, to_arrow_type(expr.type))
+        return pa.scalar(value, to_arrow_type(expr.type))
 
     def evaluate(self, expr: Expr, rows: Rows | None = None) -> pa.Array:
         """Evaluate an expression in these rows, or in all."""
@@ -160,7 +160,7 @@ class _FrameValues:
 
 def normalize_zeros(values: pa.Array) -> pa.Array:
     """Replace -0.0 by 0.0, which it equals, so that a result never depends on which of them was read."""
-    return pc.add(values, build_scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 
 class ScoreColumn:

@@ -64,7 +64,7 @@ def build_result(query: ReadQuery, matches: Bindings | Frame, context: Execution
     """Build the result of a query from its matches, or from its groups if these are complete; reads no output column.
 
     Raises:
-        AggregateOverflowError: A count or sum is too large for its type.
+        QueryError: A count or sum is too large for its type.
         QueryMemoryError, QueryTimeoutError, QueryCancelledError: The budget ran out.
     """
     if isinstance(matches, Bindings):

@@ -21,7 +21,8 @@ from omnigraph.engine.search.index_codec import decode_words, encode_words
 from omnigraph.engine.search.inverted_index import FragmentRun, InvertedIndex, build_index
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.storage.lance_table import ADDRESS, Fragment, LanceTable
+from omnigraph.storage.fragment_list import Fragment
+from omnigraph.storage.lance_table import ADDRESS, LanceTable
 from omnigraph.storage.layout import build_derived_key
 
 WORDS = "words"

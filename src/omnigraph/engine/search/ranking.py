@@ -72,7 +72,7 @@ def rank_rows(
 
     Raises:
         ParameterError: The text or vector to search for is null.
-        NoProviderError and others of `engine.embed`: A text could not be embedded.
+        SettingsError and others of `engine.embed`: A text could not be embedded.
     """
     match rank:
         case Nearest():

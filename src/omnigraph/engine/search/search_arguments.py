@@ -90,8 +90,7 @@ def resolve_vector(context: ExecutionContext, rank: Nearest, type_name: str) -> 
 
     Raises:
         ParameterError: The parameter is null.
-        NoProviderError, ModelDiffersError, VectorSizeError: A text can't be embedded for this property.
-        ProviderRefusedError, ProviderFailedError: The provider returned no vector.
+        SettingsError, EmbeddingError, ProviderFailedError: A text can't be embedded for this property.
     """
     value = _resolve_vector_input(context.inputs, rank)
     if isinstance(value, str):

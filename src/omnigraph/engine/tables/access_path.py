@@ -14,7 +14,6 @@ from omnigraph.engine.bindings import Positions
 from omnigraph.engine.predicate_eval import (
     Column,
     RowValue,
-    SearchNotHereError,
     evaluate,
     evaluate_over,
     find_columns,
@@ -26,6 +25,7 @@ from omnigraph.engine.table_filters import build_table_filter
 from omnigraph.engine.tables.column_statistics import LABEL_KINDS, ORDERED_KINDS, find_index
 from omnigraph.engine.tables.column_store import ColumnStore
 from omnigraph.engine.tables.vector_compare import compare_in_memory
+from omnigraph.errors import BugError
 from omnigraph.query.expr import (
     And,
     Compare,
@@ -91,7 +91,7 @@ class _ColumnValues:
         return None
 
     def match_text(self, expr: TextMatch) -> Column:
-        raise SearchNotHereError(expr.mode.value)
+        raise BugError.search_not_here(expr.mode.value)
 
 
 def _evaluate_term(

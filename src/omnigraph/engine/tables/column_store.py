@@ -13,10 +13,10 @@ from omnigraph.engine.bindings import Positions
 from omnigraph.engine.kernels import encode_dictionary, skip_check
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.tables.column_residency import ColumnCosts
+from omnigraph.engine.tables.content_cache import ContentCache, ContentKey, Key
 from omnigraph.engine.tables.live_rows import LiveRows, build_deletions_key, freeze, measure_array
-from omnigraph.engine.tables.lru_cache import ContentKey, Key, LruCache
 from omnigraph.engine.tables.row_layout import Layout, RowRun, mask_values
-from omnigraph.storage.arrow_buffers import build_array, build_scalar, fill_nulls, is_valid, read_booleans
+from omnigraph.storage.arrow_buffers import build_array, fill_nulls, is_valid, read_booleans
 from omnigraph.storage.lance_table import IndexCoverage, LanceTable, is_blob
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class ColumnStore:
     A blob is represented by its descriptor; only `take_values` returns its bytes.
     """
 
-    def __init__(self, table: LanceTable, cache: LruCache) -> None:
+    def __init__(self, table: LanceTable, cache: ContentCache) -> None:
         self.table = table
         self.cache = cache
         self.version = ContentKey(table.path, table.version)
@@ -108,7 +108,7 @@ class ColumnStore:
         if self.is_resident(column):
             yield self.load_written(column).slice(at, run.rows)
         else:
-            yield from self.table.iter_written_rows(column, run.fragments)
+            yield from (batch.column(column) for batch in self.table.iter_written_rows([column], run.fragments))
 
     # --- derived from columns -------------------------------------------------------------------------
 
@@ -193,10 +193,10 @@ class ColumnStore:
             if run.start is not None and isinstance(older, _WrittenColumn):
                 chunks.append(older.values.slice(run.start, run.rows))
                 continue
-            for batch in self.table.iter_written_rows(column, run.fragments):
+            for batch in self.table.iter_written_rows([column], run.fragments):
                 if budget is not None:
                     budget.check()
-                chunks.append(batch)
+                chunks.append(batch.column(column))
         written = _WrittenColumn(self.layout, concat_chunks(chunks, self._schema.field(column).type))
         # The next version of the table looks up here which column it can extend.
         self.cache.put(latest, self._build_column_key(column), 256)
@@ -242,7 +242,7 @@ def _to_mask(raw: pa.Array) -> NDArray[np.bool_]:
 def _encode_values(values: pa.Array, check: Callable[[], None]) -> tuple[NDArray[np.int32], pa.Array]:
     if pa.types.is_floating(values.type):
         # -0.0 becomes 0.0, which it equals but from which its bytes differ.
-        values = pc.add(values, build_scalar(0.0, values.type))
+        values = pc.add(values, pa.scalar(0.0, values.type))
     codes, distinct = encode_dictionary(values, check)
     return freeze(np.array(fill_nulls(codes, -1), np.int32)), distinct
 

@@ -8,10 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from omnigraph.engine.freed_memory import keep_freed_memory
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.tables.column_store import ColumnStore
-from omnigraph.engine.tables.lru_cache import CacheStats, Key, LruCache
+from omnigraph.engine.tables.content_cache import CacheStats, ContentCache, Key
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology, TopologyTables, is_earlier, resolve_endpoints
 from omnigraph.engine.tables.topology_codec import decode_topology, encode_topology
@@ -44,14 +43,13 @@ class GraphCache:
 
     def __init__(self, options: Options, derived: DerivedCache | None = None) -> None:
         limit = detect_memory_limit() // _MEMORY_DIVISOR if options.cache_bytes is None else options.cache_bytes
-        self.lru = LruCache(limit)
+        self.lru = ContentCache(limit)
         self._derived = derived if options.derived_cache else None
         self._has_derived: dict[str, bool] = {}
         self._workers: list[threading.Thread] = []
         self._versions = VersionCache()
         self._background_keys: set[Key] = set()
         self._lock = threading.Lock()
-        keep_freed_memory()
 
     def get_reader(self, view: View, type_: AnyType) -> TableReader:
         """Return the reader of a type's table at the version that the snapshot pins."""
@@ -71,7 +69,7 @@ class GraphCache:
         """Return the topology of an edge type, built on first use.
 
         Raises:
-            DanglingEdgeError: An edge references a node that does not exist.
+            CorruptError: An edge references a node that does not exist.
         """
         tables = self._get_tables(view, edge)
         key = _build_topology_key(tables)
@@ -94,7 +92,7 @@ class GraphCache:
     def get_or_build(
         self, key: Key, make: Callable[[], T], nbytes: Callable[[T], int], budget: Budget | None = None
     ) -> T:
-        """Return the value of a caller's own key, built on first use; see `LruCache.get_or_build`."""
+        """Return the value of a caller's own key, built on first use; see `ContentCache.get_or_build`."""
         return self.lru.get_or_build(key, make, nbytes, budget)
 
     def get_stats(self) -> CacheStats:
@@ -212,7 +210,7 @@ class _ProcessEndsError(Exception):
     """The process is ending: no query will use the result."""
 
 
-def _build_growth_listener(cache: LruCache, key: Key) -> Callable[[Topology], None]:
+def _build_growth_listener(cache: ContentCache, key: Key) -> Callable[[Topology], None]:
     """Return a function that reports the new size of a topology to a cache.
 
     It holds a weak reference: the cache is freed together with its graph handle, not later.

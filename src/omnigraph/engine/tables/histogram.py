@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import Scalar, ValueType, is_text
-from omnigraph.storage.arrow_buffers import build_scalar, fill_nulls
+from omnigraph.storage.arrow_buffers import fill_nulls
 from omnigraph.storage.index_pages import IndexPages
 
 # The texts of one page are compared by this number of bytes after their common prefix: these fit exactly into a float.
@@ -32,7 +32,7 @@ def to_order_number(value: Value, type_: ValueType) -> float | None:
         return None if math.isnan(value) else float(value)
     if value is None or not isinstance(type_, Scalar) or type_ not in (Scalar.DATE, Scalar.DATETIME):
         return None
-    return float(build_scalar(value, to_arrow_type(type_)).value)
+    return float(pa.scalar(value, to_arrow_type(type_)).value)
 
 
 def to_order_numbers(values: pa.Array) -> NDArray[np.float64]:

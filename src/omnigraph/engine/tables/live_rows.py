@@ -7,10 +7,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.tables.lru_cache import ContentKey, Key, LruCache
+from omnigraph.engine.tables.content_cache import ContentCache, ContentKey, Key
 from omnigraph.engine.tables.row_layout import Layout, pack_bitmap
 from omnigraph.storage.arrow_buffers import build_array
-from omnigraph.storage.lance_table import Fragment, LanceTable
+from omnigraph.storage.fragment_list import Fragment
+from omnigraph.storage.lance_table import LanceTable
 
 Element = TypeVar("Element", bound=np.generic)
 
@@ -18,7 +19,7 @@ Element = TypeVar("Element", bound=np.generic)
 class LiveRows:
     """The live rows of one table version, read on first use. Its arrays are shared and read-only."""
 
-    def __init__(self, table: LanceTable, layout: Layout, cache: LruCache) -> None:
+    def __init__(self, table: LanceTable, layout: Layout, cache: ContentCache) -> None:
         self._table = table
         self._layout = layout
         self._cache = cache

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from omnigraph.storage.arrow_buffers import read_numbers
 from omnigraph.storage.columnar_sets import concat_chunks
-from omnigraph.storage.lance_table import Fragment
+from omnigraph.storage.fragment_list import Fragment
 
 # A Lance row address is the fragment number in the high 32 bits, and the row's offset in the low ones.
 _OFFSET_BITS = np.uint64(32)

@@ -21,7 +21,7 @@ from omnigraph.engine.tables.csr import (
 )
 from omnigraph.engine.tables.row_layout import Layout
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import CorruptError
 from omnigraph.schema.arrow import DST, SRC
 
 # Returns an adjacency by name; None if it does not exist.
@@ -36,24 +36,6 @@ _UNKNOWN = -2
 # a pass over the ids of all nodes.
 _MIN_BATCH_ROWS = 524_288
 _MAX_BATCH_ROWS = 8_388_608
-
-
-class DanglingEdgeError(OmnigraphError):
-    """A stored edge names a node that its snapshot does not have."""
-
-    kind = Kind.CORRUPT
-    code = "dangling_edge"
-    edge_type: str
-    end: str
-    node_id: str
-    edges: int
-
-    def __str__(self) -> str:
-        more = f" (and {self.edges - 1} more)" if self.edges > 1 else ""
-        return (
-            f"an edge of {self.edge_type} has `{self.node_id}` as its {self.end}, but the snapshot has no such node"
-            f"{more}: the tables were changed outside of omnigraph; run `omnigraph check`"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +251,7 @@ def resolve_endpoints(
     """Return both ends of every edge, and the change since an older topology, whose valid ends are reused.
 
     Raises:
-        DanglingEdgeError: A node is missing.
+        CorruptError: A node is missing.
     """
     if older is None:
         no_rows = Layout(())
@@ -316,7 +298,9 @@ def _resolve_column(
     dangling = np.flatnonzero(ends < 0 if live is None else live & (ends < 0))
     if len(dangling):
         node_id = edges.take_values(column, dangling[:1], budget)[0].as_py()
-        raise DanglingEdgeError(edges.type.name, "source" if column == SRC else "target", node_id, len(dangling))
+        raise CorruptError.dangling_edge(
+            edges.type.name, "source" if column == SRC else "target", node_id, len(dangling)
+        )
     return ends
 
 

@@ -16,7 +16,7 @@ from omnigraph.engine.tables.derived_format import (
 )
 from omnigraph.engine.tables.row_layout import Layout
 from omnigraph.engine.tables.topology import Topology, TopologyLayouts
-from omnigraph.storage.lance_table import Fragment
+from omnigraph.storage.fragment_list import Fragment
 from omnigraph.telemetry import log
 
 _TAG = b"omnigraph derived topology 1\n"

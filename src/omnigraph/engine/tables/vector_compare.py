@@ -17,7 +17,7 @@ from omnigraph.engine.tables.column_store import ColumnStore
 from omnigraph.query.expr import Compare, Const, Identity, Now, Op, ParamRef, Prop
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import Scalar, is_text
-from omnigraph.storage.arrow_buffers import build_array, build_scalar
+from omnigraph.storage.arrow_buffers import build_array
 
 _OPS: dict[Op, Callable[[Any, Any], Any]] = {
     Op.EQ: operator.eq,
@@ -63,7 +63,7 @@ def compare_in_memory(
     if not columns.is_resident(name) and not columns.costs.is_light(name):
         return None
     values, valid = columns.load_numbers(name, budget)
-    stored = build_scalar(operand, to_arrow_type(column.type))
+    stored = pa.scalar(operand, to_arrow_type(column.type))
     number = values.dtype.type(stored.value if column.type in (Scalar.DATE, Scalar.DATETIME) else stored.as_py())
     mask: NDArray[np.bool_] = _OPS[op](values if at is None else values.take(at), number)
     if valid is not None:

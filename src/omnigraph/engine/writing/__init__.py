@@ -1,1 +1,1 @@
-"""Buffer the rows of a mutation, and check them against the constraints of the schema."""
+"""Buffer the rows of a mutation: run its statements, complete its rows, hold their blobs as references."""

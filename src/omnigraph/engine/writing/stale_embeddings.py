@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.writing.violations import quote_value
-from omnigraph.schema.catalog import AnyType, Property
+from omnigraph.schema.catalog import AnyType
 
 
 def clear_stale_vectors(
@@ -35,18 +34,3 @@ def _is_same(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
     # Two nulls are the same here, unlike in SQL.
     are_equal = pc.fill_null(pc.equal(left, right), fill_value=False)
     return pc.or_(are_equal, pc.and_(pc.is_null(left), pc.is_null(right)))
-
-
-def format_missing_value(type_: AnyType, p: Property, row_id: str) -> str:
-    """Format the message about a row that lacks the value of a required property."""
-    message = f"{type_.name}.{p.name} is required, but {quote_value(row_id)} has none"
-    return message if p.embedding is None else f"{message}; {format_remedy(type_, p)}"
-
-
-def format_remedy(type_: AnyType, p: Property) -> str:
-    """Format how to resolve a required vector that is missing."""
-    assert p.embedding is not None  # noqa: S101 - callers pass embedded vectors only
-    return (
-        f"give it together with `{p.embedding.source}`, or declare it nullable (`{p.type}?`)"
-        f" and let `omnigraph embed --type {type_.name}` compute it"
-    )

@@ -8,9 +8,9 @@ from typing import assert_never
 import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement, SelectionUnchanged
+from omnigraph.engine.constraints.edge_constraints import list_ends
 from omnigraph.engine.query_inputs import QueryInputs
-from omnigraph.engine.writing.relations import cascade
-from omnigraph.engine.writing.row_filter import find_matching_ids
+from omnigraph.engine.writing.row_filter import filter_rows, find_matching_ids
 from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
 from omnigraph.engine.writing.streamed_update import (
     MAX_BUFFERED_BYTES,
@@ -86,11 +86,21 @@ def run_statements(
             case _:
                 assert_never(statement)
     if has_delete:
-        cascade(pending)
+        _cascade(pending)
         deleted = sum(len(table.deleted) for table in pending.touched)
         pending.check_size(deleted * _BYTES_PER_ID, f"the ids of {deleted:,} rows to delete")
     check()
     return read
+
+
+def _cascade(pending: WriteBuffer) -> None:
+    """Delete the edges of all types that start or end at a deleted node."""
+    for edge in pending.view.catalog.edges.values():
+        for end in list_ends(edge):
+            deleted_nodes = pending.get_table(pending.get_node_type(end.node)).deleted
+            if deleted_nodes:
+                edges = pending.get_table(edge)
+                edges.delete(edges.find_matching(end.column, deleted_nodes, [ID]).column(ID).to_pylist())
 
 
 def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: QueryInputs, ids: Ids) -> None:
@@ -204,4 +214,14 @@ def _build_selection_requirements(
     def select(committed: LanceTable) -> pa.Array:
         return exclude_superseded(find_matching_ids(committed, where, inputs))
 
-    return [SelectionUnchanged(table_key=table.type.table_key, ids=exclude_superseded(selected), select=select)]
+    def select_rows(rows: pa.Table) -> pa.Array:
+        return exclude_superseded(concat_chunks(filter_rows(rows, where, inputs).column(ID)))
+
+    return [
+        SelectionUnchanged(
+            table_key=table.type.table_key,
+            ids=exclude_superseded(selected),
+            select=select,
+            select_rows=select_rows,
+        )
+    ]

@@ -13,6 +13,7 @@ from omnigraph.engine.predicate_eval import find_columns
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.table_filters import build_table_filter
+from omnigraph.engine.tables.key_predicates import find_named_ids
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import (
     REFERENCE,
@@ -25,6 +26,7 @@ from omnigraph.engine.writing.omitted_values import OmittedValues
 from omnigraph.engine.writing.row_filter import filter_rows, find_matching_ids
 from omnigraph.engine.writing.streamed_update import StreamedRows
 from omnigraph.query.expr import Expr
+from omnigraph.query.expr_tree import split_conjuncts
 from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, EdgeType, NodeType
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
@@ -137,15 +139,15 @@ class PendingTable:
 
     def find_committed_ids(self, ids: pa.Array) -> pa.Array:
         """Return those of the ids that committed rows have, including rows that are replaced or deleted here."""
-        return self.known.find_existing(ids, self._replaced)
+        return self.known.find_existing(ids, self.replaced_ids)
 
     @property
     def located(self) -> RowLocations | None:
         """The addresses of the committed rows that are replaced or deleted; None if not all were looked up."""
-        return self.known.locate(self._replaced)
+        return self.known.locate(self.replaced_ids)
 
     @property
-    def _replaced(self) -> pa.Array:
+    def replaced_ids(self) -> pa.Array:
         """The ids whose committed rows are replaced or deleted when this is written."""
         return pa.array([*self.known_ids, *self.deleted], pa.string())
 
@@ -194,7 +196,11 @@ class PendingTable:
         table = (
             self.table if watch is None else LanceTable(self.table.handles, self.table.path, self.table.version, watch)
         )
-        if filter_ is None:
+        named_ids = find_named_ids(self.type, split_conjuncts(predicate), inputs)
+        if named_ids is not None:
+            rows = self._exclude_superseded(table.find_rows(ID, named_ids, names, with_address=True))
+            committed = filter_rows(rows, predicate, inputs)
+        elif filter_ is None:
             # Nothing can be pushed: every row is read, but first only the columns of the predicate.
             ids = find_matching_ids(self.table, predicate, inputs)
             committed = self._exclude_superseded(table.find_rows(ID, ids, names, with_address=True))

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.clock import Clock, SystemClock
+from omnigraph.backoff import OutageBackoff
+from omnigraph.clock import SystemClock
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.change_feed import MAX_OUTAGE_SECONDS, ChangesCall
+from omnigraph.ids import SystemIds
+from omnigraph.ops.change_feed import ChangesCall
 from omnigraph.ops.row_diff import RowChangeCounts
 from omnigraph.server.client.http_transport import quote_path
 from omnigraph.server.client.requests import GraphCalls
@@ -19,9 +21,6 @@ Document = dict[str, Any]
 
 # Long polling: a follower asks the server to hold a request for at most this long until the next commit.
 _WAIT_SECONDS = 20.0
-# The pause after a failed request doubles from the first value up to the second.
-_MIN_PAUSE_SECONDS = 0.1
-_MAX_PAUSE_SECONDS = 10.0
 # What follows the commit id in the lines that begin and end a commit. All lines start with the commit id.
 _BEGIN_MARK = b'","begin":'
 _END_MARK = b'","end":'
@@ -117,11 +116,16 @@ class RemoteChange:
         return {**self.summary(), "rows": list(self.records())}
 
 
+def _build_outage() -> OutageBackoff:
+    clock = SystemClock()
+    return OutageBackoff(clock, SystemIds(clock))
+
+
 @dataclass(slots=True)
 class RemoteFeed:
     """The change feed of a branch on a server: each commit exactly once, oldest first; see `ChangeFeed`.
 
-    A follower waits by long polling, and retries for up to `MAX_OUTAGE_SECONDS` while the server is unavailable.
+    A follower waits by long polling, and retries for up to ten minutes while the server is unavailable.
     """
 
     _calls: GraphCalls
@@ -129,12 +133,10 @@ class RemoteFeed:
     _call: ChangesCall
     cursor: str | None = None
     """The last commit that was returned, or the one after which the feed began: where to continue."""
-    _clock: Clock = field(default_factory=SystemClock)
     _delivered: int = 0
     _pending: deque[RemoteChange] = field(default_factory=deque)
     _is_over: bool = False
-    _silent_since: float | None = None
-    _pause: float = _MIN_PAUSE_SECONDS
+    _outage: OutageBackoff = field(default_factory=_build_outage)
 
     def __post_init__(self) -> None:
         """Send a first request, so that the errors of `Graph.changes` are raised here and not on iteration."""
@@ -171,7 +173,7 @@ class RemoteFeed:
             except OmnigraphError as error:
                 self._wait_out(error)
                 continue
-            self._reset_backoff()
+            self._outage.reset()
             # A response with fewer commits than requested is the last one.
             if not self._call.follow and (limit is None or self._delivered - delivered_before < limit):
                 return
@@ -186,7 +188,7 @@ class RemoteFeed:
                 return
             # The next change is requested without its rows; `RemoteChange.records` streams them on demand.
             page = self._fetch_page(limit=1, counts=True)
-        self._reset_backoff()
+        self._outage.reset()
         self._pending += [
             RemoteChange(self._calls, document, self._branch, self._call.types) for document in page["changes"]
         ]
@@ -220,10 +222,6 @@ class RemoteFeed:
                 self._delivered += 1
                 self.cursor = json.loads(line)["commit"]
 
-    def _reset_backoff(self) -> None:
-        self._silent_since = None
-        self._pause = _MIN_PAUSE_SECONDS
-
     def _wait_out(self, error: OmnigraphError) -> None:
         """Pause before the next try of a follower; raise the error if it is not temporary or lasts too long.
 
@@ -236,12 +234,7 @@ class RemoteFeed:
             raise BranchGoneError(self._branch) from error
         if error.kind is not Kind.UNAVAILABLE:
             raise error
-        now = self._clock.monotonic()
-        self._silent_since = now if self._silent_since is None else self._silent_since
-        if now - self._silent_since > MAX_OUTAGE_SECONDS:
-            raise error
-        self._clock.sleep(self._pause)
-        self._pause = min(self._pause * 2, _MAX_PAUSE_SECONDS)
+        self._outage.wait(error)
 
 
 def _is_mark(line: bytes, mark: bytes) -> bool:

@@ -7,16 +7,27 @@ from functools import cache
 from typing import Any
 
 import omnigraph
+from omnigraph.commit.merge_base import MergeBaseGoneError
+from omnigraph.engine.decoding.input_files import FileDamagedError
+from omnigraph.engine.embed import EmbeddingError
+from omnigraph.engine.result_files import ResultFormatError
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.diagnostics import Diagnostic, SourceError
 from omnigraph.lang.source import Source, Span
-from omnigraph.ops.schema_apply import SchemaUnsupportedError
+from omnigraph.ops.create import StoreUnfitError
 from omnigraph.server.http.request_bodies import BODY_NAME
-from omnigraph.server.http_errors import StoredQueryMissingError
+from omnigraph.server.http_errors import ResourceMissingError
 
-# Error classes are found as subclasses of `OmnigraphError`, once their modules are imported. The modules of these two
-# have no public error, which would import them; the reference here does.
-PRIVATE_ERRORS = (SchemaUnsupportedError, StoredQueryMissingError)
+# Error classes are found as subclasses of `OmnigraphError`, once their modules are imported. The modules of these have
+# no public error, which would import them; the reference here does.
+PRIVATE_ERRORS = (
+    EmbeddingError,
+    FileDamagedError,
+    MergeBaseGoneError,
+    ResourceMissingError,
+    ResultFormatError,
+    StoreUnfitError,
+)
 _BODY_LINE = re.compile(rf"^{BODY_NAME}, line (\d+)", re.MULTILINE)
 _ENVELOPE_FIELDS = frozenset({"error", "code", "kind", "request_id", "manifest_conflict"})
 
@@ -125,7 +136,8 @@ def _find_error_classes() -> dict[str, type[OmnigraphError]]:
             # Public names are lazy: this imports the module, and with it the errors that are not public.
             getattr(omnigraph, name)
     subclasses = _iter_subclasses(OmnigraphError)
-    by_code = {error.code: error for error in subclasses if error.__module__.startswith("omnigraph.")}
+    ours = [error for error in subclasses if error.__module__.startswith("omnigraph.")]
+    by_code = {code: error for error in ours for code in error.codes()}
     return {code: error for code, error in by_code.items() if error not in (OmnigraphError, SourceError)}
 
 

@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from omnigraph.commit.manifest_types import Commit
+from omnigraph.json_struct import decode_struct
 from omnigraph.ops.branch import Branch
 from omnigraph.ops.change_feed import POLL_SECONDS, ChangesCall
 from omnigraph.ops.history import CommitPage
 from omnigraph.ops.revision import AcceptedSchema
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.ops.tag import Tag
-from omnigraph.server.client import responses
 from omnigraph.server.client.changes import RemoteChange, RemoteDiff, RemoteFeed
 from omnigraph.server.client.http_transport import quote_path
 from omnigraph.server.client.requests import GraphCalls, check_actor, format_optional_instant
-from omnigraph.server.client.responses import RemoteDocument, RemoteSnapshot
+from omnigraph.server.client.responses import Document, RemoteDocument, RemoteSnapshot
 from omnigraph.server.http.paging import MAX_PAGE_ITEMS
 
 
@@ -67,9 +67,17 @@ class RemoteHistory:
         limit: int | None = None,
         before: str | None = None,
         all_branches: bool = False,
+        include_maintenance: bool = False,
     ) -> list[Commit]:
         """List the commits of a branch, or of all branches, newest first."""
-        page = self.commit_page(branch=branch, filters=filters, limit=limit, before=before, all_branches=all_branches)
+        page = self.commit_page(
+            branch=branch,
+            filters=filters,
+            limit=limit,
+            before=before,
+            all_branches=all_branches,
+            include_maintenance=include_maintenance,
+        )
         return list(page.commits)
 
     def commit_page(
@@ -80,16 +88,18 @@ class RemoteHistory:
         limit: int | None = None,
         before: str | None = None,
         all_branches: bool = False,
+        include_maintenance: bool = False,
     ) -> CommitPage:
         """Return what `commits` lists, with which of them cleanup has collected and where the next page begins."""
         filter_terms = [f"{name}={value}" for name, value in (filters or {}).items()]
         page_size = MAX_PAGE_ITEMS if limit is None else min(limit, MAX_PAGE_ITEMS)
-        documents: list[responses.Document] = []
+        documents: list[Document] = []
         query = {
             "branch": branch,
             "filter": filter_terms or None,
             "before": before,
             "all_branches": all_branches or None,
+            "include_maintenance": include_maintenance or None,
         }
         for page in self._calls.iter_pages("commits", **query, limit=page_size):
             documents += page["commits"]
@@ -97,7 +107,7 @@ class RemoteHistory:
                 break
         # The last page may have more commits than are still needed.
         documents = documents[:limit]
-        commits = [responses.decode_commit(document) for document in documents]
+        commits = [decode_struct(Commit, document) for document in documents]
         # A commit without a parent is the oldest one: there is no next page.
         is_full = bool(commits) and len(commits) == limit and commits[-1].parent is not None
         return CommitPage(
@@ -108,7 +118,7 @@ class RemoteHistory:
 
     def commit(self, commit_id: str, *, branch: str | None = None) -> Commit:
         """Return a commit by its id, from any branch or only from `branch`."""
-        return responses.decode_commit(self._calls.get("commits", commit_id, branch=branch))
+        return decode_struct(Commit, self._calls.get("commits", commit_id, branch=branch))
 
     def commit_changes(
         self, commit_id: str, *, branch: str | None = None, types: Sequence[str] | None = None
@@ -154,7 +164,7 @@ class RemoteBranches:
     def list(self) -> list[Branch]:
         """List all branches, main first and the others by name."""
         pages = self._calls.iter_pages("branches")
-        return [responses.decode_branch(document) for page in pages for document in page["branches"]]
+        return [decode_struct(Branch, document) for page in pages for document in page["branches"]]
 
     def create(
         self,
@@ -168,11 +178,11 @@ class RemoteBranches:
         """Create a branch; see `GraphBranches.create`."""
         check_actor(actor)
         body = {"name": name, "from": from_, "snapshot": snapshot, "at": format_optional_instant(at)}
-        return responses.decode_branch(self._calls.post("branches", body))
+        return decode_struct(Branch, self._calls.post("branches", body))
 
     def delete(self, name: str) -> Branch:
         """Delete a branch, and return its last state. See `GraphBranches.delete`."""
-        return responses.decode_branch(self._calls.delete("branches", name))
+        return decode_struct(Branch, self._calls.delete("branches", name))
 
 
 class RemoteTags:
@@ -184,13 +194,13 @@ class RemoteTags:
     def list(self) -> list[Tag]:
         """List the tags of all branches that the token's owner may read, by name."""
         pages = self._calls.iter_pages("tags", limit=MAX_PAGE_ITEMS)
-        return [Tag(**document) for page in pages for document in page["tags"]]
+        return [decode_struct(Tag, document) for page in pages for document in page["tags"]]
 
     def create(self, name: str, ref: str = "main", *, actor: str = ANONYMOUS) -> Tag:
         """Tag the state that `ref` names now; see `GraphTags.create`."""
         check_actor(actor)
-        return Tag(**self._calls.post("tags", {"name": name, "ref": ref}))
+        return decode_struct(Tag, self._calls.post("tags", {"name": name, "ref": ref}))
 
     def delete(self, name: str) -> Tag:
         """Delete a tag, and return it. See `GraphTags.delete`."""
-        return Tag(**self._calls.delete("tags", name))
+        return decode_struct(Tag, self._calls.delete("tags", name))

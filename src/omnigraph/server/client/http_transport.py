@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from omnigraph.config.server import LOOPBACK
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BadArgumentError, Kind, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.server.client.errors import decode_error
 from omnigraph.server.http.request_bodies import JSON, encode_json
@@ -22,16 +22,6 @@ CHUNK_BYTES = 256 * 1024
 _MAX_IDLE_CONNECTIONS = 8
 
 Body = bytes | Iterator[bytes] | None
-
-
-class BadServerUrlError(OmnigraphError):
-    """The URL is not a valid server address, or a token would be sent to it unencrypted."""
-
-    kind = Kind.USAGE
-    code = "bad_server_url"
-    url: str
-    reason: str
-    message = "can't connect to `{url}`: {reason}"
 
 
 class ServerUnreachableError(OmnigraphError):
@@ -62,17 +52,19 @@ class Transport:
         """Check the URL; connections are opened by the first requests.
 
         Raises:
-            BadServerUrlError: The URL is not a valid server address, or the token would be sent unencrypted.
+            BadArgumentError: The URL is not a valid server address, or the token would be sent unencrypted.
         """
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise BadServerUrlError(url, "write http://host:port or https://host")
+            raise BadArgumentError.bad_server_url(url, "write http://host:port or https://host")
         if parts.username or parts.password:
             # The message must not contain the password.
-            raise BadServerUrlError(parts._replace(netloc=parts.hostname).geturl(), "pass a token, not a password")
+            raise BadArgumentError.bad_server_url(
+                parts._replace(netloc=parts.hostname).geturl(), "pass a token, not a password"
+            )
         is_plain = parts.scheme == "http" and parts.hostname not in LOOPBACK
         if token is not None and is_plain and not allow_plain_http:
-            raise BadServerUrlError(url, "the token would be sent unencrypted: use https")
+            raise BadArgumentError.bad_server_url(url, "the token would be sent unencrypted: use https")
         self.url = url.rstrip("/")
         self._host = parts.hostname
         self._port = parts.port

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError
+from omnigraph.json_struct import decode_struct
 from omnigraph.ops.check import CheckResult
 from omnigraph.ops.cleanup import CleanupResult
 from omnigraph.ops.embed import EmbedResult
@@ -16,18 +17,8 @@ from omnigraph.ops.recoveries import Recovery
 from omnigraph.ops.repair_result import RepairResult
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.ops.verify import VerifyResult
-from omnigraph.server.client.maintenance_responses import (
-    decode_check,
-    decode_cleanup,
-    decode_embed,
-    decode_index,
-    decode_operations,
-    decode_optimize,
-    decode_recovery,
-    decode_repair,
-    decode_verify,
-)
 from omnigraph.server.client.requests import GraphCalls, check_actor, format_optional_instant
+from omnigraph.server.client.responses import decode_operations, decode_repair
 from omnigraph.server.http.paging import MAX_PAGE_ITEMS
 
 # The server sends nothing until the work is done, so the timeout of the socket limits the whole call.
@@ -54,7 +45,7 @@ class RemoteMaintenance:
     ) -> list[IndexReport]:
         """List the indexes that are declared or exist, with the number of rows that each covers."""
         page = self._calls.get("indexes", branch=branch, snapshot=snapshot, at=format_optional_instant(at))
-        return [decode_index(document) for document in page["indexes"]]
+        return [decode_struct(IndexReport, document) for document in page["indexes"]]
 
     def operations(self) -> Operations:
         """Return the operations that are running, or that died and wait for recovery."""
@@ -68,7 +59,7 @@ class RemoteMaintenance:
         for page in self._calls.iter_pages("recoveries", limit=MAX_PAGE_ITEMS):
             for document in page["recoveries"]:
                 if is_past_before:
-                    recoveries.append(decode_recovery(document))
+                    recoveries.append(decode_struct(Recovery, document))
                 is_past_before = is_past_before or document["id"] == before
             if limit is not None and len(recoveries) >= limit:
                 break
@@ -105,7 +96,7 @@ class RemoteMaintenance:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
-        return decode_embed(self._calls.post("embed", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
+        return decode_struct(EmbedResult, self._calls.post("embed", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
 
     def optimize(  # noqa: PLR0913 - the choices of a run, all by name
         self,
@@ -132,7 +123,7 @@ class RemoteMaintenance:
             "branch": branch,
             "message": message,
         }
-        return decode_optimize(self._calls.post("optimize", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
+        return decode_struct(OptimizeResult, self._calls.post("optimize", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
 
     def cleanup(
         self,
@@ -151,7 +142,7 @@ class RemoteMaintenance:
             "grace_seconds": None if grace is None else grace.total_seconds(),
             "confirm": confirm,
         }
-        return decode_cleanup(self._calls.post("cleanup", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
+        return decode_struct(CleanupResult, self._calls.post("cleanup", body, seconds=MAINTENANCE_TIMEOUT_SECONDS))
 
     def check(
         self,
@@ -168,13 +159,17 @@ class RemoteMaintenance:
         del progress
         check_actor(actor)
         body = {"branch": branch, "quick": quick, "deep": deep, "record": record, "message": message}
-        return decode_check(self._calls.post("check", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), self.uri)
+        return decode_struct(
+            CheckResult, self._calls.post("check", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), uri=self.uri
+        )
 
     def verify(self, *, branch: str = "main", digest: str | None = None, progress: Progress = None) -> VerifyResult:
         """Verify the rows of a branch against the digests of its commits."""
         del progress
         body = {"branch": branch, "digest": digest}
-        return decode_verify(self._calls.post("verify", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), self.uri)
+        return decode_struct(
+            VerifyResult, self._calls.post("verify", body, seconds=MAINTENANCE_TIMEOUT_SECONDS), uri=self.uri
+        )
 
     def repair(
         self,

@@ -11,9 +11,10 @@ from typing import IO, Any, BinaryIO, cast
 from urllib.parse import unquote
 
 from omnigraph.engine.result import Result
+from omnigraph.errors import BadArgumentError
 from omnigraph.lang.source import Source
 from omnigraph.locations import resolve_local_path
-from omnigraph.ops.argument_checks import BadArgumentError, parse_choice
+from omnigraph.ops.argument_checks import parse_choice
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
 from omnigraph.options import Engine
 from omnigraph.server.client.requests import GraphCalls, build_query_body, encode_params, format_optional_instant

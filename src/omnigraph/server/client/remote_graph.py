@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError
 from omnigraph.server.client.history import RemoteHistory
 from omnigraph.server.client.http_transport import Transport
 from omnigraph.server.client.maintenance import RemoteMaintenance
@@ -33,8 +33,8 @@ def connect(
         allow_plain_http: Send the token over plain HTTP to any host. Use it on a trusted network only.
 
     Raises:
-        BadServerUrlError: The URL is not a valid server address, or the token would be sent unencrypted.
-        BadArgumentError: No name was given, and the server shows several graphs or none.
+        BadArgumentError: The URL is not a valid server address, the token would be sent unencrypted, or no name was
+            given and the server shows several graphs or none.
         ServerUnreachableError: The server does not respond.
     """
     transport = Transport(url, token, seconds=seconds, allow_plain_http=allow_plain_http)

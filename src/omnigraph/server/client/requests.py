@@ -13,9 +13,10 @@ import pyarrow.ipc as pa_ipc
 
 from omnigraph.clock import format_instant
 from omnigraph.engine.result import Result, Target
+from omnigraph.errors import BadArgumentError
 from omnigraph.graph.arguments import check_parameters
 from omnigraph.lang.source import Source
-from omnigraph.ops.argument_checks import BadArgumentError, check_instant
+from omnigraph.ops.argument_checks import check_instant
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.query.params import JSON_SCALAR_TYPES, ParameterError, ParameterProblem, ParamText
 from omnigraph.schema.python_values import NO_ZONE, to_items, to_python_value

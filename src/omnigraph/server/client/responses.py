@@ -1,4 +1,4 @@
-"""Decode a server's JSON into the result classes of an embedded graph.
+"""Decode a server's JSON into the result classes of an embedded graph, unless `decode_struct` does.
 
 Results that have more fields than their JSON form are wrapped in a `RemoteDocument` or `RemoteSnapshot` instead.
 """
@@ -7,16 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from omnigraph.commit.manifest_types import Commit, Pin, PinChange
-from omnigraph.commit.purges import Purge
-from omnigraph.engine.bulk.load_batch import LoadMode
-from omnigraph.engine.merging.conflicts import Conflict, ConflictKind
-from omnigraph.ops.branch import Branch
-from omnigraph.ops.load_call import LoadResult, TypeCounts
-from omnigraph.ops.merge_result import MergeOutcome, MergeResult, TableMerge
-from omnigraph.ops.mutate import MutationResult
+from omnigraph.commit.manifest_types import Commit, Pin
+from omnigraph.commit.sidecar import BrokenSidecar, Sidecar
+from omnigraph.json_struct import decode_struct
+from omnigraph.ops.operations import Operations
+from omnigraph.ops.repair_plan import Certainty, LostStep, Remedy, TableRepairPlan
+from omnigraph.ops.repair_result import RepairResult, TableRepair
 from omnigraph.ops.schema_apply import SchemaResult
-from omnigraph.schema.migration_steps import MigrationPlan, Step, StepKind
+from omnigraph.schema.migration_steps import MigrationPlan, Step
 
 Document = dict[str, Any]
 
@@ -56,7 +54,7 @@ class RemoteSnapshot:
     @property
     def commit(self) -> Commit:
         """The commit whose state this is."""
-        return decode_commit(self._document["commit"])
+        return decode_struct(Commit, self._document["commit"])
 
     @property
     def manifest_version(self) -> int:
@@ -83,73 +81,18 @@ class RemoteSnapshot:
 
 def decode_plan(document: Mapping[str, Any]) -> MigrationPlan:
     """Decode the steps from one schema to another."""
-    return MigrationPlan(tuple(_decode_step(step) for step in document["steps"]), tuple(document["notes"]))
+    return decode_struct(MigrationPlan, document, steps=tuple(_decode_step(step) for step in document["steps"]))
 
 
 def _decode_step(document: Mapping[str, Any]) -> Step:
-    return Step(
-        kind=StepKind(document["step"]),
-        type=document["type"],
-        table=document.get("table"),
-        message=document["message"],
-        property_name=document["property"],
-        facts=document["details"],
-        code=document["code"],
-        validates=document["validates"],
-        is_hard=not document.get("soft", True),
-    )
+    is_hard = not document.get("soft", True)
+    return decode_struct(Step, document, table=document.get("table"), facts=document["details"], is_hard=is_hard)
 
 
 def decode_schema_result(document: Mapping[str, Any]) -> SchemaResult:
     """Decode the result of a schema change."""
-    return SchemaResult(
-        branch=document["target"]["branch"],
-        commit_id=document["commit_id"],
-        plan=decode_plan(document),
-        held_by=tuple(document.get("held_by", ())),
-    )
-
-
-def decode_mutation(document: Mapping[str, Any]) -> MutationResult:
-    """Decode the result of a mutation."""
-    return MutationResult(
-        query_name=document["query_name"],
-        branch=document["target"]["branch"],
-        commit_id=document["commit_id"],
-        affected_nodes=document["affected_nodes"],
-        affected_edges=document["affected_edges"],
-    )
-
-
-def decode_load(document: Mapping[str, Any]) -> LoadResult:
-    """Decode the result of a load."""
-    return LoadResult(
-        mode=LoadMode(document["mode"]),
-        branch=document["target"]["branch"],
-        commit_id=document["commit_id"],
-        nodes={name: TypeCounts(**counts) for name, counts in document["nodes"].items()},
-        edges={name: TypeCounts(**counts) for name, counts in document["edges"].items()},
-        rejected=document["rejected"],
-        quarantine=document["quarantine"],
-        is_dry_run=document["dry_run"],
-    )
-
-
-def decode_branch(document: Mapping[str, Any]) -> Branch:
-    """Decode a branch."""
-    return Branch(**document)
-
-
-def decode_commit(document: Mapping[str, Any]) -> Commit:
-    """Decode a commit; fields that its JSON form does not have keep their defaults."""
-    scalar_names = frozenset(Commit.__struct_fields__) - {"changes", "purged"}
-    # The JSON form has derived fields too, such as `collected`: they are dropped.
-    scalars = {name: value for name, value in document.items() if name in scalar_names}
-    return Commit(
-        **scalars,
-        changes=tuple(PinChange(**_rename_location(change)) for change in document["changes"]),
-        purged=tuple(Purge(**_rename_location(purge)) for purge in document.get("purged", ())),
-    )
+    held_by = tuple(document.get("held_by", ()))
+    return decode_struct(SchemaResult, document, plan=decode_plan(document), held_by=held_by)
 
 
 def _rename_location(document: Mapping[str, Any]) -> Document:
@@ -157,19 +100,42 @@ def _rename_location(document: Mapping[str, Any]) -> Document:
     return {"path" if name == "location" else name: value for name, value in document.items()}
 
 
-def decode_merge(document: Mapping[str, Any]) -> MergeResult:
-    """Decode the result of a merge, or of its dry run."""
-    conflicts = document["conflicts"]
-    return MergeResult(
-        outcome=MergeOutcome(document["outcome"]),
-        source=document["source"],
-        into=document["into"],
-        source_commit=document["source_commit"],
-        base_commit=document["base_commit"],
-        commit_id=document["commit_id"],
-        is_dry_run=document["dry_run"],
-        tables=tuple(TableMerge(**table) for table in document["tables"]),
-        conflicts=tuple(Conflict(**{**item, "kind": ConflictKind(item["kind"])}) for item in conflicts["shown"]),
-        conflict_counts=dict(conflicts["kinds"]),
-        restored_edges=dict(document["restored_edges"]),
+def decode_operations(document: Mapping[str, Any]) -> Operations:
+    """Decode the operations in progress; fields that the JSON form does not have are empty."""
+    dead = frozenset(item["id"] for item in document["pending"] if item["state"] == "dead")
+    # A sidecar's stored state is never `dead`: `Operations` derives that from the ids in `dead`.
+    stored = ({**item, "state": "running"} if item["id"] in dead else item for item in document["pending"])
+    pending = tuple(Sidecar(**item, manifest_path="", base_seq=0) for item in stored)
+    return Operations(pending, tuple(BrokenSidecar(**item) for item in document["broken"]), dead)
+
+
+def decode_repair(document: Mapping[str, Any], uri: str) -> RepairResult:
+    """Decode the preview of a repair; `uri` is the graph's address for this client."""
+    return decode_struct(
+        RepairResult,
+        document,
+        uri=uri,
+        tables=tuple(_decode_table(table) for table in document["tables"]),
+        # Versions travel as text.
+        moved_heads={key: int(version) for key, version in document["moved_heads"].items()},
     )
+
+
+def _decode_table(document: Mapping[str, Any]) -> TableRepair:
+    key = document["table_key"]
+    path = document["place"]
+    target = None
+    # Versions travel as text.
+    if document["to_version"] is not None:
+        target = Pin(table_key=key, path=path, version=int(document["to_version"]), rows=document["rows_after"])
+    plan = TableRepairPlan(
+        pin=Pin(table_key=key, path=path, version=int(document["from_version"]), rows=document["rows_before"]),
+        remedy=Remedy(document["remedy"]),
+        certainty=Certainty(document["certainty"]),
+        reasons=tuple(document["reasons"]),
+        target=target,
+        dropped_indexes=tuple(document["dropped_indexes"]),
+        lost=tuple(decode_struct(LostStep, step) for step in document["lost"]),
+        lost_rows=document["lost_rows"],
+    )
+    return decode_struct(TableRepair, document, plan=plan)

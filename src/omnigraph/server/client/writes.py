@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, BinaryIO, cast
 
 from omnigraph.engine.bulk.load_batch import LoadMode
-from omnigraph.errors import FileUnreadableError, OmnigraphError
+from omnigraph.errors import BadArgumentError, FileUnreadableError, OmnigraphError
+from omnigraph.json_struct import decode_struct
 from omnigraph.lang.source import Source
-from omnigraph.ops.argument_checks import BadArgumentError
 from omnigraph.ops.load_arguments import GraphData, build_load_input
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.load_inputs import GraphLines, expand_inputs
@@ -57,7 +57,7 @@ class RemoteWrites:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
-        return responses.decode_mutation(self._calls.post("mutate", body, source))
+        return decode_struct(MutationResult, self._calls.post("mutate", body, source))
 
     def invoke_mutation(
         self,
@@ -81,7 +81,7 @@ class RemoteWrites:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
-        return responses.decode_mutation(self._calls.post(f"queries{quote_path(name)}", body))
+        return decode_struct(MutationResult, self._calls.post(f"queries{quote_path(name)}", body))
 
     def load(  # noqa: PLR0913 - all but the data by name
         self,
@@ -124,11 +124,11 @@ class RemoteWrites:
             "memory_bytes": None if memory_bytes is None else str(memory_bytes),
         }
         if isinstance(data, bytes):
-            return responses.decode_load(self._calls.post("load", data, query=query))
+            return decode_struct(LoadResult, self._calls.post("load", data, query=query))
         # Several inputs are sent as one body: errors name a line of it, which is translated back to file and line.
         lines = _LoadLines(data)
         try:
-            return responses.decode_load(self._calls.post("load", lines.iter_chunks(), query=query))
+            return decode_struct(LoadResult, self._calls.post("load", lines.iter_chunks(), query=query))
         except OmnigraphError as error:
             raise relocate_error(error, lines.locate) from None
 
@@ -157,11 +157,11 @@ class RemoteWrites:
             "memory_bytes": memory_bytes,
         }
         try:
-            return responses.decode_merge(self._calls.post("merge", body))
+            return decode_struct(MergeResult, self._calls.post("merge", body))
         except MergeConflictsError as error:
             # Raise it with a decoded result, as an embedded graph does; the error of the transport has only its JSON.
             document = cast("Mapping[str, Any]", error.facts()["merge"])
-            raise MergeConflictsError(responses.decode_merge(document)) from None
+            raise MergeConflictsError(decode_struct(MergeResult, document)) from None
 
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False

@@ -22,7 +22,7 @@ from omnigraph.server.http import (
     routes_write,
 )
 from omnigraph.server.http.middleware import RequestMiddleware, refuse
-from omnigraph.server.http_errors import BadRequestError, MethodRefusedError, RouteMissingError
+from omnigraph.server.http_errors import BadRequestError, ResourceMissingError
 from omnigraph.server.service import Service, get_exchange
 
 ROUTERS = (
@@ -79,8 +79,8 @@ async def _refuse_path(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this type only
     match error.status_code:
         case 404:
-            return await refuse(request, RouteMissingError())
+            return await refuse(request, ResourceMissingError.route_not_found())
         case 405:
-            return await refuse(request, MethodRefusedError())
+            return await refuse(request, BadRequestError.method_not_allowed())
         case _:
             return await refuse(request, BadRequestError("request", error.detail))

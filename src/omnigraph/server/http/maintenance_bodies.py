@@ -4,6 +4,9 @@ from typing import Any
 
 import msgspec
 
+from omnigraph.ops.indexes import IndexReport
+from omnigraph.ops.tag import Tag
+
 # --- requests ---------------------------------------------------------------------------------------------
 
 
@@ -73,23 +76,13 @@ class RepairBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 # --- responses --------------------------------------------------------------------------------------------
-# Types of the OpenAPI document only: routes encode results by their own `to_json`.
-
-
-class TagAnswer(msgspec.Struct, kw_only=True):
-    """A tag, and the commit that it names."""
-
-    name: str
-    commit_id: str
-    branch: str
-    created_at: str
-    created_by: str
+# Types of the OpenAPI document only: routes encode results by their own `to_json`, see `answer_types`.
 
 
 class TagsAnswer(msgspec.Struct, kw_only=True):
     """A page of tags, by name."""
 
-    tags: list[TagAnswer]
+    tags: list[Tag]
     next_cursor: str | None
 
 
@@ -109,34 +102,11 @@ class ChangeAnswer(msgspec.Struct, kw_only=True):
     types: dict[str, dict[str, Any]]
 
 
-class HistoryAnswer(msgspec.Struct, kw_only=True):
-    """The versions of one node or edge, newest first; `ends_before` is set if older ones can no longer be read."""
-
-    versions: list[dict[str, Any]]
-    ends_before: str | None
-
-
-class IndexAnswer(msgspec.Struct, kw_only=True):
-    """An index that is declared or exists, and the number of rows that it covers."""
-
-    type: str
-    property: str
-    kind: str
-    name: str | None
-    state: str
-    rows: int
-    rows_covered: int
-    rows_uncovered: int
-    coverage: float
-    segments: int
-    bytes: int
-
-
 class IndexesAnswer(msgspec.Struct, kw_only=True):
     """All indexes of a state."""
 
     branch: str
-    indexes: list[IndexAnswer]
+    indexes: list[IndexReport]
 
 
 class OperationsAnswer(msgspec.Struct, kw_only=True):
@@ -151,84 +121,3 @@ class RecoveriesAnswer(msgspec.Struct, kw_only=True):
 
     recoveries: list[dict[str, Any]]
     next_cursor: str | None
-
-
-class EmbedAnswer(msgspec.Struct, kw_only=True):
-    """The computed vectors; each batch is a commit."""
-
-    type: str
-    target: dict[str, str]
-    provider: str
-    model: str
-    dry_run: bool
-    properties: list[dict[str, Any]]
-    commits: list[str]
-
-
-class OptimizeAnswer(msgspec.Struct, kw_only=True):
-    """The changes of an optimization, by table."""
-
-    branch: str
-    tables: list[dict[str, Any]]
-
-
-class CleanupAnswer(msgspec.Struct, kw_only=True):
-    """The data that a cleanup kept and removed, or in a preview would keep and remove."""
-
-    preview: bool
-    before: str
-    epoch: int | None
-    bytes_removed: int
-    branches: list[dict[str, Any]]
-    tables: list[dict[str, Any]]
-    unknown_files: list[str]
-    versions_read: int
-
-
-class CheckAnswer(msgspec.Struct, kw_only=True):
-    """All findings, the worst first, and the amount of data that was checked."""
-
-    uri: str
-    branches: list[str]
-    commits: int
-    versions: int
-    files: int
-    bytes: int
-    rows_read: int
-    verified: int
-    unrecorded: int
-    recorded: dict[str, str]
-    errors: int
-    warnings: int
-    notes: int
-    findings: list[dict[str, Any]]
-
-
-class VerifyAnswer(msgspec.Struct, kw_only=True):
-    """The verified part of a branch's history."""
-
-    uri: str
-    branch: str
-    commit_id: str
-    digest: str
-    commits: int
-    first_commit_id: str
-    is_from_start: bool
-    merges: int
-    merges_gone: int
-    unproven: list[str]
-    versions: int
-    found_commit_id: str | None
-    commits_since: int | None
-
-
-class RepairAnswer(msgspec.Struct, kw_only=True):
-    """The unreadable data, and possible replacements. Nothing was changed."""
-
-    uri: str
-    confirmed: bool
-    manifests: list[dict[str, Any]]
-    histories: list[dict[str, Any]]
-    tables: list[dict[str, Any]]
-    files: list[dict[str, Any]]
-    moved_heads: dict[str, str]

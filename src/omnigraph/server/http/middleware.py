@@ -17,11 +17,8 @@ from omnigraph.server.http.error_responses import RETRY_SECONDS, build_error_bod
 from omnigraph.server.http.request_bodies import JSON, encode_json
 from omnigraph.server.http_errors import (
     BadRequestError,
-    BodyTooLargeError,
-    BodyTooSlowError,
-    HostRefusedError,
-    OriginRefusedError,
-    ServerStoppingError,
+    RequestLimitError,
+    ServerUnavailableError,
     UnauthenticatedError,
 )
 from omnigraph.server.logs import FIELDS, build_failure_fields, log
@@ -74,7 +71,7 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         if self._service.is_draining:
-            raise ServerStoppingError
+            raise ServerUnavailableError.server_stopping()
         exchange.actor = self._authenticate(headers, exchange.actor)
         limit = self._service.limits.body_bytes
         if _LOAD_PATH.fullmatch(scope["path"]):
@@ -94,11 +91,11 @@ class RequestMiddleware:
         # An IPv6 address without a port ends with a bracket, and its colons separate no port.
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if allowed and name.lower() not in allowed:
-            raise HostRefusedError
+            raise BadRequestError.host_refused()
         # Browsers send `Origin` with requests of a page; a page of another site must not use the user's network access.
         origin = headers.get("origin")
         if origin is not None and _parse_origin_host(origin) not in {*allowed, _strip_brackets(name)}:
-            raise OriginRefusedError
+            raise BadRequestError.origin_refused()
 
     def _authenticate(self, headers: Headers, default: Actor) -> Actor:
         tokens = self._service.tokens
@@ -155,10 +152,10 @@ class _LimitedReceive:
             async with asyncio.timeout(max(left, 0.001)):
                 message = await self._receive()
         except TimeoutError:
-            raise BodyTooSlowError(self._seconds) from None
+            raise RequestLimitError.body_too_slow(self._seconds) from None
         self._size += len(message.get("body", b""))
         if self._size > self._limit:
-            raise BodyTooLargeError(self._limit)
+            raise RequestLimitError.body_too_large(self._limit)
         self._is_complete = message["type"] != "http.request" or not message.get("more_body", False)
         return message
 
@@ -196,7 +193,7 @@ def build_error_response(error: Exception, exchange: Exchange, service: Service)
         headers["Retry-After"] = str(RETRY_SECONDS[status])
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if status in _CLOSING_STATUSES or isinstance(error, ServerStoppingError):
+    if status in _CLOSING_STATUSES or _get_code(error) == "server_stopping":
         headers["Connection"] = "close"
     return Response(encode_json(body), status, headers, media_type=JSON)
 
@@ -228,7 +225,7 @@ def _check_declared_size(headers: Headers, limit: int) -> None:
     # A length that is missing or no number is not an error here: `_LimitedReceive` counts the bytes that arrive.
     declared = headers.get("content-length", "0")
     if declared.isascii() and declared.isdigit() and int(declared) > limit:
-        raise BodyTooLargeError(limit)
+        raise RequestLimitError.body_too_large(limit)
 
 
 def _parse_origin_host(origin: str) -> str | None:

@@ -10,6 +10,7 @@ from fastapi.openapi.utils import get_openapi
 
 from omnigraph import __version__
 from omnigraph.server.http import maintenance_bodies, request_bodies
+from omnigraph.server.http.answer_types import NAMES, define_answer, get_schema_name
 from omnigraph.server.http.request_bodies import ARROW, JSON, NDJSON
 
 _REF = "#/components/schemas/{name}"
@@ -116,7 +117,7 @@ def _describe_parameters(parameters: list[dict[str, Any]]) -> None:
 
 
 def _build_ref(type_: type[msgspec.Struct]) -> dict[str, str]:
-    return {"$ref": _REF.format(name=type_.__name__)}
+    return {"$ref": _REF.format(name=get_schema_name(type_))}
 
 
 def _build_error(status: str) -> dict[str, Any]:
@@ -141,9 +142,11 @@ def _add_rpc(responses: dict[str, Any]) -> None:
 
 def _build_schemas() -> dict[str, Any]:
     names = {**vars(request_bodies), **vars(maintenance_bodies)}
-    types = [value for value in names.values() if isinstance(value, type) and issubclass(value, msgspec.Struct)]
-    _, components = msgspec.json.schema_components(types, ref_template=_REF)
-    return dict(components)
+    types = {value for value in names.values() if isinstance(value, type) and issubclass(value, msgspec.Struct)}
+    requests = {type_ for type_ in types if type_.__struct_config__.forbid_unknown_fields}
+    answers = {define_answer(type_) for type_ in (types - requests) | NAMES.keys()}
+    _, components = msgspec.json.schema_components(requests | answers, ref_template=_REF)
+    return dict(sorted(components.items()))
 
 
 __all__ = ["ARROW", "build_document", "describe_route"]

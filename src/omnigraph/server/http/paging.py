@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from omnigraph.server.http_errors import BadCursorError
+from omnigraph.server.http_errors import BadRequestError
 
 MAX_PAGE_ITEMS = 1_000
 DEFAULT_PAGE_ITEMS = 100
@@ -44,11 +44,11 @@ def decode_cursor(text: str, type_: type[T]) -> T:
     """Return the position that a cursor encodes.
 
     Raises:
-        BadCursorError: It is not a cursor of this kind.
+        BadRequestError: It is not a cursor of this kind.
     """
     # A client may have changed the cursor, so it is decoded strictly. Base64 needs the padding back.
     try:
         data = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
         return msgspec.json.decode(data, type=type_, strict=True)
     except (binascii.Error, UnicodeError, ValueError, msgspec.MsgspecError, RecursionError):
-        raise BadCursorError from None
+        raise BadRequestError.bad_cursor() from None

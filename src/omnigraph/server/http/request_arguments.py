@@ -10,11 +10,11 @@ from starlette.requests import Request
 
 from omnigraph.clock import parse_instant
 from omnigraph.config.server import ServerLimits
-from omnigraph.errors import TextTooLargeError
+from omnigraph.errors import LimitError
 from omnigraph.query.params import ParamText
 from omnigraph.server.http.paging import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS
 from omnigraph.server.http.request_bodies import MutateBody, ReadBody, decode_body
-from omnigraph.server.http_errors import BadRequestError, RangeRefusedError
+from omnigraph.server.http_errors import BadRequestError
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -80,7 +80,7 @@ def parse_range(header: str | None, size: int) -> range:
     """Return the byte range that a `Range` header requests, or all bytes if it is missing or not supported.
 
     Raises:
-        RangeRefusedError: The range begins after the end.
+        BadRequestError: The range begins after the end.
     """
     # HTTP lets a server ignore a `Range` that it does not support or that is invalid.
     parsed = _RANGE.fullmatch(header or "")
@@ -93,7 +93,7 @@ def parse_range(header: str | None, size: int) -> range:
     if last and int(last) < int(first):
         return range(size)
     if int(first) >= size:
-        raise RangeRefusedError(size)
+        raise BadRequestError.range_refused(size)
     return range(int(first), min(int(last) + 1, size) if last else size)
 
 
@@ -101,7 +101,7 @@ def check_text(text: str, name: str, limits: ServerLimits) -> None:
     """Check that the text of a query or schema is not too long to be parsed.
 
     Raises:
-        TextTooLargeError: It is longer than the limit.
+        LimitError: It is longer than the limit.
     """
     if len(text) > limits.query_characters:
-        raise TextTooLargeError(name, limits.query_characters)
+        raise LimitError.text_too_large(name, limits.query_characters)

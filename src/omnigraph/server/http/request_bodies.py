@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from omnigraph.ops.branch import Branch
+from omnigraph.ops.scrub import ScrubReport
 from omnigraph.server.http_errors import BadRequestError
 
 NDJSON = "application/x-ndjson"
@@ -139,7 +141,7 @@ class RpcBody(msgspec.Struct, kw_only=True):
 
 
 # --- responses, for the OpenAPI document ------------------------------------------------------------------
-# Routes don't encode these types: they encode results by their own `to_json`.
+# Routes don't encode these types: they encode results by their own `to_json`, see `answer_types`.
 
 
 class ErrorAnswer(msgspec.Struct, kw_only=True):
@@ -176,42 +178,13 @@ class ReadyAnswer(HealthAnswer, kw_only=True):
     scrub: ReadyScrub
 
 
-class DamagedFileAnswer(msgspec.Struct, kw_only=True):
-    """A file that differs from its recorded checksum."""
-
-    table: str
-    """`node:TYPE` or `edge:TYPE`; `branch:NAME` for a manifest."""
-    file: str
-    reason: str
-    branches: list[str]
-    """The branches whose current state needs the file; empty if only earlier commits do."""
-
-
-class GraphScrub(msgspec.Struct, kw_only=True):
-    """The progress of the background verification of a graph's files."""
-
-    state: str
-    """`waiting`, `running`, `resting` until the next pass, or `failing` while the store does not respond."""
-    files: int
-    bytes: int
-    """The bytes verified since the server was started."""
-    skipped: int
-    """Files that the store failed to deliver in this pass."""
-    pass_began: str | None
-    last_pass: str | None
-    """The time at which all files were last verified."""
-    damaged_files: int
-    damaged: list[DamagedFileAnswer]
-    """Shown to actors that may `maintain` the graph; empty for others."""
-
-
 class GraphAnswer(msgspec.Struct, kw_only=True):
     """A graph of the server."""
 
     id: str
     state: str
     read_only: bool
-    scrub: GraphScrub | None
+    scrub: ScrubReport | None
     """Null if files are not verified."""
 
 
@@ -259,21 +232,10 @@ class SchemaAnswer(msgspec.Struct, kw_only=True):
     schema: str
 
 
-class BranchAnswer(msgspec.Struct, kw_only=True):
-    """A branch, and the commit that it was forked from."""
-
-    name: str
-    id: str | None
-    parent_branch: str | None
-    parent_commit: str | None
-    created_at: str | None
-    created_by: str | None
-
-
 class BranchesAnswer(msgspec.Struct, kw_only=True):
     """A page of branches: main first, the others by name."""
 
-    branches: list[BranchAnswer]
+    branches: list[Branch]
     next_cursor: str | None
 
 
@@ -343,44 +305,6 @@ class ExplainAnswer(msgspec.Struct, kw_only=True):
     plan: dict[str, Any]
     output: list[str]
     text: str
-
-
-class MutationAnswer(msgspec.Struct, kw_only=True):
-    """The effect of a mutation; without an effect there is no commit."""
-
-    query_name: str
-    target: dict[str, str]
-    commit_id: str | None
-    affected_nodes: int
-    affected_edges: int
-
-
-class LoadAnswer(msgspec.Struct, kw_only=True):
-    """The effect of a load, by type."""
-
-    mode: str
-    target: dict[str, str]
-    commit_id: str | None
-    nodes: dict[str, dict[str, int]]
-    edges: dict[str, dict[str, int]]
-    rejected: int
-    quarantine: str | None
-    dry_run: bool
-
-
-class MergeAnswer(msgspec.Struct, kw_only=True):
-    """The effect of a merge. If there are conflicts, it is in the body of a 409, as `merge`."""
-
-    outcome: str
-    source: str
-    into: str
-    source_commit: str
-    base_commit: str
-    commit_id: str | None
-    dry_run: bool
-    tables: list[dict[str, Any]]
-    restored_edges: dict[str, int]
-    conflicts: dict[str, Any]
 
 
 class PlanAnswer(msgspec.Struct, kw_only=True):

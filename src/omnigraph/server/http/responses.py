@@ -15,7 +15,7 @@ from omnigraph.config.server import ServerLimits
 from omnigraph.engine.result import Result
 from omnigraph.engine.result_files import encode_json_lines
 from omnigraph.server.http.request_bodies import ARROW, JSON, NDJSON, encode_json
-from omnigraph.server.http_errors import AnswerTooLargeError, RequestTooLongError
+from omnigraph.server.http_errors import RequestLimitError
 from omnigraph.server.service import Service, get_exchange
 
 T = TypeVar("T")
@@ -40,10 +40,10 @@ def encode_result(result: Result, limits: ServerLimits) -> bytes:
     """Encode a result as one JSON document.
 
     Raises:
-        AnswerTooLargeError: It has too many rows or bytes.
+        RequestLimitError: It has too many rows or bytes.
     """
     if result.row_count > limits.rows:
-        raise AnswerTooLargeError("rows", limits.rows)
+        raise RequestLimitError.answer_too_large("rows", limits.rows)
     head = {
         "query_name": result.query_name,
         "target": result.target.to_json(),
@@ -59,7 +59,7 @@ def encode_result(result: Result, limits: ServerLimits) -> bytes:
         chunk = encode_json_lines(result.schema, batch).rstrip(b"\n").replace(b"\n", b",")
         size += len(chunk) + 1
         if size > limits.answer_bytes:
-            raise AnswerTooLargeError("bytes", limits.answer_bytes)
+            raise RequestLimitError.answer_too_large("bytes", limits.answer_bytes)
         parts += [b"," if len(parts) > 1 else b"", chunk]
     return b"".join([*parts, b"]}"])
 
@@ -98,7 +98,7 @@ def limit_time(chunks: Iterator[T], clock: Clock, seconds: float) -> Iterator[T]
     The time between two chunks, in which the consumer works, does not count.
 
     Raises:
-        RequestTooLongError: It takes longer.
+        RequestLimitError: It takes longer.
     """
     elapsed = 0.0
     while True:
@@ -106,7 +106,7 @@ def limit_time(chunks: Iterator[T], clock: Clock, seconds: float) -> Iterator[T]
         chunk = next(chunks, None)
         elapsed += clock.monotonic() - started
         if elapsed > seconds:
-            raise RequestTooLongError(seconds)
+            raise RequestLimitError.request_too_long(seconds)
         if chunk is None:
             return
         yield chunk
@@ -116,11 +116,11 @@ def respond_limited_json(document: object, limits: ServerLimits) -> Response:
     """Respond with one JSON document.
 
     Raises:
-        AnswerTooLargeError: It is longer than the limit.
+        RequestLimitError: It is longer than the limit.
     """
     text = encode_json(document)
     if len(text) > limits.answer_bytes:
-        raise AnswerTooLargeError("bytes", limits.answer_bytes)
+        raise RequestLimitError.answer_too_large("bytes", limits.answer_bytes)
     return Response(text, media_type=JSON)
 
 

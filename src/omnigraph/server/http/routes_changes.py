@@ -39,7 +39,7 @@ from omnigraph.server.http.responses import (
     respond_limited_json,
     start_stream,
 )
-from omnigraph.server.http_errors import AnswerTooLargeError, BadCursorError
+from omnigraph.server.http_errors import BadRequestError, RequestLimitError
 from omnigraph.server.service import Service, get_service
 
 router = APIRouter()
@@ -108,8 +108,7 @@ def _read_page(service: Service, lines: Iterator[bytes], skipped: int, limit: in
     """Return a page of lines, and one line more if there is a next page.
 
     Raises:
-        RequestTooLongError: Computing them takes too long.
-        AnswerTooLargeError: They have too many bytes.
+        RequestLimitError: Computing them takes too long, or they have too many bytes.
     """
     # Lines are skipped by computing them again, so the time limit includes them.
     timed = limit_time(lines, service.runtime.clock, service.limits.seconds)
@@ -118,7 +117,7 @@ def _read_page(service: Service, lines: Iterator[bytes], skipped: int, limit: in
     for line in islice(timed, skipped, skipped + limit + 1):
         size += len(line)
         if size > service.limits.answer_bytes:
-            raise AnswerTooLargeError("bytes", service.limits.answer_bytes)
+            raise RequestLimitError.answer_too_large("bytes", service.limits.answer_bytes)
         page.append(line)
     return page
 
@@ -147,7 +146,7 @@ async def commit_changes(
 
     document = await service.read(request, budget, read_changes)
     if document is None:
-        raise AnswerTooLargeError("rows", service.limits.rows)
+        raise RequestLimitError.answer_too_large("rows", service.limits.rows)
     return respond_limited_json(document, service.limits)
 
 
@@ -174,7 +173,7 @@ async def changes(  # noqa: PLR0913 - the parameters of the route
     handle = service.bind_graph(request, graph, Action.READ, branch)
     position = None if cursor is None else decode_cursor(cursor, CommitCursor)
     if position is not None and position.branch != branch:
-        raise BadCursorError
+        raise BadRequestError.bad_cursor()
     begin = since if position is None else position.before
     if wait and begin is not None:
         await _wait_for_commit(service, request, handle, branch, begin, wait)
@@ -217,7 +216,7 @@ def _build_feed_page(
     """Return a page of the change feed, with fewer commits than requested if they have many rows.
 
     Raises:
-        AnswerTooLargeError: The first commit alone has too many rows.
+        RequestLimitError: The first commit alone has too many rows.
     """
     feed = graph.changes(branch=branch, since=since, types=types, limit=limit)
     documents: list[dict[str, object]] = []
@@ -230,7 +229,7 @@ def _build_feed_page(
         if document is None:
             # A page ends before a commit that does not fit; a commit that fits on no page is an error.
             if not documents:
-                raise AnswerTooLargeError("rows", max_rows)
+                raise RequestLimitError.answer_too_large("rows", max_rows)
             is_cut = True
             break
         documents.append(document)

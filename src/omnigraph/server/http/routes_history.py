@@ -7,8 +7,8 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from omnigraph.ops.entity_history import EntityHistory
 from omnigraph.policy import Action
-from omnigraph.server.http.maintenance_bodies import HistoryAnswer
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.paging import CommitCursor, NameCursor, decode_cursor, encode_cursor
 from omnigraph.server.http.request_arguments import (
@@ -32,7 +32,7 @@ from omnigraph.server.http.request_bodies import (
     SnapshotAnswer,
 )
 from omnigraph.server.http.responses import respond_json, respond_limited_json
-from omnigraph.server.http_errors import BadCursorError
+from omnigraph.server.http_errors import BadRequestError
 from omnigraph.server.service import get_service
 
 router = APIRouter()
@@ -40,6 +40,7 @@ router = APIRouter()
 Versions = Annotated[int | None, Query(description="The maximum number of versions; all by default.", ge=1)]
 Before = Annotated[str | None, Query(description="Only commits older than this one.", max_length=64)]
 AllBranches = Annotated[bool, Query(description="Commits of all branches, by time; `branch` is ignored.")]
+IncludeMaintenance = Annotated[bool, Query(description="Also commits of automatic maintenance, which change no row.")]
 Filters = Annotated[list[str] | None, Query(alias="filter", description="`actor=ada`; may be repeated.", max_length=16)]
 
 
@@ -96,13 +97,14 @@ async def branches(request: Request, graph: GraphId, limit: Limit = DEFAULT_LIMI
 
 
 @router.get("/graphs/{graph}/commits", **describe_route(CommitsAnswer))
-async def commits(
+async def commits(  # noqa: PLR0913, PLR0917 - one argument per parameter
     request: Request,
     graph: GraphId,
     branch: BranchName = "main",
     filters: Filters = None,
     before: Before = None,
     all_branches: AllBranches = False,
+    include_maintenance: IncludeMaintenance = False,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Response:
@@ -114,7 +116,7 @@ async def commits(
     # No branch has an empty name, so it represents all branches in a cursor.
     cursor_branch = "" if all_branches else branch
     if position is not None and position.branch != cursor_branch:
-        raise BadCursorError
+        raise BadRequestError.bad_cursor()
     filter_values = dict(pair.partition("=")[::2] for pair in filters or ())
     before = before if position is None else position.before
     page = await service.read(
@@ -127,6 +129,7 @@ async def commits(
             limit=limit,
             before=before,
             all_branches=all_branches,
+            include_maintenance=include_maintenance,
         ),
     )
     next_cursor = None if page.next is None else encode_cursor(CommitCursor(cursor_branch, page.next))
@@ -141,7 +144,7 @@ async def commit(request: Request, graph: GraphId, commit: str, branch: BranchFi
     return respond_json((await service.run(request, partial(handle.commit, commit, branch=branch))).to_json())
 
 
-@router.get("/graphs/{graph}/history", **describe_route(HistoryAnswer))
+@router.get("/graphs/{graph}/history", **describe_route(EntityHistory))
 async def history(
     request: Request,
     graph: GraphId,

@@ -11,23 +11,23 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from omnigraph.ops.check import CheckResult
+from omnigraph.ops.cleanup import CleanupResult
+from omnigraph.ops.embed import EmbedResult
+from omnigraph.ops.optimize import OptimizeResult
+from omnigraph.ops.repair_result import RepairResult
+from omnigraph.ops.verify import VerifyResult
 from omnigraph.policy import Action
 from omnigraph.server.http.error_responses import redact
 from omnigraph.server.http.maintenance_bodies import (
-    CheckAnswer,
     CheckBody,
-    CleanupAnswer,
     CleanupBody,
-    EmbedAnswer,
     EmbedBody,
     IndexesAnswer,
     OperationsAnswer,
-    OptimizeAnswer,
     OptimizeBody,
     RecoveriesAnswer,
-    RepairAnswer,
     RepairBody,
-    VerifyAnswer,
     VerifyBody,
 )
 from omnigraph.server.http.openapi import describe_route
@@ -94,7 +94,7 @@ async def recoveries(request: Request, graph: GraphId, limit: Limit = DEFAULT_LI
     return respond_json({"recoveries": [record.to_json() for record in records[:limit]], "next_cursor": next_cursor})
 
 
-@router.post("/graphs/{graph}/embed", **describe_route(EmbedAnswer, body=EmbedBody, can_conflict=True))
+@router.post("/graphs/{graph}/embed", **describe_route(EmbedResult, body=EmbedBody, can_conflict=True))
 async def embed(request: Request, graph: GraphId) -> Response:
     """Compute missing vectors with the server's embedding provider; each batch of rows is a commit."""
     body = await read_body(request, EmbedBody)
@@ -120,7 +120,7 @@ async def embed(request: Request, graph: GraphId) -> Response:
     return respond_limited_json(done.to_json(), service.limits)
 
 
-@router.post("/graphs/{graph}/optimize", **describe_route(OptimizeAnswer, body=OptimizeBody, can_conflict=True))
+@router.post("/graphs/{graph}/optimize", **describe_route(OptimizeResult, body=OptimizeBody, can_conflict=True))
 async def optimize(request: Request, graph: GraphId) -> Response:
     """Compact small files and complete indexes: one commit per table where it pays off. No row changes."""
     body = await read_body(request, OptimizeBody)
@@ -142,7 +142,7 @@ async def optimize(request: Request, graph: GraphId) -> Response:
     return _respond_redacted(service, done)
 
 
-@router.post("/graphs/{graph}/cleanup", **describe_route(CleanupAnswer, body=CleanupBody, can_conflict=True))
+@router.post("/graphs/{graph}/cleanup", **describe_route(CleanupResult, body=CleanupBody, can_conflict=True))
 async def cleanup(request: Request, graph: GraphId) -> Response:
     """Remove data that no kept commit needs; without `confirm`, only report what would be removed."""
     body = await read_body(request, CleanupBody)
@@ -161,7 +161,7 @@ async def cleanup(request: Request, graph: GraphId) -> Response:
     return _respond_redacted(service, done)
 
 
-@router.post("/graphs/{graph}/check", **describe_route(CheckAnswer, body=CheckBody, can_conflict=True))
+@router.post("/graphs/{graph}/check", **describe_route(CheckResult, body=CheckBody, can_conflict=True))
 async def check(request: Request, graph: GraphId) -> Response:
     """Check manifests, files, rows and indexes. Nothing is changed, except that `record` records checksums."""
     body = await read_body(request, CheckBody)
@@ -185,7 +185,7 @@ async def check(request: Request, graph: GraphId) -> Response:
     return _respond_redacted(service, done)
 
 
-@router.post("/graphs/{graph}/verify", **describe_route(VerifyAnswer, body=VerifyBody))
+@router.post("/graphs/{graph}/verify", **describe_route(VerifyResult, body=VerifyBody))
 async def verify(request: Request, graph: GraphId) -> Response:
     """Verify the history of a branch by its digests, and its files by its history. Nothing is changed."""
     body = await read_body(request, VerifyBody)
@@ -196,7 +196,7 @@ async def verify(request: Request, graph: GraphId) -> Response:
     return _respond_redacted(service, await service.read(request, budget, work, is_long=True))
 
 
-@router.post("/graphs/{graph}/repair", **describe_route(RepairAnswer, body=RepairBody, can_conflict=True))
+@router.post("/graphs/{graph}/repair", **describe_route(RepairResult, body=RepairBody, can_conflict=True))
 async def repair(request: Request, graph: GraphId) -> Response:
     """Report unreadable data and possible replacements. Nothing is changed: repair the graph where it is stored."""
     body = await read_body(request, RepairBody)

@@ -1,24 +1,27 @@
 """Routes for agents: stateless MCP over HTTP, with the same middleware as all other routes."""
 
-from importlib import import_module
-from types import ModuleType
+from collections.abc import Callable
+from typing import TypeAlias, cast
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from omnigraph.extensions import Extension, load_extension
 from omnigraph.policy import Action, Actor, DeniedError
 from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.request_arguments import GraphId
 from omnigraph.server.http.request_bodies import RpcAnswer, RpcBody
-from omnigraph.server.http_errors import AgentsMissingError, GraphUnclearError
+from omnigraph.server.http_errors import BadRequestError, ServerUnavailableError
 from omnigraph.server.service import get_exchange, get_service
 
 router = APIRouter()
 
 # The packages that `omnigraph[mcp]` installs.
 _MCP_MODULES = frozenset({"mcp", "mcp_types"})
+# The response to a request for one graph with this body.
+_McpResponse: TypeAlias = Callable[[Request, str, bytes], Response]
 
 
 @router.post("/mcp", **describe_route(RpcAnswer, body=RpcBody, is_rpc=True))
@@ -28,7 +31,7 @@ async def mcp(request: Request) -> Response:
     graphs = sorted(service.registry.graphs.items())
     visible = await service.run(request, lambda: [name for name, hosted in graphs if _has_any_access(hosted, actor)])
     if len(visible) != 1:
-        raise GraphUnclearError(tuple(visible))
+        raise BadRequestError.graph_unclear(tuple(visible))
     return await _respond(request, visible[0])
 
 
@@ -46,9 +49,8 @@ async def mcp_of_graph(request: Request, graph: GraphId) -> Response:
 async def _respond(request: Request, graph: str) -> Response:
     body = await request.body()
     # In a thread: the first request imports a large library.
-    transport = await get_service(request).run(request, _load_mcp_http)
-    response: Response = transport.McpResponse(request, graph, body)
-    return response
+    build_response = await get_service(request).run(request, _load_mcp_response)
+    return build_response(request, graph, body)
 
 
 def _has_any_access(hosted: ServedGraph, actor: Actor) -> bool:
@@ -59,11 +61,11 @@ def _has_any_access(hosted: ServedGraph, actor: Actor) -> bool:
     return any(hosted.is_allowed_somewhere(actor, Action.INVOKE_QUERY, query=query.name) for query in stored)
 
 
-def _load_mcp_http() -> ModuleType:
+def _load_mcp_response() -> _McpResponse:
     try:
-        return import_module("omnigraph.server.mcp.http_transport")
+        return cast("_McpResponse", load_extension(Extension.MCP_RESPONSE))
     except ModuleNotFoundError as error:
         # Any other missing module is a defect of the installation, and not fixed by the extra.
         if error.name not in _MCP_MODULES:
             raise
-        raise AgentsMissingError from error
+        raise ServerUnavailableError.mcp_missing() from error

@@ -15,7 +15,7 @@ from omnigraph.policy import Action
 from omnigraph.server.http.openapi import build_document, describe_route
 from omnigraph.server.http.request_bodies import GraphsAnswer, HealthAnswer, ReadyAnswer
 from omnigraph.server.http.responses import respond_json
-from omnigraph.server.http_errors import ServerStoppingError
+from omnigraph.server.http_errors import ServerUnavailableError
 from omnigraph.server.metrics import CONTENT_TYPE
 from omnigraph.server.service import get_exchange, get_service
 
@@ -36,7 +36,7 @@ async def readiness(request: Request) -> Response:
     """
     service = get_service(request)
     if service.is_draining:
-        raise ServerStoppingError
+        raise ServerUnavailableError.server_stopping()
     counts = [len(report.damaged) for report in service.collect_scrub_reports().values()]
     state = "damaged" if any(counts) else "sound"
     if service.scrubber is None:

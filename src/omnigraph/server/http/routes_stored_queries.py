@@ -5,6 +5,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from omnigraph.ops.mutate import MutationResult
 from omnigraph.policy import Action, DeniedError
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.request_arguments import GraphId, read_body
@@ -13,7 +14,6 @@ from omnigraph.server.http.request_bodies import (
     NDJSON,
     InvokeBody,
     MutateBody,
-    MutationAnswer,
     ReadBody,
     ResultAnswer,
     StoredListAnswer,
@@ -21,7 +21,7 @@ from omnigraph.server.http.request_bodies import (
 from omnigraph.server.http.responses import respond_json
 from omnigraph.server.http.routes_read import answer_query
 from omnigraph.server.http.routes_write import answer_mutation
-from omnigraph.server.http_errors import BadRequestError, StoredQueryMissingError
+from omnigraph.server.http_errors import BadRequestError, ResourceMissingError
 from omnigraph.server.service import get_exchange, get_service
 
 router = APIRouter()
@@ -49,7 +49,7 @@ async def queries(request: Request, graph: GraphId) -> Response:
 
 @router.post(
     "/graphs/{graph}/queries/{name}",
-    **describe_route(ResultAnswer, MutationAnswer, body=InvokeBody, streams=[NDJSON, ARROW], can_conflict=True),
+    **describe_route(ResultAnswer, MutationResult, body=InvokeBody, streams=[NDJSON, ARROW], can_conflict=True),
 )
 async def invoke(request: Request, graph: GraphId, name: str) -> Response:
     """Run a stored query. The response to a mutation is that of `mutate`."""
@@ -58,7 +58,7 @@ async def invoke(request: Request, graph: GraphId, name: str) -> Response:
     try:
         return await _run_stored_query(request, graph, name, body)
     except DeniedError:
-        raise StoredQueryMissingError(name) from None
+        raise ResourceMissingError.stored_query_not_found(name) from None
 
 
 async def _run_stored_query(request: Request, graph: str, name: str, body: InvokeBody) -> Response:
@@ -70,7 +70,7 @@ async def _run_stored_query(request: Request, graph: str, name: str, body: Invok
     )
     is_allowed = hosted.allows(actor, Action.INVOKE_QUERY, branch=body.branch, query=name)
     if stored is None or not is_allowed:
-        raise StoredQueryMissingError(name)
+        raise ResourceMissingError.stored_query_not_found(name)
     _check_fields(body, is_mutation=stored.is_mutation)
     fields = {field: getattr(body, field) for field in _COMMON_FIELDS}
     if stored.is_mutation:

@@ -6,8 +6,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from omnigraph.ops.tag import Tag
 from omnigraph.policy import Action, DeniedError
-from omnigraph.server.http.maintenance_bodies import TagAnswer, TagBody, TagsAnswer
+from omnigraph.server.http.maintenance_bodies import TagBody, TagsAnswer
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.paging import NameCursor, decode_cursor, encode_cursor
 from omnigraph.server.http.request_arguments import DEFAULT_LIMIT, Cursor, GraphId, Limit, read_body
@@ -32,7 +33,7 @@ async def tags(request: Request, graph: GraphId, limit: Limit = DEFAULT_LIMIT, c
     return respond_json({"tags": [tag.to_json() for tag in rest[:limit]], "next_cursor": next_cursor})
 
 
-@router.post("/graphs/{graph}/tags", **describe_route(TagAnswer, body=TagBody, status=201, can_conflict=True))
+@router.post("/graphs/{graph}/tags", **describe_route(Tag, body=TagBody, status=201, can_conflict=True))
 async def create_tag(request: Request, graph: GraphId) -> Response:
     """Create a tag. It needs the permission to create a branch of that name, and to read the state."""
     body = await read_body(request, TagBody)
@@ -41,7 +42,7 @@ async def create_tag(request: Request, graph: GraphId) -> Response:
     return respond_json((await service.write(request, partial(handle.tags.create, body.name, body.ref))).to_json(), 201)
 
 
-@router.delete("/graphs/{graph}/tags/{tag:path}", **describe_route(TagAnswer, can_conflict=True))
+@router.delete("/graphs/{graph}/tags/{tag:path}", **describe_route(Tag, can_conflict=True))
 async def delete_tag(request: Request, graph: GraphId, tag: str) -> Response:
     """Delete a tag; the state that it named stays until a cleanup removes it."""
     service = get_service(request)

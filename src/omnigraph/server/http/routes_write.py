@@ -10,6 +10,10 @@ from starlette.responses import Response
 
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
+from omnigraph.ops.branch import Branch
+from omnigraph.ops.load_call import LoadResult
+from omnigraph.ops.merge_result import MergeResult
+from omnigraph.ops.mutate import MutationResult
 from omnigraph.policy import Action
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.request_arguments import GraphId, check_text, merge_params, parse_optional_instant, read_body
@@ -17,13 +21,9 @@ from omnigraph.server.http.request_bodies import (
     BODY_NAME,
     ApplyAnswer,
     ApplyBody,
-    BranchAnswer,
     BranchBody,
-    LoadAnswer,
-    MergeAnswer,
     MergeBody,
     MutateBody,
-    MutationAnswer,
     PlanAnswer,
     PlanBody,
 )
@@ -33,7 +33,7 @@ from omnigraph.server.service import Service, get_exchange, get_service
 router = APIRouter()
 
 Mode = Annotated[str, Query(description="append, merge or overwrite.", max_length=16)]
-Branch = Annotated[str, Query(description="The branch to load into.", max_length=256)]
+LoadBranch = Annotated[str, Query(description="The branch to load into.", max_length=256)]
 IfExists = Annotated[bool, Query(description="With `from`: load into the branch unchanged if it already exists.")]
 From = Annotated[str | None, Query(alias="from", description="First create the branch from this one.", max_length=256)]
 Text = Annotated[str | None, Query(max_length=16_384)]
@@ -42,7 +42,7 @@ Text = Annotated[str | None, Query(max_length=16_384)]
 _MAX_MEMORY_BYTES = 1024 * 1024
 
 
-@router.post("/graphs/{graph}/mutate", **describe_route(MutationAnswer, body=MutateBody, can_conflict=True))
+@router.post("/graphs/{graph}/mutate", **describe_route(MutationResult, body=MutateBody, can_conflict=True))
 async def mutate(request: Request, graph: GraphId) -> Response:
     """Run a mutation atomically, in one commit."""
     body = await read_body(request, MutateBody)
@@ -74,13 +74,13 @@ async def answer_mutation(
     return respond_json(done.to_json())
 
 
-@router.post("/graphs/{graph}/load", **describe_route(LoadAnswer, takes_ndjson=True, can_conflict=True))
+@router.post("/graphs/{graph}/load", **describe_route(LoadResult, takes_ndjson=True, can_conflict=True))
 async def load(  # noqa: PLR0913 - FastAPI declares a query string by parameters
     request: Request,
     graph: GraphId,
     mode: Mode,
     *,
-    branch: Branch = "main",
+    branch: LoadBranch = "main",
     from_: From = None,
     if_exists: IfExists = False,
     message: Text = None,
@@ -121,7 +121,7 @@ async def load(  # noqa: PLR0913 - FastAPI declares a query string by parameters
     return respond_json(done.to_json())
 
 
-@router.post("/graphs/{graph}/branches", **describe_route(BranchAnswer, body=BranchBody, status=201, can_conflict=True))
+@router.post("/graphs/{graph}/branches", **describe_route(Branch, body=BranchBody, status=201, can_conflict=True))
 async def create_branch(request: Request, graph: GraphId) -> Response:
     """Create a branch from any state of another."""
     body = await read_body(request, BranchBody)
@@ -140,7 +140,7 @@ async def create_branch(request: Request, graph: GraphId) -> Response:
     return respond_json(created.to_json(), 201)
 
 
-@router.delete("/graphs/{graph}/branches/{branch:path}", **describe_route(BranchAnswer, can_conflict=True))
+@router.delete("/graphs/{graph}/branches/{branch:path}", **describe_route(Branch, can_conflict=True))
 async def delete_branch(request: Request, graph: GraphId, branch: str) -> Response:
     """Delete a branch with its commits."""
     service = get_service(request)
@@ -148,9 +148,9 @@ async def delete_branch(request: Request, graph: GraphId, branch: str) -> Respon
     return respond_json((await service.write(request, partial(handle.branches.delete, branch))).to_json())
 
 
-@router.post("/graphs/{graph}/merge", **describe_route(MergeAnswer, body=MergeBody, can_conflict=True))
+@router.post("/graphs/{graph}/merge", **describe_route(MergeResult, body=MergeBody, can_conflict=True))
 async def merge(request: Request, graph: GraphId) -> Response:
-    """Merge the changes of a branch into another. If there are conflicts, nothing is changed, and a 409 lists them."""
+    """Merge the changes of a branch into another. With conflicts nothing changes, and a 409 has them in `merge`."""
     body = await read_body(request, MergeBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.BRANCH_MERGE, body.into, read=body.source)

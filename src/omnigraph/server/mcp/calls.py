@@ -16,13 +16,13 @@ from omnigraph.engine.result import Result
 from omnigraph.engine.result_files import build_json_objects
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
-from omnigraph.ops.merge_result import MergeConflictsError, MergeResult
+from omnigraph.ops.merge_result import MergeConflictsError, MergeResult, format_conflict_count
 from omnigraph.policy import Action, Actor
 from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.server.http.request_arguments import check_text, parse_branch, parse_optional_instant
 from omnigraph.server.http.request_bodies import encode_json
 from omnigraph.server.http.responses import limit_time
-from omnigraph.server.http_errors import ColumnsDifferError, RowTooLargeError
+from omnigraph.server.http_errors import BadRequestError, RequestLimitError
 from omnigraph.server.mcp.arguments import (
     BranchesArguments,
     CommitsArguments,
@@ -84,7 +84,7 @@ class Caller:
         """Return the graph, and note action and branch for the log.
 
         Raises:
-            GraphMissingError: The graph does not exist, or the caller may not see it.
+            ResourceMissingError: The graph does not exist, or the caller may not see it.
             DeniedError: The policy does not allow the action.
         """
         return self.service.find_graph(self.request, self.graph_id, action, branch, read=read)
@@ -150,7 +150,7 @@ async def run_query(
     `declared` are the columns of the tool's output schema; None if there is none.
 
     Raises:
-        ColumnsDifferError: The result has other columns than declared.
+        BadRequestError: The result has other columns than declared.
     """
 
     def run(budget: Budget) -> ToolResult:
@@ -165,7 +165,7 @@ async def run_query(
         )
         caller.exchange.commit = result.commit_id
         if declared is not None and not is_as_declared(result.schema, declared):
-            raise ColumnsDifferError(result.query_name)
+            raise BadRequestError.columns_differ(result.query_name)
         return _build_page(result, controls.offset, controls.limit)
 
     return await caller.read(run, controls.seconds, controls.memory_bytes)
@@ -187,7 +187,7 @@ def _build_page(result: Result, offset: int, limit: int) -> ToolResult:
     row_count = len(lines) - 1
     # An empty page with a next offset would send the agent into an endless loop.
     if rows and not row_count:
-        raise RowTooLargeError(offset, MAX_RESPONSE_BYTES)
+        raise RequestLimitError.row_too_large(offset, MAX_RESPONSE_BYTES)
     end = offset + row_count
     next_offset = end if end < total else None
     note = f"{row_count} of {total} rows from offset {offset}, commit {result.commit_id}"
@@ -288,7 +288,7 @@ async def diff(caller: Caller, arguments: DiffArguments) -> ToolResult:
                 break
             count += 1
         if lines and not count:
-            raise RowTooLargeError(arguments.offset, MAX_RESPONSE_BYTES)
+            raise RequestLimitError.row_too_large(arguments.offset, MAX_RESPONSE_BYTES)
         value = {
             "before": difference.before.commit.id,
             "after": difference.after.commit.id,
@@ -381,8 +381,8 @@ def _report_conflicts(caller: Caller, result: MergeResult) -> ToolResult:
     exchange.code = "merge_conflicts"
     caller.service.metrics.count("omnigraph_conflicts_total", graph=caller.graph_id)
     message = (
-        f"{result.conflict_total} conflicts between `{result.source}` and `{result.into}`: nothing was merged."
-        f" Resolve them on `{result.source}`, or choose with `strategy` whose values win"
+        f"{format_conflict_count(result)}."
+        f" Resolve this on `{result.source}`, or choose with `strategy` whose values win"
     )
     value = {
         "error": message,

@@ -6,10 +6,12 @@ from typing import Any, assert_never
 import msgspec
 import pyarrow as pa
 
+from omnigraph.json_struct import JsonStruct
 from omnigraph.query.expr import Parameter
 from omnigraph.schema.arrow import type_from_arrow
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import describe_type
+from omnigraph.server.http.answer_types import define_answer
 
 JsonSchema = dict[str, Any]
 
@@ -108,12 +110,13 @@ def _build_field_schema(field: pa.Field) -> JsonSchema:
 
 @cache
 def build_struct_schema(type_: type[msgspec.Struct]) -> JsonSchema:
-    """Build the schema of a struct without nested structs, kept short because models read it.
+    """Build the schema of a result, or of another struct without nested structs, kept short because models read it.
 
     The result is cached and shared: callers must not change it.
     """
-    _, components = msgspec.json.schema_components([type_], ref_template="{name}")
-    schema = components[type_.__name__]
+    answer = define_answer(type_) if issubclass(type_, JsonStruct) else type_
+    _, components = msgspec.json.schema_components([answer], ref_template="{name}")
+    schema = components[answer.__name__]
     return {
         "type": "object",
         "properties": {name: _simplify(field_schema) for name, field_schema in schema["properties"].items()},

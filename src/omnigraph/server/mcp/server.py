@@ -205,7 +205,7 @@ async def _load_tools(caller: Caller) -> Tools:
     """Return all tools of the graph, by name.
 
     Raises:
-        GraphUnavailableError: The graph could not be opened.
+        ServerUnavailableError: The graph could not be opened.
     """
     hosted = caller.find_graph(Action.READ, None)
     # Only for its check that the graph is open.

@@ -19,7 +19,7 @@ from starlette.types import Message
 
 from omnigraph.api import load_runtime
 from omnigraph.config.server import NothingToServeError, ServerConfig, load_server_config
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import SettingsError
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.policy import Actor
 from omnigraph.runtime import Runtime
@@ -74,17 +74,6 @@ ANONYMOUS_NAME = "anonymous"
 _POLL_SECONDS = 0.05
 
 
-class AgentSettingsError(OmnigraphError):
-    """The settings do not determine which graph an agent works on, or as which actor."""
-
-    kind = Kind.USAGE
-    code = "bad_agent_settings"
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
-
-
 def serve_mcp(
     uri: str | None = None,
     *,
@@ -109,19 +98,21 @@ def serve_mcp(
         runtime: Settings, clock and the like; by default those of this process's environment.
 
     Raises:
-        AgentSettingsError: The graph or the actor is not determined.
-        SettingsError, PoliciesError, StoredQueriesError, NotAGraphError: The settings or the graph can't be used.
+        SettingsError, StoredQueriesError, NotAGraphError: The settings or the graph can't be used, or the settings
+            don't determine the graph or the actor.
     """
     runtime = runtime or load_runtime()
     try:
         server_config = load_server_config(() if uri is None else (uri,), config, None)
     except NothingToServeError:
-        raise AgentSettingsError("name the graph: `omnigraph mcp URI`, or `--config FILE` with settings") from None
+        raise SettingsError.bad_agent_settings(
+            "name the graph: `omnigraph mcp URI`, or `--config FILE` with settings"
+        ) from None
     settings = _select_graph(server_config, graph, queries)
     if settings.policies is not None and actor is None:
-        raise AgentSettingsError("there are policies: name the actor that the agent acts as with --as")
+        raise SettingsError.bad_agent_settings("there are policies: name the actor that the agent acts as with --as")
     if settings.policies is not None and write:
-        raise AgentSettingsError("policies decide who may write: leave --write out")
+        raise SettingsError.bad_agent_settings("policies decide who may write: leave --write out")
     for name in (actor or ANONYMOUS_NAME, *groups):
         check_actor(name)
     # Without policies nothing else would restrict an agent.
@@ -144,14 +135,16 @@ def _select_graph(config: ServerConfig, graph: str | None, queries: str | os.Pat
     """Return settings with one graph, and without tokens and maintenance.
 
     Raises:
-        AgentSettingsError: There is no such graph, or several and no name.
+        SettingsError: There is no such graph, or several and no name.
     """
     ids = sorted(entry.id for entry in config.graphs)
     matches = [entry for entry in config.graphs if graph in (None, entry.id)]
     if not matches:
-        raise AgentSettingsError(f"there is no graph `{graph}` in the settings, only {', '.join(ids)}")
+        raise SettingsError.bad_agent_settings(f"there is no graph `{graph}` in the settings, only {', '.join(ids)}")
     if len(matches) > 1:
-        raise AgentSettingsError(f"choose the graph that the agent works on with --graph: {', '.join(ids)}")
+        raise SettingsError.bad_agent_settings(
+            f"choose the graph that the agent works on with --graph: {', '.join(ids)}"
+        )
     selected = matches[0] if queries is None else replace(matches[0], queries=Path(queries))
     # A user that can start this process has access to the files: tokens would protect nothing (decision 32).
     return replace(config, graphs=(selected,), tokens_file=None, given_tokens=(), maintenance=None)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import msgspec
 from mcp_types import Tool
 
+from omnigraph.ops.mutate import MutationResult
 from omnigraph.policy import Action
 from omnigraph.server.graph_registry import ServedGraph
-from omnigraph.server.http.request_bodies import MutationAnswer
 from omnigraph.server.mcp import calls
 from omnigraph.server.mcp.arguments import ReadControls, WriteControls, read_arguments
 from omnigraph.server.mcp.calls import Caller, ToolResult
@@ -105,7 +105,7 @@ class StoredTool:
 
     def _build_output_schema(self) -> JsonSchema:
         columns = self.query.columns
-        return build_struct_schema(MutationAnswer) if columns is None else build_rows_schema(build_row_schema(columns))
+        return build_struct_schema(MutationResult) if columns is None else build_rows_schema(build_row_schema(columns))
 
     def _has_control(self, control: str) -> bool:
         return all(param.name != control for param in self.query.params)

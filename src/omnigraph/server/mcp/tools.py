@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 from mcp_types import Tool, ToolAnnotations
 
+from omnigraph.ops.branch import Branch
+from omnigraph.ops.merge_result import MergeResult
+from omnigraph.ops.mutate import MutationResult
 from omnigraph.policy import Action
 from omnigraph.server.auth import READ_ONLY_ACTIONS
 from omnigraph.server.graph_registry import ServedGraph
-from omnigraph.server.http.request_bodies import BranchAnswer, MergeAnswer, MutationAnswer
 from omnigraph.server.mcp import calls
 from omnigraph.server.mcp.arguments import (
     BranchesArguments,
@@ -222,7 +224,7 @@ TOOLS: dict[str, GraphTool] = {
                 " insert Person { name: $n } }."
             ),
             arguments_type=MutateArguments,
-            output_type=MutationAnswer,
+            output_type=MutationResult,
             action=Action.CHANGE,
             branch_argument="branch",
             call=calls.mutate,
@@ -233,7 +235,7 @@ TOOLS: dict[str, GraphTool] = {
             title="Create a branch",
             description="Create a branch to write to: changes there affect no other branch until you merge them.",
             arguments_type=CreateBranchArguments,
-            output_type=BranchAnswer,
+            output_type=Branch,
             action=Action.BRANCH_CREATE,
             branch_argument="name",
             call=calls.create_branch,
@@ -243,7 +245,7 @@ TOOLS: dict[str, GraphTool] = {
             title="Delete a branch",
             description="Delete a branch, including its unmerged commits.",
             arguments_type=DeleteBranchArguments,
-            output_type=BranchAnswer,
+            output_type=Branch,
             action=Action.BRANCH_DELETE,
             branch_argument="name",
             call=calls.delete_branch,
@@ -254,7 +256,7 @@ TOOLS: dict[str, GraphTool] = {
             title="Merge a branch",
             description="Merge the changes of one branch into another. If there are conflicts, they are only listed.",
             arguments_type=MergeArguments,
-            output_type=MergeAnswer,
+            output_type=MergeResult,
             action=Action.BRANCH_MERGE,
             branch_argument="into",
             call=calls.merge,

@@ -6,21 +6,17 @@ decides on the driver what is wrong, and the merge is run again without the reje
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement
-from omnigraph.commit.streamed_requirements import (
-    StreamedIdsPresent,
-    StreamedMergeCountsWithin,
-    StreamedRowsUnchanged,
-    StreamedValuesAbsent,
-)
-from omnigraph.engine.bulk.endpoints import ENDS
+from omnigraph.commit.streamed_requirements import StreamedRowsUnchanged
+from omnigraph.engine.constraints.streamed_rows import require_ends, require_values
 from omnigraph.engine.view import View
 from omnigraph.ops.load_call import TypeCounts
 from omnigraph.ops.write_tables import TableWrite
-from omnigraph.schema.arrow import ID, SRC
+from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.spark.load.id_join import ChunkGroup, group_chunks, split_fragments
 from omnigraph.spark.load.key_hashes import WantedKeys
@@ -100,28 +96,14 @@ class StagedMerge:
         """Return the requirements that must hold until the merge is published."""
         requirements: list[Requirement] = []
         for type_ in self.types:
-            key = type_.table_key
             # The ids of all rows, also of unchanged ones: those have no staged row, so they are read from the chunks.
             ids = ChunkIds(store, self._list_chunks(type_.name))
-            requirements.append(StreamedRowsUnchanged(table_key=key, rows=ids))
-            requirements += [
-                StreamedValuesAbsent(table_key=key, columns=columns, rows=self._build_columns(type_, *columns))
-                for columns in type_.unique
-            ]
+            requirements.append(StreamedRowsUnchanged(table_key=type_.table_key, rows=ids))
+            read = partial(self._build_columns, type_)
+            requirements += require_values(type_, read)
             if isinstance(type_, EdgeType):
-                requirements += self._require_edges(type_)
+                requirements += require_ends(type_, self.view.catalog, read)
         return requirements
-
-    def _require_edges(self, edge: EdgeType) -> Iterator[Requirement]:
-        limits = edge.cardinality
-        if limits.low or limits.high is not None:
-            rows = self._build_columns(edge, ID, SRC)
-            yield StreamedMergeCountsWithin(
-                table_key=edge.table_key, column=SRC, rows=rows, low=limits.low, high=limits.high
-            )
-        for column, _ in ENDS:
-            node = self.view.catalog.nodes[edge.source if column == SRC else edge.target]
-            yield StreamedIdsPresent(table_key=node.table_key, rows=self._build_columns(edge, column))
 
     def _build_columns(self, type_: AnyType, *names: str) -> StagedColumns:
         return StagedColumns(self.view.get_table(type_), tuple(self.list_fragments(type_.name)), names)

@@ -30,43 +30,17 @@ from omnigraph.engine.decoding.record_error import RecordError, Reject
 from omnigraph.engine.decoding.typed_files import TypedFile, TypedTable, open_arrow_file, open_stream, read_typed
 from omnigraph.engine.decoding.typed_jsonl import read_typed_lines
 from omnigraph.engine.decoding.typed_rows import TypedRows
-from omnigraph.errors import FileDeniedError, FileMissingError, FileUnreadableError, Kind, OmnigraphError
+from omnigraph.errors import FileDeniedError, FileMissingError, FileUnreadableError, MissingError
 from omnigraph.ids import Ids
 from omnigraph.locations import parse_scheme
 from omnigraph.ops.load_inputs import GraphLines, InputSource
 from omnigraph.spark.session.master import is_own_machine
+from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile
 
 TARGET_BYTES = 64 * 1024 * 1024
 # The end of a split that is all of its input.
 WHOLE = -1
-
-
-class StreamElsewhereError(OmnigraphError):
-    """A stream or a table in memory is to be loaded by a Spark on other machines, which can't read it."""
-
-    kind = Kind.USAGE
-    code = "stream_elsewhere"
-    name: str
-    master: str
-    message = (
-        "only this process can read `{name}`, and Spark runs on `{master}`; write it to a file that all"
-        " of its machines can read"
-    )
-
-
-class InputNotOnExecutorError(OmnigraphError):
-    """A file of a load exists on the driver, but an executor does not find it."""
-
-    kind = Kind.NOT_FOUND
-    code = "input_not_on_executor"
-    path: str
-    place: str
-    host: str
-    message = (
-        "the executor on {host} did not find `{path}` at {place}, where the driver has it; put it"
-        " where all machines of Spark see it, such as a shared directory or s3://"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +89,7 @@ def check_reachable(inputs: Sequence[InputSource], master: str) -> None:
     """Check that tasks on that master can read what is spooled for them.
 
     Raises:
-        StreamElsewhereError: An input has to be spooled on this machine, and Spark runs on others.
+        SparkUsageError: An input has to be spooled on this machine, and Spark runs on others.
     """
     if is_own_machine(master):
         return
@@ -123,7 +97,7 @@ def check_reachable(inputs: Sequence[InputSource], master: str) -> None:
         if isinstance(source.source, TypedTable) or (
             isinstance(source.source, GraphLines) and not isinstance(source.source.data, InputFile)
         ):
-            raise StreamElsewhereError(source.name, master)
+            raise SparkUsageError.stream_elsewhere(source.name, master)
 
 
 def plan_splits(inputs: Sequence[InputSource], *, target_bytes: int = TARGET_BYTES) -> list[Split]:
@@ -299,7 +273,7 @@ class SplitRows:
             # A file that is missing on S3 is missing for all machines.
             if TaskContext.get() is None or parse_scheme(error.path) is not None:
                 raise FileMissingError(self._source.name) from error
-            raise InputNotOnExecutorError(self._source.name, error.path, socket.gethostname()) from error
+            raise MissingError.input_not_on_executor(self._source.name, error.path, socket.gethostname()) from error
         except (FileDeniedError, FileUnreadableError, FileDamagedError) as error:
             raise type(error)(self._source.name, *error.args[1:]) from error
 

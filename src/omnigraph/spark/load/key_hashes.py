@@ -10,14 +10,13 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from omnigraph.commit.requirements import normalize_zeros
-from omnigraph.engine.bulk.endpoints import ENDS
+from omnigraph.commit.requirements import find_complete, normalize_zeros
+from omnigraph.engine.constraints.edge_constraints import list_ends
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.storage.column_hashing import HASHED_BYTES, Hashes, hash_rows, measure_longest_text
-from omnigraph.storage.columnar_sets import Column, Positions, concat_chunks, to_mask
+from omnigraph.storage.columnar_sets import Column, Positions, concat_chunks
 
 WantedKeys: TypeAlias = Mapping[str, Mapping[str, bytes]]
 """Sorted, packed hashes by type and role: rows that have one of them are requested."""
@@ -35,7 +34,7 @@ def find_roles(type_: AnyType) -> dict[str, tuple[str, ...]]:
     """Return every role in which rows of a type have keys, with its columns."""
     roles: dict[str, tuple[str, ...]] = {ID: (ID,)}
     if isinstance(type_, EdgeType):
-        roles |= {column: (column,) for column, _ in ENDS}
+        roles |= {end.column: (end.column,) for end in list_ends(type_)}
     return roles | {format_unique_role(number): columns for number, columns in enumerate(type_.unique)}
 
 
@@ -49,17 +48,11 @@ def hash_keys(rows: pa.Table, columns: Sequence[str], seed: int) -> tuple[Hashes
 
     A row with a null in the group has no key, and so no hash.
     """
-    group = normalize_zeros(rows.select(list(columns)))
-    is_complete = None
-    for column in group.columns:
-        if column.null_count:
-            is_valid = to_mask(pc.is_valid(column))
-            is_complete = is_valid if is_complete is None else is_complete & is_valid
-    if is_complete is None:
-        return _hash_columns(group.columns, seed), None
-    complete = np.flatnonzero(is_complete)
-    group = group.take(pa.array(complete))
-    return _hash_columns(group.columns, seed), complete
+    group = rows.select(list(columns))
+    complete = find_complete(group)
+    if complete is not None:
+        group = group.take(pa.array(complete))
+    return _hash_columns(normalize_zeros(group).columns, seed), complete
 
 
 def _hash_columns(columns: Sequence[Column], seed: int) -> Hashes:

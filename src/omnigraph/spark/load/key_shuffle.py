@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.bulk.endpoints import ENDS
+from omnigraph.commit.requirements import is_out_of_bounds
+from omnigraph.engine.constraints.edge_constraints import list_ends
 from omnigraph.engine.view import View
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
@@ -93,12 +94,12 @@ class KeyShufflePlan:
                     self._require(name, format_unique_role(number))
         for edge in self.catalog.edges.values():
             is_new = edge.name in rules.loaded
-            for column, end in ((SRC, edge.source), (DST, edge.target)):
-                if is_new and end not in rules.replaced:
-                    self._require(end, ID)
+            for end in list_ends(edge):
+                if is_new and end.node not in rules.replaced:
+                    self._require(end.node, ID)
                 # Edges that stay may lose their nodes.
-                if end in rules.replaced and edge.name not in rules.replaced:
-                    self._require(edge.name, column)
+                if end.node in rules.replaced and edge.name not in rules.replaced:
+                    self._require(edge.name, end.column)
             is_counted = edge.cardinality.low or (is_new and edge.cardinality.high is not None)
             if is_counted and (is_new or edge.source in rules.loaded) and edge.name not in rules.replaced:
                 self._require(edge.name, SRC)
@@ -117,7 +118,7 @@ def find_replaced_roles(type_: AnyType) -> dict[str, tuple[str, ...]]:
 
     These are unique values and, where edges are counted, sources.
     """
-    is_counted = isinstance(type_, EdgeType) and (type_.cardinality.low or type_.cardinality.high is not None)
+    is_counted = isinstance(type_, EdgeType) and type_.cardinality.is_bounded
     return {
         role: columns
         for role, columns in find_roles(type_).items()
@@ -255,8 +256,7 @@ class _BucketCheck:
 
     def _check_ends(self, edge: EdgeType) -> None:
         """Find ends without a node: of new edges, and of committed edges whose nodes are replaced."""
-        for column, _ in ENDS:
-            node = edge.source if column == SRC else edge.target
+        for column, _, node in list_ends(edge):
             ids = [self._get_sorted(NEW, node, ID)]
             if node not in self._rules.replaced:
                 ids.append(self._get_sorted(COMMITTED, node, ID))
@@ -277,7 +277,7 @@ class _BucketCheck:
         """Find sources with too many or too few edges."""
         limits, rules = edge.cardinality, self._rules
         is_new, has_new_nodes = edge.name in rules.loaded, edge.source in rules.loaded
-        if (limits.low == 0 and limits.high is None) or not (is_new or (has_new_nodes and limits.low)):
+        if not limits.is_bounded or not (is_new or (has_new_nodes and limits.low)):
             return
         new = self._get_sorted(NEW, edge.name, SRC)
         committed = new[:0] if edge.name in rules.replaced else self._get_sorted(COMMITTED, edge.name, SRC)
@@ -290,9 +290,7 @@ class _BucketCheck:
                 candidates.append(self._get_sorted(COMMITTED, edge.source, ID))
         sources = np.unique(np.concatenate(candidates))
         totals = _count_keys(new, sources) + _count_keys(committed, sources) - _count_keys(replaced, sources)
-        is_wrong = totals < limits.low
-        if limits.high is not None:
-            is_wrong |= totals > limits.high
+        is_wrong = is_out_of_bounds(totals, limits.low, limits.high)
         self._add_suspects(edge.name, SRC, sources[is_wrong])
         if limits.low:
             self._add_suspects(edge.source, ID, sources[is_wrong])

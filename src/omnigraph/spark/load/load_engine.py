@@ -48,8 +48,8 @@ def build_reader(
     load, the reader may raise these:
 
     Raises:
-        InputChangedError: An input gave other rows when it was read again.
-        TaskFailedError, ExecutorLostError, ExecutorNotReadyError, JobCancelledError, SparkFailedError: Spark failed.
+        SparkInputError: An input gave other rows when it was read again, or a function of the caller failed.
+        SparkFailedError, SparkUsageError: Spark failed.
     """
     options = loading or SparkLoadOptions()
 

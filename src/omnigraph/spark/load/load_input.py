@@ -1,6 +1,5 @@
 """The input of a load on Spark: its splits and DataFrame partitions, the spec for tasks, and the results of tasks."""
 
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from omnigraph.engine.bulk.temp_directory import TempDirectory
 from omnigraph.engine.decoding.record_error import ColumnError, RecordError
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.faults import ArmedFaults, Faults, NoFaults
+from omnigraph.ids import draw_bits
 from omnigraph.ops.load import OPERATION
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_inputs import InputSource, LoadInput, expand_inputs, resolve_type
@@ -144,9 +144,9 @@ class SparkInput:
             units=tuple(self._units),
             splits=tuple(splits),
             keeps_left_out=call.mode is LoadMode.MERGE or call.on_error is not None,
-            seed=secrets.randbits(64),
+            seed=draw_bits(64),
             # A ULID: the time, random bits of the job, and zeros where tasks put the split and the row.
-            first_id=(now << JOB_BITS | secrets.randbits(JOB_BITS)) << (80 - JOB_BITS),
+            first_id=(now << JOB_BITS | draw_bits(JOB_BITS)) << (80 - JOB_BITS),
             faults=_select_task_faults(session.runtime.faults),
         )
 

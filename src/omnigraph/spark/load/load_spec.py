@@ -6,7 +6,6 @@ from functools import lru_cache
 
 from omnigraph.commit.pin_usage import build_explaining_handles
 from omnigraph.commit.task_journal import TaskJournal
-from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.faults import Faults
 from omnigraph.ids import format_ulids
 from omnigraph.ops.load_inputs import InputSource
@@ -16,6 +15,7 @@ from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.catalog_codec import decode_catalog
 from omnigraph.spark.load.driver_buffer import DriverBuffer, ScratchWriter
 from omnigraph.spark.load.input_splits import Split
+from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.storage.blob_sources import BlobSources
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.lance_table import LanceTable
@@ -33,28 +33,14 @@ SPLITS_PER_SOURCE = 1 << 16
 MAX_FRAMES = (1 << _SPLIT_BITS) // SPLITS_PER_SOURCE - 1
 
 
-class TooManyPartsError(OmnigraphError):
-    """An input has more parts than one load can number."""
-
-    kind = Kind.USAGE
-    code = "too_many_parts"
-    what: str
-    parts: int
-    most: int
-    message = (
-        "{what}: {parts:,} parts are more than the limit of {most:,} for one load;"
-        " coalesce a DataFrame, merge small files, or load in several steps"
-    )
-
-
 def check_parts(what: str, parts: int, limit: int = SPLITS_PER_SOURCE) -> None:
     """Check that there are at most `limit` parts.
 
     Raises:
-        TooManyPartsError: There are more.
+        SparkUsageError: There are more.
     """
     if parts > limit:
-        raise TooManyPartsError(what, parts, limit)
+        raise SparkUsageError.too_many_parts(what, parts, limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

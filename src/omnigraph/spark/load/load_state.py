@@ -5,24 +5,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.spark.load.load_task import SplitResult
+from omnigraph.spark.spark_errors import SparkInputError
 from omnigraph.storage.fragment_writer import count_fragment_rows
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.written_rows import iter_staged_batches
-
-
-class InputChangedError(OmnigraphError):
-    """An input gave other rows when it was read again."""
-
-    kind = Kind.INVALID
-    code = "input_changed"
-    name: str
-    message = (
-        "{name} gave other rows when it was read again; nothing was loaded."
-        " Don't change files while they are loaded, and persist or write a DataFrame whose rows are computed again"
-        " on each read"
-    )
 
 
 @dataclass(slots=True)
@@ -61,15 +48,15 @@ class StagedLoad:
         """Check that splits, all or `only` some, gave the same rows as the first time.
 
         Raises:
-            InputChangedError: A split gave other rows.
+            SparkInputError: A split gave other rows.
         """
         summaries = {result.split: _summarize(result) for result in again}
         for split in only or self.results:
             if summaries.pop(split, None) != _summarize(self.results[split]):
-                raise InputChangedError(find_name(split))
+                raise SparkInputError.input_changed(find_name(split))
         # More partitions than the first time.
         if summaries:
-            raise InputChangedError("a DataFrame")
+            raise SparkInputError.input_changed("a DataFrame")
 
     def replace(self, again: Iterable[SplitResult], left_out: Mapping[tuple[int, str], bytes]) -> dict[str, list[str]]:
         """Replace the fragments of the splits and types in `left_out`, and return the previous ones by type."""

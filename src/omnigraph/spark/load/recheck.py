@@ -15,8 +15,9 @@ from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, TypeBatch, Unl
 from omnigraph.engine.bulk.load_checks import check_batch
 from omnigraph.engine.bulk.load_errors import InputNames
 from omnigraph.engine.bulk.row_spool import Spool
+from omnigraph.engine.constraints.edge_constraints import list_ends
 from omnigraph.engine.view import View
-from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.arrow import ID, SRC
 from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.spark.load.key_hashes import MISSING_PREFIX, WantedKeys, hash_ids, is_among_sorted
 from omnigraph.spark.load.row_chunks import ChunkRows
@@ -170,7 +171,7 @@ class SuspectCheck:
             is_wider = self._add_shared(suspects, fetched)
             for edge in self.view.catalog.edges.values():
                 # Where edges are counted, all edges of a source have to be in the batch.
-                if edge.name in rows.spool.types and not _is_unbounded(edge):
+                if edge.name in rows.spool.types and edge.cardinality.is_bounded:
                     is_wider |= self._widen(suspects, edge, self._read_column(rows, edge.name, SRC))
                 if edge.source in rows.spool.types and edge.cardinality.low:
                     is_wider |= self._widen(suspects, edge, self._read_column(rows, edge.source, ID))
@@ -198,11 +199,11 @@ class SuspectCheck:
         is_wider = False
         for edge in self.view.catalog.edges.values():
             # The edges of a rejected node lose an end.
-            for column, node in ((SRC, edge.source), (DST, edge.target)):
-                nodes = batch.types.get(node)
+            for end in list_ends(edge):
+                nodes = batch.types.get(end.node)
                 if nodes is not None and edge.name in batch.types and nodes.is_excluded.any():
                     rejected = nodes.read_ids().filter(pa.array(nodes.is_excluded))
-                    is_wider |= suspects.add(edge.name, column, hash_ids(rejected, self.seed))
+                    is_wider |= suspects.add(edge.name, end.column, hash_ids(rejected, self.seed))
             # Without a rejected edge, its source may have too few.
             edges = batch.types.get(edge.name)
             if edges is not None and edge.cardinality.low and edges.is_excluded.any():
@@ -239,10 +240,6 @@ class SuspectCheck:
             batch.only_known = self.only_known
             types[name] = batch
         return LoadBatch(view=self.view, mode=self.mode, types=types)
-
-
-def _is_unbounded(edge: EdgeType) -> bool:
-    return edge.cardinality.low == 0 and edge.cardinality.high is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, StringType
 
-from omnigraph.runtime_memory import reuse_batch_memory
 from omnigraph.spark.read.table_scan import ScanTask, TableScan, has_blobs, plan_scan_tasks, read_task
 from omnigraph.spark.session.error_translation import carry_errors, surface_errors
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
-from omnigraph.storage.lance_table import Fragment
+from omnigraph.storage.fragment_list import Fragment
 
 # The size of a number in Spark's statistics of a range.
 _BYTES_PER_NUMBER = 8
@@ -39,7 +38,6 @@ def read_frame(spark: SparkSession, scan: TableScan) -> DataFrame:
 def _build_task(scan: TableScan, tasks: Sequence[ScanTask], step: int) -> TaskBody:
     # Spark shows the name of the function in its plans.
     def omnigraph(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reuse_batch_memory()
         with carry_errors():
             for batch in batches:
                 for number in batch.column(0).to_pylist():

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import MissingError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.catalog import AnyType
@@ -47,20 +47,6 @@ _SPARK_TYPES: dict[Scalar, DataType] = {
     Scalar.DATE: DateType(),
     Scalar.DATETIME: TimestampType(),
 }
-
-
-class ColumnMissingError(OmnigraphError):
-    """A requested column does not exist in a type; `near` is the closest name, if any."""
-
-    kind = Kind.NOT_FOUND
-    code = "column_not_found"
-    type: str
-    column: str
-    near: str | None
-
-    def __str__(self) -> str:
-        way_out = f"; did you mean `{self.near}`?" if self.near else ""
-        return f"`{self.type}` has no column `{self.column}`{way_out}"
 
 
 def to_spark_type(type_: ValueType) -> DataType:
@@ -84,13 +70,13 @@ def to_spark_schema(type_: AnyType, columns: Sequence[str] | None = None) -> Str
     The columns are `id` (for an edge also `src` and `dst`), then the properties.
 
     Raises:
-        ColumnMissingError: There is no such column.
+        MissingError: There is no such column.
     """
     properties = type_.by_name
     all_names = build_arrow_schema(type_).names
     for name in columns or ():
         if name not in all_names:
-            raise ColumnMissingError(type_.name, name, find_closest(name, all_names))
+            raise MissingError.column_not_found(type_.name, name, find_closest(name, all_names))
     fields = []
     for name in all_names if columns is None else dict.fromkeys(columns):
         p = properties.get(name)

@@ -18,12 +18,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
-from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.spark.read.filter_pushdown import JavaObject, format_condition, iter_conjuncts, join_all, join_any
 from omnigraph.spark.read.spark_types import to_spark_schema
 from omnigraph.spark.read.table_scan import is_filter
+from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.telemetry import log
 
 # Names, types and nullability of the columns of a result.
@@ -40,19 +40,6 @@ _BY_POSITION = re.compile(r"\b(union|intersect|except|minus)\b", re.IGNORECASE)
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 # Views belong to the session, which threads share: only one thread at a time creates and drops them.
 _views_lock = threading.RLock()
-
-
-class ViewNameError(OmnigraphError):
-    """The names of two types differ only in case, which SQL ignores."""
-
-    kind = Kind.USAGE
-    code = "view_name"
-    first: str
-    second: str
-    message = (
-        "SQL can't distinguish `{first}` from `{second}`; read one of them with `table`, and give it"
-        " another name with `createOrReplaceTempView`"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +60,7 @@ def run_sql(spark: SparkSession, text: str, catalog: Catalog, read: FrameReader)
     """Return the result of a statement; views of the types in it exist only while it is analysed.
 
     Raises:
-        ViewNameError: It contains the name of a type from which another type differs only in case.
+        SparkUsageError: It contains the name of a type from which another type differs only in case.
     """
     types = _find_types(text, catalog)
     with _views_lock:
@@ -97,12 +84,12 @@ def _find_types(text: str, catalog: Catalog) -> dict[str, AnyType]:
     """Return the types whose names occur in a text, in any case; no other can be used in it."""
     words = {word.lower() for word in _WORD.findall(text)}
     by_name: dict[str, AnyType] = {}
-    types: list[AnyType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    types = catalog.types
     for type_ in types:
         name = type_.name.lower()
         if name in words:
             if name in by_name:
-                raise ViewNameError(by_name[name].name, type_.name)
+                raise SparkUsageError.view_name(by_name[name].name, type_.name)
             by_name[name] = type_
     return by_name
 

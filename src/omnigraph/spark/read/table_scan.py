@@ -30,7 +30,8 @@ from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.types import Scalar, ValueType, VectorOf
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema, to_spark_batch, to_spark_schema
 from omnigraph.spark.session.graph_location import GraphLocation
-from omnigraph.storage.lance_table import Fragment, LanceTable, verify
+from omnigraph.storage.fragment_list import Fragment
+from omnigraph.storage.lance_table import LanceTable, verify
 from omnigraph.storage.table_cache import VerifyLevel
 
 # A task reads about this number of rows or bytes, whichever is reached first.
@@ -93,7 +94,7 @@ def plan_scan(
     """Plan the scan of a type in a snapshot; `where` is a predicate of the query language.
 
     Raises:
-        ColumnMissingError: There is no such column.
+        MissingError: There is no such column.
         SourceError: The predicate is invalid.
     """
     pin = snapshot.pin(type_.table_key)

@@ -17,7 +17,8 @@ from functools import cache
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkException
 
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import BugError, OmnigraphError
+from omnigraph.spark.spark_errors import SparkFailedError, SparkInputError, SparkUsageError
 from omnigraph.telemetry import log
 
 _CARRIED_ERROR = re.compile(r"\[omnigraph:([A-Za-z0-9+/=]+)\]")
@@ -54,72 +55,6 @@ _SETUP_REASONS = (
 )
 
 
-class TaskFailedError(OmnigraphError):
-    """A task failed in code outside of omnigraph, such as a user-defined function of the loaded DataFrame."""
-
-    kind = Kind.INVALID
-    code = "task_failed"
-    reason: str
-    message = "a task failed on Spark: {reason}"
-
-
-class TaskBrokenError(OmnigraphError):
-    """A task failed in omnigraph's own code, on an executor."""
-
-    kind = Kind.INTERNAL
-    code = "task_broken"
-    reason: str
-    place: str
-    message = "this is a bug of omnigraph, in a task on Spark: {reason} ({place}); please report it"
-
-
-class ExecutorLostError(OmnigraphError):
-    """An executor, or its Python process, was lost too often for the job to continue."""
-
-    kind = Kind.UNAVAILABLE
-    code = "executor_lost"
-    reason: str
-    message = "an executor of Spark was lost: {reason}"
-
-
-class ExecutorNotReadyError(OmnigraphError):
-    """An executor can't run our tasks: it lacks omnigraph, or has another Python."""
-
-    kind = Kind.USAGE
-    code = "executor_not_ready"
-    reason: str
-    message = "an executor of Spark can't run this: {reason}"
-
-
-class JobCancelledError(OmnigraphError):
-    """The job was cancelled in Spark, or its session was stopped."""
-
-    kind = Kind.UNAVAILABLE
-    code = "job_cancelled"
-    reason: str
-    message = "the job was cancelled on Spark: {reason}"
-
-
-class SqlError(OmnigraphError):
-    """A SQL statement is invalid, names something that does not exist, or has a result that can't be returned."""
-
-    kind = Kind.INVALID
-    code = "sql"
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
-
-
-class SparkFailedError(OmnigraphError):
-    """Spark failed for a reason of its own; the debug log has its whole message."""
-
-    kind = Kind.UNAVAILABLE
-    code = "spark_failed"
-    reason: str
-    message = "Spark failed: {reason}"
-
-
 # --- on an executor ----------------------------------------------------------------------------------
 
 
@@ -136,7 +71,9 @@ def carry_errors() -> Iterator[None]:
     except OmnigraphError as error:
         raise _pack_error(error) from None
     except MemoryError:
-        raise _pack_error(ExecutorLostError("Python ran out of memory; run fewer tasks in parallel")) from None
+        raise _pack_error(
+            SparkFailedError.executor_lost("Python ran out of memory; run fewer tasks in parallel")
+        ) from None
     except Exception as error:
         # Chained, so that its traceback is in the text that Spark passes on, and thus in the debug log.
         raise _pack_error(_build_broken_error(error)) from error
@@ -151,11 +88,11 @@ def _freeze_garbage() -> None:
     gc.freeze()
 
 
-def _build_broken_error(error: Exception) -> TaskBrokenError:
+def _build_broken_error(error: Exception) -> BugError:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     message = str(error).partition("\n")[0]
     reason = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return TaskBrokenError(reason, f"{frame.filename.rpartition('/')[2]}:{frame.lineno}")
+    return BugError.task_broken(reason, f"{frame.filename.rpartition('/')[2]}:{frame.lineno}")
 
 
 def _pack_error(error: OmnigraphError) -> _CarriedError:
@@ -182,22 +119,24 @@ def translate_error(error: Exception) -> OmnigraphError:
     if (carried := _CARRIED_ERROR.search(text)) is not None:
         return _unpack_error(carried[1])
     if isinstance(error, AnalysisException) and _TRACEBACK not in text:
-        return SqlError(_format_first_line(text.strip()))
+        return SparkInputError.sql(_format_first_line(text.strip()))
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return SparkFailedError("its process has ended; start again, and check that the machine has enough memory")
     if "spark.driver.maxResultSize" in text:
-        return SqlError("the result is too large to be fetched; select less, or raise spark.driver.maxResultSize")
+        return SparkInputError.sql(
+            "the result is too large to be fetched; select less, or raise spark.driver.maxResultSize"
+        )
     for sign, reason in _SETUP_REASONS:
         if sign in text:
-            return ExecutorNotReadyError(reason)
+            return SparkUsageError.executor_not_ready(reason)
     for sign, reason in _LOST_REASONS:
         if sign in text:
-            return ExecutorLostError(reason)
+            return SparkFailedError.executor_lost(reason)
     if _TRACEBACK in text:
         raised = _RAISED.findall(text)
-        return TaskFailedError(raised[-1] if raised else _format_first_line(text))
+        return SparkInputError.task_failed(raised[-1] if raised else _format_first_line(text))
     if _CANCELLED.search(text):
-        return JobCancelledError(_find_reason(error))
+        return SparkFailedError.job_cancelled(_find_reason(error))
     return SparkFailedError(_find_reason(error))
 
 

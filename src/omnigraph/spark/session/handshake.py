@@ -19,30 +19,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from omnigraph import __version__
-from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 from omnigraph.spark.session.error_translation import carry_errors
+from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.storage.libraries import read_library_versions
 
 # The function that every task runs over its batches.
 TaskBody: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 # Names and values, in order, that must be the same on the driver and on every executor.
 Build: TypeAlias = tuple[tuple[str, str], ...]
-
-
-class ExecutorDiffersError(OmnigraphError):
-    """An executor has another omnigraph than the driver, or other versions of the libraries it depends on."""
-
-    kind = Kind.USAGE
-    code = "executor_differs"
-    host: str
-    what: str
-    driver: str
-    executor: str
-    message = (
-        "the executor on {host} differs from the driver in {what}: {executor} there, {driver}"
-        " here; install the same omnigraph, with the same requirements, everywhere. Nothing was done"
-    )
 
 
 @cache
@@ -60,7 +45,7 @@ def check_build(driver: Build) -> None:
     """Check in a task that this process has the driver's build.
 
     Raises:
-        ExecutorDiffersError: It has another one; the error names the first difference.
+        SparkUsageError: It has another one; the error names the first difference.
     """
     executor = compute_build()
     if executor == driver:
@@ -68,7 +53,9 @@ def check_build(driver: Build) -> None:
     ours = dict(driver)
     theirs = dict(executor)
     what = next(name for name in (*ours, *theirs) if ours.get(name) != theirs.get(name))
-    raise ExecutorDiffersError(socket.gethostname(), what, ours.get(what, "unknown"), theirs.get(what, "unknown"))
+    raise SparkUsageError.executor_differs(
+        socket.gethostname(), what, ours.get(what, "unknown"), theirs.get(what, "unknown")
+    )
 
 
 def map_tasks(frame: DataFrame, body: TaskBody, schema: str | StructType) -> DataFrame:

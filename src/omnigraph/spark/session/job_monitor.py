@@ -2,7 +2,6 @@
 
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark import InheritableThread, SparkContext
 from pyspark.sql import SparkSession
 
+from omnigraph.ids import draw_bytes
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.telemetry import log
@@ -54,7 +54,7 @@ def run_job(
         OmnigraphError: Spark or a task failed; failures are translated.
     """
     context = spark.sparkContext
-    group = f"omnigraph-{uuid.uuid4().hex}"
+    group = f"omnigraph-{draw_bytes(16).hex()}"
     outcome: Future[T] = Future()
     is_over = threading.Event()
 

@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import os
 import signal
 import sys
 import threading
@@ -19,10 +20,10 @@ from pyspark.sql import SparkSession
 from omnigraph.config.spark import SparkSettings, load_spark_settings
 from omnigraph.engine.bulk.temp_directory import TempDirectory
 from omnigraph.engine.tables.graph_cache import detect_memory_limit
-from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.spark.session.java_runtime import JAVA_HOME, detect_java, set_variables
 from omnigraph.spark.session.launch_environment import LaunchEnvironment
 from omnigraph.spark.session.master import LOCAL, LOCAL_CLUSTER, count_cores, explain_unreachable, is_own_machine
+from omnigraph.spark.spark_errors import SparkFailedError, SparkUsageError
 from omnigraph.telemetry import log
 
 _LOOPBACK = "127.0.0.1"
@@ -44,35 +45,18 @@ _QUIET_CONF: Mapping[str, str] = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
     "spark.log.structuredLogging.enabled": "false",
 }
+# After each batch, glibc would return its memory to the system, and request it again page by page: 10,000 to 25,000
+# faults per task (decision 36). The workers of a Spark that we start keep it; 32 MiB is the maximum of the threshold.
+_WORKER_VARIABLES: Mapping[str, str] = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 * 1024 * 1024),
+    "MALLOC_TRIM_THRESHOLD_": str(128 * 1024 * 1024),
+}
 # The beginnings of Py4J's log messages about an interrupted call.
 _INTERRUPTED = ("KeyboardInterrupt while sending", "Exception while sending command")
 # Loggers that repeat the message of an exception that is raised anyway, with the whole stack of Java.
 _LOUD_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 _build_lock = threading.Lock()
-
-
-class OtherMasterError(OmnigraphError):
-    """A master is requested, but this process has a session on another one, and can have only one session."""
-
-    kind = Kind.USAGE
-    code = "other_master"
-    asked: str
-    active: str
-    message = (
-        "a Spark session on `{active}` is active, so none can be started on `{asked}`;"
-        " name no master to use the active session, or stop it first"
-    )
-
-
-class SparkNotStartedError(OmnigraphError):
-    """Spark does not start, or its master does not answer; `reason` is its last message."""
-
-    kind = Kind.UNAVAILABLE
-    code = "spark_not_started"
-    master: str
-    reason: str
-    message = "can't start Spark on `{master}`: {reason}"
 
 
 def find_active_session() -> SparkSession | None:
@@ -97,8 +81,8 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
 
     Raises:
         JavaMissingError: There is no Java runtime.
-        OtherMasterError: The active session runs on another master.
-        SparkNotStartedError: Spark does not start; the message has its last output.
+        SparkUsageError: The active session runs on another master.
+        SparkFailedError: Spark does not start; the message has its last output.
     """
     with _build_lock:
         existing = find_active_session()
@@ -107,7 +91,7 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
             return _build_session(master or settings.master, settings, conf)
         active = str(existing.sparkContext.master)
         if master is not None and active != master:
-            raise OtherMasterError(master, active)
+            raise SparkUsageError.other_master(master, active)
         for name, value in conf.items():
             existing.conf.set(name, value)
         return existing
@@ -129,7 +113,7 @@ def _build_session(master: str | None, settings: SparkSettings, conf: Mapping[st
     chosen = master or (None if settings.is_submitted else LOCAL)
     problem = explain_unreachable(chosen or "")
     if problem is not None:
-        raise SparkNotStartedError(str(chosen), problem)
+        raise SparkFailedError.spark_not_started(str(chosen), problem)
     environment = _create_environment()
     _hush_interrupts()
     variables = {"PYSPARK_PYTHON": conf.get(_PYTHON) or settings.python or sys.executable}
@@ -150,7 +134,7 @@ def _build_session(master: str | None, settings: SparkSettings, conf: Mapping[st
             return builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         log.debug("Spark did not start", exc_info=error)
-        raise SparkNotStartedError(str(chosen), _find_reason(error, environment)) from error
+        raise SparkFailedError.spark_not_started(str(chosen), _find_reason(error, environment)) from error
 
 
 @cache
@@ -189,6 +173,8 @@ def _build_conf(master: str | None, environment: LaunchEnvironment, conf: Mappin
             "spark.driver.memory": f"{_choose_driver_memory() >> 20}m",
             "spark.sql.shuffle.partitions": str(max(2, count_cores(master))),
         }
+    if not any(name in os.environ for name in _WORKER_VARIABLES):
+        defaults |= {f"spark.executorEnv.{name}": value for name, value in _WORKER_VARIABLES.items()}
     # The user's Java options come after ours, so they win.
     options = f"-Dlog4j2.configurationFile={environment.logging.as_uri()} {conf.get(_DRIVER_OPTIONS, '')}".strip()
     return {**defaults, **conf, _DRIVER_OPTIONS: options}

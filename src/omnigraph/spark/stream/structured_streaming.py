@@ -19,8 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.engine.bulk.rejected_records import REASONS, REJECTED, QuarantineError, settle_published
-from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.ops.argument_checks import BadArgumentError
+from omnigraph.errors import BadArgumentError, OmnigraphError
 from omnigraph.ops.load import LoadError, load
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_engine import Reader
@@ -30,12 +29,13 @@ from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.schema.values import format_value
-from omnigraph.spark.data_source_writer import build_batch_key
+from omnigraph.spark.data_source_writer import QUERY_ID_PROPERTY, build_batch_key
 from omnigraph.spark.load.load_engine import build_reader
 from omnigraph.spark.load.load_input import check_columns
 from omnigraph.spark.load.load_spec import FrameSource
 from omnigraph.spark.read.table_scan import find_type
 from omnigraph.spark.session.error_translation import surface_errors
+from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.spark.stream.checkpoint import claim
 
 # Holds the key of a rejected batch, beside its bad records.
@@ -87,20 +87,6 @@ RowMapping: TypeAlias = str | Rows | Callable[[DataFrame], Mapping[str, DataFram
 # The driver loads a batch of up to this number of rows alone, because starting tasks would take longer.
 MAX_LOCAL_ROWS = 200_000
 WHERE = "@where"
-# The local property in which Spark passes the id of a streaming query.
-_QUERY_ID_PROPERTY = "sql.streaming.queryId"
-
-
-class BadMappingError(OmnigraphError):
-    """The mapping from a stream's rows to nodes and edges is invalid; `type` is empty if it is not about one type."""
-
-    kind = Kind.USAGE
-    code = "bad_mapping"
-    type: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"the mapping of `{self.type}`: {self.reason}" if self.type else f"the mapping: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +161,7 @@ def start_stream(session: Session, frame: DataFrame, call: StreamCall) -> GraphS
     """Start a stream, which runs in Spark's threads until it is stopped or, with `until_empty`, all rows are loaded.
 
     Raises:
-        BadMappingError: The mapping from rows to nodes and edges is invalid.
+        SparkUsageError: The mapping from rows to nodes and edges is invalid.
         TypeMissingError: There is no such type.
         ColumnError: Rows of a type can't be built from the columns.
         CheckpointTakenError: The checkpoint belongs to a stream into another graph or branch.
@@ -232,7 +218,7 @@ class _BatchLoader:
     def run(self, batch: DataFrame, number: int) -> None:
         """Load one batch."""
         spark = batch.sparkSession
-        query_id = spark.sparkContext.getLocalProperty(_QUERY_ID_PROPERTY)
+        query_id = spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
         assert query_id is not None  # noqa: S101 - Spark sets it for every batch of a stream
         # A load reads the batch several times; without the cache, each time would read the stream's source again.
         cached = batch.persist()
@@ -308,35 +294,35 @@ def check_mapping(mapping: Rows, catalog: Catalog) -> None:
     """Check that a mapping names existing types, and the same columns in all parts of a type.
 
     Raises:
-        BadMappingError: It names no types, no columns, or different ones for a type.
+        SparkUsageError: It names no types, no columns, or different ones for a type.
         TypeMissingError: There is no such type.
     """
     if not mapping:
-        raise BadMappingError("", "it names no types")
+        raise SparkUsageError.bad_mapping("", "it names no types")
     for name, rows in mapping.items():
         find_type(catalog, name)
         parts = _to_list(rows)
         if not parts or not all(parts):
-            raise BadMappingError(name, "it names no columns")
+            raise SparkUsageError.bad_mapping(name, "it names no columns")
         first = parts[0].keys() - {WHERE}
         for part in parts[1:]:
             if different := first ^ (part.keys() - {WHERE}):
                 reason = f"all of its parts must have the same columns, but not all have `{min(different)}`"
-                raise BadMappingError(name, reason)
+                raise SparkUsageError.bad_mapping(name, reason)
 
 
 def _check_columns(frame: DataFrame, mapping: Rows) -> None:
     """Check that all expressions of a mapping are valid over a DataFrame.
 
     Raises:
-        BadMappingError: An expression is not.
+        SparkUsageError: An expression is not.
     """
     for name, rows in mapping.items():
         for columns in _to_list(rows):
             try:
                 _select_columns(frame, columns)
             except AnalysisException as error:
-                raise BadMappingError(name, str(error).partition("\n")[0]) from None
+                raise SparkUsageError.bad_mapping(name, str(error).partition("\n")[0]) from None
 
 
 def map_batch(batch: DataFrame, mapping: RowMapping, catalog: Catalog, *, is_distinct: bool) -> Mapping[str, DataFrame]:
@@ -368,9 +354,9 @@ def _apply_function(
         raise
     except Exception as error:
         message = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise BadMappingError("", f"the function failed: {message}") from error
+        raise SparkUsageError.bad_mapping("", f"the function failed: {message}") from error
     if not isinstance(frames, Mapping) or not all(isinstance(frame, DataFrame) for frame in frames.values()):
-        raise BadMappingError(
+        raise SparkUsageError.bad_mapping(
             "", f"the function must return DataFrames by type, but returned a {type(frames).__name__}"
         )
     return frames

@@ -1,0 +1,298 @@
+"""Cache the keys of files that no index covers, so that a lookup reads only files that are new to this process.
+
+The keys of a file are cached under the name of the file, which no other file ever gets: they are right for every
+version that has it, on any branch, and whichever process wrote it. Which of its rows live is a fact of the version, and
+is decided by its deletion file.
+"""
+
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.lru_cache import LruCache
+from omnigraph.storage.arrow_buffers import read_numbers
+from omnigraph.storage.columnar_sets import Positions
+from omnigraph.storage.fragment_list import Fragment
+from omnigraph.storage.row_addresses import Addresses
+
+ID = "id"
+# Larger files are left to Lance: they come from bulk loads, so their number does not grow with small writes.
+MAX_FILE_ROWS = 65_536
+# A lookup compares all cached keys: 30 µs for 4,096 texts, 0.3 ms for 50,000, 2.5 ms for 250,000. With more rows than
+# this in small files, the table is scanned.
+MAX_CACHED_ROWS = 262_144
+# Keys of files that the version does not have are dropped once there are more than this. Branches share the entry, and
+# must not drop each other's keys in turn; but each write copies the list of files, which takes 15 µs for a thousand.
+MAX_STALE_ROWS = 65_536
+MAX_STALE_FILES = 4_096
+# Estimates of what a key takes in memory with its id, and the name of a file: without room for them nothing is read.
+_BYTES_PER_ROW = 64
+_BYTES_PER_FILE = 256
+# The tables whose looked-up columns are cached from rows that this process writes.
+_MAX_TABLES = 1_024
+# The tables whose last version is remembered, with each of their indexes.
+_MAX_TAILS = 256
+
+Files = tuple[str, ...]
+
+
+class ByteCache(Protocol):
+    """An LRU cache that is limited by bytes."""
+
+    limit_bytes: int
+
+    def get(self, key: tuple[object, ...]) -> object | None:
+        """Return the value of a key, or None."""
+        ...
+
+    def put(self, key: tuple[object, ...], value: object, nbytes: int) -> None:
+        """Store a value; one that is too large is not stored."""
+        ...
+
+
+class KeyedTable(Protocol):
+    """What a lookup needs of a table version."""
+
+    path: str
+
+    def list_fragments(self) -> Sequence[Fragment]:
+        """Return all fragments."""
+        ...
+
+    def find_field_number(self, column: str) -> int:
+        """Return the number of a column, which no other column of the table ever gets."""
+        ...
+
+    def iter_written_rows(self, columns: Sequence[str], fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """Yield all rows of some fragments in order, deleted ones too."""
+        ...
+
+    def read_deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
+        """Return the offsets of the deleted rows of some fragments."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _FileKeys:
+    """A column of several files, one after the other, deleted rows included. Immutable."""
+
+    values: pa.Array
+    starts: Positions
+    """The position of the first value of each file."""
+    files: Mapping[Files, int]
+    """The index of each file in `starts`, ascending."""
+
+    @property
+    def nbytes(self) -> int:
+        """The approximate size in memory."""
+        return _BYTES_PER_FILE * len(self.files) + int(self.values.nbytes)
+
+    def add(self, files: Sequence[Files], counts: Sequence[int], values: pa.Array) -> "_FileKeys":
+        """Return these values and those of more files, given with their numbers of rows."""
+        first = len(self.files)
+        starts = len(self.values) + np.cumsum([0, *counts[:-1]])
+        return _FileKeys(
+            pa.concat_arrays([self.values, values]),
+            np.concatenate([self.starts, starts]).astype(np.int64),
+            {**self.files, **{name: first + index for index, name in enumerate(files)}},
+        )
+
+    def keep(self, files: Collection[Files]) -> "_FileKeys":
+        """Return the values of these files only."""
+        ends = np.append(self.starts[1:], len(self.values))
+        ranges = [(name, self.starts[index], ends[index]) for name, index in self.files.items() if name in files]
+        parts = [self.values.slice(start, end - start) for _, start, end in ranges]
+        empty = _FileKeys(self.values.slice(0, 0), np.empty(0, np.int64), {})
+        return (
+            empty.add([name for name, _, _ in ranges], list(map(len, parts)), pa.concat_arrays(parts))
+            if parts
+            else empty
+        )
+
+    def find(self, keys: pa.Array) -> tuple[Positions, Positions]:
+        """Return the rows whose value is one of the keys: the index of the file, and the offset in it."""
+        is_key = pc.is_in(_normalize_zeros(self.values), value_set=_normalize_zeros(keys), skip_nulls=True)
+        at = read_numbers(pc.indices_nonzero(is_key)).astype(np.int64)
+        indices = np.searchsorted(self.starts, at, side="right") - 1
+        return indices, at - self.starts[indices]
+
+
+def _normalize_zeros(values: pa.Array) -> pa.Array:
+    """Replace every -0.0 by 0.0, which Arrow's hashes distinguish."""
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+
+
+@dataclass(frozen=True, slots=True)
+class CachedHits:
+    """The live rows of one version that have one of some keys, in the fragments whose keys are cached."""
+
+    values: pa.Array
+    ids: pa.Array | None
+    """None if they are not cached."""
+    addresses: Addresses
+    uncached: tuple[int, ...]
+    """The other fragments, which have to be searched in the table."""
+
+    def list_fragments(self) -> list[int]:
+        """Return the fragments of these rows, and the uncached ones."""
+        return [*self.uncached, *np.unique(self.addresses >> np.uint64(32)).tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """The small fragments of a version that an index does not cover, by their files, and the numbers of the others."""
+
+    fragments: tuple[Fragment, ...] = ()
+    files: Mapping[Files, Fragment] = field(default_factory=dict)
+    rows: int = 0
+    others: tuple[int, ...] = ()
+
+    def extend(self, fragments: tuple[Fragment, ...], covered: Collection[int]) -> "_Tail":
+        """Return the tail of a version with these fragments; if it only has more than this one, the others are kept."""
+        # Equal fragments are the same objects, so comparing a thousand takes 5 µs.
+        older = self if fragments[: len(self.fragments)] == self.fragments else _EMPTY_TAIL
+        new = fragments[len(older.fragments) :]
+        files = dict(older.files)
+        others = list(older.others)
+        for fragment in new:
+            if fragment.rows <= MAX_FILE_ROWS and fragment.number not in covered:
+                files[fragment.files] = fragment
+            else:
+                others.append(fragment.number)
+        rows = older.rows + sum(fragment.rows for fragment in islice(files.values(), len(older.files), None))
+        return _Tail(fragments, files, rows, tuple(others))
+
+
+_EMPTY_TAIL = _Tail()
+
+
+class KeyCache:
+    """The keys that lookups of one open graph have read, per table and column, in an LRU cache. Thread-safe."""
+
+    def __init__(self, cache: ByteCache) -> None:
+        self._cache = cache
+        self._lock = threading.Lock()
+        # By table, the columns that were looked up: their keys are taken from rows as they are written.
+        self._columns: LruCache[str, dict[str, tuple[object, ...]]] = LruCache(_MAX_TABLES)
+        # By table and the fragments that an index covers: the version that was looked up last.
+        self._tails: LruCache[tuple[str, frozenset[int]], _Tail] = LruCache(_MAX_TAILS)
+
+    def find(self, table: KeyedTable, column: pa.Field, keys: pa.Array, covered: Collection[int]) -> CachedHits | None:
+        """Find rows by the values of a column; fragments in `covered` have an index. None if they can't be cached.
+
+        Files that are new to this process are read, all of them at once.
+        """
+        tail = self._find_tail(table, frozenset(covered))
+        room = tail.rows * _BYTES_PER_ROW + len(tail.files) * _BYTES_PER_FILE
+        if tail.rows > MAX_CACHED_ROWS or room > self._cache.limit_bytes:
+            return None
+        known = self._load(table, column, tail)
+        if known is None:
+            return None
+        indices, offsets = known.find(keys.cast(column.type))
+        numbers, inverse = np.unique(indices, return_inverse=True)
+        names = list(known.files)
+        # Other versions may have other files, of which the keys stay cached.
+        hit = [tail.files.get(names[number]) for number in numbers.tolist()]
+        is_live = np.array([fragment is not None for fragment in hit], np.bool_)[inverse]
+        with_deletions = {index: fragment for index, fragment in enumerate(hit) if fragment and fragment.deleted}
+        deleted = self._load_deleted(table, tail, list(with_deletions.values()))
+        for index, deleted_offsets in zip(with_deletions, deleted, strict=True):
+            is_live &= ~((inverse == index) & np.isin(offsets, deleted_offsets))
+        starts = np.array([0 if fragment is None else fragment.number << 32 for fragment in hit], np.uint64)
+        indices, offsets = indices[is_live], offsets[is_live]
+        return CachedHits(
+            known.values.take(pa.array(known.starts[indices] + offsets)),
+            self._find_ids(table, [names[index] for index in indices.tolist()], offsets),
+            starts[inverse[is_live]] + offsets.astype(np.uint64),
+            tail.others,
+        )
+
+    def note_written(self, table: KeyedTable, files: Files, rows: pa.Table) -> None:
+        """Add the keys of a file that this process has just written for a table, so that no lookup has to read it."""
+        if rows.num_rows > MAX_FILE_ROWS:
+            return
+        for name, key in self._get_columns(table.path).items():
+            known = cast("_FileKeys | None", self._cache.get(key))
+            # On another branch, the name may be that of another column.
+            if name not in rows.schema.names or key[2] != table.find_field_number(name):
+                continue
+            if known is not None and files not in known.files:
+                added = known.add([files], [rows.num_rows], _take_column(rows, name, known.values.type))
+                self._cache.put(key, added, added.nbytes)
+
+    def _find_tail(self, table: KeyedTable, covered: frozenset[int]) -> _Tail:
+        """Return the small fragments without an index; those of the version before it are extended."""
+        fragments = tuple(table.list_fragments())
+        older = self._tails.get((table.path, covered)) or _EMPTY_TAIL
+        if older.fragments == fragments:
+            return older
+        tail = older.extend(fragments, covered)
+        self._tails.put((table.path, covered), tail)
+        return tail
+
+    def _load(self, table: KeyedTable, column: pa.Field, tail: _Tail) -> _FileKeys | None:
+        """Return the keys of at least the files of a tail; None if a file does not have the rows that it should."""
+        key = ("keys", table.path, table.find_field_number(column.name), str(column.type))
+        self._note_column(table.path, column.name, key)
+        known = cast("_FileKeys | None", self._cache.get(key))
+        if known is None:
+            known = _FileKeys(pa.array([], column.type), np.empty(0, np.int64), {})
+        elif len(known.values) > 2 * tail.rows + MAX_STALE_ROWS or len(known.files) > len(tail.files) + MAX_STALE_FILES:
+            known = known.keep(tail.files)
+            self._cache.put(key, known, known.nbytes)
+        if tail.files.keys() <= known.files.keys():
+            return known
+        missing = {name: fragment for name, fragment in tail.files.items() if name not in known.files}
+        counts = [fragment.rows for fragment in missing.values()]
+        batches = list(table.iter_written_rows([column.name], [fragment.number for fragment in missing.values()]))
+        if sum(batch.num_rows for batch in batches) != sum(counts):
+            return None  # a read of the table itself reports what is wrong with it
+        values = _take_column(pa.Table.from_batches(batches), column.name, column.type)
+        known = known.add(list(missing), counts, values)
+        self._cache.put(key, known, known.nbytes)
+        return known
+
+    def _find_ids(self, table: KeyedTable, files: Sequence[Files], offsets: Positions) -> pa.Array | None:
+        """Return the ids of rows, given by their files and offsets, if these are cached."""
+        known = cast("_FileKeys | None", self._cache.get(self._get_columns(table.path).get(ID, ())))
+        indices = [-1 if known is None else known.files.get(name, -1) for name in files]
+        if known is None or -1 in indices:
+            return None
+        return known.values.take(pa.array(known.starts[indices] + offsets))
+
+    def _load_deleted(self, table: KeyedTable, tail: _Tail, fragments: Sequence[Fragment]) -> list[Positions]:
+        """Return the offsets of the deleted rows of each fragment, by the name of its deletion file."""
+        if not fragments:
+            return []
+        key = ("deleted", table.path)
+        # By data files, the deletion file and its offsets. A file has another one after each delete.
+        known = cast("dict[Files, tuple[str | None, Positions]]", self._cache.get(key) or {})
+        missing = [f for f in fragments if f.files not in known or known[f.files][0] != f.deletions]
+        if missing:
+            read = table.read_deleted_offsets([fragment.number for fragment in missing])
+            known = {name: entry for name, entry in known.items() if name in tail.files}
+            known |= {f.files: (f.deletions, offsets) for f, offsets in zip(missing, read, strict=True)}
+            nbytes = sum(offsets.nbytes + _BYTES_PER_FILE for _, offsets in known.values())
+            self._cache.put(key, known, nbytes)
+        return [known[fragment.files][1] for fragment in fragments]
+
+    def _note_column(self, path: str, column: str, key: tuple[object, ...]) -> None:
+        with self._lock:
+            # A new mapping, because `note_written` iterates over the old one.
+            self._columns.put(path, {**self._get_columns(path), column: key})
+
+    def _get_columns(self, path: str) -> dict[str, tuple[object, ...]]:
+        """Return the columns of a table that were looked up, with the key of each in the cache."""
+        return self._columns.get(path) or {}
+
+
+def _take_column(rows: pa.Table, name: str, type_: pa.DataType) -> pa.Array:
+    column = rows.column(name).cast(type_)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type_)
