@@ -372,6 +372,21 @@ class QueryError(OmnigraphError):
         return f"`{aggregate}` is larger than {type} can hold: group by more, or filter first"
 
     @variant
+    def calculation_overflow(self, expression: str) -> str:
+        """A calculated integer does not fit into 64 bits."""
+        return f"the value of `{expression}` does not fit into 64 bits: calculate with floats, as in `… * 1.0`"
+
+    @variant
+    def bad_pattern(self, pattern: str, reason: str) -> str:
+        """A parameter that is a regular expression can't be compiled."""
+        return f"`{pattern}` is not a regular expression: {reason}"
+
+    @variant
+    def bad_zone(self, zone: str) -> str:
+        """A parameter names a time zone that does not exist."""
+        return f"there is no time zone `{zone}`: write one such as `Europe/Berlin` or `UTC`"
+
+    @variant
     def mixed_ends(self, edge: str, source: str, target: str) -> str:
         """An edge type connects two different node types, but an algorithm needs edges between nodes of one type."""
         return f"`{edge}` connects {source} to {target}; an algorithm needs edges between nodes of one type"

@@ -14,7 +14,7 @@ from omnigraph.engine import arithmetic, list_functions, text_functions, time_fu
 from omnigraph.engine.arithmetic import Numbers, read_floats, read_integers
 from omnigraph.engine.conversions import to_dates, to_datetimes, to_floats, to_integers, to_text
 from omnigraph.engine.query_inputs import QueryInputs
-from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.errors import QueryError
 from omnigraph.query.expr import Case, Computed, Expr
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.arrow import to_arrow_type
@@ -25,15 +25,6 @@ from omnigraph.storage.columnar_sets import concat_chunks
 Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
 Mask: TypeAlias = NDArray[np.bool_]
 _F = ScalarFunction
-
-
-class CalculationOverflowError(OmnigraphError):
-    """A calculated integer does not fit into 64 bits."""
-
-    kind = Kind.INVALID
-    code = "calculation_overflow"
-    expression: str
-    message = "the value of `{expression}` does not fit into 64 bits: calculate with floats, as in `… * 1.0`"
 
 
 @dataclass(slots=True)
@@ -54,10 +45,10 @@ class OverflowLog:
         """Check that no row overflowed.
 
         Raises:
-            CalculationOverflowError: One did.
+            QueryError: One did (`calculation_overflow`).
         """
         if self.mask is not None and self.mask.any():
-            raise CalculationOverflowError(self.text)
+            raise QueryError.calculation_overflow(self.text)
 
 
 Evaluate: TypeAlias = Callable[[Expr, OverflowLog | None], Operand]

@@ -6,7 +6,9 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.errors import QueryError
 from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.schema.regex import compile_pattern, find_pattern_problem
 
 # A function gets each argument as a column, or as a scalar if it is the same in all rows; the first is a column.
 Argument: TypeAlias = pa.Array | pa.Scalar
@@ -108,11 +110,29 @@ def _ends_with(text: pa.Array, suffix: str) -> pa.Array:
 
 
 def _matches(text: pa.Array, pattern: str) -> pa.Array:
+    _check_pattern(pattern)
     return pc.match_substring_regex(text, pattern=pattern)
 
 
 def _extract(text: pa.Array, pattern: str) -> pa.Array:
-    return pc.struct_field(pc.extract_regex(text, pattern=f"(?P<match>{pattern})"), "match")
+    _check_pattern(pattern)
+    compiled = compile_pattern(pattern)
+    # Each distinct text once: Arrow's kernel accepts no pattern with groups that have no name.
+    encoded = text.dictionary_encode()
+    found = [compiled.search(value) for value in encoded.dictionary.to_pylist()]
+    parts = [None if match is None else match.group(min(compiled.groups, 1)) for match in found]
+    return pa.array(parts, pa.string()).take(encoded.indices)
+
+
+def _check_pattern(pattern: str) -> None:
+    """Check a pattern that came as a parameter; the binder has checked literals.
+
+    Raises:
+        QueryError: It is no regular expression (`bad_pattern`).
+    """
+    problem = find_pattern_problem(pattern)
+    if problem is not None:
+        raise QueryError.bad_pattern(pattern, problem)
 
 
 _VECTORISED: dict[ScalarFunction, Callable[..., pa.Array]] = {

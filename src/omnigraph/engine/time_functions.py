@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.arithmetic import read_clipped
+from omnigraph.errors import QueryError
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.storage.arrow_buffers import is_valid
 
@@ -45,8 +46,17 @@ def truncate(moments: pa.Array, unit: str) -> pa.Array:
 
 
 def to_local_date(instants: pa.Array, zone: str | None) -> pa.Array:
-    """Return the date that each instant has in a time zone; UTC without one."""
-    return _floor_to_date(instants if zone is None else pc.local_timestamp(instants.cast(pa.timestamp("us", tz=zone))))
+    """Return the date that each instant has in a time zone; UTC without one.
+
+    Raises:
+        QueryError: There is no such zone (`bad_zone`).
+    """
+    if zone is None:
+        return _floor_to_date(instants)
+    try:
+        return _floor_to_date(pc.local_timestamp(instants.cast(pa.timestamp("us", tz=zone))))
+    except pa.ArrowInvalid as error:
+        raise QueryError.bad_zone(zone) from error
 
 
 def count_days(start: pa.Array, end: pa.Array) -> pa.Array:

@@ -26,6 +26,7 @@ from omnigraph.query.scalar_functions import (
     widen,
 )
 from omnigraph.schema.findings import DiagnosticCollector, join_words
+from omnigraph.schema.regex import find_pattern_problem
 from omnigraph.schema.types import ListOf, Scalar, ValueType, is_numeric
 
 _OPERATORS = {
@@ -194,6 +195,11 @@ class ComputedBinder:
             message = f"`{signature.name}` needs {kind.value}, but `{_clip(node)}` is {type_}"
             self._report(node, message, f"write {signature.usage}")
             return False
+        if kind is ParameterKind.PATTERN and isinstance(argument, Const):
+            problem = find_pattern_problem(str(argument.value))
+            if problem is not None:
+                self._report(node, f"{_clip(node)} is not a regular expression: {problem}", "the syntax is that of RE2")
+                return False
         if kind is ParameterKind.UNIT and not (isinstance(argument, Const) and argument.value in TRUNC_UNITS):
             units = join_words([f'"{unit}"' for unit in TRUNC_UNITS], "or")
             self._report(node, f"`{_clip(node)}` is not a unit", f"write {units}")

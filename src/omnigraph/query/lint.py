@@ -1,4 +1,4 @@
-"""Lint queries: warn about what is valid but seldom intended (L201 to L206)."""
+"""Lint queries: warn about what is valid but seldom intended (L201 to L207)."""
 
 from collections.abc import Iterable, Iterator
 from typing import assert_never
@@ -45,6 +45,7 @@ def lint_file(file: ast.QueryFile, bound: Iterable[BoundQuery], catalog: Catalog
     for query in file.queries:
         warnings.extend(_find_missing_params(query))
         warnings.extend(_find_null_comparisons(query))
+        warnings.extend(_find_glued_signs(query))
     for plan in bound:
         if isinstance(plan, ReadQuery):
             warnings.extend(_find_cross_products(plan.pattern, ()))
@@ -273,6 +274,23 @@ def _find_null_in_predicate(predicate: ast.Expr) -> Iterator[Diagnostic]:
 
 def _is_null(expr: ast.Expr) -> bool:
     return isinstance(expr, ast.LiteralExpr) and isinstance(expr.value, NullLiteral)
+
+
+# --- L207 ----------------------------------------------------------------------------------------
+
+
+def _find_glued_signs(query: ast.Query) -> Iterator[Diagnostic]:
+    """Find `$p.age -1` among the columns of a read, which looks like two columns and subtracts."""
+    if not isinstance(query.body, ast.Read):
+        return
+    parts = (part for projection in query.body.projections for part in walk(projection.value))
+    for part in parts:
+        if not isinstance(part, ast.Arithmetic) or part.op is not ast.ArithmeticOp.SUBTRACT:
+            continue
+        is_glued = part.op_span.end == part.right.span.start and part.left.span.end < part.op_span.start
+        if is_glued:
+            help_ = "write a blank after `-`, or a comma before it for two columns"
+            yield Diagnostic("L207", part.op_span, "`-` subtracts here, as one column", help_)
 
 
 # --- L206 ----------------------------------------------------------------------------------------
